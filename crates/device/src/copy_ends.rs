@@ -132,7 +132,7 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Whether the bytes may be read from the device's own memory, and arrive, together with those of other such copies of the stream, in any order.
+    /// Whether the bytes may be read from the device's own memory, and arrive, concurrently with other such copies of the stream, in any order.
     /// Does not block. If `true`, [`Sink::drains_native`] returns `true` too, without blocking.
     fn goes_beside(&mut self) -> bool {
         false

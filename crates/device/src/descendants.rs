@@ -1,8 +1,8 @@
-//! Ends the processes below another one, however they were forked: a process that collects orphans
-//! (`PR_SET_CHILD_SUBREAPER`) has all of them below it.
+//! Ends all descendants of a process, however they were forked: a process that collects orphans (`PR_SET_CHILD_SUBREAPER`)
+//! is an ancestor of all of them.
 //!
-//! Numbers of processes are used again. A process is therefore held by a descriptor while its parent is
-//! compared, and told apart from a later one of its number by when it started.
+//! Process numbers are reused. So a descriptor holds a process while its parent is compared, and the start time
+//! distinguishes it from a later process with the same number.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
@@ -11,16 +11,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Pause between looks at processes that are about to end.
+/// Pause between checks of processes that are about to end.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longest such pause.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// A process, told apart from a later one of its number.
+/// A process, distinct from a later one with the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Process {
     pid: Pid,
-    /// In the kernel's ticks since the machine's start.
+    /// Start time in the kernel's ticks since the machine's start.
     started: u64,
 }
 
@@ -32,10 +32,10 @@ struct Status {
 }
 
 impl Process {
-    /// The one that has this number now.
+    /// Returns the process that has this number now.
     ///
     /// # Errors
-    /// Returns an error if none has.
+    /// Returns an error if there is none.
     pub fn of(pid: Pid) -> io::Result<Self> {
         let status = status(pid).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { pid, started: status.started })
@@ -46,7 +46,7 @@ impl Process {
         self.started
     }
 
-    /// Whether the process has ended and was waited for. `false` if the system does not say: a process that may live is not forgotten.
+    /// Whether the process has ended and was reaped. `false` if the system does not tell, because a process that may live must not be forgotten.
     pub fn is_gone(self) -> bool {
         match std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())) {
             Ok(text) => read_status(&text).is_some_and(|status| status.started != self.started),
@@ -56,22 +56,22 @@ impl Process {
         }
     }
 
-    /// Whether the process has ended, though its parent may not have collected it.
+    /// Whether the process has ended, even if its parent has not reaped it.
     pub fn has_ended(self) -> bool {
         status(self.pid).is_none_or(|status| status.started != self.started || status.is_zombie)
     }
 
-    /// A descriptor of it, unless it is gone.
+    /// Opens a descriptor of the process, unless it is gone.
     fn open(self) -> Option<OwnedFd> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty()).ok()?;
         (status(self.pid)?.started == self.started).then_some(handle)
     }
 
-    /// Its children, with those that have ended and are not collected yet. A process whose first thread alone has ended looks like one of these.
+    /// Returns the children, including zombies. A process of which only the first thread has ended looks like a zombie.
     fn children(self) -> Vec<Self> {
         let mut children = Vec::new();
         for pid in numbers_of_children(self.pid) {
-            // Held, the number is no other process's until the parent has been compared.
+            // The descriptor keeps the number from being reused until the parent has been compared.
             let Ok(_handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             if let Some(status) = status(pid)
                 && status.parent == self.pid.as_raw_nonzero().get()
@@ -79,20 +79,20 @@ impl Process {
                 children.push(Self { pid, started: status.started });
             }
         }
-        // If it was replaced meanwhile these are another one's.
+        // If the process was replaced meanwhile, the children belong to another one.
         if status(self.pid).is_some_and(|status| status.started == self.started) { children } else { Vec::new() }
     }
 }
 
-/// Children of the calling process.
+/// Returns the children of the calling process.
 pub fn own_children() -> Vec<Process> {
     Process::of(getpid()).map(Process::children).unwrap_or_default()
 }
 
-/// Kills the processes that `roots` names and all below them, until it names none any more; `limit` at most. `roots` are children of the
-/// calling process, which has to be the one that collects orphans. Returns whether all are gone.
+/// Kills the processes of `roots` and all descendants, until `roots` returns none, for at most `limit`. `roots` are children of the calling process, which
+/// must be the one that collects orphans. Returns whether all are gone.
 ///
-/// All are stopped before the first is killed: else one that forks again and again could stay ahead.
+/// All are stopped before the first is killed. Otherwise one that forks repeatedly could stay ahead.
 pub fn end_all(roots: &mut dyn FnMut() -> Vec<Process>, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     let mut pause = PAUSE;
@@ -112,7 +112,7 @@ pub fn end_all(roots: &mut dyn FnMut() -> Vec<Process>, limit: Duration) -> bool
         }
         signal(&roots(), Signal::KILL);
         for process in roots() {
-            // Of those that are children by now; the others become ones.
+            // Reaps those that are children by now; the others become children later.
             let _ = waitid(WaitId::Pid(process.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
         if Instant::now() >= end {
@@ -125,7 +125,7 @@ pub fn end_all(roots: &mut dyn FnMut() -> Vec<Process>, limit: Duration) -> bool
     }
 }
 
-/// Kills processes that need not be children of the calling process, and all below them. Returns whether all have ended within `limit`.
+/// Kills processes, which need not be children of the calling process, and all descendants. Returns whether all have ended within `limit`.
 ///
 /// All are stopped before the first is killed, so that none forks ahead, and none is missed because it has lost its parent.
 pub fn end_trees(roots: &[Process], limit: Duration) -> bool {
@@ -155,7 +155,7 @@ pub fn end_trees(roots: &[Process], limit: Duration) -> bool {
     true
 }
 
-/// Sends `signal` to `roots` and to all below them; returns which those are.
+/// Sends `signal` to `roots` and all descendants. Returns these processes.
 fn signal(roots: &[Process], signal: Signal) -> HashSet<Process> {
     let (mut seen, mut waiting) = (HashSet::new(), roots.to_vec());
     while let Some(process) = waiting.pop() {
@@ -163,7 +163,7 @@ fn signal(roots: &[Process], signal: Signal) -> HashSet<Process> {
         if !seen.insert(process) {
             continue;
         }
-        // One that has more rights than this process may refuse it.
+        // A process with more rights than this one may not be signalled.
         let _ = pidfd_send_signal(&handle, signal);
         waiting.extend(process.children());
     }
@@ -175,7 +175,7 @@ fn status(pid: Pid) -> Option<Status> {
     read_status(&text)
 }
 
-/// Fields 3, 4 and 22 of proc_pid_stat(5).
+/// Parses fields 3, 4 and 22 of proc_pid_stat(5).
 fn read_status(text: &str) -> Option<Status> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let is_zombie = matches!(fields.next()?, "Z" | "X");
@@ -184,7 +184,7 @@ fn read_status(text: &str) -> Option<Status> {
     Some(Status { parent, started, is_zombie })
 }
 
-/// Numbers of the children of all threads of a process.
+/// Returns the numbers of the children of all threads of a process.
 fn numbers_of_children(pid: Pid) -> Vec<Pid> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let mut numbers = Vec::new();

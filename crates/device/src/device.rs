@@ -1,4 +1,4 @@
-//! The one trait that every backend implements, in CUDA's words.
+//! The trait that every backend implements, in CUDA's terms.
 
 use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
@@ -23,28 +23,27 @@ pub trait NativeHandles {
     /// The context (`acc_get_current_cuda_context`).
     fn context(&self) -> usize;
 
-    /// The driver's stream behind a stream (`acc_get_cuda_stream`). The program may put work of its own into it: from now on
-    /// everything goes straight into it, too, and nothing is left to do on the host afterwards.
+    /// Returns the driver's stream (`acc_get_cuda_stream`), into which the program may put its own work. From now on all operations go directly into it,
+    /// without work on the host afterwards.
     ///
     /// # Errors
     /// Returns the failure of the stream or the device.
     fn expose_stream(&self, stream: StreamId) -> Result<usize>;
 
-    /// The driver's stream behind a stream, for looking at only.
+    /// Returns the driver's stream, for queries only.
     ///
     /// # Errors
     /// Returns an error if there is no such stream.
     fn stream(&self, stream: StreamId) -> Result<usize>;
 
-    /// Part of its memory, for libraries that reach it.
+    /// Returns a range of the device's memory, for libraries that can access it.
     fn range(&self, start: DevicePtr, len: usize) -> NativeRange;
 
-    /// Returns the range as [`NativeHandles::range`], for a library that writes there by itself: nothing that this
-    /// device has begun does any more but for what the caller knows of. `None` if it is not memory, or the device has
-    /// failed.
+    /// Returns the range as [`NativeHandles::range`], for a library that writes to it: no operation of this device writes there
+    /// any more, except for those that the caller knows. Returns `None` if it is no memory, or the device has failed.
     fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
 
-    /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
+    /// Makes a stream of the program one of this device's (`acc_set_cuda_stream`). The program still has to destroy it.
     ///
     /// # Errors
     /// Returns an error if the device has failed or has too many streams.
@@ -53,33 +52,32 @@ pub trait NativeHandles {
 
 /// One device.
 ///
-/// Every operation that takes a stream is put into it and returns at once with its position;
-/// it runs when everything before it in that stream is done. Operations of different
-/// streams run in any order and at the same time. An operation that fails makes its stream,
-/// and for a crashed region the whole device, fail: later calls and waits return the error.
+/// An operation that names a stream is enqueued there, and the call returns at once with its position. It runs when all
+/// earlier operations of the stream are done. Operations of different streams run in any order and concurrently. An
+/// operation that fails makes its stream fail, and a crashed region the whole device: later calls and waits return the
+/// error.
 ///
-/// Methods may be called from any thread. Calls on one stream from two threads at once
-/// are put in either order.
+/// Any thread may call these methods. Concurrent calls on one stream are enqueued in either order.
 pub trait Device: Any + Send + Sync {
     /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Returns the capabilities of devices of its kind.
+    /// Returns the capabilities of the device's kind.
     fn capabilities(&self) -> &'static Capabilities;
 
-    /// First address and length of the range whose contents the owner hands out.
-    /// Nothing is there until it is mapped.
+    /// Returns the first address and the length of the range from which the owner allocates. No memory is there until it is
+    /// mapped.
     fn addresses(&self) -> (DevicePtr, u64);
 
     /// Bytes that can still be mapped.
     fn memory_free(&self) -> u64;
 
-    /// Whether regions reach all memory of this process by its own addresses.
+    /// Whether regions can access all memory of this process by its own addresses.
     fn reaches_program_memory(&self) -> bool {
         false
     }
 
-    /// Makes a stream for `queue`, which traces name.
+    /// Creates a stream for `queue`, which traces name.
     ///
     /// # Errors
     /// Returns an error if the device has failed or can't start.
@@ -88,15 +86,15 @@ pub trait Device: Any + Send + Sync {
     /// Reports every launch and copy to `sink` from now on.
     fn trace(&self, sink: Arc<dyn SpanSink>);
 
-    /// Puts memory behind `[start, start + len)`, which must be inside [`Device::addresses`]
-    /// and not mapped yet. New memory of a CPU device holds zeros, that of a GPU anything.
+    /// Maps memory at `[start, start + len)`, which must be inside [`Device::addresses`] and not mapped yet. New memory of a
+    /// CPU device contains zeros, that of a GPU arbitrary bytes.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory`.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
 
-    /// Takes `len` bytes as one allocation of the driver's own, where that likes, in place of [`Device::map`]: which of the two is settled at the
-    /// start. It goes back by [`Device::unmap`], as a whole.
+    /// Allocates `len` bytes by the driver, at an address that it chooses, in place of [`Device::map`]. The device's start decides which of the two is used.
+    /// [`Device::unmap`] frees the whole allocation.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory`.
@@ -104,14 +102,13 @@ pub trait Device: Any + Send + Sync {
         Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
     }
 
-    /// Gives the memory behind a range back once `stream` gets there. All of it must be mapped, by however
-    /// many calls.
+    /// Frees the memory of a range once `stream` gets there. All of it must be mapped, by any number of calls.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
     fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq>;
 
-    /// Writes a few bytes; they are taken before the call returns.
+    /// Writes a few bytes, which are read before the call returns.
     ///
     /// # Errors
     /// Returns an error if the device has failed or `dst` is not mapped.
@@ -123,7 +120,7 @@ pub trait Device: Any + Send + Sync {
     /// Returns an error if the device has failed or `dst` is not mapped.
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq>;
 
-    /// Copies memory of the program in, which is read as `when` says and stays where it is until the copy has been waited for.
+    /// Copies memory of the program in. `when` tells when it is read; it must not be freed until the copy has been waited for.
     ///
     /// # Errors
     /// Returns an error if the device has failed or `dst` is not mapped.
@@ -148,8 +145,8 @@ pub trait Device: Any + Send + Sync {
     /// Returns an error if the device has failed or a range is not mapped.
     fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq>;
 
-    /// Copies to another device of this process, after `after` of that device's streams, if neither host memory nor a thread has
-    /// to take part. None if it can't be done so; then nothing was done.
+    /// Copies to another device of this process, after `after` of that device's streams, if this needs neither host memory nor a thread. Otherwise returns
+    /// `None`, without effect.
     ///
     /// # Errors
     /// Returns an error if one of the devices has failed.
@@ -166,33 +163,33 @@ pub trait Device: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Looks a region up, loading its object if need be. Slow; the result is kept by the caller.
+    /// Resolves a region, loading its object if necessary. Slow; the caller keeps the result.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` if the object or the function isn't there.
+    /// Returns `acc_error_device_init` if the object or the function does not exist.
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle>;
 
-    /// Address of a global variable, loading its object if need be. It holds the
-    /// variable's initial value and is mapped for as long as the device lives.
+    /// Returns the address of a global variable, loading its object if necessary. The variable has its initial value, and is
+    /// mapped as long as the device lives.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` if the object isn't there.
+    /// Returns `acc_error_device_init` if the object does not exist.
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
 
-    /// Returns the dimensions that a launch with these will have; the same ones if the launch will fail.
+    /// Returns the dimensions of a launch with these requested ones, or the same if the launch will fail.
     fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
         let _ = function;
         self.capabilities().fixed_dims.unwrap_or(dims)
     }
 
-    /// Runs a region. The block is taken before the call returns.
+    /// Launches a region. The block is read before the call returns.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
 
-    /// Launches as [`Device::launch`], in the floating-point control state of the thread that launches it, where
-    /// regions run as code of the program.
+    /// Launches as [`Device::launch`], with the floating-point control state of the launching thread, if regions run as code of
+    /// the program.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
@@ -208,8 +205,8 @@ pub trait Device: Any + Send + Sync {
         self.launch(stream, function, dims, block)
     }
 
-    /// Launches as [`Device::launch`], but never waits for room in the stream: returns `None` if there is none. So it
-    /// may be called with locks held.
+    /// Launches as [`Device::launch`], but returns `None` instead of waiting for space in the stream. So it may be called with
+    /// locks held.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
@@ -226,14 +223,14 @@ pub trait Device: Any + Send + Sync {
         self.launch(stream, function, dims, block).map(Some)
     }
 
-    /// Makes `stream` wait until `other` has reached `seq`; the host doesn't.
+    /// Makes `stream` wait until `other` has reached `seq`. The host does not wait.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq>;
 
-    /// Calls `done` once `stream` has reached `seq` or has failed. It is not an operation of the stream, must not block, and is
-    /// always called.
+    /// Calls `done` once `stream` has reached `seq` or has failed. It is always called, is no operation of the stream, and must
+    /// not block.
     fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>);
 
     /// Whether `stream` has reached `seq`.
@@ -242,15 +239,15 @@ pub trait Device: Any + Send + Sync {
     /// Returns the failure of the stream or the device.
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool>;
 
-    /// Returns whether a stream has incomplete operations, for a sample of the device's use; `None` if that is unknown.
-    /// Does not block, and enqueues nothing.
+    /// Whether a stream has incomplete operations, for a sample of the device's use; `None` if unknown. Does not block, and
+    /// enqueues no work.
     fn is_busy(&self) -> Option<bool> {
         None
     }
 
-    /// Orders all operations that are enqueued on any stream of the device from now on after the operation at `seq` of
-    /// `stream`, so that no caller has to wait for it. Other accesses to the device's memory still have to. Returns
-    /// `false` if that is impossible without blocking now.
+    /// Orders all later operations of any stream of the device after the operation at `seq` of `stream`, so that no caller must
+    /// wait for it. Other accesses to the device's memory still must. Returns `false` if this is impossible now without
+    /// blocking.
     fn fence(&self, stream: StreamId, seq: Seq) -> bool {
         let _ = (stream, seq);
         false
@@ -262,50 +259,49 @@ pub trait Device: Any + Send + Sync {
     /// Returns the failure of the stream or the device.
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()>;
 
-    /// Part of the program's memory is copied again and again: the device may page-lock it so that its engines reach it, in the
-    /// background, until [`Device::unregister_pages`] is called as often.
+    /// Declares that part of the program's memory is copied repeatedly. The device may page-lock it in the background, so that its engines can access it,
+    /// until [`Device::unregister_pages`] is called as often.
     fn register_pages(&self, range: HostRange) {
         let _ = range;
     }
 
-    /// Ends what [`Device::register_pages`] has begun. With a stream, into which the last copy out was put, when that gets there: the
-    /// position is returned. Without one before the call returns, which waits for the copies that use the memory.
+    /// Reverts [`Device::register_pages`]. With a stream, which has the last copy out, this happens when the stream gets there; the position is returned.
+    /// Without one it happens before the call returns, which waits for the copies that use the memory.
     ///
     /// # Errors
-    /// Returns the failure of the stream or the device; the memory is free to go all the same.
+    /// Returns the failure of the stream or the device. The memory may be freed nevertheless.
     fn unregister_pages(&self, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
         let _ = (stream, range);
         Ok(None)
     }
 
-    /// The driver's objects, if there are such.
+    /// Returns the driver's objects, if the device has a driver.
     fn native(&self) -> Option<&dyn NativeHandles> {
         None
     }
 
-    /// Its memory, for other processes of the machine.
+    /// Returns the export of the device's memory to other processes of the machine.
     fn exports(&self) -> Option<Arc<dyn ExportMemory>> {
         None
     }
 
-    /// Memory of other processes of the machine that it maps.
+    /// Returns the import of memory of other processes of the machine.
     fn imports(&self) -> Option<Arc<dyn ImportMemory>> {
         None
     }
 
-    /// Returns how often the heart of the process behind it has beaten, about once a second; `None` if there is no such
-    /// process.
+    /// Returns the number of heartbeats of the device's process, about one per second, or `None` if it has none.
     fn beats(&self) -> Option<u64> {
         None
     }
 
-    /// The process behind it gives no sign of life: it is ended, and all that is under way fails.
+    /// Ends the device's process, which does not respond. All operations in progress fail.
     fn give_up(&self) {}
 
-    /// Makes the device fail: calls that wait for it, and all later ones, return `error`. A worker process is ended. Memory
-    /// stays until [`Device::shutdown`]. A device that has failed before keeps its first error.
+    /// Makes the device fail: waiting and later calls return `error`. A worker process is ended. Memory stays mapped until
+    /// [`Device::shutdown`]. A device that has failed before keeps its first error.
     fn stop(&self, error: Error);
 
-    /// Ends the device: work under way is abandoned, memory and workers are gone on return.
+    /// Ends the device. Operations in progress are abandoned, and memory and workers are gone on return.
     fn shutdown(&self);
 }

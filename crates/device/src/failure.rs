@@ -1,4 +1,4 @@
-//! A device's failure: the first one stays.
+//! A device's failure, of which the first one stays.
 
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::OnceLock;
@@ -11,14 +11,14 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Keeps `error` if it is the first. Returns the one that is kept.
+    /// Sets the failure if it is the first. Returns the kept one.
     pub(crate) fn set(&self, error: Error) -> Error {
         let first = self.error.get_or_init(|| error).clone();
         self.failed.store(true, Ordering::Release);
         first
     }
 
-    /// One load while all is well.
+    /// Returns the failure, if any. Costs one load otherwise.
     pub(crate) fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Acquire) {
             return Err(self.error.get().cloned().unwrap_or_else(shut_down));
@@ -32,7 +32,7 @@ pub(crate) fn shut_down() -> Error {
     Error::new(ErrorCode::DeviceShutdown, "the device has been shut down")
 }
 
-/// The system has no thread for it.
+/// Returns the error of a thread that can't be started.
 pub(crate) fn no_thread(error: &std::io::Error) -> Error {
     Error::new(ErrorCode::System, format!("cannot start a thread: {error}")).remedy(accord_types::scarce::THREADS)
 }

@@ -1,4 +1,4 @@
-//! Files that may not grow (`ulimit -f`): an error of the call that makes them grow, not the end of the program by SIGXFSZ.
+//! Makes a file beyond the size limit (`ulimit -f`) an error of the call, in place of the program's end by SIGXFSZ.
 
 use std::io::{Error, Result};
 
@@ -8,7 +8,7 @@ use std::io::{Error, Result};
 /// Returns the error of `write`.
 pub fn as_error<T>(write: impl FnOnce() -> Result<T>) -> Result<T> {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: signal sets of this function's own. What changes is the calling thread's mask, which is put back. The kernel sends the signal
+    // SAFETY: the signal sets are local. Only the calling thread's mask changes, and it is restored. The kernel sends the signal
     // to the thread that makes the file grow, so that one that is taken here is this thread's.
     unsafe {
         let mut too_large: libc::sigset_t = std::mem::zeroed();

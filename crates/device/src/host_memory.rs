@@ -1,4 +1,4 @@
-//! The program's memory, by its addresses.
+//! Access to the program's memory by its addresses.
 
 use crate::copy_ends::{Sink, Source};
 use crate::memory_handle::MemoryHandle;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The program's memory as one end of a copy.
 ///
-/// The addresses come from the program's data clauses and routine arguments. As OpenACC asks (3.3, 2.16),
-/// the program keeps that memory alive and lets go of it until the copy is waited for.
+/// The addresses come from the program's data clauses and routine arguments. By OpenACC (3.3, 2.16) the program keeps that
+/// memory valid, and does not use it, until it has waited for the copy.
 pub struct HostMemory {
     range: HostRange,
     done: usize,
@@ -16,7 +16,7 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// `immediate`: the copy may run on the calling thread.
+    /// Creates the end. `immediate`: the copy may run on the calling thread.
     pub fn new(range: HostRange, immediate: bool) -> Self {
         Self { range, done: 0, immediate }
     }
@@ -25,8 +25,8 @@ impl HostMemory {
 impl Source for HostMemory {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         assert!(self.done + piece.len() <= self.range.len, "a device asked for more than the copy has");
-        // SAFETY: the program promised `range` is readable, and the piece lies inside, as just checked.
-        // A device's memory and the program's don't overlap.
+        // SAFETY: by the program's guarantee `range` is readable, and the piece is inside, as checked above. A device's memory and
+        // the program's don't overlap.
         unsafe {
             let from = std::ptr::with_exposed_provenance::<u8>(self.range.start + self.done);
             piece.as_mut_ptr().copy_from_nonoverlapping(from, piece.len());
@@ -47,7 +47,7 @@ impl Source for HostMemory {
 impl Sink for HostMemory {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         assert!(self.done + piece.len() <= self.range.len, "a device gave more than the copy has");
-        // SAFETY: the program promised `range` is writable; the rest is as for `fill`.
+        // SAFETY: by the program's guarantee `range` is writable. Otherwise as for `fill`.
         unsafe {
             let to = std::ptr::with_exposed_provenance_mut::<u8>(self.range.start + self.done);
             to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
@@ -65,19 +65,19 @@ impl Sink for HostMemory {
     }
 }
 
-/// Most bytes that are taken from the program's memory at a time; beyond that a copy is waited for.
+/// Most bytes of the program's memory that are copied aside at a time. Beyond it a copy is waited for.
 const TAKEN_MAX: usize = 64 << 20;
-/// The bytes that are taken now.
+/// The bytes that are copied aside at present.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that were taken from the program's memory.
+/// Bytes copied from the program's memory.
 pub(crate) struct TakenBytes {
     bytes: Vec<u8>,
     done: usize,
 }
 
 impl TakenBytes {
-    /// Takes `bytes` now; none if too many are taken already.
+    /// Copies `bytes`. Returns `None` if too many are copied aside already.
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         if TAKEN.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len() > TAKEN_MAX {
             TAKEN.fetch_sub(bytes.len(), Ordering::AcqRel);
@@ -105,7 +105,7 @@ impl Source for TakenBytes {
     }
 }
 
-/// The program's memory as bytes, for as long as a call lasts.
+/// Returns the program's memory as bytes, for the duration of a call.
 pub fn program_bytes<'a>(range: HostRange) -> &'a [u8] {
     if range.len == 0 {
         return &[];

@@ -1,7 +1,7 @@
-//! Devices at the level of CUDA's words: memory, streams, functions, launches, copies.
+//! Devices in CUDA's terms: memory, streams, functions, launches, copies.
 //!
-//! [`Device`] is what every backend implements, and names none of them; [`registry`] knows which there are.
-//! docs/design/adding-a-backend.md says what a new one takes.
+//! Every backend implements [`Device`], which names none of them; [`registry`] lists them.
+//! docs/design/adding-a-backend.md describes how to add one.
 
 mod any_end;
 mod backend;

@@ -1,34 +1,34 @@
-//! Files that a process has mapped, as the kernel knows them: by whatever path they were opened, and whatever has become of that path since.
+//! Files that a process has mapped, as the kernel identifies them, even if their paths have changed since.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The kernel's mark behind the path of a removed file.
+/// The kernel's mark after the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// The mappings of a process.
 pub struct Mappings {
     /// The process's folder in `/proc`.
     process: PathBuf,
-    /// In the order of their addresses.
+    /// Lines in the order of their addresses.
     lines: Vec<Line>,
 }
 
 /// A mapped file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MappedFile {
-    /// Its path, or the last one that it had.
+    /// The file's path, or its last one.
     pub path: PathBuf,
-    /// Path by which its contents can be read. If the file was removed, that takes the rights of an administrator.
+    /// A path from which the contents can be read. For a removed file that needs an administrator's rights.
     pub contents: PathBuf,
 }
 
 impl Mappings {
     /// Reads the mappings of this process; `None` where the system refuses.
     pub fn here() -> Option<Self> {
-        // The entries of a main thread that has left are empty.
+        // The files of a main thread that has ended are empty.
         let text = std::fs::read("/proc/thread-self/maps").ok()?;
         Some(Self::parse("/proc/self".into(), &text))
     }
@@ -51,7 +51,7 @@ impl Mappings {
         (line.start <= address).then(|| self.file(line))
     }
 
-    /// Files that have, or had, a path.
+    /// Returns the files that have, or had, this path.
     pub fn named(&self, path: &Path) -> impl Iterator<Item = MappedFile> {
         let begins = |line: &&Line| line.offset == 0 && line.path.starts_with(path.as_os_str().as_bytes());
         self.lines.iter().filter(begins).map(|line| self.file(line)).filter(move |file| file.path == path)
@@ -102,7 +102,7 @@ impl Line {
     }
 }
 
-/// A path as it is: the kernel writes the end of a line in it as `\012`.
+/// Decodes a path, in which the kernel writes a line end as `\012`.
 fn with_line_ends(path: &[u8]) -> Vec<u8> {
     const ESCAPED: &[u8] = b"\\012";
     let mut plain = Vec::with_capacity(path.len());
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(removed, MappedFile { path: path.clone(), contents: "/proc/1/map_files/1000-2000".into() });
         std::fs::write(&path, "another").unwrap();
         assert_eq!(mappings(7, &format!("{} (deleted)", path.display())).at(0x1000).unwrap(), removed);
-        // A file may have such a name.
+        // A file may actually have such a name.
         let named = folder.path().join("lib.so (deleted)");
         std::fs::write(&named, "").unwrap();
         let inode = named.metadata().unwrap().ino();

@@ -1,19 +1,19 @@
-//! Memory, as it is named to those who may reach it themselves.
+//! Handles of memory for parties that access it directly.
 
 use accord_types::{Error, ErrorCode, HostRange, Result};
 
-/// Memory that processes share comes in multiples of this.
+/// Size that shared memory is a multiple of.
 pub(crate) const PAGE: u64 = 2 << 20;
-/// Largest piece of memory that is shared, and taken and given back, as a whole.
+/// Largest piece of memory that is shared, mapped and freed as a whole.
 pub(crate) const PIECE_MAX: u64 = 256 << 20;
 
-/// Memory that another party may access without being sent the bytes.
+/// Memory that another party may access without a transfer of the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemoryHandle {
-    /// This process's own.
+    /// This process's own memory.
     Host(HostRange),
-    /// A device's, for other processes of the machine: CUDA has a descriptor for each piece, which goes over the socket that an
-    /// exporter and an importer share. Other kinds of descriptors (dma-buf) would be variants beside it.
+    /// A device's memory, for other processes of the machine. CUDA has a descriptor per piece, which is sent over the socket of an exporter and an importer.
+    /// Other kinds of descriptors (dma-buf) would be further variants.
     CudaIpc(IpcHandle),
 }
 
@@ -35,10 +35,10 @@ impl MemoryHandle {
         }
     }
 
-    /// Decodes the output of [`MemoryHandle::encode`], checked as a peer's word.
+    /// Decodes untrusted output of [`MemoryHandle::encode`].
     ///
     /// # Errors
-    /// Returns `acc_error_implementation_defined` if it can't be one.
+    /// Returns `acc_error_implementation_defined` if the bytes are malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         IpcHandle::decode(bytes).map(Self::CudaIpc)
     }
@@ -46,26 +46,25 @@ impl MemoryHandle {
 
 /// Most pieces of one handle.
 pub(crate) const HANDLE_PIECES_MAX: usize = (IpcHandle::BYTES_MAX - HEADER) / PIECE;
-/// Longest range of addresses that is taken from another process.
+/// Longest range of addresses that is imported from another process.
 const RANGE_MAX: u64 = 16 << 40;
-/// Numbers ahead of the pieces, in bytes.
+/// Bytes of the numbers before the pieces.
 const HEADER: usize = 5 * 8;
 /// Number and length of a piece.
 const PIECE: usize = 2 * 8;
 
-/// An exported range of a device's memory. An offer to a process of the same machine, and good as long as the memory
-/// stays mapped.
+/// An exported range of a device's memory, for a process of the same machine. Valid as long as the memory stays mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IpcHandle {
-    /// The device's range of addresses, by a number that its process gives to no other.
+    /// The number of the device's range of addresses, unique in its process.
     pub(crate) range: u64,
     pub(crate) range_len: u64,
-    /// First byte, in the range.
+    /// Offset of the first byte in the range.
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Start of the first piece, in the range.
+    /// Offset of the first piece in the range.
     pub(crate) first: u64,
-    /// Numbers and lengths of the pieces, which follow each other without holes.
+    /// Numbers and lengths of the pieces, which are contiguous.
     pub(crate) pieces: Vec<(u64, u64)>,
 }
 
@@ -80,10 +79,10 @@ impl IpcHandle {
         header.into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Decodes the output of [`IpcHandle::encode`], checked as a peer's word.
+    /// Decodes untrusted output of [`IpcHandle::encode`].
     ///
     /// # Errors
-    /// Returns `acc_error_implementation_defined` if it can't be one.
+    /// Returns `acc_error_implementation_defined` if the bytes are malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| {
             Error::new(ErrorCode::ImplementationDefined, format!("the peer broke the protocol: a memory handle {what}"))
@@ -113,7 +112,7 @@ impl IpcHandle {
         if handle.pieces.iter().any(|&(_, len)| len == 0 || len > longest || !len.is_multiple_of(PAGE)) {
             return Err(wrong("with an impossible piece"));
         }
-        // At most 4093 pieces of 256 MiB each, or one of 16 TiB: their sum can't overflow.
+        // At most 4093 pieces of 256 MiB each, or one of 16 TiB, so that their sum can't overflow.
         let bytes: u64 = handle.pieces.iter().map(|(_, len)| len).sum();
         let end = handle.first.checked_add(bytes).filter(|end| *end <= handle.range_len);
         let inside = handle.offset.checked_add(handle.len).is_some_and(|until| end.is_some_and(|end| until <= end));
@@ -128,7 +127,7 @@ impl IpcHandle {
         self.len
     }
 
-    /// Offset in the range, number and length of each piece.
+    /// Returns offset in the range, number and length of each piece.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.pieces.iter().scan(self.first, |at, &(id, len)| {
             let offset = *at;

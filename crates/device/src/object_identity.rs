@@ -1,4 +1,4 @@
-//! Which file an object of the program is: two processes run the same code only if this is the same.
+//! The identity of an object file of the program. Two processes run the same code only if the identities are equal.
 
 use accord_types::short_lock::ShortLock;
 use object::Object as _;
@@ -11,19 +11,19 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Begins an identity that is a hash of the file's contents.
+/// Prefix of an identity that is a hash of the file's contents.
 const CONTENTS: &str = "sha256:";
-/// The identity of a file that the program has loaded and that can't be read any more: no other one has it.
+/// The identity of a loaded file that can't be read any more. It equals no other identity.
 pub const UNREADABLE: &str = "unreadable";
-/// A program has few files without build id. Beyond this they are read again each time.
+/// Most kept hashes of files, of which a program has few without build id. Others are computed each time.
 const KEPT_MAX: usize = 64;
 
-/// Hashes by the files that they were made of.
+/// Hashes by file.
 type Kept = HashMap<PathBuf, (Stamp, String)>;
 
 static KEPT: ShortLock<Option<Kept>> = ShortLock::new(None);
 
-/// The identity of a file's contents: the ELF build id in hex, or a hash where the linker has put in none.
+/// Returns the identity of a file's contents: the ELF build id in hex, or a hash if there is none.
 ///
 /// # Errors
 /// Returns an error if the file can't be read.
@@ -38,14 +38,14 @@ pub fn of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The hash of a file's contents. It is kept for as long as the file looks untouched.
+/// Returns the hash of a file's contents, which is cached while the file appears unchanged.
 ///
 /// # Errors
 /// Returns an error if the file can't be read.
 pub fn of_contents(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let stamp = Stamp::of(&file.metadata()?);
-    // The name `/proc/self/exe` means another file in each process, but is the same file for as long as that lives.
+    // The name `/proc/self/exe` means another file in each process, but the same file for the process's life.
     let known = |kept: &Kept| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
     let kept = KEPT.lock().as_ref().and_then(known);
     if let Some(hash) = kept {
@@ -70,12 +70,12 @@ pub fn of_contents(path: &Path) -> io::Result<String> {
     Ok(hash)
 }
 
-/// Whether this is a hash of a file's contents, and so says that the file has no build id.
+/// Whether the identity is a hash of a file's contents, so that the file has no build id.
 pub fn is_of_contents(identity: &str) -> bool {
     identity.starts_with(CONTENTS)
 }
 
-/// An identity in a message: enough of it for people.
+/// Returns an identity's abbreviation for messages.
 pub fn describe(identity: &str) -> String {
     const SHOWN: usize = 12;
     if identity == UNREADABLE {

@@ -1,27 +1,27 @@
-//! Whether the system has ended processes because memory ran out. A process that it ends so looks like any other that was killed.
+//! Detects whether the system has killed processes because memory ran out. Such a process looks like any other killed one.
 
 use std::path::Path;
 
 /// The words for people.
 pub const CAUSE: &str = "most likely by the system's out-of-memory killer, which has ended a process since it started";
 
-/// The system's count of such ends when this was made.
+/// The system's count of such kills when the value was created.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfMemory(Option<u64>);
 
 impl OutOfMemory {
-    /// Counts from now on.
+    /// Starts to count.
     pub fn watch() -> Self {
         Self(kills())
     }
 
-    /// Whether it has done so since.
+    /// Whether the system has killed a process since.
     pub fn has_killed(self) -> bool {
         self.0.zip(kills()).is_some_and(|(before, now)| now > before)
     }
 }
 
-/// Counted before the process is told, by machine and by control group alike; none where the system does not say.
+/// Returns the number of kills, counted before the process is signalled, by machine or control group; `None` if the system does not report it.
 fn kills() -> Option<u64> {
     count(&std::fs::read_to_string(Path::new("/proc/vmstat")).ok()?)
 }

@@ -1,4 +1,4 @@
-//! The program whose regions devices run, where its executable is started for that.
+//! The program whose regions devices run, if its executable is started for them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Takes bytes that a worker wrote to its standard output (1) or error (2).
+/// Receives bytes that a worker wrote to its standard output (1) or error (2).
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
 
 /// The program's limits on the silence of a worker.
 #[derive(Clone)]
 pub struct SilenceLimit {
-    /// The time after which the device is given up; `None`: never.
+    /// The time after which the device is given up; `None` means never.
     pub timeout: Option<Duration>,
-    /// Before that, a line for people is given here.
+    /// Receives a line for the user before that.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The start of a worker, for those who look after it from other threads.
+/// The start of a worker, for threads that observe it.
 #[derive(Default)]
 pub struct WorkerStart {
     waits: AtomicBool,
@@ -26,12 +26,12 @@ pub struct WorkerStart {
 }
 
 impl WorkerStart {
-    /// Whether a worker was started of which nothing was heard yet.
+    /// Whether a worker was started and has not responded yet.
     pub fn waits(&self) -> bool {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// Has the start fail.
+    /// Makes the start fail.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
     }
@@ -50,24 +50,24 @@ impl WorkerStart {
 pub struct ProgramSpec {
     /// The executable.
     pub exe: PathBuf,
-    /// The program's name as it was called (`argv[0]`).
+    /// The program's name as invoked (`argv[0]`).
     pub arg0: OsString,
     /// The whole environment of the worker; `None` inherits the owner's.
     pub env: Option<Vec<(OsString, OsString)>>,
     /// Working directory; `None` inherits the owner's.
     pub cwd: Option<PathBuf>,
-    /// `libacc.so` to preload; `None` if the environment or the executable brings it.
+    /// `libacc.so` to preload; `None` if the environment or the executable loads it.
     pub libacc: Option<PathBuf>,
     /// The sink of the worker's output; `None` inherits the owner's.
     pub output: Option<OutputSink>,
-    /// `None` if the caller watches the worker, by [`crate::Device::beats`].
+    /// `None` if the caller observes the worker by [`crate::Device::beats`].
     pub silence_limit: Option<SilenceLimit>,
-    /// The start of its worker.
+    /// The start of the worker.
     pub start: Arc<WorkerStart>,
 }
 
 impl ProgramSpec {
-    /// Returns this process's own program: workers inherit everything.
+    /// Returns this process's own program, whose workers inherit everything.
     pub fn of_this_process() -> Self {
         Self {
             exe: PathBuf::from("/proc/self/exe"),

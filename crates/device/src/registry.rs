@@ -1,17 +1,17 @@
-//! The backends that there are: from the kind of a device to what makes and finds it.
+//! The backends, by the kind of their devices.
 
 use crate::backend::{Backend, Found};
 use crate::capabilities::Capabilities;
 use crate::{cpu, cuda, fake};
 use accord_types::{DeviceKind, Error, ErrorCode, NodeId, Result};
 
-/// All backends. A new one is added here, and nowhere else outside of its folder.
+/// All backends. A new one must be added only here and in its own folder.
 pub static BACKENDS: [&Backend; 3] = [&cpu::BACKEND, &cuda::BACKEND, &fake::BACKEND];
 
-/// The backend of a kind.
+/// Returns the backend of a kind.
 ///
 /// # Errors
-/// Returns `acc_error_device_init` for a kind that this version does not know: a newer node may offer it.
+/// Returns `acc_error_device_init` for a kind unknown to this version, which a newer node may offer.
 pub fn backend(kind: DeviceKind) -> Result<&'static Backend> {
     BACKENDS.into_iter().find(|backend| backend.kind == kind).ok_or_else(|| {
         Error::new(ErrorCode::DeviceInit, format!("this version of Accord has no backend for devices of {kind}"))
@@ -24,12 +24,12 @@ pub fn capabilities(kind: DeviceKind) -> Option<&'static Capabilities> {
     backend(kind).ok().map(|backend| backend.capabilities)
 }
 
-/// The kind of the devices that are there where there are no others.
+/// Returns the kind of the devices that exist if there are no others.
 pub fn fallback_kind() -> Option<DeviceKind> {
     BACKENDS.into_iter().find(|backend| backend.capabilities.fallback).map(|backend| backend.kind)
 }
 
-/// Looks for the devices of this machine that are not there just as a fallback.
+/// Finds the devices of this machine, except for those of fallback kinds.
 pub fn find(node: NodeId, node_name: &str) -> Found {
     let mut all = Found::default();
     let mut notes = Vec::new();

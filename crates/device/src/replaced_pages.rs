@@ -1,6 +1,6 @@
-//! The program's memory that devices have page-locked, for the code that watches changes of mappings: when an address
-//! gets other pages, the device's engines go on with the old ones. A change is only recorded here, without a lock, as
-//! it may happen at any point of the program.
+//! The program's memory that devices have page-locked, for the code that observes changes of mappings. When an address gets other
+//! pages, the device's engines would still use the old ones. A change is only recorded here, without a lock, because it may
+//! happen at any point of the program.
 
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ pub(crate) const RANGES_MAX: usize = 256;
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Tells it from others that have had its place.
+    /// Distinguishes the range from others in the same slot.
     ticket: AtomicUsize,
     replaced: AtomicBool,
 }
@@ -27,9 +27,9 @@ impl Slot {
 /// The ranges of the process.
 pub(crate) struct Ranges {
     slots: [Slot; RANGES_MAX],
-    /// Slots from here on were never used.
+    /// Number of slots that were ever used.
     used: AtomicUsize,
-    /// Some slot says that its pages were replaced.
+    /// Whether the pages of any slot were replaced.
     any: AtomicBool,
 }
 
@@ -61,12 +61,12 @@ impl Ranges {
         }
     }
 
-    /// Whether there is something for [`Ranges::take`].
+    /// Whether [`Ranges::take`] would return ranges.
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// The first bytes of ranges whose pages were replaced since the last call. To be called by one thread at a time, as
+    /// Returns the first bytes of ranges whose pages were replaced since the last call. Only one thread at a time may call this, as
     /// [`Ranges::set`].
     pub(crate) fn take(&self) -> Vec<usize> {
         self.any.store(false, Ordering::Release);
@@ -74,7 +74,7 @@ impl Ranges {
         replaced.map(|slot| slot.start.load(Ordering::Relaxed)).filter(|start| *start != 0).collect()
     }
 
-    /// Replaces the ranges, each with a ticket of its own: no more than [`RANGES_MAX`].
+    /// Replaces the ranges, at most [`RANGES_MAX`], each with its own ticket.
     pub(crate) fn set(&self, ranges: impl Iterator<Item = (HostRange, u64)> + Clone) {
         let ticket = |slot: &Slot| slot.ticket.load(Ordering::Relaxed);
         for slot in self.used() {
@@ -125,7 +125,7 @@ mod tests {
         ranges.replaced(range(0, usize::MAX));
         assert_eq!(ranges.take(), [4096, 65536]);
         assert_eq!(ranges.take(), []);
-        // What is gone is not told, and another one may come to its place.
+        // A removed range is not reported, and another one may use its slot.
         ranges.replaced(range(4096, 1));
         set(&[(65536, 4096, 2), (4096, 4096, 3)]);
         assert_eq!(ranges.take(), []);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// Most processes of each kind.
 const PEERS_MAX: usize = 4096;
 
-/// Processes of this machine that give memory to this one or take of its, each by a number that the caller chooses: that of its
-/// node, say.
+/// Processes of this machine that share memory with this one in either direction. Each has a number that the caller chooses, for example that of its
+/// node.
 pub struct SameHostPeers {
     note: Arc<dyn Fn(&str) + Send + Sync>,
     state: ShortLock<OtherProcesses>,
@@ -27,12 +27,12 @@ struct OtherProcesses {
 }
 
 impl SameHostPeers {
-    /// None yet. `note` is told, once for each device and process, why bytes can't go directly.
+    /// Creates the value without peers. `note` gets, once for each device and process, the reason why copies can't be direct.
     pub fn new(note: impl Fn(&str) + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { note: Arc::new(note), state: ShortLock::default() })
     }
 
-    /// Gives memory to a process, over a socket as [`Exporter::start`] takes it.
+    /// Exports memory to a process, over a socket as for [`Exporter::start`].
     pub fn export_to(&self, peer: u32, socket: OwnedFd) {
         let Some(exporter) = Exporter::start(socket) else { return };
         let mut state = self.lock();
@@ -44,7 +44,7 @@ impl SameHostPeers {
         }
     }
 
-    /// Takes memory from a process, over a socket as [`Importer::start`] takes it.
+    /// Imports memory from a process, over a socket as for [`Importer::start`].
     pub fn import_from(&self, peer: u32, socket: OwnedFd) {
         let note = self.note.clone();
         let Some(importer) = Importer::start(socket, move |text| note(text)) else { return };
@@ -57,20 +57,20 @@ impl SameHostPeers {
         }
     }
 
-    /// Whether memory can be taken from a process.
+    /// Whether memory can be imported from a process.
     pub fn imports_from(&self, peer: u32) -> bool {
         self.lock().importers.contains_key(&peer)
     }
 
-    /// Returns a handle to `len` bytes at `start`, for a process that takes memory, as [`MemoryHandle::encode`] writes
-    /// it. Empty if it takes none or they can't be given away.
+    /// Returns an encoded handle to `len` bytes at `start`, for a process that imports memory. Empty if it imports none or the
+    /// bytes can't be exported.
     pub fn handle(&self, peer: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
         let exporter = self.lock().exporters.get(&peer).cloned();
         let handle = exporter.and_then(|exporter| exporter.handle(&device.exports()?, start, len));
         handle.and_then(|handle| handle.encode()).unwrap_or_default()
     }
 
-    /// Makes a memory handle of `len` bytes, as a process has encoded it, reachable for a device. None if that can't be.
+    /// Makes a process's encoded memory handle of `len` bytes accessible to a device. Returns `None` if that is impossible.
     pub fn map(&self, peer: u32, device: &dyn Device, handle: &[u8], len: u64) -> Option<MappedRange> {
         let importer = self.lock().importers.get(&peer).cloned()?;
         let MemoryHandle::CudaIpc(handle) = MemoryHandle::decode(handle).ok()? else { return None };

@@ -1,16 +1,16 @@
-//! Copies of a stream to other processes by lanes. The bytes of those that follow each other go one behind the other: else each would wait until the
-//! one before has landed, which takes a way to the other node and back.
+//! Copies of a stream to other processes by lanes. The bytes of consecutive ones are sent without a pause. Otherwise each would wait until the previous one
+//! has landed, which takes a round trip to the other node.
 
 use accord_types::Result;
 use std::collections::VecDeque;
 
-/// Copies out of a stream whose bytes were given to their sinks and which have not come to their end, beside the first of them.
+/// Most copies out of a stream whose sinks have their bytes but are not finished, not counting the first.
 pub(crate) const ROW_MAX: usize = 64;
 
-/// Ends `first`, whose bytes were given. Those that `next` gives meanwhile end after it, in their order. `end` hears whether others are left.
+/// Ends `first`, whose sink has its bytes. Copies that `next` returns meanwhile end after it, in order. `end` is told whether others are left.
 ///
 /// # Errors
-/// Returns the errors of `next` and `end`. If `next` fails, the copies before are ended first. No copy is given or ended
+/// Returns the errors of `next` and `end`. If `next` fails, the earlier copies are ended first. No copy is started or ended
 /// after an end that fails.
 pub(crate) fn end_in_order<T>(
     mut first: T,
@@ -38,7 +38,7 @@ mod tests {
     use accord_types::{Error, ErrorCode};
     use std::cell::RefCell;
 
-    /// What `next` gives after each end of one, and what was done.
+    /// Runs with copies that `next` returns after each end. Returns the outcome and the steps.
     fn run(given: &[&[u32]], failing: Option<u32>) -> (Result<()>, Vec<String>) {
         let (left, done) = (RefCell::new(VecDeque::from(given.to_vec())), RefCell::new(Vec::new()));
         let next = || {

@@ -1,5 +1,5 @@
-//! What every backend of the registry does alike. A new backend is tested by being in the registry; what only one of them does is
-//! tested in files of its own. This binary is also the program whose regions CPU devices' workers run.
+//! Common requirements on all backends of the registry. A new backend is tested once it is registered; features of single backends have test files of
+//! their own. This binary is also the program whose regions CPU devices' workers run.
 
 #[path = "conformance/copies.rs"]
 mod copies;
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 type Test = Result<(), Failed>;
 type Case = (&'static str, fn(&Rig) -> Test);
 
-/// What is mapped at the start of each device's range.
+/// Bytes mapped at the start of each device's range.
 const MAPPED: u64 = 32 << 20;
-/// How long something that has to happen may take.
+/// The time limit of any expected event.
 const PATIENT: Duration = Duration::from_secs(30);
 
 fn main() {
@@ -58,7 +58,7 @@ fn main() {
     let mut trials = Vec::new();
     for backend in BACKENDS {
         let Some(info) = a_device_of(backend) else {
-            // Not to standard output, where test runners read the list of tests.
+            // Not to standard output, from which test runners read the list of tests.
             eprintln!("skipped: this machine has no device of backend {}", backend.name);
             continue;
         };
@@ -70,7 +70,7 @@ fn main() {
     libtest_mimic::run(&Arguments { test_threads: Some(1), ..args }, trials).exit();
 }
 
-/// A device that there is, or that can be made.
+/// Returns a device of the backend that exists or can be created.
 fn a_device_of(backend: &Backend) -> Option<DeviceInfo> {
     let config = cpu::CpuConfig { devices: Some(1), memory: Some(256 << 20) };
     let made = || cpu::inventory(NodeId(0), "here", &config).into_iter().next();
@@ -105,7 +105,7 @@ impl Rig {
         self.device.copy_in(stream, at, bytes.len() as u64, CopySource::new(ends::Bytes(bytes.to_vec(), 0)))
     }
 
-    /// A copy in of a byte that comes when the gate opens, or when it goes.
+    /// Copies in a byte that arrives when the gate opens or is dropped.
     fn gate(&self, stream: StreamId, at: DevicePtr, byte: u8) -> Result<(Seq, Sender<()>)> {
         let (open, gate) = channel();
         Ok((self.device.copy_in(stream, at, 1, CopySource::new(Gated { gate, byte }))?, open))
@@ -125,20 +125,20 @@ struct Gated {
 
 impl Source for Gated {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        // A test that has failed closes it.
+        // A failed test drops the sender.
         let _ = self.gate.recv();
         piece.fill(self.byte);
         Ok(())
     }
 }
 
-/// Bytes that differ from place to place, and by the seed.
+/// Returns bytes that differ by position and seed.
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
     let row: Vec<u8> = (0..251usize).map(|i| (i * 7 + seed * 13) as u8).collect();
     row.iter().copied().cycle().take(len).collect()
 }
 
-/// Waits for something that another thread does.
+/// Waits for an event in another thread.
 fn until(what: &str, mut done: impl FnMut() -> bool) -> Test {
     let start = Instant::now();
     while !done() {

@@ -1,5 +1,5 @@
-//! CPU devices with real workers. This binary is the program whose regions the workers run:
-//! started by a device it serves instead of testing.
+//! CPU devices with real workers. This binary is also the program whose regions the workers run: a worker serves instead of
+//! testing.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -53,7 +53,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-// The regions: what GCC would have outlined. Each gets the address of its argument block.
+// The regions as GCC would outline them. Each gets the address of its argument block.
 
 static VARIABLE: AtomicU32 = AtomicU32::new(41);
 
@@ -79,10 +79,10 @@ extern "C" fn double_slowly(block: *mut u8) {
     }
 }
 
-/// Longest that a region waits for another one, or for the host.
+/// The longest wait of a region for another one, or for the host.
 const MEETS: Duration = Duration::from_secs(20);
 
-/// slot 0: device address of a flag that the test raises meanwhile, slot 1: of one that is raised after that.
+/// Waits for a flag that the test raises, then raises one. Slot 0: device address of the first, slot 1: of the second.
 extern "C" fn await_flag(block: *mut u8) {
     // SAFETY: as above; both flags are read and written atomically.
     let [awaited, own] = unsafe { [0, 1].map(|slot| &**block.cast::<*const AtomicU64>().add(slot)) };
@@ -93,7 +93,7 @@ extern "C" fn await_flag(block: *mut u8) {
     own.store(awaited.load(Ordering::SeqCst), Ordering::SeqCst);
 }
 
-/// The same, but its own flag is raised before.
+/// Raises the second flag before it waits for the first.
 extern "C" fn meet(block: *mut u8) {
     // SAFETY: as above.
     unsafe { (**block.cast::<*const AtomicU64>().add(1)).store(1, Ordering::SeqCst) };
@@ -106,7 +106,7 @@ extern "C" fn read_variable(block: *mut u8) {
 }
 
 extern "C" fn crash(_block: *mut u8) {
-    // SAFETY: none; it must crash.
+    // SAFETY: none; the access must crash.
     unsafe { (0x123usize as *mut u8).write_volatile(1) };
 }
 
@@ -114,14 +114,14 @@ extern "C" fn leave(_block: *mut u8) {
     std::process::exit(3);
 }
 
-/// Answers a request of the owner that it has not made yet, in place of the worker: writes to each of the process's sockets.
+/// Answers, in place of the worker, a request that the owner has not made yet: writes to each of the process's sockets.
 extern "C" fn babble(_block: *mut u8) {
     let entries = std::fs::read_dir("/proc/self/fd").expect("descriptors");
     let is_socket =
         |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_socket(path)) {
         let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
-        // SAFETY: one byte of a constant; the descriptor belongs to other code, as in a program with such a fault.
+        // SAFETY: one byte of a constant. The descriptor belongs to other code, as in a faulty program.
         unsafe { libc::write(number, [7_u8].as_ptr().cast(), 1) };
     }
 }
@@ -150,7 +150,7 @@ fn device_with(program: ProgramSpec) -> Result<Arc<CpuDevice>, Failed> {
     Ok(device)
 }
 
-/// Where a function of this binary is: position-independent, so found by /proc/self/maps.
+/// Returns the location of a function of this position-independent binary, by /proc/self/maps.
 fn spec(name: &str, function: extern "C" fn(*mut u8)) -> FunctionSpec {
     FunctionSpec { object: this_object(), offset: function as usize as u64 - base(), name: name.into(), kernel: None }
 }
@@ -187,7 +187,7 @@ fn a_region_sees_its_block() -> Test {
     let data = device.addresses().0;
     let initial: Vec<u8> = (0..100u64).flat_map(u64::to_ne_bytes).collect();
     device.copy_in(stream, data, 800, CopySource::new(Bytes(initial, 0)))?;
-    // Slots 1 and 2 are relative: their values travel behind the slots.
+    // Slots 1 and 2 are relative: their values follow the slots.
     let mut block = [0u64; 6];
     (block[0], block[1], block[2], block[3], block[4]) = (data.0, 24, 32, 100, 7);
     let bytes: Vec<u8> = block.iter().flat_map(|s| s.to_ne_bytes()).collect();
@@ -199,7 +199,7 @@ fn a_region_sees_its_block() -> Test {
     let after = read(&*device, stream, data, 800)?;
     let expected: Vec<u8> = (7..107u64).flat_map(u64::to_ne_bytes).collect();
     assert_eq!(after, expected);
-    // A private pointer: the number that the region adds points at the word behind it, 16 bytes into the values.
+    // A private pointer: the number that the region adds points to the next word, 16 bytes into the values.
     let block: Vec<u8> = [data.0, 24, 32, 1, 40, 9].iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
     device.store(stream, data, &0u64.to_ne_bytes())?;
     device.launch(
@@ -218,7 +218,7 @@ fn operations_run_in_order() -> Test {
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
     let double = spec("double_slowly", double_slowly);
-    // ((1 * 2 + 1) copied over, stored over by 10, * 2 + 5): any other order gives another number.
+    // ((1 * 2 + 1) copied, overwritten by 10, * 2 + 5): any other order gives another number.
     device.store(stream, at, &1u64.to_ne_bytes())?;
     launch(&device, stream, &double, &[at.0, 1])?;
     device.copy(stream, at.offset(8), at, 8)?;
@@ -232,8 +232,8 @@ fn operations_run_in_order() -> Test {
     Ok(())
 }
 
-/// Copies out of the synchronous queue's stream are left to a thread that waits for the stream. Any other caller that
-/// needs the stream to go on makes them run, too.
+/// Copies out of the synchronous queue's stream are left to a thread that waits for the stream. Any other caller that needs
+/// the stream to continue makes them run too.
 fn left_to_the_waiter() -> Test {
     let device = device()?;
     let (sync, other) = (device.create_stream(QueueId::SYNC)?, device.create_stream(QueueId(1))?);
@@ -292,7 +292,7 @@ fn streams_wait() -> Test {
     device.wait_stream(a, c, seq)?;
     launch(&device, a, &spec("await_flag", await_flag), &[at.0, at.0 + 8])?;
     let last = launch(&device, a, &double, &[at.0 + 16, 0])?;
-    // b copies what a computes, without the host waiting: it is the host that lets a go on.
+    // b copies the result of a without a wait of the host.
     device.wait_stream(b, a, last)?;
     let seq = device.copy(b, at.offset(24), at.offset(16), 8)?;
     assert!(!device.reached(b, seq)?);
@@ -351,7 +351,7 @@ fn host_work() -> Test {
     Ok(())
 }
 
-/// The system refuses threads when there is no memory for their stacks. Some are left by threads that have ended.
+/// The system refuses threads when there is no memory for their stacks. Ended threads leave some stacks.
 fn no_thread_left() -> Test {
     let device = device()?;
     let (at, slowly) = (device.addresses().0, spec("double_slowly", double_slowly));
@@ -365,7 +365,7 @@ fn no_thread_left() -> Test {
     let (sync, _) = stream(QueueId::SYNC.0)?;
     let left = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::default(), true)))?;
     let (tell, told) = mpsc::channel();
-    // What is mapped now, and less than a thread's stack.
+    // The memory mapped now, and less than a thread's stack.
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages.split(' ').next().unwrap_or_default().parse()?;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -397,7 +397,7 @@ fn no_thread_left() -> Test {
     let notices: Vec<bool> = told.iter().map(|told| refused(&told.map(|()| Seq(0)))).collect();
     assert_eq!(notices.len(), 20);
     assert!(notices.iter().any(|refused| *refused), "the system had threads for all of these");
-    // A refused copy has no effect. A stream that had to go on and could not has failed, so that waits for it end.
+    // A refused copy has no effect. A stream that could not continue has failed, so that waits for it end.
     drop(behind);
     if let Err(error) = device.synchronize(sync, left) {
         assert!(error.cause().contains("cannot start a thread"), "{error}");
@@ -434,7 +434,7 @@ fn a_full_ring() -> Test {
     let function = device.function(&spec("read_variable", read_variable))?;
     let block = at.0.to_ne_bytes();
     let mut last = Seq(0);
-    // 1 MiB of ring holds some 16,000 of these.
+    // 1 MiB of ring holds some 16,000 of these records.
     for _ in 0..40_000 {
         let block = ArgBlock { bytes: &block, slots: 1, relative: &[0] };
         last = device.launch(stream, function, LaunchDims::default(), block)?;
@@ -444,8 +444,8 @@ fn a_full_ring() -> Test {
     Ok(())
 }
 
-/// More copies than wait in a stream: the thread that puts them in waits, another stream goes on, and memory is bounded: by the
-/// bytes that are taken along, and by the number of copies that are not.
+/// More copies than a stream holds: the enqueuing thread waits, another stream continues, and memory is bounded by the bytes copied aside and by the
+/// number of other copies.
 fn a_stuck_stream() -> Test {
     fill_a_stuck_stream(128 << 10, ReadWhen::BeforeReturn, 512)?;
     fill_a_stuck_stream(1 << 10, ReadWhen::InOrder, 1_024)
@@ -546,13 +546,13 @@ fn a_babbling_worker() -> Test {
     Ok(())
 }
 
-/// slot 0: a byte. Writes it all over what the worker shares with its owner, but for the device's memory.
+/// Overwrites all memory that the worker shares with its owner, except the device's. Slot 0: the byte.
 extern "C" fn scribble(block: *mut u8) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("this process's mappings");
     let shared = maps.lines().find(|line| line.contains("accord-device") && line.contains(" 00000000 "));
     let (from, to) = shared.and_then(|line| line.split(' ').next()?.split_once('-')).expect("the ring's mapping");
     let [from, to] = [from, to].map(|address| usize::from_str_radix(address, 16).expect("an address"));
-    // SAFETY: the tests pass a block of this shape. The mapping is the worker's, and what comes of it is what the test is about.
+    // SAFETY: the tests pass a block of this shape. The mapping is the worker's, and the test is about the consequences.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(from).write_bytes(*block, to - from) };
 }
 
@@ -606,7 +606,7 @@ impl Sink for Waits {
     }
 }
 
-/// The stream's own thread can't tell: it waits, for a device elsewhere, say.
+/// The stream's own thread can't report it, because it waits, for example for a device of another node.
 fn told_in_a_copy() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -616,7 +616,7 @@ fn told_in_a_copy() -> Test {
     let (tell, told) = mpsc::channel();
     let tell = |_| {
         let tell = tell.clone();
-        // A test that has failed does not wait for it.
+        // A failed test no longer receives it.
         device.notify(stream, seq, Box::new(move |outcome| drop(tell.send(outcome))));
     };
     tell(());
@@ -624,7 +624,7 @@ fn told_in_a_copy() -> Test {
     assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
     let error = told.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
     assert!(error.cause().contains("was killed"), "{error}");
-    // Data clauses have nothing to do with that.
+    // The remedy must not name data clauses, which are not at fault.
     let remedy = error.remedy_text().ok_or("no remedy")?;
     assert!(remedy.contains("the system's log") && !remedy.contains("data clauses"), "{error}");
     tell(());
@@ -700,7 +700,7 @@ fn spans_tell() -> Test {
     device.copy_in(stream, at, 4096, CopySource::new(Bytes(vec![1; 4096], 0)))?;
     let seq = launch(&device, stream, &spec("double_slowly", double_slowly), &[at.0, 1])?;
     device.synchronize(stream, seq)?;
-    // Done on the calling thread: the stream has nothing to do.
+    // Performed on the calling thread, because the stream is empty.
     device.store(stream, at, &[2; 8])?;
     let spans = spans.0.lock().expect("test lock");
     assert!(spans.iter().any(|s| s.kind == accord_types::SpanKind::CopyIn && s.bytes == 8), "no span of the store");

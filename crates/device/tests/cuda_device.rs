@@ -1,5 +1,5 @@
-//! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
-//! host's and whose kernels are functions of this file.
+//! A GPU: the real one if there is a driver, otherwise the tests' own driver. The latter's device memory is the host's, and
+//! its kernels are functions of this file.
 
 #[path = "support/asked.rs"]
 mod asked;
@@ -60,7 +60,7 @@ type Case = (&'static str, fn() -> Test);
 const REGIONS: &str = include_str!("regions/regions.ptx");
 /// In the order of the file's function list.
 const NAMES: [&str; 6] = ["add", "double_slowly", "read_variable", "crash", "sum", "nothing"];
-/// Some 30 ms of `double_slowly`.
+/// Argument of `double_slowly` for some 30 ms.
 const SLOW: i32 = 3_000_000;
 
 fn main() {
@@ -138,7 +138,7 @@ fn main() {
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),
     ];
-    // A crash ends the context for the whole process: these run in processes of their own.
+    // A crash ends the context of the whole process, so that these tests run in processes of their own.
     let crashes = [
         ("a_crash_names_the_region", a_crash_names_the_region as fn() -> Test),
         ("shutdown_ends_what_waits", shutdown_ends),
@@ -156,7 +156,7 @@ fn main() {
         println!("skipped: no GPU: {}", here.note.unwrap_or_default());
         return;
     }
-    // Not to standard output, where test runners read the list of tests.
+    // Not to standard output, from which test runners read the list of tests.
     eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
     let mut trials: Vec<_> = tests
         .into_iter()
@@ -291,7 +291,7 @@ fn doubles(values: impl IntoIterator<Item = f64>) -> Vec<u8> {
     values.into_iter().flat_map(f64::to_ne_bytes).collect()
 }
 
-/// The program's own memory, as the link gives it.
+/// The program's own memory, as the link passes it.
 struct Memory(HostRange, bool);
 impl Source for Memory {
     fn fill(&mut self, _: &mut [u8]) -> Result<()> {
@@ -335,7 +335,7 @@ fn a_region_gets_its_block() -> Test {
     let stream = device.create_stream(QueueId::SYNC)?;
     let at = device.addresses().0;
     write(&device, stream, at, doubles((0..1000).map(f64::from)))?;
-    // Many, so that a stale parameter would show.
+    // Many launches, so that a stale parameter would be noticed.
     for _ in 0..100 {
         add(&device, stream, at, 1000, 0.25)?;
         add(&device, stream, at, 500, 0.5)?;
@@ -370,7 +370,7 @@ fn private_pointers() -> Test {
     let stream = device.create_stream(QueueId::SYNC)?;
     let at = device.addresses().0;
     write(&device, stream, at, doubles([0.0]))?;
-    // The number that the region adds is a pointer at the word behind it: its bits come back.
+    // The number that the region adds is a pointer to the next word, whose bits are the result.
     let bytes: Vec<u8> = [at.0, 32, 24, 1, 40, 7].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let block = ArgBlock { bytes: &bytes, slots: 3, relative: &[0b010_110] };
     device.launch(stream, device.function(&spec("add"))?, LaunchDims::default(), block)?;
@@ -380,7 +380,7 @@ fn private_pointers() -> Test {
 }
 
 fn another_shape() -> Test {
-    // The address of the block is used in an unknown way.
+    // The code uses the block's address in an unknown way.
     let text = REGIONS.replace("mov.u64 %r59,%ar0;", "add.u64 %r59,%ar0,0;");
     assert_ne!(text, REGIONS);
     let device = device_with(0, &text, None)?;
@@ -417,7 +417,7 @@ fn operations_run_in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    // Any other order gives other numbers. The copy in comes from elsewhere, so what follows waits in the list.
+    // Any other order gives other numbers. The copy in comes from another process, so that later operations wait in the list.
     device.store(stream, at, &doubles([1.0]))?;
     double_slowly(&device, stream, at, 1.0)?;
     device.copy(stream, at.offset(8), at, 8)?;
@@ -435,7 +435,7 @@ fn streams_wait() -> Test {
     let at = device.addresses().0;
     device.store(a, at, &doubles([3.0]))?;
     let (hold, held) = mpsc::channel();
-    // Until this ends nothing of stream a is in the driver's stream.
+    // Until this ends no operation of stream a is in the driver's stream.
     then(&*device, a, (at, 1), move || held.recv().map_err(|_| accord_types::Error::new(ErrorCode::Other, "gone")))?;
     let mut last = Seq(0);
     for _ in 0..4 {
@@ -447,7 +447,7 @@ fn streams_wait() -> Test {
     hold.send(())?;
     device.synchronize(b, seq)?;
     assert_eq!(read_doubles(&device, b, at, 2)?, [48.0, 48.0]);
-    // And when everything is in the driver's streams already.
+    // Also when all operations are in the driver's streams already.
     double_slowly(&device, a, at, 2.0)?;
     let last = double_slowly(&device, a, at, 1.0)?;
     device.wait_stream(b, a, last)?;
@@ -500,7 +500,7 @@ fn copies_follow_each_other() -> Test {
     let host = doubles((0..n).map(|_| 1.0));
     device.copy_in(a, at, len, CopySource::new(Memory(range(&host), false)))?;
     for _ in 0..3 {
-        // Out to the program, and from there to another place by another stream that waits.
+        // Out to the program, and from there to another address by another stream that waits.
         let seq = add(&device, a, at, n, 1.0)?;
         assert!(seq.0 > 0);
         let seq = device.copy_out(a, at, len, CopySink::new(Memory(range(&host), false)))?;
@@ -537,7 +537,7 @@ fn memory_in_parts() -> Test {
     device.map(at.offset(64 * MIB), 128 * MIB)?;
     assert!(device.map(at.offset(100 * MIB), 2 * MIB).is_err(), "mapped already");
     write(&device, stream, at.offset(150 * MIB), vec![7; 100])?;
-    // A hole in the middle, mapped again; then everything from both sides.
+    // Unmaps the middle and maps it again, then unmaps all from both sides.
     device.unmap(stream, at.offset(100 * MIB), 20 * MIB)?;
     let seq = device.unmap(stream, at.offset(120 * MIB), 16 * MIB)?;
     device.synchronize(stream, seq)?;
@@ -618,7 +618,7 @@ fn many_small_copies() -> Test {
     Ok(())
 }
 
-/// Copying threads that have gone to sleep, or are about to, must come for each of them.
+/// Copying threads that sleep, or are about to, must wake for each copy.
 fn copies_land_alone() -> Test {
     const BYTES: usize = 128 << 10;
     const ROUNDS: u64 = 150;
@@ -635,7 +635,7 @@ fn copies_land_alone() -> Test {
             let seq = device.copy_out(*stream, at.offset((index * BYTES) as u64), BYTES as u64, sink)?;
             let tell = tell.clone();
             device.notify(*stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
-            // Between none and all of what the threads' pauses last.
+            // Between zero and the longest pause of the threads.
             std::thread::sleep(Duration::from_micros(round % 5 * 60));
         }
         for _ in &streams {
@@ -767,7 +767,7 @@ fn lent_streams() -> Test {
         device.copy_in(stream, at, from.len() as u64, CopySource::new(Memory(range(&from), false)))?;
         double_slowly(&device, stream, at.offset(8), 0.0)?;
         device.copy_out(stream, at, from.len() as u64, CopySink::new(Memory(range(&to), false)))?;
-        // Not through the device: everything has to be in the driver's stream.
+        // Not through the device: all operations must be in the driver's stream.
         fake::synchronize(device.context(), raw);
         assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
         assert_eq!(to[to.len() - 8..], doubles([f64::from(n - 1)]));
@@ -823,11 +823,11 @@ fn a_crash_names_the_region() -> Test {
         assert!(text.contains(part), "{part} in {text}");
     }
     if let Ok(seq) = copy {
-        // It may have been faster than the crash.
+        // The copy may have been faster than the crash.
         let _ = device.synchronize(other, seq);
     }
     assert!(device.create_stream(QueueId(7)).is_err(), "a lost device takes nothing more");
-    // The driver takes all contexts of the process away: that is told of the others, too.
+    // The driver destroys all contexts of the process, and the other device reports that too.
     if let Some(second) = second {
         let error = second.create_stream(QueueId(1)).err().ok_or("the second GPU went on")?;
         assert!(

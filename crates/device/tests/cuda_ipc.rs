@@ -1,4 +1,4 @@
-//! Memory of a GPU that another process writes: two processes with a GPU each, or the same if there is one.
+//! Memory of a GPU that another process writes: two processes with a GPU each, or with the same one.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -27,10 +27,10 @@ use support::fake;
 
 type Test = Result<(), Failed>;
 
-/// The process that a test starts gets this: the descriptor of its socket.
+/// The variable of the child process with the descriptor of its socket.
 const OTHER: &str = "ACCORD_TEST_IPC_SOCKET";
 const MIB: u64 = 1 << 20;
-/// What is mapped at first: two pieces.
+/// Bytes mapped at first: two pieces.
 const MAPPED: u64 = 70 * MIB;
 /// A range over both pieces, on no boundary.
 const OFFSET: u64 = 3 * MIB + 5;
@@ -48,7 +48,7 @@ fn main() {
         println!("skipped: no GPU: {}", here.note.unwrap_or_default());
         return;
     }
-    // Not to standard output, where test runners read the list of tests.
+    // Not to standard output, from which test runners read the list of tests.
     eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
     let tests = [
         ("bytes_go_to_a_gpu_of_another_process", bytes_go as fn() -> Test),
@@ -98,7 +98,7 @@ fn owner() -> Result<Arc<CudaDevice>, Failed> {
 }
 
 fn pattern(seed: u64, len: u64) -> Vec<u8> {
-    // Of a length that no boundary is a multiple of; repeated, as copying is fast in every build.
+    // A length that divides no boundary; repeated, because copying is fast in every build.
     let block: Vec<u8> = (0..65_521u64).map(|n| (n.wrapping_mul(seed * 2 + 1) >> 3) as u8).collect();
     let mut bytes = block.repeat(len.div_ceil(block.len() as u64) as usize);
     bytes.truncate(len as usize);
@@ -110,7 +110,7 @@ fn read(device: &CudaDevice, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
     ends::read(device, stream, at, len)
 }
 
-/// Goes where `reached` says; counts what was given to it instead, and its end.
+/// A sink for mapped memory. Counts bytes that it receives instead, and its end.
 struct Direct(Option<MappedRange>, Arc<AtomicUsize>);
 impl Sink for Direct {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
@@ -126,7 +126,7 @@ impl Sink for Direct {
     }
 }
 
-/// Where memory of a device is, for the other process.
+/// Exports memory of a device to the other process.
 fn offer(exporter: &Arc<Exporter>, device: &CudaDevice, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
     exporter.handle(&device.exports()?, start, len)
 }
@@ -138,13 +138,13 @@ fn bytes_of(handle: &MemoryHandle) -> u64 {
     }
 }
 
-/// Makes memory of the other process reachable.
+/// Makes memory of the other process accessible.
 fn map(importer: &Arc<Importer>, device: &CudaDevice, handle: &MemoryHandle) -> Option<MappedRange> {
     let MemoryHandle::CudaIpc(handle) = handle else { return None };
     importer.map(&device.imports()?, handle)
 }
 
-/// Copies to another process. Fails if bytes went through the host.
+/// Copies to another process. Fails if bytes pass through the host.
 fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: MappedRange) -> Test {
     let count = Arc::<AtomicUsize>::default();
     let seq = device.copy_out(stream, src, len, CopySink::new(Direct(Some(reached), count.clone())))?;
@@ -155,7 +155,7 @@ fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached
     }
 }
 
-/// Runs a region that writes where nothing is, which ends the context.
+/// Runs a region that writes to unmapped memory, which ends the context.
 fn crash(device: &CudaDevice, stream: StreamId) -> Result<()> {
     // In the order of the file's function list.
     let names = ["add", "double_slowly", "read_variable", "crash", "sum", "nothing"];
@@ -176,18 +176,18 @@ fn crash(device: &CudaDevice, stream: StreamId) -> Result<()> {
         name: "crash._omp_fn.0".into(),
         kernel: Some(ImageRef { image: id, index: 3 }),
     };
-    // Two slots, each with the address of a private value: where to write, and how far from there.
+    // Two slots, each with the address of a private value: the target, and the distance from it.
     let numbers = [16, 32, device.addresses().0.0, 0, 1u64 << 40, 0];
     let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
     let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[0b11] };
     let seq = again.launch(stream_of_it, again.function(&spec)?, LaunchDims::default(), block)?;
     again.synchronize(stream_of_it, seq)?;
-    // The other one has the same context.
+    // The other device has the same context.
     let seq = device.store(stream, device.addresses().0, b"x")?;
     device.synchronize(stream, seq)
 }
 
-// The other process: does what it is told, line by line.
+// Runs the other process, which executes commands line by line.
 
 fn other(socket: OwnedFd) {
     let device = device(1, true).expect("a device");
@@ -289,7 +289,7 @@ struct Other {
 
 impl Other {
     fn start() -> Result<(Self, OwnedFd), Failed> {
-        // Without the flag that closes it: it goes to the other process.
+        // Without the close-on-exec flag, because the other process gets it.
         let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None)?;
         let mut child = Command::new(std::env::current_exe()?)
             .env(OTHER, theirs.as_raw_fd().to_string())
@@ -301,7 +301,7 @@ impl Other {
         Ok((Self { child, to, from: BufReader::new(from) }, ours))
     }
 
-    /// One that gives memory of its own, what it is, and what reaches it here.
+    /// Starts a process that exports memory. Returns the handle, and the importer here.
     fn giving() -> Result<(Self, MemoryHandle, Arc<Importer>), Failed> {
         let (mut other, socket) = Self::start()?;
         let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
@@ -309,7 +309,7 @@ impl Other {
         Ok((other, handle, importer))
     }
 
-    /// One that takes what `device` of this process gives.
+    /// Starts a process that imports memory of `device` of this process.
     fn taking() -> Result<(Self, Arc<Exporter>), Failed> {
         let (mut other, socket) = Self::start()?;
         other.expect("take", "ready")?;
@@ -373,7 +373,7 @@ fn bytes_go() -> Test {
         assert!(bytes[1..=LEN as usize] == pattern(seed, LEN), "the bytes are others");
         assert_eq!((bytes[0], bytes[LEN as usize + 1]), (77, 78), "nothing beside them changes");
     }
-    // Part of what is there already, and more.
+    // Part of it is imported already.
     owner.map(start.offset(MAPPED), 2 * MIB)?;
     let handle = offer(&exporter, &owner, start.offset(MAPPED - MIB), 2 * MIB).ok_or("no handle")?;
     assert_eq!(other.ask_of("copy", &handle, 3)?, "direct");
@@ -381,7 +381,7 @@ fn bytes_go() -> Test {
     Ok(())
 }
 
-/// One whose memory the driver puts where it likes.
+/// Returns a device whose driver chooses the address of its memory.
 fn allocating() -> Result<Arc<CudaDevice>, Failed> {
     let info = inventory(NodeId(0), "here").devices[0].clone();
     Ok(CudaDevice::start(info, CudaConfig { ipc: true, allocate: true, ..CudaConfig::default() })?)
@@ -401,7 +401,7 @@ fn allocation_goes() -> Test {
     }
     assert!(offer(&exporter, &owner, start, WHOLE + 1).is_none(), "its end is in no allocation");
     assert!(offer(&exporter, &owner, DevicePtr(start.0.min(small.0) - 1), 1).is_none());
-    // Not as a part, and not by the way of mapped memory.
+    // Neither in part, nor as mapped memory.
     assert!(owner.map(start, 2 * MIB).is_err());
     let stream = owner.create_stream(QueueId(3))?;
     let part = owner.unmap(stream, start, 2 * MIB)?;
@@ -423,7 +423,7 @@ fn allocation_is_kept() -> Test {
     assert!(offer(&exporter, &owner, start, WHOLE).is_none());
     other.expect("let-go", "gone")?;
     until("it is freed", || owner.memory_free() + WHOLE > before)?;
-    // And when the other process ends.
+    // Also when the other process ends.
     let start = owner.allocate(WHOLE)?;
     let handle = offer(&exporter, &owner, start, WHOLE).ok_or("no handle")?;
     assert_eq!(other.ask_of("hold", &handle, 0)?, "held");
@@ -449,12 +449,12 @@ fn mapped_anew() -> Test {
         owner.map(start, MAPPED)?;
         let new = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
         assert_ne!(old, new);
-        // At once: the word that the old pieces are gone may not have been heard yet.
+        // At once: the notification that the old pieces are gone may not have arrived.
         assert_eq!(other.ask_of("copy", &new, seed)?, "direct");
         assert!(read(&owner, start, MAPPED)? == pattern(seed, MAPPED), "the bytes of round {seed} went elsewhere");
     }
     assert_eq!(other.ask_of("copy", &old, 9)?, "refused");
-    // Other pieces at other boundaries, while one that was there is in use.
+    // Other pieces with other boundaries, while an old one is in use.
     let new = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
     assert_eq!(other.ask_of("hold", &new, 0)?, "held");
     unmap(&owner, start, MAPPED)?;
@@ -471,11 +471,11 @@ fn memory_comes_back() -> Test {
     let owner = owner()?;
     let (mut other, exporter) = Other::taking()?;
     let at = owner.addresses().0.offset(1024 * MIB);
-    // The driver takes some of this device's memory for the other process when that reaches it for the first time.
+    // The driver uses some of this device's memory for the other process at its first access.
     let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
     assert_eq!(other.ask_of("copy", &handle, 0)?, "direct");
     let len = 256 * MIB;
-    // What processes of other tests held comes back after their end.
+    // Memory held by processes of other tests is freed after their end.
     until("no other process frees memory", || {
         let before = owner.memory_free();
         std::thread::sleep(Duration::from_millis(300));
@@ -520,7 +520,7 @@ fn giver_dies() -> Test {
     copy(&device, stream, start, MAPPED, first)?;
     other.kill()?;
     until("the importer sees the end", || map(&importer, &device, &handle).is_none())?;
-    // The memory lives as long as it is held, and the device is well.
+    // The memory lives as long as it is held, and the device works.
     copy(&device, stream, start, MAPPED, second)?;
     let seq = device.store(stream, start, b"well")?;
     device.synchronize(stream, seq)?;
@@ -535,11 +535,11 @@ fn giver_crashes() -> Test {
     other.expect("crash", "crashed")?;
     let stream = device.create_stream(QueueId(4))?;
     let start = device.addresses().0;
-    // What was imported is there as long as it is held. Should a driver see that otherwise, it is an error of this copy.
+    // Imported memory lives as long as it is held. If a driver differs, this copy gets an error.
     if let Err(error) = copy(&device, stream, start, MAPPED, reached) {
         eprintln!("the copy to lost memory failed: {}", error.message().unwrap_or_default());
     }
-    // This device is well.
+    // This device works.
     let stream = device.create_stream(QueueId(5))?;
     let seq = device.store(stream, start, b"well")?;
     device.synchronize(stream, seq)?;
@@ -601,7 +601,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), Failed> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// A message: what it is, the piece, the range.
+/// Returns a message of its kind, the piece and the range.
 fn message(numbers: [u64; 3]) -> Vec<u8> {
     numbers.into_iter().flat_map(u64::to_le_bytes).collect()
 }
@@ -609,7 +609,7 @@ fn message(numbers: [u64; 3]) -> Vec<u8> {
 fn wrong_words() -> Test {
     let owner = owner()?;
     let start = owner.addresses().0;
-    // Messages of the other role, unknown ones, and too short or too long ones.
+    // Messages of the other role, unknown ones, and ones that are too short or too long.
     let long = [message([1, 2, 3]), message([1, 2, 3])].concat();
     for wrong in [message([2, 1, 0]), message([3, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long.clone()] {
         let (near, far) = pair()?;
@@ -621,7 +621,7 @@ fn wrong_words() -> Test {
     let (near, far) = pair()?;
     let exporter = Exporter::start(near).ok_or("no thread")?;
     let handle = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
-    // Pieces and ranges that it never named, and a piece that was never given.
+    // Unknown pieces and ranges, and a piece that was never exported.
     for odd in [message([1, u64::MAX, 0]), message([1, 1, u64::MAX]), message([4, u64::MAX, 0])] {
         send(&far, &odd, SendFlags::NOSIGNAL)?;
     }
@@ -663,7 +663,7 @@ fn driver_refuses() -> Test {
         let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
         other.expect(&format!("fail {call}"), "will")?;
         assert_eq!(other.ask_of("copy", &handle, 1)?, "refused");
-        // Not tried again, and told once.
+        // Not retried, and reported once.
         assert_eq!(other.ask_of("copy", &handle, 1)?, "refused");
         other.expect("notes", "1")?;
     }
@@ -684,7 +684,7 @@ fn cannot_export() -> Test {
 fn without_attribute() -> Test {
     let (_other, exporter) = Other::taking()?;
     let set = |can: &str| {
-        // SAFETY: tests run one after the other, and no other thread of them reads the environment now.
+        // SAFETY: tests run one after the other, and no other of their threads reads the environment now.
         unsafe { std::env::set_var("FAKE_CUDA_IPC", can) };
     };
     set("0");
@@ -706,7 +706,7 @@ fn refused_kind() -> Test {
     Ok(())
 }
 
-/// Says how fast a copy is, and the same within one process, for people: no bound is checked here.
+/// Prints the speed of a copy, and of one within a process. Checks no bound.
 fn how_fast() -> Test {
     const BYTES: u64 = 1 << 30;
     let (owner, near) = (device(0, true)?, device(1, true)?);

@@ -1,4 +1,4 @@
-//! Memory that another user of the GPU has left. The tests' driver clears none; the real one may.
+//! Memory that contains data of a previous user of the GPU. The tests' driver never clears memory; the real one may.
 
 #[allow(dead_code)]
 #[path = "support/ends.rs"]
@@ -17,13 +17,13 @@ use support::fake;
 type Test = Result<(), Failed>;
 
 const SECRET: u8 = 0x5e;
-/// Several pieces of the driver's, and a part of one.
+/// Several pieces of the driver's, and part of one.
 const LEN: u64 = 130 << 20;
 
 fn main() {
     let args = Arguments::from_args();
     let remains = tempfile::tempdir().expect("a folder");
-    // SAFETY: there is one thread yet.
+    // SAFETY: there is only one thread so far.
     unsafe { std::env::set_var("FAKE_CUDA_REMAINS", remains.path()) };
     fake::load_unless_real();
     let tests = [
@@ -32,7 +32,7 @@ fn main() {
         ("what_is_written_at_once_stays", writes_stay),
     ];
     let trials = tests.map(|(name, test)| Trial::test(name, test));
-    // One at a time: they look for each other's memory.
+    // One at a time, because they search each other's memory.
     let conclusion = libtest_mimic::run(&Arguments { test_threads: Some(1), ..args }, trials.into());
     drop(remains);
     conclusion.exit();
@@ -43,7 +43,7 @@ fn device(scrub: bool) -> Result<Arc<CudaDevice>, Failed> {
     Ok(CudaDevice::start(info, CudaConfig { scrub, ..CudaConfig::default() })?)
 }
 
-/// Leaves something in memory and goes.
+/// Writes to memory and ends the device.
 fn leave() -> Test {
     let device = device(false)?;
     let (at, _) = device.addresses();
@@ -55,7 +55,7 @@ fn leave() -> Test {
     Ok(())
 }
 
-/// Returns how much of it another process sees.
+/// Returns how many of the bytes another process sees.
 fn seen(scrub: bool) -> Result<usize, Failed> {
     leave()?;
     let device = device(scrub)?;

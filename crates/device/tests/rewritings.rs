@@ -1,8 +1,9 @@
-//! Everything that is rewritten in GPU code (`crates/device/src/image`) is run, before and after, by an interpreter of the PTX that GCC writes: over
-//! programs made by chance, whose regions leave in memory what their versions for the host leave.
+//! Runs all rewritten GPU code (`crates/device/src/image`), before and after, in an interpreter of the PTX that GCC writes. The programs are random, and
+//! their regions must leave the same in memory as their versions for the host.
 //!
-//! A failure names seed, region and level. `ACCORD_TEST_SEED` sets the first seed, which is else that of the day or of the long tier, and
-//! `ACCORD_TEST_PROGRAMS` the number of programs, in steps of 200: with that seed the first file is the one that failed. With `ACCORD_TEST_WRITE` the programs are written into that folder, for a GPU, and not run.
+//! A failure names seed, region and level. `ACCORD_TEST_SEED` sets the first seed, by default that of the day or of the long tier.
+//! `ACCORD_TEST_PROGRAMS` sets the number of programs, in steps of 200: with a failing seed the first file is the one that failed. With
+//! `ACCORD_TEST_WRITE` the programs are written into that folder, for a GPU, and not run.
 
 #[path = "rewritings/code.rs"]
 mod code;
@@ -30,17 +31,17 @@ use record::Region;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs of one file: a start of the compiler takes as long as some of them.
+/// Programs per file: starting the compiler takes as long as some of them.
 const OF_FILE: usize = 50;
-/// The tests of this file run beside each other, each with its part of the programs.
+/// Number of tests of this file, which run concurrently, each with its part of the programs.
 const PARTS: u64 = 4;
-/// Architecture that the code is rewritten for.
+/// Architecture for which the code is rewritten.
 const SM: u32 = 90;
-/// What GCC makes of a reduction over vectors whose values it finds to be constants: one thread shuffles with those that have left.
+/// A fault of GCC in vector reductions of constant values: one thread shuffles with others that have left.
 const ONE_OF_A_WARP: &str = "one warp at \"shfl.";
 const LEVELS: [&str; 6] = ["-O2", "-O0", "-O2", "-O3", "-O1", "-O2"];
 
-/// What programs are written in.
+/// The language of the programs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Language {
     C,
@@ -75,7 +76,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The first seed of a part, and how many files it has.
+/// Returns the first seed of a part, and its number of files.
 fn chosen(part: u64) -> (u64, usize) {
     let programs = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(200, 10_000));
     let files = programs.div_ceil(OF_FILE as u64 * PARTS);
@@ -103,7 +104,7 @@ fn rewritten_code_leaves_what_the_compilers_does_in_the_fourth_part() {
     check(3);
 }
 
-/// A number of gangs that the image can't say is needed only where another number leaves something else in memory.
+/// A number of gangs that the image does not hold is needed only if another number leaves other values in memory.
 #[test]
 fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
     for level in ["-O2", "-O3"] {
@@ -112,7 +113,7 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
             return println!("skipped: gcc makes no PTX here");
         };
         let regions = record::run(folder.path());
-        // As in the image, which has 16 bits of each number. The program launches them in the order of their names, those that count first.
+        // As in the image, which has 16 bits of each number. The program launches regions in the order of their names, those that need the number first.
         let mut listed = functions(&text.replace(", 0x10000,", ", 0,"));
         listed.sort_by(|one, other| one.name.cmp(&other.name));
         assert_eq!(regions.len(), listed.len());
@@ -139,7 +140,7 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
     }
 }
 
-/// Fewer of these: the compiler's back end and the rewriting are the same.
+/// Fewer programs, because the compiler's back end and the rewriting are the same.
 #[test]
 fn rewritten_code_of_fortran_leaves_what_the_compilers_does() {
     let files =
@@ -174,12 +175,12 @@ fn check_files(language: Language, first: u64, files: u64) {
     println!("seeds from {first}: {all:?}");
     assert!(wrong.is_empty(), "{} of {} regions:\n{}", wrong.len(), all.regions, wrong.join("\n"));
     assert!(all.wrong_already <= 1 + all.regions / 100, "{all:?}");
-    // A test of rewriting in which nothing is rewritten shows nothing.
+    // Without any rewriting the test would prove nothing.
     assert!(all.rewritten > all.regions / 4 || files == 1, "{all:?}");
     assert!(all.rewritten > 0 || LEVELS[first as usize % LEVELS.len()] == "-O0", "{all:?}");
 }
 
-/// What was run.
+/// Counts of a run.
 #[derive(Default, Debug)]
 struct Counts {
     regions: usize,
@@ -187,7 +188,7 @@ struct Counts {
     blocks_of_several: usize,
     unrolled: u32,
     hardware_updates: u32,
-    /// Left out, as the compiler's code is wrong itself.
+    /// Regions left out because the compiler's code itself is wrong.
     wrong_already: usize,
 }
 
@@ -202,7 +203,7 @@ impl Counts {
     }
 }
 
-/// Runs the programs of a file. None if the compiler makes no code for GPUs.
+/// Runs the programs of a file. Returns `None` if the compiler makes no code for GPUs.
 fn file(language: Language, seed: u64, level: &str, wrong: &mut Vec<String>) -> Option<Counts> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let text = compile(language, folder.path(), &language.source(seed), level)?;
@@ -248,7 +249,7 @@ fn file(language: Language, seed: u64, level: &str, wrong: &mut Vec<String>) -> 
     Some(counts)
 }
 
-/// The numbers of gangs are such that the image can say, or the launch brings them.
+/// Checks that the image holds the number of gangs, or the launch gives it.
 fn check_count(found: &Found, given: u16, region: &Region) -> Result<(), String> {
     match found.gangs.count(given) {
         GangCount::AsGiven => Ok(()),
@@ -309,7 +310,7 @@ fn compile(language: Language, folder: &Path, source: &str, level: &str) -> Opti
     text
 }
 
-/// The regions that the compiler lists behind the code of an object.
+/// Returns the regions that the compiler lists after an object's code.
 fn functions(text: &str) -> Vec<ImageFunction> {
     let dim = |text: &str| {
         text.trim()

@@ -172,8 +172,7 @@ unsafe impl Sync for Control {}
 
 impl Control {
     /// # Safety
-    /// `base` must be a mapping of [`CONTROL_BYTES`] of a memory file at offset 0, and stay mapped while any copy of the result
-    /// is used.
+    /// `base` must map [`CONTROL_BYTES`] of a memory file at offset 0, and stay mapped while any copy of the result is used.
     pub(crate) unsafe fn new(base: *mut u8) -> Self {
         Self { base }
     }

@@ -9,8 +9,8 @@
 //!
 //! With even more gangs, each has a smaller part of a loop. Concurrent gangs are then close together in memory, like threads of hand-written kernels,
 //! which makes memory access faster. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many at a
-//! time, which a loop over arrays needs to saturate the memory. That is too many for the caches if each thread reads lines of its own for a while, as
-//! in a row of a sparse matrix. So the same events decide which of these *ways* is fastest.
+//! time, which a loop over arrays needs to saturate the memory. That exceeds the caches if each thread reads its own lines for a while, as in a row
+//! of a sparse matrix. So the same events decide which of these *ways* is fastest.
 
 use super::context::Context;
 use super::driver::DriverError;

@@ -1,5 +1,5 @@
 //! The cause of losing this process's CUDA contexts. A region's fault loses all of them, also those of other GPUs and later
-//! ones (seen with driver 580, error 700), and the next caller of the driver must not be blamed.
+//! ones (seen with driver 580, error 700). The next caller of the driver must not be blamed.
 
 use super::driver::DriverError;
 use accord_types::{Error, ErrorCode};

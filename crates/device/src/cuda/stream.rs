@@ -1,10 +1,9 @@
-//! One stream: which positions were given out, which are in the driver's stream, and which have something
-//! left to do on the host.
+//! One stream: which positions were assigned, which operations are in the driver's stream, and which have work left on the
+//! host.
 //!
-//! Most operations go straight into the driver's stream on the calling thread. What needs the host in
-//! its turn (bytes from a network, memory to unmap, host work) is put into a list that the stream's worker
-//! works off; until it is empty, everything that follows goes into the list too. The driver's
-//! stream never waits for the host, so waiting for its end always ends.
+//! Most operations go directly into the driver's stream on the calling thread. An operation that needs the host in its turn
+//! (bytes from a network, memory to unmap, host work) enters a list of the stream's worker. Until the list is empty, all
+//! later operations enter it too. The driver's stream never waits for the host, so that waiting for its end always ends.
 
 mod behind;
 mod busy;
@@ -31,32 +30,32 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A sleeper looks around at least this often: a lost device must never be a hang.
+/// Longest sleep, so that a lost device never becomes a hang.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
-/// Regions that an error of the device may come from.
+/// Most regions that are recorded as possible causes of a device's error.
 const RECENT_KERNELS_MAX: usize = 4;
 
 pub(crate) struct Stream {
     pub(crate) index: u32,
     pub(crate) queue: QueueId,
     pub(crate) raw: CUstream,
-    /// Recorded whenever another stream has to wait for this one.
+    /// Recorded when another stream has to wait for this one.
     event: CUevent,
-    /// Argument blocks of kernels that take theirs by address. One is enough: the stream's order keeps the
-    /// next block away until the kernel before has ended.
+    /// Argument blocks of kernels that take theirs by address. One is enough: the stream's order writes the next block only
+    /// after the previous kernel has ended.
     block: OnceLock<CUdeviceptr>,
-    /// It was made by the program.
+    /// Whether the program created the driver's stream.
     adopted: bool,
-    /// The program puts work of its own into it.
+    /// Whether the program puts its own work into the stream.
     exposed: AtomicBool,
     pub(crate) shared: Arc<Shared>,
-    /// Does an operation whose turn has come.
+    /// Performs an operation in its turn.
     perform: Perform,
     state: TurnLock<StreamProgress>,
-    /// The operation in progress without the lock, or 0: as [`StreamProgress::busy`], for threads without the lock.
+    /// The position of the operation in progress, or 0: as [`StreamProgress::busy`], for threads without the lock.
     performing: AtomicU64,
     moved: Condvar,
-    /// How often there was something new for the worker.
+    /// Counts events for the worker.
     news: AtomicU32,
     pub(super) failed: AtomicBool,
     pub(crate) egress: Egress,
@@ -69,46 +68,46 @@ unsafe impl Sync for Stream {}
 
 #[derive(Default)]
 pub(crate) struct StreamProgress {
-    /// The last position given out.
+    /// The last assigned position.
     pub(super) last: u64,
-    /// Position up to which everything is in the driver's stream or done.
+    /// Position up to which all operations are in the driver's stream or done.
     pub(super) issued: u64,
-    /// Everything up to here is known to be done on the device.
+    /// Position up to which the device is known to have done all operations.
     reached: u64,
-    /// What comes after `issued`.
+    /// Operations after `issued`.
     pending: Pending<Stream>,
     /// Whether the operation after `issued` is in progress, without the lock.
     busy: bool,
-    /// That is one whose bytes are fetched.
+    /// Whether the operation in progress is a copy with fetched bytes.
     busy_fetched: bool,
-    /// Whether that operation only waits for others, so that later ones may go into the driver's stream.
+    /// Whether the operation in progress only waits for other parties, so that later ones may enter the driver's stream.
     lets_behind: bool,
-    /// The last position that has gone there so, or 0.
+    /// The last position of these later ones, or 0.
     behind: u64,
     worker_started: bool,
     closing: bool,
     pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
     pub(super) failure: Option<Error>,
     recent_kernels: Vec<u32>,
-    /// Which clearing of new memory it comes after.
+    /// The last clearing of new memory that the stream is ordered after.
     scrubs: u64,
-    /// Which setting of the device's fence.
+    /// The last setting of the device's fence that the stream is ordered after.
     fences: u64,
-    /// The buffer in which a launch's parameter is put together.
+    /// The buffer in which a launch's parameter is packed.
     pub(crate) parameter: Vec<u8>,
-    /// Small copies that follow each other; some may be held back.
+    /// Consecutive small copies, of which some may be held back.
     pub(super) rows: Rows,
-    /// Regions that it launches again and again.
+    /// Regions that the stream launches repeatedly.
     pub(crate) repeated: Repeated,
 }
 
 pub(crate) type Op = pending::Op<Stream>;
 
-/// Does the operation at a position of a stream.
+/// Performs the operation at a position of a stream.
 pub(crate) type Perform = fn(&Stream, u64, Op) -> Result<()>;
 
 impl Stream {
-    /// A stream of the driver's own, or one that the program has made. The context is current.
+    /// Creates a stream of the driver, or wraps one that the program has created. The context is current.
     pub(crate) fn new(
         index: u32,
         queue: QueueId,
@@ -144,7 +143,7 @@ impl Stream {
         })
     }
 
-    /// Whether another one is this.
+    /// Whether `other` is this stream.
     pub(crate) fn is_same(&self, other: &dyn DeviceStream) -> bool {
         std::ptr::addr_eq(self, other)
     }
@@ -164,22 +163,22 @@ impl Stream {
         Ok(())
     }
 
-    /// The lock, to put something in.
+    /// Locks the state, to enqueue an operation.
     ///
     /// # Errors
-    /// Returns an error if the device or stream has failed, or was shut down: its memory goes then.
+    /// Returns an error if the device or stream has failed, or was shut down, so that its memory is about to be freed.
     pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
         self.check()?;
         let state = self.lock();
         if state.closing { Err(shut_down()) } else { Ok(state) }
     }
 
-    /// The last position given out.
+    /// Returns the last assigned position.
     pub(crate) fn last(&self) -> Seq {
         Seq(self.lock().last)
     }
 
-    /// Puts an operation into the driver's stream by `now`, or into the list by `later` if others wait there.
+    /// Puts an operation into the driver's stream by `now`, or into the list by `later` if the list is not empty.
     pub(crate) fn put(
         self: &Arc<Self>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
@@ -190,7 +189,7 @@ impl Stream {
         if state.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
-    /// The same, but returns without effect if the list is full: a caller that holds locks must not block.
+    /// Puts as [`Stream::put`], but returns without effect if the list is full: a caller that holds locks must not block.
     pub(crate) fn try_put(
         self: &Arc<Self>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
@@ -226,7 +225,7 @@ impl Stream {
         Ok(Seq(state.last))
     }
 
-    /// Puts an operation into the driver's stream by `now`, unless others wait in the list, or `now` says that it can't.
+    /// Puts an operation into the driver's stream by `now`, unless the list is not empty or `now` declines.
     pub(crate) fn put_if(
         &self,
         now: impl FnOnce(&mut StreamProgress) -> Result<bool, DriverError>,
@@ -250,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// Whatever comes next in the driver's stream finds all memory clear that was mapped until now, and comes after the device's fence. The context
+    /// Orders the driver's stream after the clearing of all memory mapped until now, and after the device's fence. The context
     /// is current.
     #[inline]
     pub(crate) fn come_after(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
@@ -264,8 +263,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts an operation that needs the host into the list. If nothing is ahead of it and `here` is set, the
-    /// calling thread does it.
+    /// Puts an operation that needs the host into the list. The calling thread performs it if the list is empty and `here` is
+    /// set.
     pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
@@ -279,12 +278,12 @@ impl Stream {
         Ok(Seq(seq))
     }
 
-    /// Adds an operation to the list, and blocks while it is full. Copies from other devices have no such bound: there
-    /// is one per lane, and their thread may have to provide the bytes that the stream waits for.
+    /// Adds an operation to the list, and blocks while it is full. Copies from other devices have no such bound: there is one
+    /// per lane, and its thread may have to supply the bytes that the stream waits for.
     ///
     /// # Errors
-    /// Returns an error if the stream has failed meanwhile, or the system has no thread for it; then nothing was put
-    /// in.
+    /// Returns an error if the stream has failed meanwhile, or the system has no thread for it. The operation is not enqueued
+    /// then.
     pub(super) fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
         while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));
@@ -319,7 +318,7 @@ impl Stream {
         loop {
             let seen = self.news.load(Ordering::Acquire);
             if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
-                // Operations are dropped without the lock that they may need.
+                // Operations are dropped without the lock, which they may need.
                 let dropped = std::mem::take(&mut state.pending);
                 drop(state);
                 drop(dropped);
@@ -340,7 +339,7 @@ impl Stream {
         }
     }
 
-    /// The worker waits for something new since `seen`: looks for a while before it sleeps.
+    /// Waits for an event since `seen`. Spins before it sleeps.
     fn await_news<'a>(
         &'a self,
         mut state: MutexGuard<'a, StreamProgress>,
@@ -361,7 +360,7 @@ impl Stream {
         state
     }
 
-    /// Does the operation at `seq`, which everything before has left the list for.
+    /// Performs the operation at `seq`, which is first in the list.
     fn run(&self, mut state: MutexGuard<'_, StreamProgress>, seq: u64, op: Op) {
         (state.busy, state.busy_fetched) = (true, op.is_fetched());
         self.performing.store(seq, Ordering::Release);
@@ -371,7 +370,7 @@ impl Stream {
             self.end_what_was_issued();
         }
         let mut state = self.lock();
-        // It may have gone on with others.
+        // The operation may have continued with others.
         state.issued = state.issued.max(seq).max(state.behind);
         (state.busy, state.lets_behind, state.behind) = (false, false, 0);
         self.performing.store(0, Ordering::Release);
@@ -384,7 +383,7 @@ impl Stream {
         self.moved.notify_all();
     }
 
-    /// Does the operation at `seq`; everything before it is in the driver's stream, or done but for what others have still to say of it.
+    /// Performs the operation at `seq`. All earlier ones are in the driver's stream or done, except for outcomes that other parties have to report.
     pub(crate) fn perform(&self, seq: u64, op: Op) -> Result<()> {
         (self.perform)(self, seq, op)
     }
@@ -393,7 +392,7 @@ impl Stream {
         turn_lock::wait_timeout(state, &self.moved, LOOK_AROUND)
     }
 
-    /// Blocks until everything up to `seq` has been read from the program's memory and is in the driver's stream.
+    /// Blocks until all operations up to `seq` have read the program's memory and are in the driver's stream.
     pub(crate) fn wait_issued(&self, seq: u64) -> Result<()> {
         let mut state = self.lock();
         if state.issued < seq {
@@ -424,7 +423,7 @@ impl Stream {
         if state.reached < seq || self.is_exposed() {
             let issued = state.issued;
             drop(state);
-            // SAFETY: the stream is alive as long as `self`.
+            // SAFETY: the stream lives as long as `self`.
             let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
             waited.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
             self.shared.tracer.drain();
@@ -435,16 +434,16 @@ impl Stream {
         self.check()
     }
 
-    /// All that is in the driver's stream is done, which is everything up to the operation at `seq`, with it: said by who works on that.
+    /// Records that the driver's stream is empty and the operation at `seq` done. Called by the thread that performs it.
     pub(crate) fn arrived(&self, seq: u64) {
-        // A trace has to wait for what it has put in after that.
+        // A trace must wait for its own later events.
         if !self.shared.tracer.is_on() {
             self.lock().arrived(seq);
         }
     }
 
-    /// Whether `seq` is reached. A waiter asks repeatedly, and the driver admits one thread at a time, which would
-    /// delay the thread that works on the awaited operation. So the driver is asked only where nothing else tells.
+    /// Whether `seq` is reached. A waiter polls, and the driver admits one thread at a time, which would delay the thread that
+    /// performs the awaited operation. So the driver is queried only if no other source decides.
     pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
         self.check()?;
         let performing = self.performing.load(Ordering::Acquire);
@@ -465,7 +464,7 @@ impl Stream {
         let _current =
             self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
         if is_open {
-            // SAFETY: the stream is alive as long as `self`.
+            // SAFETY: the stream lives as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => {
                     self.lock().arrived(issued);
@@ -478,8 +477,8 @@ impl Stream {
         self.complete(seq, false)
     }
 
-    /// Has the driver write what regions have printed. The stream is empty, unless more was put in just now: then it is
-    /// written when that is waited for.
+    /// Makes the driver write text that regions have printed. The stream is empty, unless a later operation was just added,
+    /// whose wait then writes the text.
     fn print(&self) -> Result<()> {
         let state = self.lock();
         let more = state.reached < state.last;
@@ -487,12 +486,12 @@ impl Stream {
         if more || !self.shared.prints.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // SAFETY: the stream is alive as long as `self`.
+        // SAFETY: the stream lives as long as `self`.
         let printed = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
         printed.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))
     }
 
-    /// Whether the program puts work of its own into the stream, so that its order is the driver's.
+    /// Whether the program puts its own work into the stream, so that its order is the driver's.
     pub(crate) fn is_exposed(&self) -> bool {
         self.exposed.load(Ordering::Acquire)
     }
@@ -513,15 +512,15 @@ impl Stream {
         Ok(*self.block.get_or_init(|| block))
     }
 
-    /// Whether everything up to `seq` is in the driver's stream.
+    /// Whether all operations up to `seq` are in the driver's stream.
     pub(crate) fn has_issued(&self, seq: u64) -> bool {
         let mut state = self.lock();
-        // An error is the stream's, which tells it.
+        // An error fails the stream, which reports it.
         let _ = self.flush(&mut state);
         state.issued >= seq
     }
 
-    /// Ends the worker; operations left are dropped.
+    /// Ends the worker, and drops the remaining operations.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closing = true;
@@ -550,7 +549,7 @@ impl DeviceStream for Stream {
     }
 
     fn recent_kernels(&self) -> Vec<u32> {
-        // Called on the way out of a failed call, which may hold the lock of this very stream.
+        // Called after a failed call, which may hold this stream's lock.
         self.state.try_take().map_or_else(Vec::new, |state| state.recent_kernels.clone())
     }
 
@@ -561,7 +560,7 @@ impl DeviceStream for Stream {
 
     fn drain(&self) {
         self.flush_held_back();
-        // SAFETY: the stream is alive as long as `self`.
+        // SAFETY: the stream lives as long as `self`.
         let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
     }
 
@@ -581,7 +580,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let Ok(_current) = self.shared.context.enter() else { return };
         self.lock().repeated.end(self.shared.context.driver);
-        // SAFETY: they have no users any more; the driver completes work in flight first.
+        // SAFETY: the stream and the event have no users any more, and the driver first completes work in flight.
         unsafe {
             if !self.adopted {
                 let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);
@@ -599,12 +598,12 @@ impl StreamProgress {
         !self.busy && self.pending.is_empty()
     }
 
-    /// Whether the device's part of all that waits for its turn is in the driver's stream, and there may be more of it.
+    /// Whether the device's part of all listed operations is in the driver's stream, and there may be more of them.
     pub(super) fn may_fetch(&self) -> bool {
         (!self.busy || self.busy_fetched) && self.pending.may_fetch()
     }
 
-    /// The device has done everything up to here.
+    /// Records that the device has done all operations up to `issued`.
     fn arrived(&mut self, issued: u64) {
         self.reached = self.reached.max(issued);
         if self.reached == self.last {
@@ -612,7 +611,7 @@ impl StreamProgress {
         }
     }
 
-    /// The position that the operation under way will have.
+    /// Returns the position of the operation that is being enqueued.
     pub(crate) fn next(&self) -> u64 {
         self.last + 1
     }

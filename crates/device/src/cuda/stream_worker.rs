@@ -1,4 +1,4 @@
-//! What an operation does when its turn has come: on the stream's worker, or on the caller's.
+//! Performs operations in their turn, on the stream's worker or the caller's thread.
 
 use super::completion::Completion;
 use super::direct::{self, Asked};
@@ -22,14 +22,14 @@ use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Most slots that a copy takes at once: others need some too.
+/// Most slots that a copy takes at once, because other copies need some too.
 const NOW_SLOTS_MAX: usize = 16;
-/// Bytes from elsewhere that the driver takes before its call returns, which is quicker than a slot and an event. For a buffer on the stack.
+/// Most bytes from other processes that the driver reads before its call returns, which is faster than a slot and an event. The buffer is on the stack.
 const HANDED_IN_MAX: usize = 4 << 10;
-/// Slots that a copy out to a sink without an address keeps filled ahead.
+/// Number of slots that a copy out to a sink without an address keeps filled ahead.
 const AHEAD: usize = 4;
 
-/// Does the operation at `seq`; everything before it is in the driver's stream or done.
+/// Performs the operation at `seq`. All earlier operations are in the driver's stream or done.
 pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
@@ -106,16 +106,16 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     }
 }
 
-/// Blocks until everything before `seq` is done, here and on the device.
+/// Blocks until all operations before `seq` are done, on the host and the device.
 fn settle(stream: &Stream, seq: u64) -> Result<()> {
-    // What stands before has been issued, so this waits for the device and for bytes on their way only.
+    // Earlier operations were issued, so that this waits only for the device and for bytes in flight.
     stream.synchronize(seq - 1)
 }
 
-/// Copies to another device. It waits for that before its memory goes ([`super::peers`]).
+/// Copies to another device, which waits for the copy before it frees its memory ([`super::peers`]).
 ///
 /// # Errors
-/// Returns an error if that was shut down. Within, the driver's.
+/// Returns an error if the other device was shut down. The inner error is the driver's.
 pub(crate) fn push(
     stream: &Stream,
     dst: DevicePtr,
@@ -126,7 +126,7 @@ pub(crate) fn push(
     let context = &stream.shared.context;
     let _use = to.memory_uses.begin()?;
     let span = stream.shared.tracer.begin(stream.raw);
-    // SAFETY: the driver checks addresses; both contexts are retained by their devices.
+    // SAFETY: the driver checks the addresses, and both devices retain their contexts.
     let copied = unsafe {
         context.driver.cuMemcpyPeerAsync(dst.0, to.context.raw, src.0, context.raw, len as usize, stream.raw)
     };
@@ -140,7 +140,7 @@ pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(),
     let span = stream.shared.tracer.begin(stream.raw);
     for (index, piece) in bytes.chunks(TAKEN_MAX).enumerate() {
         let to = dst.0 + (index * TAKEN_MAX) as u64;
-        // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
+        // SAFETY: the bytes are readable. The driver checks the address and reads so few bytes before it returns.
         unsafe {
             stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw)
         }?;
@@ -180,7 +180,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = source.memory() {
-        // What is still on its way to the program's memory may be what this reads.
+        // Earlier copies out may still write to the memory that this copy reads.
         if stream.will_write(range) {
             settle(stream, seq)?;
         }
@@ -201,22 +201,22 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         let sent = shared.copy_pool.upload(range.start, len, dst.0, stream.raw, &shared.inward);
         return sent.map_err(|error| shared.copy_failed(error, Some(stream.queue)));
     }
-    // The source may depend on the bytes of earlier copies out, which leave the device when they are waited for.
+    // The source may depend on bytes of earlier copies out, which leave the device when they are waited for.
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
     }
     if (1..=HANDED_IN_MAX).contains(&len) && !source.fills_native() {
         let mut bytes = [0; HANDED_IN_MAX];
         source.fill(&mut bytes[..len])?;
-        // That may have taken until the device was shut down.
+        // The device may have been shut down meanwhile.
         let _use = shared.memory_uses.begin()?;
-        // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
+        // SAFETY: the bytes are readable. The driver checks the address and reads so few bytes before it returns.
         return unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, bytes.as_ptr().cast(), len, stream.raw) }
             .map_err(failed);
     }
     let native = source.fills_native();
     if native {
-        // A process that writes into the device's memory does not wait for its stream.
+        // A process that writes to the device's memory does not wait for its stream.
         settle(stream, seq)?;
     }
     let (mut done, mut by_driver) = (0, false);
@@ -240,19 +240,19 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         done += piece;
     }
     if native && !by_driver {
-        // They are there, and nothing was put into the stream after it was waited for.
+        // The bytes have arrived, and no operation was added to the stream after the wait.
         stream.arrived(seq);
     }
     Ok(())
 }
 
-/// Has bytes put into the device's memory.
+/// Lets a library write bytes to the device's memory.
 fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: usize) -> Result<usize> {
     let _use = shared.memory_uses.begin()?;
     source.fill_native(shared.context.range(to, room))
 }
 
-/// Gives a sink bytes that were fetched.
+/// Passes fetched bytes to a sink.
 fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<CopySink> {
     // As in `copy_out`.
     if stream.is_completing(seq - 1) {
@@ -266,8 +266,8 @@ fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetc
     Ok(sink)
 }
 
-/// Ends the copy at `seq`, whose sink has its bytes. Those that follow it and may be given theirs before are: all of them fetched, or none, since only behind
-/// fetched ones others are fetched.
+/// Ends the copy at `seq`, whose sink has its bytes. Before that, passes their bytes to the sinks of following copies that accept them. Either all of them
+/// are fetched or none, because copies are fetched only after fetched ones.
 fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Result<()> {
     let next = || {
         let follows = |op: &mut Op| match op {
@@ -302,7 +302,7 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
     Row { stream, next, end }.run((seq, Some(sink)))
 }
 
-/// Gives a sink's library bytes that were fetched for it. By the host, from where they are now, if that does not reach them after all.
+/// Lets a sink's library read fetched bytes. If it can't access them after all, they go through the host.
 fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
     // As in `copy_out`.
     if stream.is_completing(seq - 1) {
@@ -320,7 +320,7 @@ fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetche
     copied?.map_or(Ok(()), |mut sink| sink.finish())
 }
 
-/// Copies out as [`copy_out`], and traces it.
+/// Copies out as [`copy_out`], with a trace.
 fn copy_out_traced(
     stream: &Stream,
     seq: u64,
@@ -334,13 +334,13 @@ fn copy_out_traced(
     Ok(given)
 }
 
-/// A copy out. Returns a sink that has its bytes and has to be finished; other sinks are finished elsewhere.
+/// Copies out. Returns a sink that has its bytes and must be finished; other sinks are finished elsewhere.
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<Option<CopySink>> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let copy_failed = |error: CopyError| shared.copy_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = sink.memory() {
-        // Older bytes must not come after these.
+        // Older bytes must not overwrite these later.
         if stream.will_write(range) {
             settle(stream, seq)?;
         }
@@ -384,7 +384,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         stream.egress.put(if all.is_ok() { Part::End } else { Part::Abort });
         return all.map(|()| None).map_err(copy_failed);
     }
-    // This thread lands the bytes, so what others have still to land comes first: those may be older bytes of the same memory.
+    // This thread writes the bytes, so that pending writes of other threads, possibly of older bytes to the same memory, come first.
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
     }
@@ -393,7 +393,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     while done < len {
         while asked < len && ahead.len() < AHEAD {
             let bytes = OUT_SLOT.min(len - asked);
-            // The sink may have taken the previous bytes until the device was shut down.
+            // The device may have been shut down while the sink took the previous bytes.
             let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(copy_failed)?;
             ahead.push_back((slot, bytes));
             asked += bytes;
@@ -401,21 +401,21 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         let Some((mut slot, bytes)) = ahead.pop_front() else { break };
         slot.wait().map_err(failed)?;
         if let Err(error) = sink.drain(slot.bytes(bytes)) {
-            // The device writes the others all the same.
+            // The device fills the other slots nevertheless.
             ahead.into_iter().for_each(|(slot, _)| slot.release_after());
             return Err(error);
         }
         done += bytes;
     }
     if len > 0 {
-        // The last slot was filled after everything else in the stream.
+        // The last slot was filled after all other operations of the stream.
         stream.arrived(seq);
     }
     Ok(Some(sink))
 }
 
-/// A copy out at the call, by the route that was chosen for it. `memory` is the program's, with what of it is page-locked. False if
-/// that can't be now; then nothing was done.
+/// Copies out at the call, by the route that was chosen. `memory` is the program's, with its page-locked part. Returns `false`, without effect, if that
+/// is impossible now.
 pub(crate) fn copy_out_now(
     stream: &Stream,
     state: &mut StreamProgress,
@@ -441,7 +441,7 @@ pub(crate) fn copy_out_now(
     }
 }
 
-/// Into slots, if enough are free.
+/// Copies out into slots, if enough are free.
 fn copy_out_staged(
     stream: &Stream,
     state: &mut StreamProgress,
@@ -465,8 +465,8 @@ fn copy_out_staged(
     Ok(true)
 }
 
-/// A copy out whose bytes the egress thread sends once they are there. Returns `false`, without effect, if there are
-/// not enough slots.
+/// Copies out to the egress thread, which sends the bytes once the device has copied them. Returns `false`, without effect,
+/// if there are not enough slots.
 fn copy_out_egress(
     stream: &Stream,
     src: DevicePtr,
@@ -482,7 +482,7 @@ fn copy_out_egress(
     let mut places = pieces(len).zip(&slots);
     let filled = places.try_for_each(|((offset, bytes), slot)| fill_slot(stream, slot, src.0 + offset as u64, bytes));
     if let Err(error) = filled {
-        // The device writes those that it was given all the same.
+        // The device fills the issued slots nevertheless.
         slots.into_iter().for_each(Slot::release_after);
         return Err(error);
     }
@@ -495,7 +495,7 @@ fn copy_out_egress(
     Ok(true)
 }
 
-/// Slots for all of a copy out, a piece each, if so many are free and others don't go without.
+/// Returns slots for all pieces of a copy out, if enough are free and other copies keep some.
 fn slots_now(stream: &Stream, len: usize) -> Result<Option<Vec<Slot>>, DriverError> {
     let count = len.div_ceil(OUT_SLOT);
     if count > NOW_SLOTS_MAX {
@@ -504,7 +504,7 @@ fn slots_now(stream: &Stream, len: usize) -> Result<Option<Vec<Slot>>, DriverErr
     (0..count).map(|_| stream.shared.outward.try_take()).collect()
 }
 
-/// A slot that the device fills in the stream's order. Waits for one.
+/// Returns a slot that the device fills in the stream's order. Blocks until one is free.
 fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, CopyError> {
     let slot = stream.shared.outward.take()?;
     let _use = stream.shared.memory_uses.begin().map_err(|_| CopyError::ShutDown)?;
@@ -513,7 +513,7 @@ fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, CopyError> {
 }
 
 pub(crate) fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), DriverError> {
-    // SAFETY: the slot is pinned and at least `len` long; its taker waits for the event.
+    // SAFETY: the slot is pinned and at least `len` long, and its holder waits for the event.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), from, len, stream.raw) }?;
     slot.record(stream.raw)
 }
@@ -528,7 +528,7 @@ fn copy_out_small(
 ) -> Result<bool, DriverError> {
     let Some(slot) = stream.shared.small.try_take()? else { return Ok(false) };
     let span = stream.shared.tracer.begin(stream.raw);
-    // SAFETY: the slot is pinned, and read only after the stream has got past this.
+    // SAFETY: the slot is pinned, and read only after the stream has done this copy.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, len, stream.raw) }?;
     stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len as u64, String::new);
     if let Some(sink) = sink.take() {
@@ -537,7 +537,7 @@ fn copy_out_small(
     Ok(true)
 }
 
-/// Offsets and lengths of a copy out, a slot each: the engines like them long, and the threads divide them.
+/// Returns offsets and lengths of a copy out, one slot each: the engines are fastest with long ones, and the threads divide them.
 fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     (0..len).step_by(OUT_SLOT).map(move |offset| (offset, OUT_SLOT.min(len - offset)))
 }

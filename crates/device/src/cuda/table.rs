@@ -25,14 +25,14 @@ impl<T> Table<T> {
         self.segments.get(index / SEGMENT)?.get()?[index % SEGMENT].get()
     }
 
-    /// Adds what `make` returns for the new index; `None` if the table is full.
+    /// Adds the value that `make` returns for the new index. Returns `None` if the table is full.
     pub(crate) fn add<E>(&self, make: impl FnOnce(u32) -> Result<T, E>) -> Option<Result<u32, E>> {
         let mut len = self.len.take();
         let segment = self.segments.get(*len / SEGMENT)?;
         let segment = segment.get_or_init(|| (0..SEGMENT).map(|_| OnceLock::new()).collect());
         let index = *len as u32;
         Some(make(index).map(|value| {
-            // Only this thread is here, and the cell is new.
+            // Only this thread adds entries, and the cell is new.
             let _ = segment[*len % SEGMENT].set(value);
             *len += 1;
             index

@@ -1,4 +1,4 @@
-//! Reports when operations ran, if tracing is on: by the driver's own events around each operation.
+//! Reports the times of operations, if tracing is on, by the driver's events around each operation.
 
 use super::context::Context;
 use super::driver::DriverError;
@@ -46,7 +46,7 @@ impl Tracer {
         Self { device, context, on: OnceLock::new(), under_way: TurnLock::default() }
     }
 
-    /// Reports to `sink` from now on; the first one stays. The context is current.
+    /// Reports to `sink` from now on. The first sink stays. The context is current.
     pub(crate) fn start(&self, sink: Arc<dyn SpanSink>) -> Result<(), DriverError> {
         let base = self.record(null_mut())?;
         // SAFETY: the event was just recorded.
@@ -60,7 +60,7 @@ impl Tracer {
         self.on.get().is_some()
     }
 
-    /// An operation goes into a stream.
+    /// Records that an operation enters a stream.
     #[inline]
     pub(crate) fn begin(&self, stream: CUstream) -> Start {
         // A trace without this operation is better than no operation.
@@ -87,7 +87,7 @@ impl Tracer {
         self.under_way.take().push(span);
     }
 
-    /// Reports what has ended since the last time.
+    /// Reports the operations that have ended since the last call.
     pub(crate) fn drain(&self) {
         let Some(on) = self.on.get() else { return };
         let mut under_way = self.under_way.take();
@@ -113,10 +113,10 @@ impl Tracer {
         });
     }
 
-    /// Returns the time of an event; `None` if it hasn't happened.
+    /// Returns the time of an event, or `None` if it has not happened.
     fn time(&self, on: &On, event: CUevent) -> Option<u64> {
         let mut milliseconds = 0f32;
-        // SAFETY: both events are alive, and made for timing. One that has not happened is an error.
+        // SAFETY: both events are alive and support timing. An event that has not happened is an error.
         unsafe { self.context.driver.cuEventElapsedTime(&raw mut milliseconds, on.base, event) }.ok()?;
         Some(on.base_ns + (f64::from(milliseconds).max(0.0) * 1e6) as u64)
     }

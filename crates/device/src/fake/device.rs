@@ -1,5 +1,5 @@
-//! A device in memory, for tests of everything above devices: real order, real bytes, one thread
-//! a stream; regions are Rust closures; it fails when told to.
+//! A device in memory, for tests of all code above devices: real order, real bytes, one thread per stream. Regions are Rust
+//! closures, and tests can make the device fail.
 
 use super::memory::FakeMemory;
 use super::stream::{HostOp, Stream, lock};
@@ -15,15 +15,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes that one piece of a copy has.
+/// Bytes of one piece of a copy.
 const PIECE: usize = 256 << 10;
 /// Device address of ordinal 0, and the distance to the next.
 const BASE: u64 = AddressRange::WINDOW.start.0;
 const STRIDE: u64 = 1 << 40;
-/// Most bytes of a store, as everywhere.
+/// Most bytes of a store, as for other devices.
 const STORE_MAX: usize = 4096;
 
-/// A number that the vocabulary gives to no kind: no node offers such devices.
+/// A number of no kind, so that no node offers such devices.
 pub(super) const KIND: DeviceKind = DeviceKind::from_number(255);
 
 pub(super) static CAPABILITIES: Capabilities = Capabilities {
@@ -56,7 +56,7 @@ pub struct FakeLaunch<'a> {
     pub dims: LaunchDims,
 }
 
-/// A fake region. It may block; its error fails the stream.
+/// A fake region. It may block. Its error fails the stream.
 pub type FakeRegion = Arc<dyn Fn(&FakeLaunch<'_>) -> Result<()> + Send + Sync>;
 
 /// A device in memory.
@@ -79,7 +79,7 @@ impl FakeDevice {
         Self::at(id, node_name, memory, None)
     }
 
-    /// The same with its memory at `place`.
+    /// Creates a device with its memory at `place`.
     pub fn at(id: DeviceId, node_name: &str, memory: u64, place: Option<AddressRange>) -> Arc<Self> {
         let info = DeviceInfo {
             id,
@@ -116,7 +116,7 @@ impl FakeDevice {
         })
     }
 
-    /// Gives the region at `offset` of the program a meaning.
+    /// Defines the region at `offset` of the program.
     pub fn register(&self, offset: u64, name: &str, region: FakeRegion) {
         lock(&self.regions).insert(offset, (name.to_owned(), region));
     }
@@ -124,7 +124,7 @@ impl FakeDevice {
     /// Makes the device fail as if its worker had crashed.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert_with(|| error.clone());
-        // Waiters are notified, and may do anything then.
+        // Waiters are notified, and may call anything.
         let streams = self.streams.read().clone();
         streams.iter().for_each(|stream| stream.fail(&error));
     }
@@ -134,7 +134,7 @@ impl FakeDevice {
         &self.memory
     }
 
-    /// Operations that its streams have still to begin.
+    /// Returns the number of operations that the streams have not begun.
     pub fn pending(&self) -> usize {
         self.streams.read().iter().map(|stream| stream.pending()).sum()
     }
@@ -159,7 +159,7 @@ impl FakeDevice {
             .ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0)))
     }
 
-    /// Wraps `op` so that it is reported.
+    /// Wraps `op` with a trace.
     fn traced(&self, stream: StreamId, kind: SpanKind, name: &str, bytes: u64, op: HostOp) -> Result<HostOp> {
         let Some(sink) = self.trace.read().clone() else { return Ok(op) };
         let (device, queue, name, began) = (self.info.id, self.stream(stream)?.queue, name.to_owned(), self.began);
@@ -277,7 +277,7 @@ impl Device for FakeDevice {
     }
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
-        // Past everything that the owner hands out.
+        // Beyond the range from which the owner allocates.
         let start = self.place.start.offset(self.place.len + spec.offset);
         if self.memory.check(start, spec.len).is_err() {
             self.memory.map(start, spec.len)?;

@@ -5,7 +5,7 @@ use accord_types::short_lock::ShortLock;
 use accord_types::{DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
-/// Memory of a fake device. Only mapped bytes can be touched.
+/// Memory of a fake device. Only mapped bytes can be accessed.
 pub struct FakeMemory {
     limit: u64,
     /// Mapped ranges by their first address.
@@ -24,7 +24,7 @@ impl FakeMemory {
     /// Writes bytes.
     ///
     /// # Errors
-    /// Returns an error if nothing is mapped.
+    /// Returns an error if the range is not mapped.
     pub fn write(&self, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
         self.with(dst, bytes.len() as u64, |place, at| place.copy_from_slice(&bytes[at..at + place.len()]))
     }
@@ -32,15 +32,15 @@ impl FakeMemory {
     /// Reads bytes.
     ///
     /// # Errors
-    /// Returns an error if nothing is mapped.
+    /// Returns an error if the range is not mapped.
     pub fn read(&self, src: DevicePtr, bytes: &mut [u8]) -> Result<()> {
         self.with(src, bytes.len() as u64, |place, at| bytes[at..at + place.len()].copy_from_slice(place))
     }
 
-    /// Whether all of a range is mapped.
+    /// Checks that all of a range is mapped.
     ///
     /// # Errors
-    /// Returns an error if it is not.
+    /// Returns an error if the range is not mapped.
     pub fn check(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.with(start, len, |_, _| {})
     }

@@ -1,5 +1,5 @@
-//! A device in memory, for tests of everything above devices: real order, real bytes, one thread
-//! a stream; regions are Rust closures; it fails when told to. Also the example of docs/design/adding-a-backend.md.
+//! A device in memory, for tests of all code above devices: real order, real bytes, one thread per stream. Regions are Rust
+//! closures, and tests can make the device fail. Also the example of docs/design/adding-a-backend.md.
 
 mod device;
 mod memory;
@@ -15,7 +15,7 @@ pub(crate) static BACKEND: Backend = Backend {
     kind: device::KIND,
     name: "fake",
     capabilities: &device::CAPABILITIES,
-    // They are made by tests.
+    // Tests create the devices.
     find: |_, _| Found::default(),
     addresses_wanted: |_| device::ADDRESSES,
     context: |_| Ok(None),

@@ -1,4 +1,4 @@
-//! One stream of a fake device: a thread and what it has to do.
+//! One stream of a fake device: a thread and its operations.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads;
@@ -6,7 +6,7 @@ use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar};
 
-/// The work of an operation in its turn.
+/// The work of an operation.
 pub(super) type HostOp = Box<dyn FnOnce() -> Result<()> + Send>;
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;

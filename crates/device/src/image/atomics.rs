@@ -1,9 +1,9 @@
-//! Which kernels update memory that others update too.
+//! Finds kernels with atomic updates.
 
 use std::collections::HashSet;
 
-/// Kernels of an image's PTX texts with atomic operations: GCC's reductions over gangs, and what programs have in `atomic`
-/// regions. Which functions a kernel gets to is not followed: if any has such an operation, a kernel that calls anything counts.
+/// Returns the kernels of an image's PTX texts with atomic operations: GCC's reductions over gangs, and `atomic` constructs. Calls are not followed: if
+/// any function has such an operation, every kernel with a call counts.
 pub(crate) fn with_atomics<'a>(texts: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
     let (mut found, mut calling, mut in_functions) = (HashSet::new(), HashSet::new(), false);
     for text in texts {

@@ -1,4 +1,4 @@
-//! How a launch's argument block lies in a rewritten kernel's parameter space.
+//! The layout of a launch's argument block in a rewritten kernel's parameter space.
 
 use accord_types::ArgBlock;
 
@@ -6,12 +6,12 @@ use accord_types::ArgBlock;
 ///
 /// ```text
 /// 0            slots that the kernel reads, 8 bytes each
-/// mask_at      one bit a slot: its value is relative to the parameter's address
+/// mask_at      one bit per slot: its value is relative to the parameter's address
 /// private_at   small private values, at the same offsets modulo 16 as in the block
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockLayout {
-    /// Slots that the kernel reads.
+    /// Number of slots that the kernel reads.
     pub slots: u32,
     /// Offset of the mask.
     pub mask_at: u32,
@@ -24,17 +24,17 @@ pub struct BlockLayout {
 /// The outcome of [`BlockLayout::pack`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packed {
-    /// Everything is in the parameter.
+    /// The parameter holds the whole block.
     Whole,
-    /// The private values don't fit, or point at each other: the caller puts the block into device memory, its relative
-    /// words made absolute, and packs again with that address.
+    /// The private values don't fit, or contain pointers to each other. The caller copies the block to device memory, with
+    /// absolute addresses in its relative words, and packs again with that address.
     BlockApart,
 }
 
 impl BlockLayout {
-    /// Largest parameter that every driver takes.
+    /// Largest parameter that every driver accepts.
     pub const BYTES_MAX: usize = 4096;
-    /// Room for each slot's private value, and for all together in any case.
+    /// Space for each slot's private value, and least space for all together.
     const PRIVATE_PER_SLOT: u32 = 32;
     const PRIVATE_MIN: u32 = 64;
 
@@ -50,9 +50,8 @@ impl BlockLayout {
         (private_at + Self::PRIVATE_MIN <= bytes).then_some(Self { slots, mask_at, private_at, bytes })
     }
 
-    /// Puts `block` into `parameter`, which has at least [`BlockLayout::bytes`]. With `at`, the device address
-    /// of a copy of the whole block, relative slots point there; without it the values go along.
-    /// The block is sound.
+    /// Packs `block` into `parameter`, which has at least [`BlockLayout::bytes`]. With `at`, the device address of a copy of the
+    /// whole block, relative slots point there. Without it the parameter includes the values. The block must be valid.
     pub fn pack(&self, block: &ArgBlock<'_>, at: Option<u64>, parameter: &mut [u8]) -> Packed {
         let slots = block.slots as usize;
         let read = slots.min(self.slots as usize);
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Does the work of the rewritten kernel's first instructions: returns the slots as the region sees them.
+    /// Performs the rewritten kernel's first instructions. Returns the slots that the region sees.
     fn kernel_slots(layout: &BlockLayout, parameter: &[u8], address: u64) -> Vec<u64> {
         let word = |at: usize| u64::from_ne_bytes(parameter[at..at + 8].try_into().unwrap());
         (0..layout.slots as usize)
@@ -116,13 +115,13 @@ mod tests {
             assert!(layout.bytes <= 4096 && layout.private_at % 16 == 0, "{layout:?}");
         }
         assert!(BlockLayout::new(6).is_some() && BlockLayout::new(1000).is_none());
-        // As a damaged PTX text may say.
+        // Values as in a damaged PTX text.
         assert!([1 << 29, 1 << 31, u32::MAX].into_iter().all(|slots| BlockLayout::new(slots).is_none()));
     }
 
     #[test]
     fn private_pointers_need_a_block_with_an_address() {
-        // Slot 0 points at the pointer at 16, and that at the value at 24.
+        // Slot 0 points to the pointer at 16, which points to the value at 24.
         let bytes: Vec<u8> = [16u64, 5, 24, 7].iter().flat_map(|word| word.to_ne_bytes()).collect();
         let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[0b101] };
         let layout = BlockLayout::new(2).unwrap();

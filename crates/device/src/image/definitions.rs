@@ -3,15 +3,15 @@
 use super::ptx::code;
 use std::ops::Range;
 
-/// One of them.
+/// A kernel or function that a text defines.
 pub(super) struct Definition<'a> {
-    /// The line with its name and parameters, as far as it is code.
+    /// The line with its name and parameters, without comments.
     pub(super) head: &'a str,
-    /// Numbers of its body's lines in the text, braces included.
+    /// Line numbers of its body in the text, braces included.
     pub(super) body: Range<usize>,
 }
 
-/// All that a text defines, whose lines these are. What it only declares is left out.
+/// Returns all definitions of a text with these lines, without mere declarations.
 pub(super) fn definitions<'a>(lines: &[&'a str]) -> impl Iterator<Item = Definition<'a>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,18 +1,18 @@
-//! An image as bytes, for processes elsewhere.
+//! Encodes an image for other processes.
 
 use super::Image;
 use accord_types::{Error, ErrorCode, Result};
 use rkyv::rancor::Failure;
 use rkyv::util::AlignedVec;
 
-/// Longest encoded image, in bytes: far beyond any program's, and what a peer may make another one hold.
+/// Longest encoded image, in bytes: far above any program's, and the bound on what a peer makes a process hold.
 pub const ENCODED_MAX: u64 = 256 << 20;
 
 impl Image {
-    /// The image as bytes.
+    /// Encodes the image.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` if it is longer than [`ENCODED_MAX`].
+    /// Returns `acc_error_device_init` if the encoding is longer than [`ENCODED_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let bytes = rkyv::to_bytes::<Failure>(self)
             .map_err(|_| Error::new(ErrorCode::ImplementationDefined, "an image can't be encoded"))?;
@@ -25,10 +25,10 @@ impl Image {
         Ok(bytes.into_vec())
     }
 
-    /// The image in `bytes`, which are not trusted.
+    /// Decodes an image from untrusted bytes.
     ///
     /// # Errors
-    /// Returns `acc_error_implementation_defined` if they are none.
+    /// Returns `acc_error_implementation_defined` if they are malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut aligned = AlignedVec::<16>::with_capacity(bytes.len());
         aligned.extend_from_slice(bytes);
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn an_image_comes_back_whole_and_keeps_its_identity() {
         let bytes = image().encode().unwrap();
-        // Lanes put bytes at any address.
+        // Bytes from a lane have any alignment.
         let shifted = [&[0][..], &bytes].concat();
         let back = Image::decode(&shifted[1..]).unwrap();
         assert_eq!(back, image());

@@ -1,13 +1,13 @@
 //! Several gangs in one thread block.
 //!
-//! GCC gives a plain loop gangs of one warp, and each gang a thread block. A multiprocessor has room for 32 blocks, and for 64
-//! warps: half of them stay empty, and too few loads are under way to keep the memory busy. So such gangs are launched side by side in the z
-//! dimension of larger blocks, which GCC's code never uses. A kernel's gang is then `%ctaid.x * %ntid.z + %tid.z`, and there are
-//! `%nctaid.x * %ntid.z` of them; in blocks of one gang that is what it was.
+//! GCC gives a plain loop gangs of one warp, and each gang a thread block. A multiprocessor holds 32 blocks, but 64 warps. So half of them stay empty, and
+//! too few loads are in flight to saturate the memory. Therefore such gangs are launched next to each other in the z dimension of larger blocks, which
+//! GCC's code never uses. A kernel's gang number is then `%ctaid.x * %ntid.z + %tid.z`, and the number of gangs is `%nctaid.x * %ntid.z`; with one gang
+//! per block these are the original values.
 //!
-//! Nothing can tell the difference where a gang has nothing to do with its block: it is one warp, whose code has instructions of
-//! known kinds only, no barrier but the warp's own, no shared memory, no number of a thread or block but the one in its warp and the
-//! gang's, and calls functions of the same kind only. Warps of one block make progress apart from each other, as blocks do.
+//! The result is the same if a gang does not depend on its block. Such a gang is one warp. Its code has only known instructions, and calls only such
+//! functions. It uses no barrier but the warp's own, no shared memory, and no thread or block number but that in its warp and the gang's. Warps
+//! of one block make progress independently, as blocks do.
 
 use super::Image;
 use super::definitions::{Definition, definitions};
@@ -15,26 +15,26 @@ use super::ptx::{Instruction, Line, code, is_register};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-/// The reason why gangs of a region have thread blocks of their own.
+/// The reason why gangs of a region need thread blocks of their own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Apart {
-    /// They have more than one warp.
+    /// The gangs have more than one warp.
     Warps,
-    /// They use shared memory.
+    /// The code uses shared memory.
     SharedMemory,
-    /// They wait for their block by this instruction.
+    /// The code waits for its block by this instruction.
     Barrier(String),
-    /// They use this number of a thread or a block.
+    /// The code uses this thread or block number.
     Number(String),
-    /// They have this line, which may be anything.
+    /// The code has this unknown line.
     Unknown(String),
-    /// They call this function, which is not in the image.
+    /// The code calls this function, which is not in the image.
     Elsewhere(String),
-    /// They call a function by its address.
+    /// The code calls a function by its address.
     Address,
-    /// They call this function, which does that.
+    /// The code calls this function, for which this reason holds.
     Calls(String, Box<Self>),
-    /// Nothing in the image has this name.
+    /// The image has no kernel of this name.
     NoKernel,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Apart {
     }
 }
 
-/// Returns for each region of an image why its gangs can't share thread blocks, or `None` if they can.
+/// Returns, for each region of an image, the reason why its gangs can't share thread blocks, or `None` if they can.
 pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
     let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
     let mut known: BTreeMap<&str, Code<'_>> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
         let shared = shared_variables(lines);
         for definition in definitions(lines) {
             let Some(name) = definition.name() else { continue };
-            // Functions of several objects may have one name, and which is called is not followed: all of them count.
+            // Functions of several objects may have one name. Which one is called is not resolved, so that all of them count.
             let code = known.entry(name).or_default();
             code.read(&definition, lines, &shared);
         }
@@ -76,10 +76,10 @@ pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
     image.functions.iter().map(region).collect()
 }
 
-/// Functions of the driver, which know nothing of blocks.
+/// Functions of the driver, which do not depend on blocks.
 const OF_DRIVER: [&str; 3] = ["vprintf", "malloc", "free"];
 
-/// Returns why a kernel or function is apart: by its own code, or that of those it may call.
+/// Returns the reason why a kernel or function needs blocks of its own, by its own code or by functions that it may call.
 fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeSet<&'a str>) -> Option<Apart> {
     let Some(code) = known.get(name) else {
         return (!OF_DRIVER.contains(&name)).then(|| Apart::Elsewhere(name.to_owned()));
@@ -98,7 +98,7 @@ fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeS
     })
 }
 
-/// New text of the lines of a kernel's body that read the number of its gang, or of all gangs. None if its code is apart.
+/// Returns new text of the lines of a kernel's body that read the gang's number or the number of gangs. Returns `None` if its gangs can't share blocks.
 pub(super) fn gang_numbers(
     lines: &[&str],
     kernel: &Definition<'_>,
@@ -137,11 +137,11 @@ fn write(to: &str, number: Number) -> String {
 enum Number {
     /// The gang's own.
     Own,
-    /// How many there are.
+    /// The number of gangs.
     All,
 }
 
-/// The register to which an instruction brings one of the numbers, as GCC writes it.
+/// Returns the register into which an instruction loads one of the numbers, in GCC's form.
 fn gang_number<'a>(instruction: &Instruction<'a>) -> Option<(&'a str, Number)> {
     let &[to, from] = &instruction.operands[..] else { return None };
     let number = match from {
@@ -159,7 +159,7 @@ struct Code<'a> {
     calls: BTreeSet<&'a str>,
 }
 
-/// Kinds of instructions that concern a thread or its warp only: the part of their names before the first dot.
+/// Instructions that concern only a thread or its warp, by their names up to the first dot.
 const KNOWN: [&str; 75] = [
     "abs",
     "activemask",
@@ -237,9 +237,9 @@ const KNOWN: [&str; 75] = [
     "vsub",
     "xor",
 ];
-/// Between the threads of a warp; only with their mask.
+/// Operations between the threads of a warp, with their mask only.
 const OF_WARP: [&str; 4] = ["match", "redux", "shfl", "vote"];
-/// Numbers that are the same in blocks of several gangs.
+/// Numbers that do not change in blocks of several gangs.
 const SAME: [&str; 11] = [
     "%tid.x",
     "%ntid.x",
@@ -316,13 +316,13 @@ fn is_declaration(code: &str) -> bool {
     [".reg ", ".param ", ".local "].iter().any(|kind| code.starts_with(kind))
 }
 
-/// Names and numbers in a line. `%tid.x` is one.
+/// Returns the names and numbers in a line; `%tid.x` is one.
 fn words(code: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
     code.split(move |c| !part(c)).filter(|word| !word.is_empty())
 }
 
-/// Variables in shared memory that an object names.
+/// Returns the shared-memory variables that an object names.
 pub(super) fn shared_variables<'a>(lines: &[&'a str]) -> HashSet<&'a str> {
     let declares = |code: &&str| code.starts_with('.') && code.split_whitespace().any(|word| word == ".shared");
     let declared = lines.iter().map(|line| code(line)).filter(declares);

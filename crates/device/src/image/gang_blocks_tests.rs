@@ -1,4 +1,4 @@
-//! Gangs that share thread blocks, by the PTX of the real compiler.
+//! Tests of gangs that share thread blocks, with PTX of the real compiler.
 
 use super::tests::{compile_with, functions};
 use super::*;
@@ -17,7 +17,7 @@ fn image(text: &str, dims: [u16; 3]) -> Image {
     }
 }
 
-/// Why the kernel's gangs are apart if it has this line too; that the rewriting agrees.
+/// Returns why the kernel's gangs are apart if it has this additional line. Checks that the rewriting agrees.
 fn with(line: &str) -> Option<String> {
     let text = KERNEL.replace("// here", line);
     let apart = gangs_apart(&image(&text, [0, 1, 32])).remove(0);
@@ -111,7 +111,7 @@ fn numbers_of_gangs_count_all_gangs_of_a_block() {
     assert!(!rewrite(KERNEL, 60).kernels[0].shares_blocks);
 }
 
-/// Names of regions as the compiler lists them, and why their gangs are apart.
+/// Returns the compiler's names of regions, and why their gangs are apart.
 fn told(source: &str, level: &str) -> Option<BTreeMap<String, String>> {
     let text = compile_with(source, &[level, "-w"])?;
     let functions = functions(&text);

@@ -1,12 +1,12 @@
-//! How many gangs a kernel's code counts on.
+//! Determines the number of gangs that a kernel's code relies on.
 //!
-//! A constant `num_gangs` is part of the code, which then doesn't read `%nctaid.x`: each gang takes its share of a loop as if there
-//! were so many. The image has the number in 16 bits only. The rest is proven by the forms alone that GCC gives a loop over gangs, as a
-//! program compares its gang's number with constants of its own, too:
+//! A constant `num_gangs` is part of the code, which then does not read `%nctaid.x`: each gang takes its share of a loop for so many gangs. The image
+//! has only 16 bits of the number. A program may compare its gang number with constants of its own. So only the forms of GCC's loops over gangs prove
+//! the rest:
 //!
-//! * Shares: from `gang * share` to `min(gang * share + share, end)`, with which the beginning is compared. The share is `(n + 99999) / 100000`, or
-//!   a constant where `n` is one.
-//! * Rounds: what begins at the gang's number, or is added to it, grows in a loop by the number of gangs.
+//! * Shares: from `gang * share` to `min(gang * share + share, end)`, compared with the start. The share is `(n + 99999) / 100000`, or
+//!   a constant if `n` is one.
+//! * Rounds: a variable that starts at the gang's number, or is added to it, grows in a loop by the number of gangs.
 
 use super::gang_values::{Gang, Rest, Value, plus, times};
 use super::ptx::{Instruction, Line};
@@ -14,28 +14,28 @@ use super::repeated_updates::repeated_updates;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// A kernel's number of gangs, as far as it is known.
+/// A kernel's number of gangs, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GangCount {
-    /// What the image says; any number where that is 0.
+    /// The number in the image; any number if that is 0.
     AsGiven,
-    /// The code was compiled for so many, which the image can't say.
+    /// The number for which the code was compiled, though the image does not hold it.
     Exactly(u32),
-    /// It was compiled for a multiple of 65,536, and doesn't show for which.
+    /// Unknown: the code was compiled for a multiple of 65,536, and does not show which.
     Lost,
 }
 
-/// The use that a kernel's code makes of its number of gangs.
+/// A kernel's use of its number of gangs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GangUse {
-    /// It reads the number while it runs.
+    /// Whether the code reads the number at run time.
     counted: bool,
-    /// Something is done that may be right for one number of gangs only: by a gang's own number, or by atomic updates that do not leave the same
-    /// for each number.
+    /// Whether the code may be correct for only one number of gangs: it uses a gang's number, or has atomic updates whose result depends on how many
+    /// there are.
     depends: bool,
-    /// Numbers of gangs by which it divides a loop's length.
+    /// Numbers of gangs by which the code divides a loop's length.
     divisors: Vec<u64>,
-    /// Numbers of gangs, or multiples of them, that it adds for later rounds of a loop.
+    /// Numbers of gangs, or multiples, that the code adds for later rounds of a loop.
     rounds: Vec<u64>,
     /// Shares of loops of constant length.
     shares: Vec<ConstantShare>,
@@ -44,11 +44,11 @@ pub struct GangUse {
 /// A gang's part of a loop of constant length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ConstantShare {
-    /// Iterations of a gang.
+    /// Iterations per gang.
     each: u64,
     /// Iterations of the loop.
     length: u64,
-    /// The gang's threads share them.
+    /// Whether the gang's threads share them.
     threads: bool,
 }
 
@@ -58,7 +58,7 @@ const LOST: u64 = 1 << 16;
 const GANGS_MAX: u64 = (1 << 31) - 1;
 
 impl GangUse {
-    /// Looks at a kernel's body.
+    /// Analyses a kernel's body.
     pub(super) fn read(body: &[&str]) -> Self {
         let lines: Vec<Line<'_>> = body.iter().map(|line| Line::read(line)).collect();
         let mut reader = Reader::new(&lines, repeated_updates(body));
@@ -72,7 +72,7 @@ impl GangUse {
         reader.found
     }
 
-    /// The number of gangs of a kernel for which the image gives this one.
+    /// Returns the number of gangs of a kernel for which the image has `given`.
     pub fn count(&self, given: u16) -> GangCount {
         let given = u64::from(given);
         if self.counted {
@@ -80,7 +80,7 @@ impl GangUse {
         }
         let mut fitting = self.divisors.iter().copied().filter(|number| number % LOST == given);
         if let Some(first) = fitting.next() {
-            // Two that fit contradict each other: neither is taken for proof.
+            // Two fitting numbers contradict each other, and prove nothing.
             let one = fitting.all(|number| number == first);
             if one {
                 return exactly(first, given);
@@ -95,7 +95,7 @@ impl GangUse {
             };
         }
         let proven = (!self.shares.is_empty()).then(|| {
-            // Of what the image gives plus multiples of 65,536, the first that all shares are right for.
+            // The first number, equal to the image's modulo 65,536, for which all shares are right.
             let mut numbers = (given..=GANGS_MAX).step_by(LOST as usize);
             numbers.find(|number| *number > 0 && self.shares.iter().all(|share| share.fits(*number, given)))
         });
@@ -108,18 +108,18 @@ impl GangUse {
 }
 
 impl ConstantShare {
-    /// Whether GCC gives so many gangs this share, where the image has the lower bits of the number.
+    /// Whether GCC gives so many gangs this share, if the image has the lower bits of the number.
     fn fits(&self, number: u64, given: u64) -> bool {
         let all_done = number.saturating_mul(self.each) >= self.length;
-        // Of threads the code doesn't show how many they are, nor by what the loop is stepped.
+        // The code shows neither the number of threads nor the loop's step.
         let shared_out = self.threads || (self.each > 1 && self.length.div_ceil(number) == self.each);
         all_done && (number == given || shared_out)
     }
 }
 
-/// The numbers of gangs of which the image would give this, and of which so many are a multiple.
+/// Returns the numbers of gangs for which the image would have `given`, and that divide `multiple`.
 fn parts(multiple: u64, given: u64) -> impl Iterator<Item = u64> {
-    /// Beyond that it is something else.
+    /// Larger values are no such multiple.
     const MULTIPLE_MAX: u64 = 1 << 36;
     let all = if multiple <= MULTIPLE_MAX { multiple / LOST } else { 0 };
     let itself = (given > 1 && multiple.is_multiple_of(given)).then_some(given);
@@ -137,17 +137,17 @@ fn exactly(number: u64, given: u64) -> GangCount {
 
 struct Reader<'a> {
     values: HashMap<&'a str, Value>,
-    /// Registers that are written in several places: what they have after a label may come from elsewhere.
+    /// Registers written in several places, whose value after a label may come from elsewhere.
     variables: HashSet<&'a str>,
     /// The lines of loops.
     loops: Vec<Range<usize>>,
-    /// How many times the gang's number is in what variables begin with.
+    /// The multiple of the gang's number with which variables begin.
     begins: HashMap<&'a str, u64>,
-    /// By these something was divided.
+    /// The divisors in the code.
     divided: HashSet<u64>,
-    /// What follows is done by threads of the first gang only.
+    /// Whether only threads of the first gang execute the following code.
     within_first: bool,
-    /// Lines with atomic updates that leave the same for every number of gangs.
+    /// Lines with atomic updates whose result is the same for every number of gangs.
     repeated: HashSet<usize>,
     found: GangUse,
 }
@@ -203,10 +203,10 @@ impl<'a> Reader<'a> {
             self.adds(added);
         }
         let value = self.value(name, kind, operands);
-        // What else is done with the gang's number, but to ask whether it is the first.
+        // Other uses of the gang's number than the test for the first gang.
         let followed = matches!(value, Some(Value::Gang(_))) && !self.variables.contains(to);
         if let Some(gang) = self.asks_for_the_first(name, kind, operands) {
-            // Threads of other gangs have nothing to do in such a loop.
+            // Threads of other gangs do no work in such a loop.
             self.within_first |= gang.thread;
         } else {
             self.found.depends |= reads && !followed && !self.within_first;
@@ -224,8 +224,8 @@ impl<'a> Reader<'a> {
         };
     }
 
-    /// The gang's number, with its threads', where an instruction finds out no more than whether this is the first gang: a loop needs that
-    /// whose iterations are no more than threads of one gang.
+    /// Returns the gang's number, with its threads', if an instruction only tests whether this is the first gang. A loop with no more iterations than threads
+    /// of one gang needs that.
     fn asks_for_the_first(&self, name: &str, kind: &str, operands: &[&str]) -> Option<Gang> {
         let &[_, gang, end] = operands else { return None };
         let (Some(Value::Gang(gang)), Some(Value::Constant(end))) = (self.get(gang), self.get(end)) else {
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         (name == "setp" && gang.share.is_none() && gang.rest == Rest::Constant(0) && is_first).then_some(gang)
     }
 
-    /// Takes what a loop adds in each round to a variable that begins with the gang's number, or is added to that.
+    /// Records what a loop adds per round to a variable that begins with the gang's number, or is added to it.
     fn round(&mut self, at: usize, to: &'a str, a: &'a str, b: &'a str) {
         let Some(&each) = self.begins.get(to) else { return };
         let Some(Value::Constant(by)) = self.get(b) else { return };
@@ -249,13 +249,13 @@ impl<'a> Reader<'a> {
             return;
         }
         let number = part(by.unsigned_abs(), each);
-        // How many rounds there are was found by a division by the same.
+        // The number of rounds was computed by a division by the same number.
         let known = self.divided.contains(&by.unsigned_abs());
         let found = if known { &mut self.found.divisors } else { &mut self.found.rounds };
         found.extend(number);
     }
 
-    /// Finds variables that are added to the gang's number.
+    /// Records variables that are added to the gang's number.
     fn adds(&mut self, added: &[&'a str]) {
         let gang = added.iter().find_map(|operand| match self.get(operand) {
             Some(Value::Gang(Gang { times, share: None, .. })) => Some(times.unsigned_abs()),
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the value that an instruction leaves in its first operand.
+    /// Returns the value of an instruction's first operand after it.
     fn value(&mut self, name: &str, kind: &str, operands: &[&str]) -> Option<Value> {
         let whole = ["32", "64"].iter().any(|bits| kind.split('.').any(|part| part.ends_with(bits)));
         if !whole {
@@ -301,7 +301,7 @@ impl<'a> Reader<'a> {
                 times(self.get(a)?, Value::Constant(1 << by))
             }
             ("div", &[_, _, by]) => self.divide(by.parse::<i64>().ok()?.unsigned_abs()),
-            // By 31 and 63 the sign is brought into all bits.
+            // Shifts by 31 and 63 copy the sign to all bits.
             ("shr", &[_, _, by]) => self.divide(1 << by.parse::<u32>().ok().filter(|by| *by < 31)?),
             ("min" | "max", &[_, a, b]) => {
                 let begin = |operand| match self.get(operand) {
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Takes the comparison of where a gang's share begins with where it ends.
+    /// Records the comparison of the start of a gang's share with its end.
     fn compare(&mut self, a: &str, b: &str) {
         let (gang, (begin, end)) = match (self.get(a), self.get(b)) {
             (Some(Value::Gang(gang)), Some(Value::Bound { begin, end }))
@@ -341,7 +341,7 @@ impl<'a> Reader<'a> {
         let each = begin.times.unsigned_abs();
         match (begin.share, end) {
             (Some(of), _) => self.found.divisors.extend(part(of, each)),
-            // Loops that count down have all of this below zero.
+            // In loops that count down all values are negative.
             (None, Some(end)) => {
                 let length = if begin.times < 0 { end.saturating_neg() } else { end };
                 if let Ok(length) = u64::try_from(length) {
@@ -359,8 +359,8 @@ fn address(operand: &str) -> &str {
     inside.map_or(operand, |inside| inside.split('+').next().unwrap_or(inside))
 }
 
-/// Returns the number of gangs if all together do so many iterations, and this one so many of them. With one gang there
-/// is no number.
+/// Returns the number of gangs if all together do `all` iterations, and one of them `each`. With one gang no number
+/// appears.
 fn part(all: u64, each: u64) -> Option<u64> {
     (all.checked_rem(each) == Some(0) && all / each > 1).then(|| all / each)
 }

@@ -1,10 +1,10 @@
-//! Numbers of gangs that code counts on, in PTX of this machine's compiler.
+//! Tests the number of gangs that code relies on, with PTX of this machine's compiler.
 
 use super::tests::compile_with;
 use super::*;
 
-/// What is told of each kernel: its name, its number of gangs, and that. The compiler's own list of kernels, a comment, has the
-/// numbers in full.
+/// Returns for each kernel its name, its number of gangs, and the result. The compiler's own list of kernels, a comment, has the full
+/// numbers.
 fn told(source: &str, level: &str, gangs: u32, length: u32) -> Option<Vec<(String, u32, GangCount)>> {
     let text =
         compile_with(source, &[level, "-w", "-cpp", &format!("-DGANGS={gangs}"), &format!("-DLENGTH={length}")])?;
@@ -63,7 +63,7 @@ fn larger_numbers_are_seen_in_the_code_or_refused() {
         ] {
             let Some(told) = told(source, level, gangs, 250_000) else { return };
             for (name, count) in named(&told, "variable_length") {
-                // 12 and 13 add the number for each round: 196,608 may be three rounds of 65,536, and 98,304 of 32,768.
+                // Kernels 12 and 13 add the number in each round: 196,608 may be three rounds of 65,536, and 98,304 of 32,768.
                 let rounds = name.ends_with("$12") || name.ends_with("$13");
                 let wanted = match gangs {
                     98_304 if rounds => GangCount::AsGiven,
@@ -73,7 +73,7 @@ fn larger_numbers_are_seen_in_the_code_or_refused() {
                 assert_eq!(count, wanted, "{source} {level} {gangs} {name}");
             }
             for (name, count) in named(&told, "constant_length") {
-                // With fewer all is done as well, as long as the image's bits are the same.
+                // Fewer gangs do all work too, if the image's bits are the same.
                 let right = match count {
                     GangCount::Exactly(count) => count <= gangs && count % 65_536 == gangs % 65_536,
                     GangCount::AsGiven => gangs % 65_536 != 0,
@@ -88,7 +88,7 @@ fn larger_numbers_are_seen_in_the_code_or_refused() {
 #[test]
 fn all_iterations_of_a_known_number_are_done() {
     let Some(told) = told("gangs.c", "-O2", 100_000, 250_000) else { return };
-    // 34,464 gangs of three iterations would do 103,392. With vectors they do all.
+    // 34,464 gangs of three iterations would do 103,392. With vectors they do all iterations.
     let count = |number: usize| {
         let name = format!("constant_length$_omp_fn${number}");
         named(&told, &name).find(|(known, _)| *known == name).unwrap().1
@@ -100,7 +100,7 @@ fn all_iterations_of_a_known_number_are_done() {
 
 #[test]
 fn nothing_is_claimed_of_code_that_shows_nothing() {
-    // The list has them from the last to the first: a routine, which reads the number; each gang's own variable; a loop.
+    // The list has them in reverse: a routine, which reads the number; each gang's own variable; a loop.
     for (gangs, wanted) in
         [(65_536, [GangCount::AsGiven, GangCount::AsGiven, GangCount::Lost]), (100_000, [GangCount::AsGiven; 3])]
     {

@@ -1,20 +1,20 @@
-//! What registers hold that follows from the gang's number, as far as loops over gangs need it.
+//! Values of registers that depend on the gang's number, as far as the analysis of loops over gangs needs them.
 
 /// The known value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     Constant(i64),
-    /// A thread's number, or a multiple of it.
+    /// A thread number, or a multiple of it.
     Thread,
     Gang(Gang),
-    /// Something divided by this, so many times: a gang's share of a loop.
+    /// A multiple of a quotient with this divisor: a gang's share of a loop.
     Share {
         of: u64,
         times: i64,
     },
-    /// The end of a gang's share: the smaller of where the next one begins and the loop's end (the larger if it counts down).
+    /// The end of a gang's share: the smaller of the next one's start and the loop's end (the larger if it counts down).
     Bound {
-        /// Where the share begins.
+        /// The start of the share.
         begin: Gang,
         /// The loop's end, if that is a constant.
         end: Option<i64>,
@@ -32,11 +32,11 @@ pub(super) struct Gang {
     pub(super) rest: Rest,
 }
 
-/// The offset of a multiple of the gang's number, besides the numbers of its threads.
+/// The offset from a multiple of the gang's number, without thread numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
     Constant(i64),
-    /// So many of the same shares.
+    /// A multiple of the same share.
     Shares(i64),
     Unknown,
 }
@@ -44,7 +44,7 @@ pub(super) enum Rest {
 impl Gang {
     pub(super) const NUMBER: Self = Self { times: 1, share: None, thread: false, rest: Rest::Constant(0) };
 
-    /// Returns the beginning of this share if `self` is its end, which is where the next gang's begins.
+    /// Returns the start of this share if `self` is its end, where the next gang's begins.
     pub(super) fn begin(self) -> Option<Self> {
         let next = match self.share {
             None => Rest::Constant(self.times),
@@ -88,7 +88,7 @@ impl Gang {
     }
 }
 
-/// The sum of two, of which one may be unknown.
+/// Returns the sum of two values, of which one may be unknown.
 pub(super) fn plus(a: Option<Value>, b: Option<Value>) -> Option<Value> {
     use Value::{Constant, Share, Thread};
     match (a, b) {

@@ -1,14 +1,13 @@
 //! Atomic updates in global memory whose result is unused.
 //!
-//! GCC writes `atom.add.u32 _,[%r81],1;`, for an address that may be of any memory. For that the driver's compiler takes an instruction
-//! that brings a result back to the thread, whether or not it is wanted. Of global memory, where nearly all such addresses are, it takes
-//! one that does not, and the memory gets through half as many again (`histogram` in `benches/programs/gpu_kernels.c`). So the code
-//! asks what the address is, and does the same there.
+//! GCC writes `atom.add.u32 _,[%r81],1;` for a generic address. For it the driver's compiler uses an instruction that returns the result to the thread,
+//! needed or not. For global memory, which nearly all such addresses name, it uses one that does not. The memory is then one and a half times as fast
+//! (`histogram` in `benches/programs/gpu_kernels.c`). So the rewritten code tests the address, and uses a global update for it.
 
 use super::ptx::{Instruction, Line, is_register};
 use std::ops::Range;
 
-/// New text of lines of a kernel.
+/// Returns new text of lines of a kernel.
 pub(super) fn global_updates(lines: &[&str], body: Range<usize>) -> Vec<(usize, String)> {
     body.filter_map(|at| Some((at, in_global(Line::read(lines[at]).instruction()?)?))).collect()
 }

@@ -1,4 +1,4 @@
-//! Images: the GPU code of one object of the program, as plain data that any process can be sent.
+//! Images: the GPU code of one object of the program, as plain data for any process.
 
 mod atomics;
 mod block;
@@ -50,41 +50,41 @@ use std::sync::Arc;
 /// One object's code for NVIDIA GPUs.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct Image {
-    /// PTX texts, without their final zero bytes. One link takes all of them.
+    /// PTX texts, without their final zero bytes, which are linked together.
     pub objects: Vec<Vec<u8>>,
-    /// Regions, in the order of the program's own list of them.
+    /// Regions, in the order of the program's own list.
     pub functions: Vec<ImageFunction>,
-    /// Variables with a `declare` clause, in the order of the program's own list of them.
+    /// Variables with a `declare` clause, in the order of the program's own list.
     pub variables: Vec<ImageVariable>,
 }
 
 /// A region's version for GPUs.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ImageFunction {
-    /// Its name in the PTX.
+    /// The region's name in the PTX.
     pub name: String,
-    /// Gangs, workers and vector length that it was compiled for; 0 is open.
+    /// Gangs, workers and vector length for which it was compiled; 0 is open.
     pub dims: [u16; 3],
 }
 
 /// A `declare` variable's twin.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ImageVariable {
-    /// Its name in the PTX; for a `link` variable that of a cell with its address.
+    /// The variable's name in the PTX; for a `link` variable that of a cell with its address.
     pub name: String,
 }
 
 impl Image {
-    /// Whether its regions can write to standard output: the device's `vprintf` is a call to the driver.
+    /// Whether the image's regions can write to standard output: the device's `vprintf` is a call to the driver.
     pub fn prints(&self) -> bool {
         const CALL: &[u8] = b"vprintf";
         self.objects.iter().any(|object| object.windows(CALL.len()).any(|word| word == CALL))
     }
 
-    /// Returns the known number of gangs of each of its regions, in their order.
+    /// Returns the known number of gangs of each region, in their order.
     pub fn gang_counts(&self) -> Vec<GangCount> {
         let texts = self.objects.iter().filter_map(|object| std::str::from_utf8(object).ok());
-        // For no architecture whose kernels change: they are only read.
+        // For an architecture whose kernels are not rewritten, because they are only analysed.
         let kernels = texts.flat_map(|text| rewrite(text, PARAMETER_SM_MIN - 1).kernels);
         let shown: HashMap<String, GangUse> = kernels.map(|kernel| (kernel.name, kernel.gangs)).collect();
         let count = |function: &ImageFunction| {
@@ -93,7 +93,7 @@ impl Image {
         self.functions.iter().map(count).collect()
     }
 
-    /// Its identity: a hash of everything in it.
+    /// Returns the image's identity: a hash of its contents.
     pub fn id(&self) -> ImageId {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {
@@ -112,7 +112,7 @@ impl Image {
     }
 }
 
-/// The images that a process knows, by their identity.
+/// The images of a process, by their identity.
 #[derive(Default, Debug)]
 pub struct Images(ShortRwLock<HashMap<ImageId, Arc<Image>>>);
 

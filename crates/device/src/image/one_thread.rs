@@ -1,5 +1,5 @@
-//! Regions that run on one thread: one gang with one worker, whose code uses no thread's number but to keep all threads of its warp
-//! except one out of everything.
+//! Finds regions that run on one thread: one gang with one worker, whose code uses thread numbers only to exclude all threads of its warp except
+//! one.
 
 use super::Image;
 use super::definitions::definitions;
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A kernel or function of the PTX.
 #[derive(Default)]
 struct Code<'a> {
-    /// It uses numbers of threads.
+    /// Whether the code uses thread numbers.
     threads: bool,
-    /// It has a loop.
+    /// Whether the code has a loop.
     loops: bool,
     calls: BTreeSet<&'a str>,
 }
 
-/// Returns for each region of an image whether it has a loop and runs on one thread.
+/// Returns, for each region of an image, whether it has a loop and runs on one thread.
 pub fn on_one_thread(image: &Image) -> Vec<bool> {
     let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
     let mut known = BTreeMap::new();
@@ -27,7 +27,7 @@ pub fn on_one_thread(image: &Image) -> Vec<bool> {
         let mut seen = BTreeSet::new();
         let mut next = vec![name];
         while let Some(name) = next.pop() {
-            // What is in no text is the driver's: it uses none.
+            // A function in no text is the driver's, and uses no thread number.
             let Some(code) = known.get(name).filter(|_| seen.insert(name)) else { continue };
             if code.threads {
                 return false;
@@ -64,7 +64,7 @@ fn read<'a>(text: &'a str, known: &mut BTreeMap<&'a str, Code<'a>>) {
     }
 }
 
-/// Whether the line after `mov.u32 %x,%tid.x;` asks only if it is the first thread. The register has no use beyond the braces around both.
+/// Whether the line after `mov.u32 %x,%tid.x;` only tests for the first thread, and the register is not used outside the braces around both.
 fn keeps_out(register: &str, next: Option<&&str>) -> bool {
     let Some(Line::Instruction(next)) = next.map(|line| Line::read(line)) else { return false };
     let first = next.operands.get(1..) == Some(&[register, "0"]);
@@ -76,7 +76,7 @@ mod tests {
     use super::super::tests::{compile_with, functions};
     use super::*;
 
-    /// Names of regions as the compiler lists them, and whether they run on one thread.
+    /// Returns the compiler's names of regions, and whether they run on one thread.
     fn told(source: &str, level: &str) -> Option<BTreeMap<String, bool>> {
         let text = compile_with(source, &[level, "-w"])?;
         let functions = functions(&text);

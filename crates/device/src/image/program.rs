@@ -1,4 +1,4 @@
-//! What a program's GPU code is: libacc gathers it in the program's process, `accord explain` shows it.
+//! A description of a program's GPU code, which libacc gathers in the program's process and `accord explain` prints.
 
 use super::Image;
 use accord_types::{Error, ErrorCode, Result};
@@ -6,27 +6,26 @@ use rkyv::rancor::Failure;
 use rkyv::util::AlignedVec;
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// Set in the environment of a program that is to describe its GPU code instead of running: `PID:PATH`, the process
-/// that has started it and the file for the description. Another process that finds it, such as the program's own child, runs as
-/// usual.
+/// The environment variable of a program that should describe its GPU code instead of running: `PID:PATH`, its starting process
+/// and the file for the description. Another process that has the variable, such as the program's own child, runs as usual.
 pub const EXPLAIN_ENV: &str = "ACCORD_INTERNAL_EXPLAIN";
 
-/// A program's executable, or a shared object of it that has regions.
+/// A program's executable, or a shared object with regions.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ProgramObject {
-    /// Its file.
+    /// The object's file.
     pub path: String,
     /// Whether it is the executable.
     pub executable: bool,
-    /// Whether it calls OpenACC, by its imported names.
+    /// Whether the object calls OpenACC, by its imported names.
     pub openacc: bool,
-    /// Regions by GCC's list of them, which is there with and without code for GPUs.
+    /// Number of regions in GCC's list, which exists with and without code for GPUs.
     pub regions: u64,
-    /// Its code for NVIDIA GPUs: one image, or what is wrong with it.
+    /// The object's code for NVIDIA GPUs: one image, or its defect.
     pub image: Option<Result<ProgramImage, String>>,
 }
 
-/// An object's image and what belongs to it in the object.
+/// An object's image, with the object's matching symbols.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ProgramImage {
     /// The image.
@@ -40,9 +39,9 @@ pub struct ProgramImage {
 /// The host version of a region.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct HostRegion {
-    /// Offset of its code from the object's load address.
+    /// Offset of the code from the object's load address.
     pub offset: u64,
-    /// Its symbol, unless the object is stripped.
+    /// The symbol, unless the object is stripped.
     pub name: Option<String>,
 }
 
@@ -51,14 +50,14 @@ pub struct HostRegion {
 pub struct HostVariable {
     /// Size in bytes.
     pub bytes: u64,
-    /// Whether it has a `link` clause: devices have its address only.
+    /// Whether the variable has a `link` clause, so that devices have only its address.
     pub link: bool,
 }
 
-/// Comes first: both sides must be of one version.
+/// The first bytes: both sides must have the same version.
 const MAGIC: &str = concat!("accord ", env!("CARGO_PKG_VERSION"), "\n");
 
-/// Objects as bytes.
+/// Encodes objects.
 ///
 /// # Errors
 /// Returns `acc_error_implementation_defined` if they can't be encoded.
@@ -68,7 +67,7 @@ pub fn encode_program(objects: &Vec<ProgramObject>) -> Result<Vec<u8>> {
     Ok([MAGIC.as_bytes(), &bytes].concat())
 }
 
-/// The objects in `bytes`, which are not trusted; none if these are no description by the same version.
+/// Decodes objects from untrusted bytes. Returns `None` if these are no description by the same version.
 pub fn decode_program(bytes: &[u8]) -> Option<Vec<ProgramObject>> {
     let bytes = bytes.strip_prefix(MAGIC.as_bytes())?;
     let mut aligned = AlignedVec::<16>::with_capacity(bytes.len());

@@ -1,25 +1,25 @@
-//! PTX as far as the rewriting reads it: lines as the GPU compiler of GCC writes them, one instruction each.
+//! A parser of the PTX that the rewriting reads: lines as GCC's GPU compiler writes them, one instruction each.
 
 /// A line of a function's body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Line<'a> {
-    /// A comment, or nothing.
+    /// An empty line or a comment.
     Empty,
-    /// `$L7:`
+    /// A label such as `$L7:`.
     Label(&'a str),
     Instruction(Instruction<'a>),
-    /// Declares a register.
+    /// The declaration of a register.
     Register,
-    /// A directive, a brace, or what is not known.
+    /// A directive, a brace, or an unknown line.
     Other,
 }
 
-/// `@ ! %r3 name a,b,c;`
+/// An instruction of the form `@ ! %r3 name a,b,c;`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Instruction<'a> {
-    /// The predicate that it depends on, either way.
+    /// The predicate of the instruction, in either sense.
     pub(super) guard: Option<&'a str>,
-    /// Whether it is executed where the predicate is false.
+    /// Whether the instruction is executed if the predicate is false.
     pub(super) unless: bool,
     pub(super) name: &'a str,
     pub(super) operands: Vec<&'a str>,
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
 }
 
 impl<'a> Instruction<'a> {
-    /// Returns the target, if it is a branch.
+    /// Returns the target of a branch.
     pub(super) fn target(&self) -> Option<&'a str> {
         match (self.name, &self.operands[..]) {
             ("bra" | "bra.uni", [target]) => Some(target),
@@ -70,24 +70,24 @@ impl<'a> Instruction<'a> {
         }
     }
 
-    /// Returns the callee, if it is a call: a function's name, or a register with its address.
+    /// Returns the callee of a call: a function's name, or a register with its address.
     pub(super) fn called(&self) -> Option<&'a str> {
         let is_call = self.name == "call" || self.name.starts_with("call.");
         self.operands.iter().copied().find(|operand| is_call && !operand.starts_with('('))
     }
 
-    /// The one register that it writes, if it is of the kinds that name it first.
+    /// Returns the register that the instruction writes, if its kind names that first.
     pub(super) fn written(&self) -> Option<&'a str> {
         self.operands.first().copied().filter(|first| is_register(first))
     }
 }
 
-/// A line without its comment and the space around it.
+/// Returns a line without its comment and surrounding space.
 pub(super) fn code(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code).trim()
 }
 
-/// Operands, which are divided by commas outside of brackets.
+/// Splits operands at commas outside of brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0i32, 0, Vec::new());
     for (at, byte) in text.bytes().enumerate() {
@@ -112,12 +112,12 @@ fn is_symbol(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'))
 }
 
-/// One of the compiler's numbered registers.
+/// Whether `text` is one of the compiler's numbered registers.
 pub(super) fn is_register(text: &str) -> bool {
     text.strip_prefix("%r").is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whether `word` stands in `code` on its own.
+/// Whether `code` contains `word` as a separate word.
 pub(super) fn has_word(code: &str, word: &str) -> bool {
     let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%');
     code.match_indices(word).any(|(at, _)| {

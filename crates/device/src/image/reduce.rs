@@ -1,33 +1,32 @@
-//! Updates of a result that threads share: one operation of the hardware in place of a loop.
+//! Replaces loops that update a shared result by one operation of the hardware.
 //!
-//! GCC brings a gang's part of a reduction to the result, and does atomic updates of `double`, by a loop:
+//! GCC adds a gang's part of a reduction to the result, and performs atomic updates of `double`, by a loop:
 //!
 //! ```text
-//! $L6:    mov.u64 %r28,%r97;                    // expected: what was found
+//! $L6:    mov.u64 %r28,%r97;                    // expected: the found value
 //! $L4:    mov.b64 %r170,%r28;
 //!         add.f64 %r169,%r76,%r170;             // %r76 is the gang's part
 //!         mov.b64 %r98,%r169;
 //!         atom.cas.b64 %r97,[%r44],%r28,%r98;
-//!         setp.ne.u64 %r171,%r28,%r97;          // not what was expected: again
+//!         setp.ne.u64 %r171,%r28,%r97;          // not the expected value: retry
 //! @ %r171 bra $L6;
 //! ```
 //!
-//! With thousands of gangs, one of them gets its part in for each round trip to the L2 cache. The hardware's own operations
-//! at one address follow each other within nanoseconds.
+//! With thousands of gangs, one of them succeeds per round trip to the L2 cache. The hardware's own operations on one address
+//! follow each other within nanoseconds.
 //!
-//! **One operation.** If the hardware has the loop's operation, `atom.cas` becomes `red`, and a `mov` that makes what was found
-//! what was expected. Then the loop ends like one that succeeds at once. Nothing can tell the difference: the loop has
-//! known instructions only, its value and its address stay the same, and nothing else uses the registers with what was
-//! found, expected and computed.
+//! **One operation.** If the hardware has the loop's operation, `atom.cas` becomes `red`, and a `mov` that makes the found value equal to
+//! the expected one. Then the loop ends as one that succeeds at once. The result is the same: the loop has only known
+//! instructions, and its value and its address stay the same. No other code uses the registers with the found, expected and
+//! computed values.
 //!
-//! **Nothing to write.** Else, `atom.cas` is left out where the new value is the expected one, bit by bit, and the expected one is what
-//! the round before found there: the update counts as done at that moment, when it would have changed nothing. That holds
-//! for all operations and values, NaN and -0.0 included. In the first round the expected value is the compiler's guess, a constant,
-//! so a value that equals the guess is never taken for one that was found. Other values can only be found ones if nothing
-//! sets the register but the guess before the loop and the result of the swap in it, and if nothing leads to the loop
-//! again, where the address could be another one.
+//! **Nothing to write.** Otherwise `atom.cas` is skipped if the new value equals the expected one bit by bit and the previous round
+//! found that. The update counts as done at that moment, when it would have changed nothing. That holds for all
+//! operations and values, including NaN and -0.0. In the first round the expected value is the compiler's guess, a constant. A
+//! value that equals the guess never counts as found. All other values were found if the register has only two sources: the guess before
+//! the loop and the result of the swap in it. Also, no path may lead to the loop again, where the address could differ.
 //!
-//! Everything else stays as it is.
+//! All other code is unchanged.
 
 use super::ptx::{Instruction, Line, has_word, is_register};
 use super::spin::{Body, Spin, Swap, base};
@@ -37,13 +36,13 @@ use std::ops::Range;
 /// A kernel's changes of results that threads share: reductions over gangs and workers, and atomic updates.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Updates {
-    /// Number of those by one operation of the hardware each, in place of the compiler's loop.
+    /// Number of updates by one operation of the hardware, in place of the compiler's loop.
     pub hardware: u32,
-    /// Number of loops, which retry until no other thread interferes, or until they have a lock.
+    /// Number of loops, which retry until no other thread interferes, or until they hold a lock.
     pub loops: u32,
 }
 
-/// New text of lines of the object, by their numbers, for a kernel whose body is at `body`.
+/// Returns new text of lines of the object, by their numbers, for a kernel whose body is at `body`.
 pub(super) fn rewrite_updates(lines: &[&str], body: Range<usize>) -> (Updates, Vec<(usize, String)>) {
     let (mut counts, mut changes) = (Updates::default(), Vec::new());
     let text = &lines[body.clone()];
@@ -60,7 +59,7 @@ pub(super) fn rewrite_updates(lines: &[&str], body: Range<usize>) -> (Updates, V
             changes.push((body.start + at, red));
             continue;
         }
-        // A swap whose result is thrown away gives a lock back.
+        // A swap whose result is unused releases a lock.
         counts.loops += u32::from(instruction.written().is_some());
         changes.extend(unless_same(&kernel, at).map(|swap| (body.start + at, swap)));
     }
@@ -69,19 +68,19 @@ pub(super) fn rewrite_updates(lines: &[&str], body: Range<usize>) -> (Updates, V
 
 const SWAP: &str = ".cas.b";
 
-/// The same of a kernel that stays as it is.
+/// Counts the updates of an unchanged kernel.
 pub(super) fn count_updates(body: &[&str]) -> Updates {
     let swaps = body.iter().filter(|line| line.contains(SWAP)).map(|line| Line::read(line));
     let loops = swaps.filter(|line| line.instruction().is_some_and(|swap| swap.written().is_some())).count();
     Updates { hardware: 0, loops: u32::try_from(loops).unwrap_or(u32::MAX) }
 }
 
-/// `red` for the swap in line `at`, if that is the same.
+/// Returns `red` for the swap in line `at`, if it is equivalent.
 fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
     let swap = kernel.swap(at)?;
     let spin = kernel.spin(at)?;
     let Swap { space, width, found, address, expected, new } = swap;
-    // Back to where others can come in.
+    // Back to the previous place where control flow may enter.
     let start = (spin.lines.start..at).rev().find(|&line| match &kernel.lines[line] {
         Line::Empty => false,
         Line::Instruction(instruction) => instruction.target().is_some(),
@@ -94,7 +93,7 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
     };
     let name = hardware_name(operation, width)?;
     let &[computed, left, right] = &operation.operands[..] else { return None };
-    // One of its operands is what is expected, or a copy of that in a register for floating point.
+    // One operand is the expected value, or a copy of it in a floating-point register.
     let copy_of_expected = |operand: &str| {
         let (copy, line) = kernel.set_in(start..at_operation, operand)?;
         (copied(copy) == Some(expected)).then_some(line)
@@ -105,7 +104,7 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
         [false, true] => (right, left),
         _ => return None,
     };
-    // The test is the next instruction: whether what was expected, or a copy of that, was found.
+    // The next instruction tests whether the expected value, or a copy of it, was found.
     let test = (at + 1..spin.lines.end).find(|&line| kernel.lines[line] != Line::Empty)?;
     let tested = kernel.instruction(test).filter(|instruction| instruction.guard.is_none())?;
     let is_test = ["u", "s", "b"].iter().any(|kind| tested.name == format!("setp.ne.{kind}{width}"));
@@ -113,7 +112,7 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
         [_, one, other] | [_, other, one] if is_test && one == found => other,
         _ => return None,
     };
-    // The line that makes what was found what is expected, or keeps that for the test where both have one register.
+    // The line that makes the found value the expected one, or that saves it for the test if both use one register.
     let kept = if found == expected {
         kernel.set_in(start..at, other).filter(|(copy, _)| copied(copy) == Some(expected))?.1
     } else {
@@ -150,9 +149,9 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
     Some(text)
 }
 
-/// The swap in line `at`, left out where it would write what was found there.
+/// Returns the swap in line `at`, skipped if it would write the found value.
 fn unless_same(kernel: &Body<'_>, at: usize) -> Option<String> {
-    // A few workers of one gang are no crowd.
+    // A few workers of one gang do not contend.
     let swap = kernel.swap(at).filter(|swap| swap.space != ".shared")?;
     let spin = kernel.spin(at)?;
     let Swap { space, width, found, address, expected, new } = swap;
@@ -197,7 +196,7 @@ fn only_has(kernel: &Body<'_>, spin: &Spin<'_>, besides: &[usize], kind: impl Fn
     rest.all(|instruction| instruction.target().is_some() || (instruction.guard.is_none() && kind(instruction)))
 }
 
-/// Whether a loop goes on exactly where the test in a line of it holds, which the instructions behind it bring to its end.
+/// Whether a loop continues exactly if the test in a line of it holds. The instructions after it carry the outcome to the loop's end.
 fn again_while(kernel: &Body<'_>, spin: &Spin<'_>, test: usize) -> bool {
     let mut have: Vec<&str> = kernel.instruction(test).and_then(Instruction::written).into_iter().collect();
     for line in test + 1..spin.lines.end - 1 {
@@ -219,7 +218,7 @@ fn again_while(kernel: &Body<'_>, spin: &Spin<'_>, test: usize) -> bool {
     back.is_some_and(|back| !back.unless && back.guard.is_some_and(|guard| have.contains(&guard)))
 }
 
-/// Brings the outcome of a test to the threads of a warp or a gang, which leave the loop together.
+/// Whether an instruction carries a test's outcome to the threads of a warp or a gang, which leave the loop together.
 fn carries_outcome(instruction: &Instruction<'_>) -> bool {
     let carries = match (instruction.name, &instruction.operands[..]) {
         ("setp.eq.u32", [_, "1", "0"]) | ("mov.pred", [_, _]) => true,
@@ -232,7 +231,7 @@ fn carries_outcome(instruction: &Instruction<'_>) -> bool {
     carries && instruction.written().is_some()
 }
 
-/// Computes one register from others.
+/// Whether an instruction computes one register from others.
 fn computes(instruction: &Instruction<'_>) -> bool {
     const NAMES: [&str; 15] =
         ["mov", "cvt", "add", "sub", "mul", "min", "max", "neg", "and", "or", "xor", "not", "setp", "selp", "shr"];
@@ -240,7 +239,7 @@ fn computes(instruction: &Instruction<'_>) -> bool {
     NAMES.contains(&name) && instruction.written().is_some()
 }
 
-/// Returns the register that an instruction copies as it is.
+/// Returns the register that an instruction copies unchanged.
 fn copied<'a>(instruction: &Instruction<'a>) -> Option<&'a str> {
     let (name, width) = instruction.name.split_at_checked("mov.b".len())?;
     let &[_, from] = &instruction.operands[..] else { return None };
@@ -248,14 +247,14 @@ fn copied<'a>(instruction: &Instruction<'a>) -> Option<&'a str> {
     (known && instruction.guard.is_none() && instruction.written().is_some()).then_some(from)
 }
 
-/// Whether an instruction has a register as what it sets, and not as what it reads.
+/// Whether an instruction writes a register without reading it.
 fn only_sets(instruction: &Instruction<'_>, register: &str) -> bool {
     let sets = instruction.name.starts_with("mov.") || instruction.name.starts_with("ld.");
     let reads = instruction.guard.into_iter().chain(instruction.operands.iter().skip(1).copied());
     sets && instruction.written() == Some(register) && !reads.into_iter().any(|operand| has_word(operand, register))
 }
 
-/// `add.f64` if the hardware has the operation for values of this many bits. Adding is the same with and without signs.
+/// Returns for example `add.f64`, if the hardware has the operation for values of this many bits. Adding is the same with and without signs.
 fn hardware_name(instruction: &Instruction<'_>, width: u32) -> Option<&'static str> {
     if instruction.guard.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Rewritten updates of shared results, against PTX of the real compiler and against what threads do with it.
+//! Tests rewritten updates of shared results, with PTX of the real compiler and by simulating threads.
 
 use super::reduce::{Updates, rewrite_updates};
 use super::tests::compile;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 const REDUCTIONS: &str = include_str!("fixtures/reductions.ptx");
 
-/// Old and new text of what is changed in the kernel of the fixture's source with this number.
+/// Returns old and new text of the changed lines in the kernel with this number of the fixture's source.
 fn changes(number: usize) -> Vec<(&'static str, String)> {
     let start = format!("\n.entry main$_omp_fn${number} (.param .u64 %in_ar0)\n");
     let body = REDUCTIONS.split(&start).nth(1).expect("a kernel").split("\n.entry ").next().expect("its body");
@@ -66,8 +66,8 @@ fn nothing_else_of_an_object_changes() {
         assert!(back.contains(&new));
         back = back.replacen(&new, old, 1);
     }
-    // Besides, there are the slots, the numbers of gangs and loops that only load, whose text names what it adds; a loop's branch back
-    // goes elsewhere, and its test stands there once more.
+    // Other changes are the slots, the numbers of gangs, and loops that only load, whose text names what it adds. A loop's branch back
+    // has another target, and its test occurs twice.
     let other = |line: &&str| {
         let slots = line.contains("ar0") || line.contains("accord_") || line.starts_with("ld.u64 ");
         !slots && !line.contains("ctaid.x") && !matches!(*line, "{" | "}")
@@ -103,7 +103,7 @@ fn todays_compiler_still_writes_loops_that_are_known() {
     }
 }
 
-/// A loop as in the fixture: %r1 is expected, %r2 found, %r5 new, %r8 the address, %r9 the value.
+/// A loop as in the fixture: %r1 expected, %r2 found, %r5 new, %r8 address, %r9 value.
 const SUM: &str = "mov.u64 %r1,0;
 bra $L2;
 $L1:
@@ -118,7 +118,7 @@ setp.ne.u64 %r6,%r1,%r2;
 ret;
 ";
 
-/// The same with one register for what is expected and found, which is saved before.
+/// The loop with one register for the expected and the found value, which is saved before.
 const SAVED: &str = "mov.u64 %r1,0;
 $L1:
 mov.u64 %r7,%r1;
@@ -131,7 +131,7 @@ setp.ne.u64 %r6,%r7,%r1;
 ret;
 ";
 
-/// What becomes of the swap: `red` and its like, "unless same", or nothing new.
+/// Returns the swap's replacement: `red` or similar, "unless same", or "nothing".
 fn outcome(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     match &rewrite_updates(&lines, 0..lines.len()).1[..] {
@@ -182,7 +182,7 @@ fn only_operations_of_the_hardware_become_one() {
                 assert_eq!(outcome(&bits.replace("OPERATION", other)), "unless same", "{other}");
             }
         }
-        // Logical operations of Fortran look at one bit of what is there.
+        // Logical operations of Fortran test one bit of the value.
         let logical = bits.replace("OPERATION %r5,%r1,%r9;", "and.b64 %r4,%r1,1;\nor.b64 %r5,%r4,%r9;");
         assert_eq!(outcome(&logical), "unless same");
     }
@@ -193,7 +193,7 @@ fn other_shapes_are_left_alone() {
     let swap = "atom.cas.b64 %r2,[%r8],%r1,%r5;";
     let product = SUM.replace("add.f64", "mul.f64");
     for (from, to, sum, other) in [
-        // Other code uses the value that was computed, found, expected, or a copy of it.
+        // Other code uses the computed, found or expected value, or a copy.
         ("ret;", "st.u64 [%r10],%r5;\nret;", "unless same", "unless same"),
         ("ret;", "st.f64 [%r10],%r4;\nret;", "unless same", "unless same"),
         ("ret;", "st.f64 [%r10],%r3;\nret;", "unless same", "unless same"),
@@ -201,7 +201,7 @@ fn other_shapes_are_left_alone() {
         ("ret;", "st.u64 [%r10],%r1;\nret;", "nothing", "nothing"),
         ("ret;", "call f,(%r1);\nret;", "nothing", "nothing"),
         ("mov.u64 %r1,0;", "mov.u64 %r2,5;\nmov.u64 %r1,%r2;", "nothing", "nothing"),
-        // The loop has more in it.
+        // The loop has other instructions.
         (swap, "call f;\natom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
         (swap, "st.u64 [%r8],%r9;\natom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
         (swap, "membar.gl;\natom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
@@ -214,7 +214,7 @@ fn other_shapes_are_left_alone() {
         (swap, "@ %r20 bra $L9;\natom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
         (swap, "@ %r20 bra $L3;\n$L3:\natom.cas.b64 %r2,[%r8],%r1,%r5;", "unless same", "unless same"),
         (swap, "@ ! %r6 bra $L3;\n$L3:\natom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
-        // It is another swap.
+        // Another form of swap.
         (swap, "@ %r20 atom.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
         (swap, "atom.sys.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
         (swap, "atom.acquire.cas.b64 %r2,[%r8],%r1,%r5;", "nothing", "nothing"),
@@ -225,22 +225,22 @@ fn other_shapes_are_left_alone() {
         (swap, "atom.cas.b64 %r2,[%r2],%r1,%r5;", "nothing", "nothing"),
         (swap, "atom.cas.b64 %r2,[%frame],%r1,%r5;", "nothing", "nothing"),
         (swap, "atom.shared.cas.b64 %r2,[%r8],%r1,%r5;", "red.shared.add.f64 [%r8],%r9;", "nothing"),
-        // It is another test, or it is not at once.
+        // Another test, or not immediately after the swap.
         ("setp.ne.u64 %r6,%r1,%r2;", "setp.ne.u64 %r6,%r1,%r5;", "unless same", "unless same"),
         ("setp.ne.u64 %r6,%r1,%r2;", "setp.eq.u64 %r6,%r1,%r2;", "unless same", "unless same"),
         ("setp.ne.u64 %r6,%r1,%r2;", "setp.ne.u32 %r6,%r1,%r2;", "unless same", "unless same"),
         ("setp.ne.u64 %r6,%r1,%r2;", "@ %r20 setp.ne.u64 %r6,%r1,%r2;", "nothing", "nothing"),
-        // The guess can be any in a sum: it says nothing about what is there.
+        // For a sum any guess is right: it does not affect the result.
         ("mov.u64 %r1,0;", "ld.u64 %r1,[%r8];", "red.add.f64 [%r8],%r9;", "nothing"),
         ("mov.u64 %r1,0;", "mov.u64 %r1,%r20;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("mov.u64 %r1,0;", "mov.u64 %r1,0;\nmov.u64 %r1,1;", "red.add.f64 [%r8],%r9;", "nothing"),
-        // An outer loop can bring another address, and what was found at the one before.
+        // An outer loop may change the address, with the value found at the previous one.
         ("ret;", "@ %r20 bra $L1;\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "@ ! %r20 bra $L1;\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "{ @%r20 bra $L1; }\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "@ %r20 bra $L0;\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "@ %r20 bra $L4;\n$L4:\nret;", "red.add.f64 [%r8],%r9;", "unless same"),
-        // It goes on for another reason.
+        // The loop continues for another reason.
         ("@ %r6 bra $L1;", "@ ! %r6 bra $L1;", "unless same", "unless same"),
         ("@ %r6 bra $L1;", "@ !%r6 bra $L1;", "unless same", "unless same"),
         ("@ %r6 bra $L1;", "@ %r20 bra $L1;", "unless same", "unless same"),
@@ -269,12 +269,12 @@ fn other_shapes_are_left_alone() {
         assert_eq!(outcome(&changed(SUM, from, to)), sum, "a sum with {to}");
         assert_eq!(outcome(&changed(&product, from, to)), other, "a product with {to}");
     }
-    // The copy for the test is used elsewhere, or is one of something else.
+    // The copy for the test is used elsewhere, or copies another value.
     assert_eq!(outcome(&changed(SAVED, "ret;", "st.u64 [%r10],%r7;\nret;")), "unless same");
     assert_eq!(outcome(&changed(SAVED, "mov.u64 %r7,%r1;", "mov.u64 %r7,%r9;")), "unless same");
 }
 
-/// `max.f64` of PTX: -0.0 is less than 0.0, and a NaN counts only beside another one.
+/// `max.f64` of PTX: -0.0 is less than 0.0, and the result is NaN only if both are.
 fn max(a: u64, b: u64) -> u64 {
     let [x, y] = [a, b].map(f64::from_bits);
     match (x.is_nan(), y.is_nan()) {
@@ -298,7 +298,7 @@ fn operate(name: &str, a: u64, b: u64) -> u64 {
     }
 }
 
-/// One thread of a kernel, one instruction at a time.
+/// One thread of a kernel, simulated one instruction at a time.
 #[derive(Default)]
 struct Thread {
     at: usize,
@@ -310,7 +310,7 @@ impl Thread {
         operand.parse::<i64>().map_or_else(|_| self.registers.get(operand).copied().unwrap_or(0), i64::cast_unsigned)
     }
 
-    /// Does the next instruction; false at the end.
+    /// Executes the next instruction. Returns `false` at the end.
     fn step(&mut self, lines: &[&str], memory: &mut u64) -> bool {
         let line = lines[self.at];
         self.at += 1;
@@ -359,7 +359,7 @@ impl Thread {
     }
 }
 
-/// Values that are likely to be equal, and the odd ones of floating point.
+/// Generates values that are often equal, and special floating-point values.
 fn value() -> impl Strategy<Value = u64> {
     let odd = [0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 5e-324].map(f64::to_bits);
     prop_oneof![prop::sample::select(odd.to_vec()), 0u64..4, (0u64..4).prop_map(u64::wrapping_neg), any::<u64>()]

@@ -1,16 +1,16 @@
-//! Why a kernel keeps the ordinary way to its argument block, and what people can do about it.
+//! The reason why a kernel is not rewritten to take its argument block as its parameter, with a remedy.
 
 use std::fmt;
 
 /// Most slots that are copied at a kernel's start.
 pub(crate) const SLOTS_MAX: u32 = 64;
 
-/// The reason why a kernel gets its argument block by address, which costs a copy a launch.
+/// The reason why a kernel gets its argument block by address, which costs a copy per launch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The device is of this architecture (60 for `sm_60`), which can't take a parameter's address.
+    /// The device has this architecture (60 for `sm_60`), which can't take a parameter's address.
     Architecture(u32),
-    /// The PTX has warp operations that are gone from the architectures that could.
+    /// The PTX has warp operations that newer architectures lack.
     NoMask,
     /// The PTX names no version or target.
     NoVersion,
@@ -18,7 +18,7 @@ pub enum Refusal {
     OnStack,
     /// The block's address is kept elsewhere in memory.
     KeptInMemory,
-    /// This instruction uses the block's address, or the parameter, in a way that is not known.
+    /// This instruction uses the block's address, or the parameter, in an unknown way.
     UnknownUse(String),
     /// The kernel never loads its parameter.
     NoLoad,

@@ -1,11 +1,11 @@
-//! Atomic updates that leave the same value however many gangs repeat them.
+//! Atomic updates whose result does not depend on how many gangs perform them.
 //!
-//! GCC removes a loop that adds nothing, or the same to each gang, to the result of a reduction. What is left are updates of the result by each
-//! gang: `max.f32` with a constant, or `add.f64` with 0. They look the same for whatever number of gangs the region was compiled, and
-//! leave the same for every number: the minimum, the maximum and the bits of a value do not change at the second time, nor does a sum to which 0 is added.
+//! GCC removes a loop that adds zero, or the same to each gang, to a reduction's result. Each gang then still updates the result: by `max.f32` with a
+//! constant, or `add.f64` with 0. These updates do not depend on the number of gangs for which the region was compiled, and neither does the
+//! result. Minimum, maximum and bitwise operations do not change a value a second time, nor does adding 0.
 //!
-//! Constants are followed through shuffles, as all lanes have the same one, and through the buffers in shared memory where GCC reduces over long vectors
-//! and workers.
+//! The analysis follows constants through shuffles, because all lanes have the same one. It also follows them through the buffers in shared memory with
+//! which GCC reduces over long vectors and workers.
 
 use super::ptx::{Instruction, Line};
 use super::spin::{Body, base};
@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 /// Buffers of reductions inside a gang.
 const BUFFERS: [&str; 2] = ["__vector_red", "__worker_red"];
 
-/// The lines of a kernel's body with atomic updates that leave the same value for any number of gangs.
+/// Returns the lines of a kernel's body with atomic updates whose result is the same for any number of gangs.
 pub(super) fn repeated_updates(text: &[&str]) -> HashSet<usize> {
     let is_atomic = |line: &&str| line.contains("atom") || line.contains("red");
     if !text.iter().any(is_atomic) {
@@ -33,27 +33,27 @@ pub(super) fn repeated_updates(text: &[&str]) -> HashSet<usize> {
 /// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
-    /// These bits, in all lanes.
+    /// The same bits in all lanes.
     Constant(u64),
-    /// The address of a place in a buffer of reductions inside a gang, so many bytes behind its beginning.
+    /// An address in a buffer of reductions inside a gang, so many bytes after its start.
     Buffer(u64),
 }
 
-/// An update that leaves the same value.
+/// An update that does not depend on the number of gangs.
 struct Update {
     at: usize,
-    /// Only since its operand is this constant, which may come from a buffer.
+    /// Whether that holds only because its operand is this constant, which may come from a buffer.
     by_constant: bool,
 }
 
 struct Values<'a> {
     body: &'a Body<'a>,
     registers: HashMap<&'a str, Value>,
-    /// Registers that are written in several places: labels end what is known of them.
+    /// Registers written in several places, whose values are unknown after a label.
     variables: HashSet<&'a str>,
-    /// What is stored at each place of the buffers.
+    /// The stored value at each place of the buffers.
     buffers: HashMap<u64, u64>,
-    /// Each place of the buffers has held the same value all the time.
+    /// Whether each place of the buffers has only ever held one value.
     buffers_hold: bool,
     updates: Vec<Update>,
 }
@@ -124,7 +124,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The place of an address in the buffers.
+    /// Returns the place of an address in the buffers.
     fn place(&self, address: &str) -> Option<u64> {
         let register = base(address)?;
         let Some(Value::Buffer(at)) = self.registers.get(register) else { return None };
@@ -142,7 +142,7 @@ impl<'a> Values<'a> {
         match (name, operands) {
             ("cvta", &[_, from]) if BUFFERS.contains(&from) => Some(Value::Buffer(0)),
             ("mov", &[_, from]) if reads_buffer => self.registers.get(from).copied(),
-            // Each worker has a part of its own.
+            // Each worker has its own part.
             ("mad", &[_, _, _, buffer]) if reads_buffer => self.registers.get(buffer).copied(),
             ("add", &[_, buffer, more]) if reads_buffer => {
                 match (self.registers.get(buffer), self.constant(more, 64)) {
@@ -184,7 +184,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// An atomic update: what it does, and what it leaves in a buffer.
+    /// Records an atomic update: its operation, and its effect on a buffer.
     fn update(&mut self, at: usize, instruction: &Instruction<'a>, kind: &str) {
         let found = if kind.contains("cas.b") { self.of_swap(at) } else { self.of_instruction(at, instruction, kind) };
         let address = instruction.operands.iter().find(|operand| operand.starts_with('['));
@@ -192,7 +192,7 @@ impl<'a> Values<'a> {
             let before = self.buffers.get(&place).copied();
             let left = found.zip(before).and_then(|((operation, value), before)| operation.of(before, value?));
             self.buffers_hold &= before.is_some() && left == before;
-            // It is the gang's own.
+            // The buffer is the gang's own.
             self.updates.push(Update { at, by_constant: false });
             return;
         }
@@ -204,7 +204,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns the operation of the hardware, if nothing else is done with the value that was found.
+    /// Returns the operation of the hardware, if the found value has no other use.
     fn of_instruction(&self, at: usize, instruction: &Instruction<'a>, kind: &str) -> Option<(Operation, Option<u64>)> {
         let mut operands = &instruction.operands[..];
         if instruction.name.starts_with("atom.") {
@@ -221,7 +221,7 @@ impl<'a> Values<'a> {
         Some((operation, self.constant(value, operation.width)))
     }
 
-    /// Returns the operation of a loop around a swap, if nothing else is done with the value that was found.
+    /// Returns the operation of a loop around a swap, if the found value has no other use.
     fn of_swap(&self, at: usize) -> Option<(Operation, Option<u64>)> {
         let (instruction, spin) = (self.body.instruction(at)?, self.body.spin(at)?);
         let &[found, _, expected, new] = &instruction.operands[..] else { return None };
@@ -282,7 +282,7 @@ enum Name {
 }
 
 impl Operation {
-    /// With 0, it leaves every value as it is.
+    /// The operation that, with 0, changes no value.
     const NOTHING: Self = Self { name: Name::Or, real: false, signed: false, width: 64 };
 
     fn read(name: &str, kind: &str) -> Option<Self> {
@@ -304,12 +304,12 @@ impl Operation {
         known.then_some(Self { name, real, signed, width })
     }
 
-    /// Whether an update by any value leaves the same when it is repeated.
+    /// Whether repeating an update by any value changes nothing.
     fn keeps_any(self) -> bool {
         matches!(self.name, Name::Minimum | Name::Maximum | Name::And | Name::Or)
     }
 
-    /// Whether an update by this value does.
+    /// Whether repeating an update by this value changes nothing.
     fn keeps(self, value: u64) -> bool {
         let one = match (self.real, self.width) {
             (false, _) => 1,
@@ -325,14 +325,14 @@ impl Operation {
         }
     }
 
-    /// Returns its result for two constants. `None` for operations that only the hardware knows.
+    /// Returns the operation's result for two constants, or `None` if only the hardware defines it.
     fn of(self, a: u64, b: u64) -> Option<u64> {
         if !self.real {
             return Some(self.of_integers(a, b));
         }
         if self.width == 32 {
             let [a, b] = [a, b].map(|bits| f64::from(f32::from_bits(bits as u32)));
-            // Rounded twice, a sum or product of floats is the same as rounded once.
+            // A sum or product of floats rounded twice equals one rounded once.
             return self.of_reals(a, b).map(|value| u64::from((value as f32).to_bits()));
         }
         self.of_reals(f64::from_bits(a), f64::from_bits(b)).map(f64::to_bits)
@@ -346,7 +346,7 @@ impl Operation {
             Name::Or => a | b,
             Name::ExclusiveOr => a ^ b,
             Name::Minimum | Name::Maximum => {
-                // With signs, the largest is the one with the largest distance from the smallest number.
+                // For signed numbers the order starts at the smallest number.
                 let order = |bits: u64| if self.signed { bits ^ 1 << (self.width - 1) } else { bits };
                 let smaller_first = order(a) <= order(b);
                 if smaller_first == (self.name == Name::Minimum) { a } else { b }

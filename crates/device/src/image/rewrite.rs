@@ -1,9 +1,9 @@
-//! PTX rewritten so that a region's argument block is the kernel's own parameter.
+//! Rewrites PTX so that a region's argument block is the kernel's own parameter.
 //!
-//! GCC's kernels take the address of a block of slots. Bringing that block into device memory costs a copy a
-//! launch. A rewritten kernel takes the block itself as its parameter (`slots.rs`). Only kernels that use the address in the ways that
-//! GCC is known to produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
-//! (`reduce.rs`, `global_updates.rs`), the numbers of their gangs (`gang_blocks.rs`) and loops over arrays (`unroll.rs`) rewritten.
+//! GCC's kernels take the address of a block of slots. Copying that block to device memory costs a copy per launch. A
+//! rewritten kernel takes the block itself as its parameter (`slots.rs`). Only kernels that use the address in ways that GCC is known to
+//! produce are rewritten so. In all kernels, updates of shared results (`reduce.rs`, `global_updates.rs`), gang numbers (`gang_blocks.rs`) and
+//! loops over arrays (`unroll.rs`) are rewritten too.
 
 use super::definitions::definitions;
 use super::gang_blocks::{gang_numbers, shared_variables};
@@ -17,17 +17,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Changes whenever the same PTX would be rewritten differently: cached machine code has it in its name.
+/// Changes whenever the same PTX would be rewritten differently, as part of the names of cached code.
 pub const REWRITE_VERSION: u32 = 5;
 /// Oldest architecture (`sm_70`) whose kernels can take the address of their parameters.
 pub const PARAMETER_SM_MIN: u32 = 70;
-/// Oldest PTX version (7.7) with that.
+/// Oldest PTX version (7.7) that supports it.
 const VERSION_MIN: (u32, u32) = (7, 7);
 
-/// The way in which a kernel gets its argument block.
+/// How a kernel gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockPath {
-    /// As its parameter.
+    /// As the parameter.
     Parameter(BlockLayout),
     /// By address, in device memory.
     Memory(Refusal),
@@ -36,27 +36,26 @@ pub enum BlockPath {
 /// One kernel of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kernel {
-    /// Its name in the PTX.
+    /// The kernel's name in the PTX.
     pub name: String,
-    /// The way in which it gets its argument block.
+    /// How the kernel gets its argument block.
     pub block: BlockPath,
-    /// Its changes of results that threads share.
+    /// The kernel's updates of results that threads share.
     pub updates: Updates,
-    /// The use of its number of gangs.
+    /// The kernel's use of its number of gangs.
     pub gangs: GangUse,
-    /// Whether it works the same with several gangs in a block, as far as its own code goes
-    /// ([`gangs_apart`](super::gangs_apart)).
+    /// Whether the kernel works with several gangs per block, by its own code alone ([`gangs_apart`](super::gangs_apart)).
     pub shares_blocks: bool,
-    /// Loops of it that do several rounds at a time.
+    /// Number of loops that do several rounds at a time.
     pub unrolled: u32,
 }
 
 /// An object after rewriting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rewritten<'a> {
-    /// The PTX; borrowed if nothing was changed.
+    /// The PTX; borrowed if unchanged.
     pub text: Cow<'a, str>,
-    /// The kernels that it defines.
+    /// The kernels that the object defines.
     pub kernels: Vec<Kernel>,
 }
 
@@ -111,7 +110,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
 
 const PARAMETER: &str = "(.param .u64 %in_ar0)";
 
-/// The kernel's name if this line declares (true) or defines (false) one of GCC's form.
+/// Returns the kernel's name if this line declares (`true`) or defines (`false`) one in GCC's form.
 fn entry_name(line: &str) -> Option<(&str, bool)> {
     let code = code(line);
     let rest = code.strip_prefix(".visible ").unwrap_or(code).strip_prefix(".entry ")?;
@@ -131,7 +130,7 @@ fn object_refusal(lines: &[&str], sm: u32) -> Option<Refusal> {
     for line in lines {
         let code = code(line);
         let code = code.strip_prefix('@').map_or(code, |guarded| guarded.split_once(' ').map_or("", |(_, c)| c));
-        // Gone from sm_70 on, so the target can't be raised.
+        // Removed in sm_70, so that the target can't be raised.
         let old = |name: &str| code.contains(name) && !code.contains(&format!("{name}sync."));
         if old("shfl.") || old("vote.") {
             return Some(Refusal::NoMask);
@@ -141,10 +140,10 @@ fn object_refusal(lines: &[&str], sm: u32) -> Option<Refusal> {
     (!has(".version ") || !has(".target sm_")).then_some(Refusal::NoVersion)
 }
 
-/// New text of lines, by their numbers.
+/// New text of lines by their numbers.
 type Changes = BTreeMap<usize, String>;
 
-/// The object with its version and target raised, and the prologues and changes in place.
+/// Returns the object with its version and target raised, and the prologues and changes applied.
 fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str, bool)], changes: &Changes) -> String {
     let mut out = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum::<usize>() + 4096);
     for (at, line) in lines.iter().enumerate() {
@@ -179,7 +178,7 @@ fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str, bool)], changes
     out
 }
 
-/// The version and the target that an object names, as they stand there: `6.0` and `sm_30`.
+/// Returns an object's version and target as written: `6.0` and `sm_30`.
 pub fn header(text: &str) -> (Option<&str>, Option<&str>) {
     let directive = |name| text.lines().find_map(|line| code(line).strip_prefix(name)).map(str::trim);
     (directive(".version "), directive(".target "))

@@ -1,13 +1,12 @@
-//! How a kernel gets at the slots of its argument block, and how it does if that block is its parameter.
+//! How a kernel accesses the slots of its argument block, and how it does after that block became its parameter.
 //!
-//! GCC's code takes the block's address from the kernel's parameter, keeps it in registers, brings those to other threads, and loads slots. A
-//! slot whose value is relative points into the block: there its address has to be added.
+//! GCC's code loads the block's address from the kernel's parameter, keeps it in registers, passes those to other threads, and loads slots. A slot with
+//! a relative value points into the block, so that the block's address must be added.
 //!
-//! * Where nothing is done with the address but to load whole slots, and to bring it to the other threads of the warp, each load
-//!   reads the parameter instead. The address itself is then unused.
-//! * Where it goes through shared memory, or parts of slots are loaded, a kernel's first instructions copy the slots into thread-local
-//!   memory, and the rest goes on with the address of that copy. That memory is written for each thread of each gang,
-//!   which many gangs feel.
+//! * If the address is only used to load whole slots, and passed to other threads of the warp, each load reads the parameter instead. The address
+//!   itself is then unused.
+//! * If the address passes through shared memory, or parts of slots are loaded, the kernel's first instructions copy the slots into thread-local
+//!   memory. The rest uses the address of that copy. That memory is written for each thread of each gang, which is noticeable with many gangs.
 
 use super::ptx::{Line, code, has_word, is_register};
 use super::refusal::SLOTS_MAX;
@@ -18,10 +17,10 @@ const LOAD: &str = "ld.param.u64 %ar0,[%in_ar0];";
 
 /// A kernel's reads of its slots.
 pub(super) struct Slots {
-    /// Line of the instruction that loads the parameter.
+    /// Number of the line that loads the parameter.
     pub(super) load: usize,
     pub(super) count: u32,
-    /// The loads of slots, if they can read the parameter themselves.
+    /// The loads of slots, if they can read the parameter directly.
     pub(super) reads: Option<Vec<Read>>,
 }
 
@@ -88,12 +87,12 @@ pub(super) fn read_slots(lines: &[&str]) -> Result<Slots, Refusal> {
 enum Use {
     /// Loads (part of) this slot.
     Slot(u32),
-    /// Half of a copy from one thread to all by shuffles.
+    /// Half of a copy from one thread to all threads by shuffles.
     Broadcast,
-    /// Halves of a copy by shared memory.
+    /// Halves of a copy through shared memory.
     Store,
     Restore,
-    /// Stores the address on the stack, as unoptimized code does.
+    /// A store of the address on the stack, as in unoptimized code.
     Stack,
     Unknown,
 }
@@ -142,7 +141,7 @@ fn use_of(code: &str, register: &str) -> Use {
     }
 }
 
-/// The register to which an instruction loads a slot, if it loads all of it: 8 bytes at a multiple of 8.
+/// Returns the register into which an instruction loads a whole slot: 8 bytes at a multiple of 8.
 fn whole_slot(code: &str) -> Option<&str> {
     let line = Line::read(code);
     let instruction = line.instruction()?;
@@ -153,8 +152,7 @@ fn whole_slot(code: &str) -> Option<&str> {
     (whole && is_register(to)).then_some(to)
 }
 
-/// Whether the halves in this line, which a register is taken apart to or put together from, only serve to bring the register's value
-/// from one thread of a warp to the others.
+/// Whether this line splits a register into halves, or joins them, only to pass its value from one thread of a warp to the others.
 fn is_broadcast(lines: &[&str], code: &str, register: &str) -> bool {
     let halves = |code: &str| {
         Some(code.split_once('{')?.1.split_once('}')?.0.split_once(',').map(|(a, b)| [a, b])?.map(str::to_owned))
@@ -177,7 +175,7 @@ fn is_broadcast(lines: &[&str], code: &str, register: &str) -> bool {
 }
 
 impl Read {
-    /// The same from the parameter.
+    /// Returns the load from the parameter.
     pub(super) fn write(&self, layout: &BlockLayout) -> String {
         let Self { to, slot, .. } = self;
         format!(

@@ -1,4 +1,4 @@
-//! Loops around a compare-and-swap, as they stand in a kernel's body.
+//! Loops around a compare-and-swap in a kernel's body.
 
 use super::ptx::{Instruction, Line, code, has_word, is_register};
 use std::ops::Range;
@@ -9,7 +9,7 @@ pub(super) struct Body<'a> {
     pub(super) lines: Vec<Line<'a>>,
 }
 
-/// `atom.cas.b64 found,[address],expected,new;`
+/// A swap `atom.cas.b64 found,[address],expected,new;`.
 pub(super) struct Swap<'a> {
     /// The state space of the address: empty, `.global` or `.shared`.
     pub(super) space: &'a str,
@@ -20,10 +20,10 @@ pub(super) struct Swap<'a> {
     pub(super) new: &'a str,
 }
 
-/// Lines from a label to the branch back to it, with no other loop inside. Only the end leads out.
+/// Lines from a label to the branch back to it, without an inner loop. Only the end leaves the loop.
 pub(super) struct Spin<'a> {
     pub(super) lines: Range<usize>,
-    /// Registers that are written in it.
+    /// Registers that the loop writes.
     written: Vec<&'a str>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Body<'a> {
         self.lines[line].instruction()
     }
 
-    /// The swap in this line, if all of it is known.
+    /// Returns the swap in this line, if its form is known.
     pub(super) fn swap(&self, at: usize) -> Option<Swap<'a>> {
         let instruction = self.instruction(at).filter(|instruction| instruction.guard.is_none())?;
         let (space, width) = instruction.name.strip_prefix("atom")?.split_once(".cas.b")?;
@@ -59,7 +59,7 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// The loop around a swap. What instructions are in it is for the caller to judge.
+    /// Returns the loop around a swap. The caller must check its instructions.
     pub(super) fn spin(&self, at: usize) -> Option<Spin<'a>> {
         let position = |label: &str| self.lines.iter().position(|line| *line == Line::Label(label));
         let (start, back) = (at + 1..self.lines.len()).find_map(|line| {
@@ -72,7 +72,7 @@ impl<'a> Body<'a> {
         }
         let written = lines.clone().filter_map(|line| self.instruction(line)?.written()).collect();
         let spin = Spin { lines, written };
-        // Which lines a thread skips doesn't depend on what happens here.
+        // The lines that a thread skips do not depend on the loop.
         let stays = (start..back).all(|line| {
             let Some(instruction) = self.instruction(line) else { return true };
             let Some(target) = instruction.target() else { return true };
@@ -82,7 +82,7 @@ impl<'a> Body<'a> {
         stays.then_some(spin)
     }
 
-    /// Whether anything behind a loop can lead into it again, or before it.
+    /// Whether code after a loop may lead into it again, or before it.
     pub(super) fn leads_back(&self, spin: &Spin<'_>) -> bool {
         let behind = &self.lines[spin.lines.end..];
         behind.iter().zip(&self.text[spin.lines.end..]).any(|(line, text)| match line {
@@ -95,18 +95,18 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Lines with a register, except its declaration.
+    /// Returns the lines that use a register, except its declaration.
     pub(super) fn uses(&self, register: &str) -> impl Iterator<Item = usize> {
         (0..self.lines.len())
             .filter(move |&line| self.lines[line] != Line::Register && has_word(code(self.text[line]), register))
     }
 
-    /// Whether no other lines than these have a register.
+    /// Whether only these lines use a register.
     pub(super) fn is_only_in(&self, register: &str, lines: &[usize]) -> bool {
         self.uses(register).all(|line| lines.contains(&line))
     }
 
-    /// The one instruction among `lines` that writes a register, and its line.
+    /// Returns the only instruction among `lines` that writes a register, and its line.
     pub(super) fn set_in(&self, lines: Range<usize>, register: &str) -> Option<(&Instruction<'a>, usize)> {
         let mut all = lines.filter_map(|line| {
             let instruction = self.instruction(line)?;
@@ -117,13 +117,13 @@ impl<'a> Body<'a> {
 }
 
 impl Spin<'_> {
-    /// Whether an operand has the same value all the time.
+    /// Whether an operand has the same value in all rounds.
     pub(super) fn keeps(&self, operand: &str) -> bool {
         !self.written.contains(&operand)
     }
 }
 
-/// `%r3` of `[%r3+8]`.
+/// Returns `%r3` of `[%r3+8]`.
 pub(super) fn base(address: &str) -> Option<&str> {
     let inside = address.strip_prefix('[')?.strip_suffix(']')?;
     Some(inside.split_once('+').map_or(inside, |(base, _)| base).trim())

@@ -19,12 +19,12 @@ fn kernels_of_gcc_take_their_block_as_parameter() {
     let rewritten = rewrite(REGIONS, 90);
     let slots: Vec<_> =
         (0..5).map(|i| layout(&rewritten, &format!("main$_omp_fn${i}")).map(|layout| layout.slots)).collect();
-    // The second and the third bring their address to other warps by shared memory.
+    // The second and the third pass their address to other warps through shared memory.
     assert_eq!(slots, [Ok(4), Ok(3), Ok(1), Ok(1), Ok(0)]);
     assert!(rewritten.text.contains(".version 7.7\n.target sm_70\n"));
     assert!(!rewritten.text.contains("(.param .u64 %in_ar0)"));
     assert!(!rewritten.text.contains("ld.param.u64 %ar0,"));
-    // They copy their slots, in local memory; the others read the parameter where they need it.
+    // These copy their slots to local memory; the others read the parameter directly.
     assert_eq!(rewritten.text.matches(".local .align 8 .b8 %accord_slots").count(), 2);
     assert_eq!(rewritten.text.matches("st.local.u64 [%accord_slots").count(), 4);
     assert_eq!(rewritten.text.matches("mov.u64 %ar0,0;").count(), 3);
@@ -35,7 +35,7 @@ fn kernels_of_gcc_take_their_block_as_parameter() {
     }
 }
 
-/// The first kernel of the fixture with another line behind the one that takes its block's address, `%r`.
+/// Returns the first kernel of the fixture with another line after the one that loads its block's address, `%r`.
 fn with_line(line: &str) -> String {
     let start = REGIONS.find(".entry main$_omp_fn$0 (.param .u64 %in_ar0)\n").expect("definition");
     let copy = start + REGIONS[start..].find("mov.u64 %r").expect("a copy of the address");
@@ -85,7 +85,7 @@ fn an_object_names_its_version_and_target() {
     assert_eq!(header(".version 7.7 // old\n"), (Some("7.7"), None));
 }
 
-/// GCC 15 writes PTX 7.3 for sm_52, or what `-march` says.
+/// GCC 15 writes PTX 7.3 for sm_52, or for the `-march` option.
 #[test]
 fn versions_and_targets_are_raised_and_never_lowered() {
     for (version, target, raised) in [
@@ -155,7 +155,7 @@ fn todays_compiler_still_writes_what_is_known() {
     }
 }
 
-/// The PTX that this machine's compiler, or the one under test, makes of a fixture's source.
+/// Returns the PTX that this machine's compiler, or the one under test, makes of a fixture's source.
 pub(super) fn compile(source: &str, level: &str) -> Option<String> {
     compile_with(source, &[level])
 }
@@ -182,7 +182,7 @@ pub(super) fn compile_with(source: &str, options: &[&str]) -> Option<String> {
     text
 }
 
-/// The regions that the compiler lists behind the code of an object.
+/// Returns the regions that the compiler lists after an object's code.
 pub(super) fn functions(text: &str) -> Vec<ImageFunction> {
     let dim = |text: &str| {
         text.trim().strip_prefix("0x").map_or(text.trim().parse(), |hex| u16::from_str_radix(hex, 16)).ok()

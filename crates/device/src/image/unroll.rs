@@ -10,36 +10,35 @@
 //! @ %r86  bra $L3;
 //! ```
 //!
-//! Each round waits for its loads before it stores, and the driver's compiler can't begin with the next round's loads: for all it knows they read
-//! what was just stored. So a thread has one round's loads under way, which is too little to keep the memory busy.
+//! Each round waits for its loads before it stores, and the driver's compiler can't start the next round's loads, which might read the stored values.
+//! So a thread has only one round's loads in flight, too few to saturate the memory.
 //!
-//! Such a loop gets another one in front that does several rounds at once, first everything but the stores, then the stores in their order. It runs
-//! while so many rounds are left, and only if no load of these rounds reads what an earlier one of them stores. Then nothing can
-//! tell the difference: every instruction is done as often as before, with the same operands, and the order of what
-//! one thread stores stays. The rest is done by the loop as it was.
+//! Such a loop gets another one in front that does several rounds at once: first all loads and computations, then the stores in their order. It runs
+//! while so many rounds are left, and only if no load of these rounds reads what an earlier round stores. Then the result is the same: every
+//! instruction runs as often as before with the same operands, and one thread's stores keep their order. The original loop does the remaining rounds.
 //!
-//! * **How many rounds are left** shows in the test at the end: whether a register that grows by a constant has another value
-//!   than one that the loop does not change. If they are as far apart as several rounds go, none of these rounds but the last can be the loop's last.
-//! * **What is stored and loaded where** is known if all addresses grow by the same constant from round to round. Then one look at the first
-//!   round's addresses is enough: a load meets an earlier round's store if it is behind it by as much as the rounds go.
-//! * Loops that store nothing need no such look. The driver's compiler unrolls them itself, but by too little for `float`, so small ones get
-//!   [`LOADING_ROUNDS`]. Those that load by addresses that they have loaded, as with sparse matrices, get [`ROUNDS`].
+//! * **The number of rounds left** follows from the test at the end: whether a register that grows by a constant differs from one
+//!   that is constant in the loop. If they differ by at least several rounds, only the last of these can be the loop's last one.
+//! * **The addresses of stores and loads** are known if all grow by the same constant per round. Then one test of the first round's addresses
+//!   suffices: a load conflicts with an earlier round's store if its address is behind the store's, by at most the growth in these rounds.
+//! * Loops without stores need no such test. The driver's compiler unrolls them itself, but too little for `float`, so that small ones get
+//!   [`LOADING_ROUNDS`]. Loops that load from loaded addresses, as with sparse matrices, get [`ROUNDS`].
 
 use super::ptx::{Instruction, Line, is_register};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Rounds at once.
+/// Rounds done at once.
 const ROUNDS: u64 = 4;
-/// The rounds of loops that only load, and little: there is nothing to keep apart.
+/// Rounds done at once in short loops without stores, which need no test.
 const LOADING_ROUNDS: u64 = 8;
 const LOADING_MAX: usize = 2;
-/// Longer loops have enough to do, and would need registers for all of it.
+/// Longest loops that are unrolled. Others have enough loads in flight, and would need too many registers.
 const INSTRUCTIONS_MAX: usize = 40;
 const LOADS_MAX: usize = 8;
 
-/// New text of lines of a kernel, and how many of its loops have it. Loops with lines that have new text already stay.
+/// Returns new text of lines of a kernel, and the number of its unrolled loops. Loops with lines that already have new text are unchanged.
 pub(super) fn unroll(
     lines: &[&str],
     body: Range<usize>,
@@ -64,12 +63,12 @@ pub(super) fn unroll(
     (count, changes)
 }
 
-/// Whether a line tells of the source only.
+/// Whether a line only refers to the source.
 fn is_place(line: &str) -> bool {
     line.trim_start().starts_with(".loc ")
 }
 
-/// Types of a kernel's registers, with the dot: `.u64`. Those that are declared twice are left out.
+/// Returns the types of a kernel's registers, with the dot: `.u64`. Omits registers that are declared twice.
 fn types<'a>(body: &[&'a str]) -> HashMap<&'a str, &'a str> {
     let (mut types, mut twice) = (HashMap::new(), HashSet::new());
     for line in body {
@@ -87,8 +86,7 @@ fn types<'a>(body: &[&'a str]) -> HashMap<&'a str, &'a str> {
     types
 }
 
-/// Returns the lines from labels to the branches that lead back to them, with neither labels nor other branches in
-/// between.
+/// Returns the lines from labels to the branches back to them, without labels or other branches in between.
 fn innermost(lines: &[Line<'_>]) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, line) in lines.iter().enumerate() {
@@ -114,7 +112,7 @@ struct Loop<'l, 'a> {
     label: &'a str,
     /// All instructions but the test and the branch.
     body: Vec<&'l Instruction<'a>>,
-    /// What the test leaves, and how it compares: `u64`.
+    /// The predicate that the test writes, and its type, for example `u64`.
     again: &'a str,
     kind: &'static str,
     /// The register that grows, the value with which the loop ends, and the constant.
@@ -160,7 +158,7 @@ impl<'l, 'a> Loop<'l, 'a> {
         (!used.contains(again)).then_some(Self { label, body, again, kind, counter, end, step })
     }
 
-    /// The text that takes the place of the label, and that of the branch.
+    /// Returns the texts that replace the label and the branch.
     fn write(&self, number: usize, types: &HashMap<&str, &str>) -> Option<(String, String)> {
         let mut text = Text { number, out: String::new(), declared: 0, types };
         let bits = &self.kind[1..];
@@ -206,7 +204,7 @@ impl<'l, 'a> Loop<'l, 'a> {
         Some((label, format!("@ {} bra {rest};\n{done}:", self.again)))
     }
 
-    /// Returns how many rounds at once; `None` if the driver's compiler does better.
+    /// Returns the number of rounds to do at once, or `None` if the driver's compiler does better.
     fn rounds(&self) -> Option<u64> {
         let loads = self.body.iter().filter(|instruction| is_load(instruction)).count();
         match (self.stores() || self.loads_by_loaded(), loads <= LOADING_MAX) {
@@ -219,9 +217,9 @@ impl<'l, 'a> Loop<'l, 'a> {
         self.body.iter().any(|instruction| access(instruction).is_some_and(|access| access.store))
     }
 
-    /// Goes to the rest if a load of some rounds reads what is stored before it, and would be stored behind it.
+    /// Writes the test that branches to the original loop if a load of some rounds reads an earlier round's store.
     fn write_look(&self, text: &mut Text<'_>, meets: &str, rest: &str) -> Option<()> {
-        /// Bytes of the largest load or store, less one.
+        /// Bytes of the widest load or store, less one.
         const WIDTH: i64 = 7;
         let steps = self.steps();
         let step_of = |register: &str| steps.get(register).copied().unwrap_or(Some(0));
@@ -241,7 +239,7 @@ impl<'l, 'a> Loop<'l, 'a> {
         let mut seen = HashSet::new();
         for (number, (store, stored)) in at.iter().enumerate().filter(|(_, (_, access))| access.store) {
             for (other, (load, loaded)) in at.iter().enumerate().filter(|(_, (_, access))| !access.store) {
-                // A load behind the store meets that of its own round too.
+                // A load after the store also reads its own round's.
                 let first = i64::from(other < number);
                 let offset = stored.offset - loaded.offset;
                 if !seen.insert((store, load, offset, first)) {
@@ -261,8 +259,7 @@ impl<'l, 'a> Loop<'l, 'a> {
         Some(())
     }
 
-    /// Returns by how much each register that is written is larger in a round than in the one before, where it is used;
-    /// `None` where that is not known.
+    /// Returns the growth per round of each register that is written, at its use, or `None` if unknown.
     fn steps(&self) -> HashMap<&'a str, Option<i64>> {
         let mut steps = HashMap::new();
         for (at, instruction) in self.body.iter().enumerate() {
@@ -283,13 +280,13 @@ impl<'l, 'a> Loop<'l, 'a> {
         if let Some(step) = grows(&self.body, to) {
             return instruction.name.ends_with("64").then_some(step);
         }
-        // What it has before it is set comes from the round before.
+        // Its value before it is set comes from the previous round.
         if is_load(instruction) || self.body[..=at].iter().any(|before| read(before).any(|used| used == to)) {
             return None;
         }
         let step = |operand: &str| match known.get(operand) {
             Some(step) => *step,
-            // It is set later, or a number, or not by the loop.
+            // It is set later, is a number, or is not set in the loop.
             None if self.body.iter().any(|other| written(other) == Some(operand)) => {
                 grows(&self.body, operand).filter(|_| self.counts_in_full(operand))
             }
@@ -307,13 +304,13 @@ impl<'l, 'a> Loop<'l, 'a> {
         }
     }
 
-    /// Whether what adds to a register is of 64 bits.
+    /// Whether a register is incremented in 64 bits.
     fn counts_in_full(&self, register: &str) -> bool {
         let mut sets = self.body.iter().filter(|instruction| written(instruction) == Some(register));
         sets.all(|instruction| instruction.name.ends_with("64"))
     }
 
-    /// Whether it loads by an address that follows from what it has loaded.
+    /// Whether the loop loads from an address that depends on loaded values.
     fn loads_by_loaded(&self) -> bool {
         let mut loaded: HashSet<&str> = HashSet::new();
         self.body.iter().any(|instruction| {
@@ -329,7 +326,7 @@ impl<'l, 'a> Loop<'l, 'a> {
     }
 }
 
-/// Text with registers of its own.
+/// Generated text with registers of its own.
 struct Text<'t> {
     number: usize,
     out: String,
@@ -338,7 +335,7 @@ struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// A new register of the type of another one.
+    /// Declares a new register of the type of another one.
     fn register(&mut self, like: &str) -> String {
         let name = format!("%accord_{}_{}", self.number, self.declared);
         self.declared += 1;
@@ -346,7 +343,7 @@ impl Text<'_> {
         name
     }
 
-    /// An instruction once more, with new registers for what it and those before it write.
+    /// Repeats an instruction, with new registers for those that it and earlier ones write.
     fn again<'a>(&mut self, instruction: &Instruction<'a>, names: &mut HashMap<&'a str, String>) {
         let (to, from) = (instruction.operands[0], &instruction.operands[1..]);
         let from: Vec<String> = from.iter().map(|operand| renamed(operand, names)).collect();
@@ -365,7 +362,7 @@ fn renamed(operand: &str, names: &HashMap<&str, String>) -> String {
     if offset == 0 { format!("[{base}]") } else { format!("[{base}+{offset}]") }
 }
 
-/// Register and offset in `[%r1+8]`.
+/// Returns register and offset of `[%r1+8]`.
 fn address(operand: &str) -> Option<(&str, i64)> {
     let inner = operand.strip_prefix('[')?.strip_suffix(']')?;
     let (base, offset) = match inner.split_once('+') {
@@ -375,8 +372,7 @@ fn address(operand: &str) -> Option<(&str, i64)> {
     is_register(base).then_some((base, offset.into()))
 }
 
-/// Returns the memory that a load or store of one value reaches, if the address is a register's and the memory may be
-/// any.
+/// Returns the memory access of a load or store of one value, if it uses a register's address in generic or global memory.
 fn access<'a>(instruction: &Instruction<'a>) -> Option<Access<'a>> {
     const TYPES: [&str; 14] =
         ["u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32", "f32", "u64", "s64", "b64", "f64"];
@@ -397,7 +393,7 @@ fn is_load(instruction: &Instruction<'_>) -> bool {
     access(instruction).is_some_and(|access| !access.store)
 }
 
-/// Whether an instruction computes one register from others and numbers, and does nothing else.
+/// Whether an instruction only computes one register from others and numbers.
 fn is_computation(instruction: &Instruction<'_>) -> bool {
     const NAMES: [&str; 26] = [
         "abs", "add", "and", "copysign", "cvt", "div", "fma", "mad", "max", "min", "mov", "mul", "neg", "not", "or",
@@ -406,7 +402,7 @@ fn is_computation(instruction: &Instruction<'_>) -> bool {
     let mut parts = instruction.name.split('.');
     let name = parts.next().unwrap_or_default();
     let [to, from @ ..] = &instruction.operands[..] else { return false };
-    // One with a carry has a result more.
+    // An instruction with a carry has a second result.
     NAMES.contains(&name)
         && parts.all(|part| part != "cc")
         && is_register(to)
@@ -426,7 +422,7 @@ fn written<'a>(instruction: &Instruction<'a>) -> Option<&'a str> {
     if store { None } else { instruction.operands.first().copied() }
 }
 
-/// The registers that it reads.
+/// Returns the registers that an instruction reads.
 fn read<'l, 'a>(instruction: &'l Instruction<'a>) -> impl Iterator<Item = &'a str> + use<'l, 'a> {
     let skipped = usize::from(written(instruction).is_some());
     let from = instruction.operands.iter().skip(skipped);
@@ -437,7 +433,7 @@ fn registers<'l, 'a>(instruction: &'l Instruction<'a>) -> impl Iterator<Item = &
     written(instruction).into_iter().chain(read(instruction))
 }
 
-/// The constant that a register's only instruction adds to it.
+/// Returns the constant that a register's only instruction adds to it.
 fn grows(body: &[&Instruction<'_>], register: &str) -> Option<i64> {
     let mut set = body.iter().filter(|instruction| written(instruction) == Some(register));
     let (instruction, None) = (set.next()?, set.next()) else { return None };

@@ -1,4 +1,4 @@
-//! Loops several rounds at a time, against what a thread does with them.
+//! Tests loops that do several rounds at a time by simulating a thread.
 
 use super::ptx::{Line, is_register};
 use super::tests::{compile_with, functions};
@@ -7,7 +7,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What a thread has at a loop's end.
+/// A thread's state at a loop's end.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Thread {
     registers: BTreeMap<String, u64>,
@@ -28,7 +28,7 @@ impl Thread {
         self.value(base).wrapping_add(self.value(offset))
     }
 
-    /// Runs a text of the kinds of instructions that the tests have.
+    /// Runs a text with the instructions that the tests use.
     fn run(mut self, text: &str) -> Self {
         let lines: Vec<Line<'_>> = text.lines().map(Line::read).collect();
         let (mut at, mut steps) = (0, 0);
@@ -57,7 +57,7 @@ impl Thread {
                 "ld.u64" => {
                     self.loads += 1;
                     let place = self.place(operands[1]);
-                    // Bytes that were never stored differ from place to place.
+                    // Bytes that were never stored differ by address.
                     let byte = |at: u64| self.memory.get(&at).copied().unwrap_or(at.wrapping_mul(7) as u8);
                     u64::from_le_bytes(std::array::from_fn(|at| byte(place.wrapping_add(at as u64))))
                 }
@@ -80,7 +80,7 @@ impl Thread {
     }
 }
 
-/// A loop with registers for all that it names; %r9 is the test.
+/// Returns a loop with all registers that it names; %r9 is the test.
 fn body(instructions: &[String]) -> String {
     let mut text: String = (1..60).filter(|number| *number != 9).map(|r| format!(".reg .u64 %r{r};\n")).collect();
     text += ".reg .pred %r9;\n$L3:\n";
@@ -115,7 +115,7 @@ fn lines(text: &str) -> Vec<String> {
     text.split(';').map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// `a[i] = b[i] * r7`
+/// The loop `a[i] = b[i] * r7`.
 const SCALE: &str = "ld.u64 %r20,[%r1]; mul.lo.u64 %r21,%r20,%r7; st.u64 [%r2+16],%r21; add.u64 %r1,%r1,32; \
                      add.u64 %r2,%r2,32";
 
@@ -141,7 +141,7 @@ fn several_rounds_load_before_they_store() {
         .filter_map(|line| ["ld.u64", "st.u64"].into_iter().find(|name| line.starts_with(name)))
         .collect();
     assert_eq!(names, [["ld.u64"; 4], ["st.u64"; 4]].concat(), "{new}");
-    // With declarations in the way, and lines of the source.
+    // With declarations in between, and line directives.
     let text = body(&lines(SCALE)).replace("$L3:\n", "$L3:\n.loc 1 5 3\n.reg .u64 %r70;\n// here\n");
     assert!(unrolled(&text).is_some());
 }
@@ -223,7 +223,7 @@ fn loops_that_only_load_are_taken_if_they_are_small_or_load_by_what_they_load() 
     assert_eq!(unrolled(&body(&lines(large))), None);
 }
 
-/// An instruction of a random loop: registers 10 to 14 are addresses that grow, 15 and 16 follow from them, 20 to 29 are values.
+/// Generates an instruction of a random loop: registers 10 to 14 are addresses that grow, 15 and 16 are derived from them, 20 to 29 are values.
 fn instruction() -> impl Strategy<Value = String> {
     let value = || (20..30u32).prop_map(|register| format!("%r{register}"));
     let place = || (10..17u32, -3..4i32).prop_map(|(base, words)| format!("[%r{base}+{}]", words * 8));
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// Loops of each region that are unrolled.
+/// Returns the number of unrolled loops of each region.
 fn counts(level: &str) -> Option<BTreeMap<String, u32>> {
     let text = compile_with("gang_blocks.c", &[level, "-w", "-g"])?;
     assert!(!functions(&text).is_empty());

@@ -1,4 +1,4 @@
-//! The owner's side: gives pieces of memory to another process, and tells it when they are gone.
+//! The owner's side: exports pieces of memory to another process, and notifies it when they are gone.
 
 use super::socket::{Message, Socket};
 use super::{Keep, PieceKey};
@@ -11,22 +11,21 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Weak};
 use std::time::Duration;
 
-/// Memory of one device that other processes can be given.
+/// Memory of one device that can be exported to other processes.
 pub trait ExportMemory: Send + Sync {
-    /// Returns a handle to a range, for the process that `exporter` gives pieces to, which hears of pieces that are
-    /// dropped from now on. `None` if the range can't be given away, is not mapped as a whole, or is in too many
-    /// pieces.
+    /// Returns a handle to a range, for the process of `exporter`, which is notified of dropped pieces from now on. Returns
+    /// `None` if the range can't be exported, is not mapped as a whole, or has too many pieces.
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle>;
 
-    /// Calls `give` once with what opens a piece, before anybody can be told that it is gone; not at all if it is. `give` does not
-    /// wait: locks may be held.
+    /// Calls `give` once with the key of a piece, before a notification that it is gone can be sent; not if it is gone. `give` does not block, because locks
+    /// may be held.
     fn export(&self, piece: u64, give: &mut dyn FnMut(PieceKey, Keep));
 
-    /// Pieces that were dropped, and that other processes still have.
+    /// Returns the dropped pieces that other processes still hold.
     fn pending_releases(&self) -> &Arc<PendingReleases>;
 }
 
-/// Gives pieces of this process's memory to one other process.
+/// Exports pieces of this process's memory to one other process.
 pub struct Exporter {
     socket: Socket,
     state: ShortLock<Exports>,
@@ -35,7 +34,7 @@ pub struct Exporter {
 #[derive(Default)]
 struct Exports {
     ended: bool,
-    /// Ranges of which the other process knows; an allocation is one of its own.
+    /// Ranges known to the other process; an allocation is a range of its own.
     ranges: HashMap<u64, Weak<dyn ExportMemory>>,
     exported: HashMap<u64, Exported>,
 }
@@ -44,11 +43,11 @@ struct Exports {
 struct Exported {
     pending: Arc<PendingReleases>,
     dropped: bool,
-    /// Goes when the other process has no use for the piece any more.
+    /// Dropped when the other process has released the piece.
     keep: Keep,
 }
 
-/// Pieces of one device that were dropped and are not released by other processes yet: their memory is still taken.
+/// The dropped pieces of one device that other processes have not released yet, so that their memory is still in use.
 #[derive(Default)]
 pub struct PendingReleases {
     count: ShortLock<Count>,
@@ -62,13 +61,13 @@ struct Count {
 }
 
 impl Exporter {
-    /// Creates an exporter without a thread: the caller has to call [`Exporter::serve`]. See [`Exporter::start`].
+    /// Creates an exporter without a thread, whose caller must call [`Exporter::serve`]. See [`Exporter::start`].
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket: Socket::new(socket), state: ShortLock::default() }
     }
 
-    /// Gives pieces to the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
-    /// sides closes it. None if there is no thread for that.
+    /// Exports pieces to the process at the other end of `socket`, which keeps message boundaries (`SOCK_SEQPACKET`), until either side closes it. Returns
+    /// `None` if no thread can be started.
     pub fn start(socket: OwnedFd) -> Option<Arc<Self>> {
         let exporter = Arc::new(Self::new(socket));
         let serving = exporter.clone();
@@ -96,18 +95,18 @@ impl Exporter {
         Some(handle)
     }
 
-    /// Ends the connection. The other process drops what it has.
+    /// Ends the connection. The other process then drops its imports.
     pub fn close(&self) {
         self.socket.close();
     }
 
-    /// Does what the other process asks for, until one of the sides closes the connection.
+    /// Answers the other process's requests until either side closes the connection.
     pub fn serve(&self) {
         while let Some(message) = self.socket.receive() {
             match message {
                 Message::Ask { range, piece } => self.give(range, piece),
                 Message::Released { piece } => self.released(piece),
-                // An importer says nothing else.
+                // An importer sends no other message.
                 Message::Piece { .. } | Message::Dropped { .. } => break,
             }
         }
@@ -124,7 +123,7 @@ impl Exporter {
         let memory = self.lock().ranges.get(&range).and_then(Weak::upgrade);
         let mut key = None;
         if let Some(memory) = memory {
-            // Noted while the piece can't go, so that its end is told. Should that be told first, the other process knows what it means.
+            // Recorded while the piece can't be dropped, so that its end is notified. The other process handles a notification that arrives first.
             memory.export(piece, &mut |given, keep| {
                 let exported = Exported { pending: memory.pending_releases().clone(), dropped: false, keep };
                 self.lock().exported.insert(piece, exported);
@@ -136,14 +135,14 @@ impl Exporter {
 
     fn released(&self, piece: u64) {
         let exported = self.lock().exported.remove(&piece);
-        // What goes with it may take its time.
+        // Dropping the kept value may take long.
         exported.into_iter().for_each(Exported::released);
     }
 
-    /// The memory's owner does not use a piece any more. Whether the other process has it, and so has to hear of that.
+    /// Records that the memory's owner no longer uses a piece. Returns whether the other process holds it, and so must be notified.
     pub(crate) fn dropped(&self, piece: u64) -> bool {
         let mut state = self.lock();
-        // A piece that is a range of its own goes with it.
+        // A piece that is a range of its own removes the range.
         state.ranges.remove(&piece);
         let Some(exported) = state.exported.get_mut(&piece).filter(|exported| !exported.dropped) else { return false };
         exported.dropped = true;
@@ -151,7 +150,7 @@ impl Exporter {
         true
     }
 
-    /// Tells the other process of a piece that was dropped, which may wait for it.
+    /// Notifies the other process of a dropped piece, for which it may be waiting.
     pub(crate) fn tell_dropped(&self, piece: u64) {
         self.socket.send(Message::Dropped { piece });
     }
@@ -162,7 +161,7 @@ impl Exporter {
 }
 
 impl Exported {
-    /// The other process has no use for it any more.
+    /// Records that the other process has released the piece.
     fn released(self) {
         drop(self.keep);
         if self.dropped {
@@ -184,12 +183,12 @@ impl PendingReleases {
         self.fewer.notify_all();
     }
 
-    /// Number of pieces that have come back so far.
+    /// Returns the number of pieces released so far.
     pub(crate) fn returned(&self) -> u64 {
         self.lock().returned
     }
 
-    /// Waits until nothing is pending any more, or for the timeout. Whether something has come back since there were `before`.
+    /// Blocks until no piece is pending, or until the timeout. Returns whether a piece was released since there were `before`.
     pub(crate) fn wait(&self, before: u64, timeout: Duration) -> bool {
         let (count, _) = ShortGuard::wait_timeout_while(self.lock(), &self.fewer, timeout, |count| count.pending > 0);
         count.returned != before
@@ -206,7 +205,7 @@ mod tests {
     use crate::memory_handle::IpcHandle;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    /// Memory whose owner has a lock while it notes who gets a piece.
+    /// Memory whose owner holds a lock while it records the receiver of a piece.
     #[derive(Default)]
     struct Locked(ShortLock<u32>, Arc<PendingReleases>);
 
@@ -244,10 +243,10 @@ mod tests {
             let exporter = exporter.clone();
             move || exporter.serve()
         });
-        // The send would have found the lock held, and the thread would be gone.
+        // If the send happened under the lock, the thread would have panicked.
         assert!(matches!(far.receive(), Some(Message::Piece { piece: 1, key: Some(_) })));
         assert!(matches!(far.receive(), Some(Message::Piece { piece: 2, key: None })), "there is no such piece");
-        // Its end is told to who has it, once.
+        // Only the holder of a piece is notified of its end, once.
         assert!(exporter.dropped(1) && !exporter.dropped(1) && !exporter.dropped(2));
         exporter.tell_dropped(1);
         assert!(matches!(far.receive(), Some(Message::Dropped { piece: 1 })));
@@ -271,7 +270,7 @@ mod tests {
         assert!(pending.wait(before, Duration::from_secs(60)));
         assert_eq!(pending.lock().pending, 0);
         thread.join().unwrap();
-        // What came back between a failure and the wait counts.
+        // A release between a failure and the wait counts.
         assert!(pending.wait(before, Duration::from_secs(60)));
         pending.more();
         assert!(!pending.wait(pending.returned(), Duration::from_millis(1)), "it does not come");

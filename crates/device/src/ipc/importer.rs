@@ -1,4 +1,4 @@
-//! The other side: takes pieces of another process's memory, and maps them for the devices of this one.
+//! The importing side: maps pieces of another process's memory for the devices of this one.
 
 use super::socket::{Message, Socket};
 use super::{PieceKey, next_id};
@@ -17,41 +17,41 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A piece of another process's memory: its offset in the range, number and length.
 pub type Piece = (u64, u64, u64);
 
-/// One device's imports of other processes' memory: a mirror of each range, with a piece at the offset that it has
-/// there. `importer` is the number of the importer that brings the pieces.
+/// One device's imports of other processes' memory: a mirror of each range, with each piece at its offset in the range.
+/// `importer` is the number of the importer that provides the pieces.
 pub trait ImportMemory: Send + Sync {
     /// Returns the device's name in notes for people.
     fn device_name(&self) -> String;
 
-    /// The pieces of a memory handle that are not here. Others that are in their way go. None if some can't go yet, there are too
-    /// many, or the device has ended.
+    /// Returns the pieces of a memory handle that are not mapped, and removes others in their place. Returns `None` if some can't be removed yet, there are
+    /// too many, or the device has ended.
     fn missing(&self, importer: u64, handle: &IpcHandle) -> Option<Vec<Piece>>;
 
-    /// Maps a piece that [`ImportMemory::missing`] has named.
+    /// Maps a piece from [`ImportMemory::missing`].
     ///
     /// # Errors
     /// Returns an error if the device has ended, or the driver refuses.
     fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, key: &PieceKey) -> Result<(), Error>;
 
-    /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. None if some are not here.
+    /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. Returns `None` if some are not mapped.
     fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held>;
 
-    /// A copy has ended. Returns the numbers of pieces that were unmapped after it.
+    /// Records the end of a copy. Returns the numbers of pieces that were unmapped after it.
     fn release(&self, held: &Held) -> Vec<u64>;
 
-    /// The owner does not use a piece any more. False if it can't be unmapped yet.
+    /// Records that the owner no longer uses a piece. Returns `false` if it can't be unmapped yet.
     fn dropped(&self, importer: u64, id: u64) -> bool;
 
     /// Whether a piece is mapped.
     fn has(&self, importer: u64, id: u64) -> bool;
 
-    /// An importer has ended: nothing that it brought is used again.
+    /// Records that an importer has ended, whose pieces are not used again.
     fn forget(&self, importer: u64);
 }
 
-/// Pieces that a copy needs, and where their bytes are on this side.
+/// Pieces that a copy needs, and their mapping in this process.
 pub struct Held {
-    /// First byte, for the device that reaches it.
+    /// First byte, for the device that accesses it.
     pub address: DevicePtr,
     /// The importer that brought the range's pieces, and the range.
     pub range: (u64, u64),
@@ -59,10 +59,10 @@ pub struct Held {
     pub offsets: Vec<u64>,
 }
 
-/// Says for people why copies to a process can't go directly: once, if ever.
+/// Informs the user, at most once per device, why copies to a process can't be direct.
 type Note = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Takes pieces of one other process's memory.
+/// Imports pieces of one other process's memory.
 pub struct Importer {
     id: u64,
     socket: Socket,
@@ -76,7 +76,7 @@ pub struct Importer {
 #[derive(Default)]
 struct Imports {
     ended: bool,
-    /// Devices that something was mapped for.
+    /// Devices for which pieces were mapped.
     devices: Vec<Weak<dyn ImportMemory>>,
     /// Devices whose driver has refused.
     refused: Vec<Weak<dyn ImportMemory>>,
@@ -87,11 +87,11 @@ struct Imports {
 struct Question {
     piece: u64,
     answer: Option<Option<PieceKey>>,
-    /// Its owner has given it up meanwhile.
+    /// Whether the owner has freed the piece meanwhile.
     dropped: bool,
 }
 
-/// Memory of another process that a device of this one reaches, for one copy.
+/// Memory of another process that a device of this one can access, for one copy.
 pub struct MappedRange {
     held: Held,
     imports: Arc<dyn ImportMemory>,
@@ -99,7 +99,7 @@ pub struct MappedRange {
 }
 
 impl Importer {
-    /// Creates an importer without a thread: the caller has to call [`Importer::serve`]. See [`Importer::start`].
+    /// Creates an importer without a thread, whose caller must call [`Importer::serve`]. See [`Importer::start`].
     pub fn new(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             id: next_id(),
@@ -111,16 +111,16 @@ impl Importer {
         }
     }
 
-    /// Takes pieces from the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
-    /// sides closes it. `note` is told, once for each device that can't take part, why not. None if there is no thread for that.
+    /// Imports pieces from the process at the other end of `socket`, which keeps message boundaries (`SOCK_SEQPACKET`), until either side closes it. `note`
+    /// gets the reason once for each device that can't import. Returns `None` if no thread can be started.
     pub fn start(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Option<Arc<Self>> {
         let importer = Arc::new(Self::new(socket, note));
         let serving = importer.clone();
         threads::spawn("accord-import", move || serving.serve()).ok().map(|_| importer)
     }
 
-    /// Makes a memory handle of the other process reachable for `device`, which brings pieces here that are not yet. None if that can't
-    /// be, now or ever: then the bytes have to go another way.
+    /// Makes a memory handle of the other process accessible to `device`, importing missing pieces. Returns `None` if that is impossible now or for ever, so
+    /// that the bytes must go another way.
     pub fn map(self: &Arc<Self>, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle) -> Option<MappedRange> {
         let _turn = self.turn.take();
         {
@@ -140,7 +140,7 @@ impl Importer {
         Some(MappedRange { held, imports: imports.clone(), importer: self.clone() })
     }
 
-    /// Ends the connection; what was taken is unmapped.
+    /// Ends the connection, and unmaps imported pieces.
     pub fn close(&self) {
         self.socket.close();
     }
@@ -188,13 +188,13 @@ impl Importer {
         }
     }
 
-    /// Takes what the other process says, until one of the sides closes the connection.
+    /// Handles the other process's messages until either side closes the connection.
     pub fn serve(&self) {
         while let Some(message) = self.socket.receive() {
             match message {
                 Message::Piece { piece, key } => {
                     let mut state = self.lock();
-                    // The answer to a question that was given up is of no use.
+                    // The answer to an abandoned question is ignored.
                     if let Some(question) = state.question.as_mut().filter(|question| question.piece == piece) {
                         question.answer = Some(key);
                     }
@@ -211,7 +211,7 @@ impl Importer {
                         }
                     }
                 }
-                // An exporter says nothing else.
+                // An exporter sends no other message.
                 Message::Ask { .. } | Message::Released { .. } => break,
             }
         }
@@ -224,7 +224,7 @@ impl Importer {
         devices.iter().filter_map(Weak::upgrade).for_each(|imports| imports.forget(self.id));
     }
 
-    /// The owner does not use a piece any more.
+    /// Handles the notification that the owner no longer uses a piece.
     fn dropped(&self, piece: u64) {
         let mut gone = true;
         for imports in self.devices() {
@@ -249,7 +249,7 @@ fn is_among(imports: &Arc<dyn ImportMemory>, known: &[Weak<dyn ImportMemory>]) -
 }
 
 impl MappedRange {
-    /// First byte, for the device that reaches it.
+    /// Returns the first byte's address, for the device that accesses it.
     pub fn address(&self) -> DevicePtr {
         self.held.address
     }

@@ -1,8 +1,7 @@
-//! Memory of devices that processes of one machine reach in each other, see docs/design/transports.md.
+//! Memory of devices that other processes of the machine can access, see docs/design/transports.md.
 //!
-//! The owner of memory says where a range is by a memory handle. An [`Exporter`] in the owner hands the pieces of it to an
-//! [`Importer`] in the process that wants to write there, over a socket that the two share. What a piece is, and how it is mapped, is the
-//! backend's: [`ExportMemory`] and [`ImportMemory`].
+//! The owner of memory describes a range by a memory handle. An [`Exporter`] in the owner sends the range's pieces, over a shared socket, to an
+//! [`Importer`] in the process that wants to write there. The backend defines pieces and their mapping: [`ExportMemory`] and [`ImportMemory`].
 
 mod exporter;
 mod importer;
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum PieceKey {
     /// A descriptor of the piece.
     Descriptor(OwnedFd),
-    /// What the driver calls one of its own allocations among processes.
+    /// The driver's interprocess handle of one of its allocations.
     Allocation([u8; Self::ALLOCATION]),
 }
 
@@ -30,10 +29,10 @@ impl PieceKey {
     pub const ALLOCATION: usize = 64;
 }
 
-/// An owner that has to stay as long as another process has a piece; `None` if there is none.
+/// An owner that must live as long as another process holds a piece; `None` if there is none.
 pub type Keep = Option<Arc<dyn Any + Send + Sync>>;
 
-/// A number that this process has given to nothing else: of a range, a piece or an importer.
+/// Returns a number that is unique in this process, for a range, a piece or an importer.
 pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What an exporter and an importer say to each other: messages of a fixed size on a socket that keeps them whole, some with a descriptor.
+//! The messages between an exporter and an importer: of fixed size, on a socket that keeps their boundaries, some with a descriptor.
 
 use super::PieceKey;
 use accord_types::short_lock::assert_none_held;
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The limit of a message's wait for room: both sides read at once, whatever happens.
+/// The longest time that a message waits for space, as both sides always read at once.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const MESSAGE_LEN: usize = 24;
 /// The length of messages that carry the driver's name for an allocation.
@@ -20,28 +20,28 @@ const LONG_LEN: usize = MESSAGE_LEN + PieceKey::ALLOCATION;
 /// A message.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Importer: give me this piece of this range.
+    /// Importer: send this piece of this range.
     Ask { range: u64, piece: u64 },
-    /// Exporter: here it is; with none, it is gone or can't be given.
+    /// Exporter: the key of the piece; `None` if it is gone or can't be exported.
     Piece { piece: u64, key: Option<PieceKey> },
-    /// Exporter: its owner does not use it any more.
+    /// Exporter: the owner no longer uses the piece.
     Dropped { piece: u64 },
-    /// Importer: it is not mapped here any more.
+    /// Importer: the piece is no longer mapped.
     Released { piece: u64 },
 }
 
-/// One end. Messages may be sent by any thread, and are received by one.
+/// One end. Any thread may send messages, but only one may receive.
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        // Without a limit it is as good as before, as the peer reads at once.
+        // The limit may fail to be set, which is harmless as the peer reads at once.
         let _ = sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_TIMEOUT));
         let _ = sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None);
         Self(socket)
     }
 
-    /// Sends a message. If that is not possible the connection ends, which its reader sees.
+    /// Sends a message. A failure ends the connection, which the reader notices.
     pub(super) fn send(&self, message: Message) {
         let (kind, first, second, key) = match message {
             Message::Ask { range, piece } => (1, piece, range, None),
@@ -79,7 +79,7 @@ impl Socket {
         }
     }
 
-    /// The next message; none when the connection has ended, or carries something else.
+    /// Returns the next message, or `None` when the connection has ended or the message is malformed.
     pub(super) fn receive(&self) -> Option<Message> {
         let mut bytes = [0; LONG_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -96,7 +96,7 @@ impl Socket {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        // A descriptor that there was no room for is a piece that can't be given.
+        // A truncated descriptor means that the piece can't be imported.
         if message.flags.contains(ReturnFlags::TRUNC) {
             return None;
         }

@@ -7,7 +7,7 @@ use accord_types::{HostRange, QueueId, ReadWhen, Result};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// About every size at which something changes in some backend.
+/// Lengths around all thresholds of the backends.
 const LENGTHS: [usize; 12] = [
     0,
     1,
@@ -58,7 +58,7 @@ pub(crate) fn sources(rig: &Rig) -> Test {
                 _ => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::BeforeReturn)?,
             };
             if kind == 5 {
-                // It was read: the program may do with it what it likes.
+                // The bytes were read, so that the program may change its memory.
                 let mut memory = memory;
                 memory.fill(0xee);
             } else {
@@ -70,7 +70,7 @@ pub(crate) fn sources(rig: &Rig) -> Test {
     Ok(())
 }
 
-/// A sink whose bytes are taken later.
+/// A sink whose bytes are read later.
 struct Detached(Vec<u8>, Sender<Vec<u8>>);
 
 impl Sink for Detached {
@@ -80,7 +80,7 @@ impl Sink for Detached {
     }
 
     fn finish(&mut self) -> Result<()> {
-        // A test that has failed does not wait for it.
+        // A failed test no longer receives them.
         let _ = self.1.send(std::mem::take(&mut self.0));
         Ok(())
     }

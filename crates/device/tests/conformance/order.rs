@@ -1,4 +1,4 @@
-//! What comes before what.
+//! The order of operations.
 
 use crate::{Rig, Test, pattern, until};
 use accord_device::{CopySink, CopySource, Sink, Source};
@@ -83,7 +83,7 @@ pub(crate) fn for_nothing(rig: &Rig) -> Test {
     Ok(())
 }
 
-/// Fails, or counts how often it was asked.
+/// Fails, or counts how often it is called.
 struct Fails(Arc<AtomicUsize>, bool);
 
 impl Fails {
@@ -142,7 +142,7 @@ pub(crate) fn told(rig: &Rig) -> Test {
             stream,
             seq,
             Box::new(move |outcome| {
-                // A test that has failed does not wait for it.
+                // A failed test no longer receives it.
                 let _ = tell.send(outcome.is_ok());
             }),
         );
@@ -154,7 +154,7 @@ pub(crate) fn told(rig: &Rig) -> Test {
     assert!(told.recv_timeout(crate::PATIENT)?);
     ask(seq);
     assert!(told.recv_timeout(crate::PATIENT)?, "what was reached before");
-    // Of a position that never comes only a failure can be told.
+    // A position without an operation can only fail.
     ask(Seq(u64::MAX));
     let failing = CopySource::new(Fails(Arc::default(), true));
     rig.device.copy_in(stream, rig.at, 8, failing)?;
@@ -171,7 +171,7 @@ pub(crate) fn unmapping(rig: &Rig) -> Test {
         let bytes = pattern(LEN as usize, round);
         rig.write(stream, extra, &bytes)?;
         let (_, open) = rig.gate(stream, rig.at, 1)?;
-        // This comes before the memory goes, however long it takes.
+        // The copy precedes the unmapping, however long it takes.
         rig.device.copy(stream, rig.at, extra, LEN)?;
         let gone = rig.device.unmap(stream, extra, LEN)?;
         assert!(!rig.device.reached(stream, gone)?);

@@ -1,4 +1,4 @@
-//! Copies out whose bytes follow each other, though none has come to its end.
+//! Copies out whose bytes are sent before earlier copies have ended.
 
 use crate::{PATIENT, Rig, Test, pattern};
 use accord_device::{CopySink, FetchTo, Sink};
@@ -7,9 +7,9 @@ use libtest_mimic::Failed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Long enough for what would be wrong to happen.
+/// Long enough for a wrong event to happen.
 const WHILE: Duration = Duration::from_millis(20);
-/// One that a GPU has fetched before its turn, and one that it has not.
+/// One length that a GPU fetches before its turn, and one that it does not.
 const LENGTHS: [usize; 2] = [600, 300_000];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ enum Step {
     Dropped,
 }
 
-/// Another node: takes all bytes once it is let, and says later that they have landed.
+/// Another node, which receives all bytes once it is permitted, and reports the landing later.
 struct Node {
     number: u32,
     follows: bool,
@@ -39,7 +39,7 @@ impl Node {
 
 impl Sink for Node {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         let _ = self.take.recv();
         self.bytes.extend_from_slice(piece);
         if self.bytes.len() == self.len {
@@ -70,7 +70,7 @@ impl Drop for Node {
     }
 }
 
-/// A copy to another node that was put into a stream.
+/// An enqueued copy to another node.
 struct Copy {
     seq: Seq,
     land: Sender<Result<()>>,
@@ -85,7 +85,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Copies of so many bytes, one behind the other in memory. `follows` says of which the bytes may follow.
+    /// Enqueues copies of so many bytes, contiguous in memory. `follows` tells which may be sent before earlier ones have ended.
     fn new(rig: &'a Rig, len: usize, follows: &[bool]) -> core::result::Result<Self, Failed> {
         let stream = rig.device.create_stream(QueueId(1))?;
         let (tell, steps) = channel();
@@ -110,7 +110,7 @@ impl<'a> Row<'a> {
             takes.push(take);
             copies.push(Copy { seq, land, got: bytes });
         }
-        // The stream is at the first one until the others are there.
+        // The stream waits in the first copy until the others are enqueued.
         drop(takes);
         Ok(Self { rig, stream, copies, steps })
     }
@@ -133,17 +133,17 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A byte behind all copies.
+/// Address of a byte after all copies.
 const MARK: u64 = 16 << 20;
 
 fn at(rig: &Rig, len: usize, number: usize) -> DevicePtr {
     rig.at.offset((number * len) as u64)
 }
 
-/// Those that may follow do, others wait for all before them; they end in their order, and what comes behind waits for them.
+/// Copies that may follow do, and others wait for all earlier ones. They end in order, and later operations wait for them.
 pub(crate) fn given_ahead(rig: &Rig) -> Test {
     if rig.backend.name == "fake" {
-        // It does one after the other.
+        // The fake device performs one copy after the other.
         return Ok(());
     }
     for len in LENGTHS {
@@ -164,7 +164,7 @@ pub(crate) fn given_ahead(rig: &Rig) -> Test {
     Ok(())
 }
 
-/// One that fails fails its stream, and all that were given go.
+/// A failed copy fails its stream, and the sinks of all started copies are dropped.
 pub(crate) fn failed(rig: &Rig) -> Test {
     if rig.backend.name == "fake" {
         return Ok(());

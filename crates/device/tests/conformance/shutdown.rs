@@ -1,4 +1,4 @@
-//! The end of a device, whatever it is doing.
+//! The end of a device in any state.
 
 use crate::ends::Bytes;
 use crate::{PATIENT, Rig, Test, until};
@@ -13,7 +13,7 @@ pub(crate) fn idle(rig: &Rig) -> Test {
     let seq = rig.write(stream, rig.at, &[1; 100])?;
     rig.device.synchronize(stream, seq)?;
     rig.device.shutdown();
-    // Once more is no error.
+    // A second call is no error.
     rig.device.shutdown();
     Ok(())
 }
@@ -31,7 +31,7 @@ pub(crate) fn busy(rig: &Rig) -> Test {
             stream,
             seq,
             Box::new(move |outcome| {
-                // A test that has failed does not wait for it.
+                // A failed test no longer receives it.
                 let _ = tell.send(outcome);
             }),
         );
@@ -83,7 +83,7 @@ pub(crate) fn ended(rig: &Rig) -> Test {
         stream,
         Seq(seq.0 + 1),
         Box::new(move |outcome| {
-            // A test that has failed does not wait for it.
+            // A failed test no longer receives it.
             let _ = tell.send(outcome.is_err());
         }),
     );

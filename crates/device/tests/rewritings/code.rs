@@ -1,8 +1,8 @@
-//! PTX as GCC writes it, decoded for the interpreter. What is not known is an error, never left out.
+//! Decodes GCC's PTX for the interpreter. An unknown line is an error, and never ignored.
 
 use std::collections::HashMap;
 
-/// Where memory begins that is not the device's own: a block's shared memory, a thread's stack, and the kernel's parameters.
+/// Start addresses of memory that is not the device's: a block's shared memory, a thread's stack, and the kernel's parameters.
 pub(crate) const SHARED: u64 = 1 << 40;
 pub(crate) const LOCAL: u64 = 2 << 40;
 pub(crate) const PARAMETER: u64 = 3 << 40;
@@ -11,7 +11,7 @@ pub(crate) const PARAMETER: u64 = 3 << 40;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Type {
     Predicate,
-    /// Without a sign, or bits.
+    /// An unsigned number, or bits.
     Unsigned(u32),
     Signed(u32),
     Float(u32),
@@ -46,7 +46,7 @@ pub(crate) enum Operand {
     /// A number, or the address of a variable.
     Constant(u64),
     Special(Special),
-    /// `_`
+    /// The unused result `_`.
     Nothing,
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum Shuffle {
     Butterfly,
 }
 
-/// What an instruction does. The first operand is what it sets.
+/// The operation of an instruction. The first operand is its result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Do {
     Unary(Unary, Type),
@@ -118,13 +118,13 @@ pub(crate) enum Do {
     /// The product of two and the sum with the third.
     MultiplyAdd(Type),
     MultiplyAddWide(Type),
-    /// What two come to, and the sum of that with the third, in 32 bits.
+    /// The result of two operands, added to the third, in 32 bits.
     Then(Binary),
     Convert {
         to: Type,
         from: Type,
     },
-    /// Whether the comparison holds; with a predicate, and that one does.
+    /// Whether the comparison holds, and the predicate if there is one.
     SetPredicate {
         compare: Compare,
         unordered: bool,
@@ -142,7 +142,7 @@ pub(crate) enum Do {
     Store(Type),
     Split,
     Join,
-    /// What was there is set, if `result`.
+    /// Returns the previous value if `result`.
     Atomic {
         atomic: Atomic,
         of: Type,
@@ -160,11 +160,11 @@ pub(crate) enum Do {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Instruction {
-    /// The register that it depends on, and the value that the register must have.
+    /// The register of the predicate, and the value that it must have.
     pub(crate) guard: Option<(usize, bool)>,
     pub(crate) what: Do,
     pub(crate) operands: Vec<Operand>,
-    /// What is added to the operand with an address.
+    /// Added to the operand with an address.
     pub(crate) offset: i64,
     pub(crate) text: String,
 }
@@ -179,7 +179,7 @@ pub(crate) struct Kernel {
     pub(crate) shared_bytes: u64,
 }
 
-/// The kernels of an object.
+/// Decodes the kernels of an object.
 ///
 /// # Errors
 /// Returns the unknown line, and its kernel.
@@ -191,7 +191,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Kernel>, String> {
     {
         let (name, bytes) = variable(line).ok_or_else(|| format!("unknown variable: {line}"))?;
         shared_bytes = shared_bytes.next_multiple_of(16);
-        // It may be declared, too, before it is defined.
+        // The function may be declared before its definition.
         shared.entry(name).or_insert_with(|| {
             let start = SHARED + shared_bytes;
             shared_bytes += bytes;
@@ -225,7 +225,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Kernel>, String> {
     Ok(kernels)
 }
 
-/// Name and bytes of `.shared .align 8 .b8 name[32];`
+/// Returns name and bytes of `.shared .align 8 .b8 name[32];`.
 fn variable(line: &str) -> Option<(String, u64)> {
     let declared = line.trim_end_matches(';').split_whitespace().last()?;
     let kind = line.split_whitespace().filter_map(|word| Type::read(word.strip_prefix('.')?)).next_back()?;
@@ -238,11 +238,11 @@ fn variable(line: &str) -> Option<(String, u64)> {
 
 struct Reader<'a> {
     names: HashMap<String, usize>,
-    /// Addresses of variables.
+    /// Addresses of variables by name.
     variables: HashMap<String, u64>,
     shared: &'a HashMap<String, u64>,
     labels: HashMap<String, usize>,
-    /// Branches, and where they lead.
+    /// Branches and their targets.
     branches: Vec<(usize, String)>,
     code: Vec<Instruction>,
     local_bytes: u64,
@@ -343,7 +343,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A load, store or move of a register with several parts: one after the other.
+    /// Decodes a load, store or move of a register in parts, one after the other.
     fn vector(&mut self, parts: &[&str], whole: Instruction, kinds: &[Type], count: usize) -> Result<(), String> {
         let &[of] = kinds else { return Err("unknown vector".to_owned()) };
         let what = match parts[0] {

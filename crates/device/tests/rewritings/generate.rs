@@ -1,6 +1,6 @@
-//! OpenACC programs by chance: a file of many regions, each with the same loops for the host beside it.
+//! Generates random OpenACC programs: a file of many regions, each with the same loops for the host.
 //!
-//! All values are small whole numbers or quarters of such, so that sums come out the same in any order.
+//! All values are small whole numbers or quarters, so that sums are the same in any order.
 
 use super::random::Random;
 use super::regions::{Call, Loops, dims, level};
@@ -48,7 +48,7 @@ static int differs(void)
 
 ";
 
-/// One file with so many programs.
+/// Returns one file with so many programs.
 pub(crate) fn source(seed: u64, count: usize) -> String {
     let mut random = Random::new(seed);
     let mut out = format!("/* Seed {seed}. */\n{HEAD}");
@@ -69,7 +69,7 @@ pub(crate) fn source(seed: u64, count: usize) -> String {
     out
 }
 
-/// Its loops have `@` where directives of inner ones stand, each in a line of its own.
+/// A writer of loops. `@` marks the lines of directives on inner loops.
 struct Writer<'r> {
     random: &'r mut Random,
     number: usize,
@@ -110,7 +110,7 @@ impl Writer<'_> {
         (region, plain)
     }
 
-    /// A loop's head over i, whose values lie in 8..300.
+    /// Returns a loop's head over i, whose values are in 8..300.
     fn head(&mut self) -> String {
         match self.random.below(6) {
             0 => "for (int i = 8; i < 200; i++)".to_owned(),
@@ -122,7 +122,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A value of a type. It is between -4000 and 4000, or not negative where the type has no sign.
+    /// Returns a value of a type, between -4000 and 4000, or not negative if the type is unsigned.
     fn value(&mut self, kind: &str, index: &str) -> String {
         let one = self.leaf(kind, index);
         let other = self.leaf(kind, index);
@@ -187,7 +187,7 @@ impl Writer<'_> {
         Loops { clauses, text: format!("{head} {{\n@atomic update\n    {kind}_h[{place}] {operator}= {value};\n}}") }
     }
 
-    /// Rows by gangs, whose elements are divided further.
+    /// Returns loops over rows by gangs, whose elements are divided further.
     fn rows(&mut self, kind: &str) -> Loops {
         let outer = self.random.from(&["gang", "gang(static:1)", "gang(static:2)", "gang worker"]);
         let inner = self.random.from(if outer == "gang worker" {
@@ -204,7 +204,7 @@ impl Writer<'_> {
         Loops { clauses: outer.to_owned(), text }
     }
 
-    /// Sums of rows.
+    /// Returns loops that sum rows.
     fn sums(&mut self, kind: &str) -> Loops {
         let outer = self.random.from(&["gang", "gang(static:1)", "gang(static:3)"]);
         let inner = self.random.from(&[
@@ -221,7 +221,7 @@ impl Writer<'_> {
         Loops { clauses: outer.to_owned(), text }
     }
 
-    /// Loops of one thread each, in which a round may read what an earlier one has stored.
+    /// Returns loops of one thread each, in which an iteration may read what an earlier one has stored.
     fn carried(&mut self, kind: &str) -> Loops {
         let outer = self.random.from(&["gang", "gang vector", "gang worker", "gang(static:1) vector"]);
         let distance = 1 + self.random.below(8);

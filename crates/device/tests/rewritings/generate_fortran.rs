@@ -1,14 +1,14 @@
-//! The same in Fortran: subroutines with one region each, over arrays of a module. What a region is to leave is recorded when its version for the host
-//! runs, so there is no other version beside it.
+//! Generates random Fortran programs: subroutines with one region each, over arrays of a module. The run of a region's version for the host records its
+//! expected result, so that no other version is needed.
 
 use super::random::Random;
 use super::regions::{Call, Loops, dims, level};
 use std::fmt::Write as _;
 
-/// Types, and how the names of their arrays begin.
+/// Types, with the prefixes of their arrays' names.
 const TYPES: [(&str, &str); 4] = [("integer(4)", "i4"), ("integer(8)", "i8"), ("real(4)", "r4"), ("real(8)", "r8")];
 
-/// One file with so many programs.
+/// Returns one file with so many programs.
 pub(crate) fn source(seed: u64, count: usize) -> String {
     let mut random = Random::new(seed);
     let mut out = format!("! Seed {seed}.\nmodule arrays\n  implicit none\n  integer(4) :: order(320)\n");
@@ -62,7 +62,7 @@ impl Writer<'_> {
         )
     }
 
-    /// A loop's head over i, whose values lie in 9..300.
+    /// Returns a loop's head over i, whose values are in 9..300.
     fn head(&mut self) -> &'static str {
         self.random.from(&["do i = 9, 200", "do i = 10, n, 3", "do i = n, 9, -1", "do i = 9, n", "do i = 9, n, g"])
     }
@@ -129,7 +129,7 @@ impl Writer<'_> {
         Loops { clauses, text: format!("  {head}\n!$acc atomic update\n    {update}\n  end do") }
     }
 
-    /// Columns of a matrix by gangs, whose elements are divided further.
+    /// Returns loops over columns of a matrix by gangs, whose elements are divided further.
     fn columns(&mut self, name: &str, whole: bool) -> Loops {
         let inner = self.random.from(&["vector", "worker", "worker vector", "seq"]);
         let value = self.value(name, whole, "(i*8 + j)");
@@ -139,7 +139,7 @@ impl Writer<'_> {
         Loops { clauses: "gang".to_owned(), text }
     }
 
-    /// Sums of columns.
+    /// Returns loops that sum columns.
     fn sums(&mut self, name: &str, whole: bool) -> Loops {
         let inner = self.random.from(&["seq", "vector reduction(+:t)", "worker reduction(+:t)"]);
         let value = self.value(name, whole, "(i*8 + j)");

@@ -1,16 +1,16 @@
-//! Runs a kernel: gangs, warps and threads take turns by chance, as many instructions at a time as chance says.
+//! Runs a kernel: gangs, warps and threads take turns at random, each for a random number of instructions.
 
 use super::code::{Atomic, Do, Instruction, Kernel, LOCAL, Operand, PARAMETER, SHARED, Shuffle, Special};
 use super::operations::{binary, compare, convert, extend, mask, unary};
 use super::random::Random;
 
 const WARP: usize = 32;
-/// A kernel that runs for longer has lost its way.
+/// Most instructions of a kernel. One that runs for longer is wrong.
 const STEPS_MAX: u64 = 20_000_000;
 /// Most instructions of a thread in a row.
 const TURN_MAX: u64 = 48;
 
-/// The device's own memory: buffers with nothing between them.
+/// The device's own memory: contiguous buffers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Memory {
     pub(crate) buffers: Vec<(u64, Vec<u8>)>,
@@ -25,7 +25,7 @@ impl Memory {
     }
 }
 
-/// How a kernel is launched.
+/// The parameters of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch<'a> {
     pub(crate) gangs: u32,
@@ -39,9 +39,9 @@ pub(crate) struct Launch<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ThreadState {
     Ready,
-    /// At this instruction, for the others of its warp.
+    /// Waits at this instruction for the others of its warp.
     AtWarp(usize),
-    /// At this instruction, for so many of its block at this barrier.
+    /// Waits at this instruction for so many threads of its block at this barrier.
     AtBarrier {
         at: usize,
         number: u64,
@@ -76,7 +76,7 @@ pub(crate) fn run(kernel: &Kernel, launch: Launch<'_>, memory: &mut Memory, rand
             number,
             threads: (0..count as u32)
                 .map(|thread| Thread {
-                    // Nothing may rely on what was there before.
+                    // Random initial values, because no code may rely on them.
                     registers: (0..kernel.registers).map(|_| random.next()).collect(),
                     local: vec![0xa5; kernel.local_bytes as usize],
                     next: 0,
@@ -120,7 +120,7 @@ pub(crate) fn run(kernel: &Kernel, launch: Launch<'_>, memory: &mut Memory, rand
 }
 
 impl Block {
-    /// Lets threads go on that have waited for this one.
+    /// Releases the threads that waited for this one.
     fn release(&mut self, kernel: &Kernel, thread: usize, state: ThreadState) -> Result<Vec<usize>, String> {
         let here = |at: usize| &kernel.code[at];
         match state {
@@ -203,7 +203,7 @@ impl Block {
     }
 }
 
-/// Whether threads of a warp may meet at two instructions: copies of one that are in several places.
+/// Whether threads of a warp may meet at two instructions, which are copies of one.
 fn same(one: &Instruction, other: &Instruction) -> bool {
     one.what == Do::WarpBarrier && other.what == Do::WarpBarrier
 }
@@ -217,7 +217,7 @@ struct Machine<'r, 'a> {
 }
 
 impl Machine<'_, '_> {
-    /// One instruction of a thread.
+    /// Executes one instruction of a thread.
     fn step(&mut self, at: usize) -> Result<(), String> {
         let kernel = self.kernel;
         let next = self.block.threads[at].next;

@@ -1,4 +1,4 @@
-//! What single instructions compute. Registers hold bits; a type says what they mean.
+//! Computes single instructions. Registers hold bits, and a type interprets them.
 
 use super::code::{Binary, Compare, Type, Unary};
 
@@ -44,7 +44,7 @@ pub(crate) fn binary(operation: Binary, of: Type, a: u64, b: u64) -> Option<u64>
     match of {
         Type::Float(64) => float(operation, f64::from_bits(a), f64::from_bits(b)).map(f64::to_bits),
         Type::Float(_) => {
-            // Rounding twice is as rounding once, for one operation of the smaller type.
+            // For one operation of the smaller type, rounding twice equals rounding once.
             let exact = float(operation, f64::from(single(a)), f64::from(single(b)))?;
             Some(u64::from((exact as f32).to_bits()))
         }
@@ -88,7 +88,7 @@ fn integer(operation: Binary, bits: u32, is_signed: bool, a: u64, b: u64) -> Opt
         Binary::And => x & y,
         Binary::Or => x | y,
         Binary::Xor => x ^ y,
-        // Shifts by more than there is leave nothing, or the sign.
+        // Shifts by more than the width leave zero or the sign.
         Binary::ShiftLeft => x.checked_shl(u32::try_from(mask(b, 32)).ok()?.min(64)).unwrap_or(0),
         Binary::ShiftRight if is_signed => (s >> mask(b, 32).min(63)).cast_unsigned(),
         Binary::ShiftRight => x.checked_shr(u32::try_from(mask(b, 32)).ok()?.min(64)).unwrap_or(0),
@@ -115,7 +115,7 @@ pub(crate) fn compare(how: Compare, unordered: bool, of: Type, a: u64, b: u64) -
     }
 }
 
-/// Converts; `text` has the way to round.
+/// Converts a value; `text` names the rounding mode.
 pub(crate) fn convert(to: Type, from: Type, value: u64, text: &str) -> Option<u64> {
     let number = match from {
         Type::Float(64) => f64::from_bits(value),
@@ -137,7 +137,7 @@ pub(crate) fn convert(to: Type, from: Type, value: u64, text: &str) -> Option<u6
                 Type::Signed(bits) => signed(value, bits).cast_unsigned(),
                 other => mask(value, other.bits()),
             };
-            // Registers are no narrower than 32 bits, but for those of 16.
+            // Registers have at least 32 bits, except those of 16.
             mask(extend(to, wide), to.bits().max(32))
         }
     })

@@ -1,4 +1,4 @@
-//! Numbers by chance, from a seed.
+//! Pseudo-random numbers from a seed.
 
 use accord_test_tier::splitmix64;
 

@@ -1,4 +1,4 @@
-//! What regions get and leave, as the program's own run on the host shows it (`recorder.h`).
+//! Inputs and results of regions, recorded by the program's own run on the host (`recorder.h`).
 
 use super::machine::Memory;
 use accord_device::image::{BlockPath, Packed};
@@ -8,10 +8,10 @@ use std::process::Command;
 
 const FIRSTPRIVATE: u64 = 12;
 const FIRSTPRIVATE_INT: u64 = 13;
-/// Where the first buffer lies, and how far apart they are.
+/// Address of the first buffer, and the distance between two.
 const BUFFERS: u64 = 1 << 32;
 const APART: u64 = 1 << 20;
-/// Where an argument block lies in memory.
+/// Address of an argument block.
 const BLOCK: u64 = 1 << 20;
 
 /// One launch.
@@ -26,7 +26,7 @@ struct Entry {
     after: Vec<u8>,
 }
 
-/// Runs the program in this folder; its regions in their order.
+/// Runs the program in this folder. Returns its regions in order.
 pub(crate) fn run(folder: &Path) -> Vec<Region> {
     let file = folder.join("record");
     let done = Command::new(folder.join("program")).env("RECORD_TO", &file).output().expect("it starts");
@@ -66,7 +66,7 @@ impl Region {
         Self { dims, entries }
     }
 
-    /// Gangs, workers and vector length: what the compiler has fixed, what the launch asks for, or some.
+    /// Returns gangs, workers and vector length: those fixed by the compiler, requested by the launch, or arbitrary ones.
     pub(crate) fn dims(&self, fixed: [u16; 3]) -> [u32; 3] {
         let pick = |at: usize, open: u32| match (fixed[at], self.dims[at]) {
             (0, 0) => open,
@@ -82,7 +82,7 @@ impl Region {
         self.dims[0] > 0
     }
 
-    /// Puts its data into memory. Returns the kernel's parameter.
+    /// Copies the region's data into memory. Returns the kernel's parameter.
     pub(crate) fn place(&self, path: &BlockPath, memory: &mut Memory) -> Vec<u8> {
         let mut block = vec![0u8; self.entries.len() * 8];
         let mut relative = vec![0u64; ArgBlock::relative_words(ArgBlock::BYTES_MAX)];
@@ -133,7 +133,7 @@ impl Region {
         memory.buffers.push((BLOCK, block));
     }
 
-    /// Compares what is in memory with what the host's version has left.
+    /// Compares memory with the result of the host's version.
     pub(crate) fn compare(&self, memory: &Memory) -> Result<(), String> {
         let mapped = self.entries.iter().filter(|entry| entry.kind != FIRSTPRIVATE && entry.kind != FIRSTPRIVATE_INT);
         for (at, (entry, (_, found))) in mapped.zip(&memory.buffers).enumerate() {

@@ -1,4 +1,4 @@
-//! What regions of all languages have: how they are divided, and how they are called.
+//! The division and the launch of regions in all languages.
 
 use super::random::Random;
 
@@ -8,7 +8,7 @@ pub(crate) struct Loops {
     pub(crate) text: String,
 }
 
-/// Clauses about the launch, in which `g` is a variable.
+/// Returns clauses of the launch, in which `g` is a variable.
 pub(crate) fn dims(random: &mut Random) -> String {
     let gangs = match random.below(4) {
         0 => String::new(),
@@ -23,7 +23,7 @@ pub(crate) fn dims(random: &mut Random) -> String {
     format!("{gangs} {workers} {vector}")
 }
 
-/// How a loop is divided that nothing is within.
+/// Returns the division of an innermost loop.
 pub(crate) fn level(random: &mut Random) -> String {
     let size = 1 + random.below(4);
     match random.below(10) {
@@ -40,11 +40,11 @@ pub(crate) fn level(random: &mut Random) -> String {
 
 /// A call of a region.
 pub(crate) struct Call {
-    /// What arrays are filled from.
+    /// Seed of the arrays' values.
     pub(crate) fill: u64,
-    /// Elements.
+    /// Number of elements.
     pub(crate) n: u64,
-    /// Gangs, where the region takes their number.
+    /// Number of gangs, if the region takes it.
     pub(crate) gangs: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How often the driver is asked by who waits.
+//! Counts how often waiters query the driver.
 
 use super::{Test, device};
 use crate::ends::Spans;
@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// An error that ends no context.
 const NOT_PERMITTED: i32 = 800;
 
-/// Stays in its turn until it is let go, and once more before it ends.
+/// Blocks in its turn until it is released, and again before it ends.
 struct Waits {
     begun: Sender<()>,
     open: Receiver<()>,
@@ -21,7 +21,7 @@ struct Waits {
 
 impl Waits {
     fn wait(&self) {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         let _ = self.begun.send(());
         let _ = self.open.recv();
     }
@@ -43,7 +43,7 @@ impl Sink for Waits {
     }
 }
 
-/// A thread that works on an operation needs the driver, which lets one in at a time.
+/// A thread that performs an operation needs the driver, which admits one at a time.
 pub(crate) fn nothing_of_what_is_known() -> Test {
     const TIMES: u32 = 1_000;
     let device = device()?;
@@ -70,13 +70,13 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(Instant::now() < end, "it does not end");
     }
     assert!(fake::calls() > before);
-    // Once it is known the driver is not asked again.
+    // Once the position is known to be reached, the driver is not queried again.
     let before = fake::calls();
     for _ in 0..TIMES {
         assert!(device.reached(stream, seq)? && device.reached(stream, later)?);
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what is done");
-    // The last bytes of a copy out were waited for, so that no question is needed.
+    // The last bytes of a copy out were waited for, so that no query is needed.
     let (begins, let_go, sink) = waits();
     let seq = device.copy_out(stream, at, 8, sink)?;
     let_go.send(())?;
@@ -89,7 +89,7 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
         assert!(Instant::now() < end, "it does not end");
     }
     assert_eq!(fake::calls(), before, "the driver was asked about what its event had told");
-    // Nor does it know of bytes that another party has put there.
+    // The driver also does not know of bytes that another party has written.
     let (begun, begins) = channel();
     let (let_go, open) = channel();
     let seq = device.copy_in(stream, at, 8, CopySource::new(Puts(Waits { begun, open })))?;
@@ -103,7 +103,7 @@ pub(crate) fn nothing_of_what_is_known() -> Test {
     Ok(())
 }
 
-/// Says that all bytes are in the device's own memory, once it is let.
+/// Reports that all bytes are in device memory, once it is released.
 struct Puts(Waits);
 
 impl Source for Puts {
@@ -121,7 +121,7 @@ impl Source for Puts {
     }
 }
 
-/// A span is told when the stream is next waited for, also where the host knows the end of the copy by itself.
+/// A span is reported at the next wait for the stream, even if the host itself knows the copy's end.
 pub(crate) fn traced_copies_are_told() -> Test {
     let device = device()?;
     let spans = Arc::new(Spans::default());
@@ -139,7 +139,7 @@ pub(crate) fn traced_copies_are_told() -> Test {
     Ok(())
 }
 
-/// Comes from elsewhere, when it comes.
+/// A source of another process, which delivers late.
 struct Late {
     waits: Waits,
     over: Sender<()>,
@@ -159,7 +159,7 @@ impl Drop for Late {
     }
 }
 
-/// Bytes that come from elsewhere when the device is gone are not given to the driver: its memory may be another's then.
+/// Bytes of other processes that arrive after the device's end are not passed to the driver, because its memory may have been reused.
 pub(crate) fn nothing_after_shutdown() -> Test {
     for len in [8, 1 << 20] {
         let device = device()?;

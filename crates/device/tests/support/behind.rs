@@ -1,4 +1,4 @@
-//! What comes behind copies to other processes that have left and not landed.
+//! Operations after copies to other processes whose bytes have left but not landed.
 
 use super::{Case, Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
@@ -16,11 +16,11 @@ pub(crate) const TESTS: [Case; 3] = [
 ];
 
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for what would be wrong to happen.
+/// Long enough for a wrong event to happen.
 const WHILE: Duration = Duration::from_millis(20);
 const N: i32 = 40_000;
 
-/// Another node, that says when the bytes have landed, which are fetched for the host, or for a library.
+/// Another node, which reports the landing of bytes that are fetched to the host or read by a library.
 struct Node {
     by_library: bool,
     left: Sender<Vec<f64>>,
@@ -29,7 +29,7 @@ struct Node {
 
 impl Node {
     fn landed(&self) -> Result<()> {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         self.land.recv().unwrap_or(Ok(()))
     }
 }
@@ -77,7 +77,7 @@ struct Push {
     land: Sender<Result<()>>,
 }
 
-/// A device with a copy of its first `n` numbers, all of them 1, on its way, and a region behind it.
+/// A device with a copy of its first `n` numbers, all 1, in flight, and a region after it.
 struct Working {
     device: Arc<CudaDevice>,
     stream: StreamId,
@@ -105,7 +105,7 @@ impl Working {
         Ok(Self { device, stream, other, at, push, region })
     }
 
-    /// Whether the region has been there; another stream looks.
+    /// Whether the region has ended, as another stream observes.
     fn region_is_over(&self) -> core::result::Result<bool, Failed> {
         let end = Instant::now() + SOON;
         while Instant::now() < end {
@@ -124,7 +124,7 @@ fn go_on() -> Test {
             assert!(working.region_is_over()?, "{n} {by_library}: it waits until the bytes have landed");
             working
         };
-        // What the copy has taken was before, and the region is not done before the copy is.
+        // The copy has read the values before the region, which is not done before the copy.
         let taken = push.left.recv_timeout(SOON)?;
         assert!(taken.iter().all(|value| *value == 1.0) && taken.is_empty() == by_library);
         assert!(!device.reached(*stream, push.seq)? && !device.reached(*stream, *region)?);
@@ -143,7 +143,7 @@ fn go_on() -> Test {
     Ok(())
 }
 
-/// A copy would have to wait for the region, and with it each waiter of the first copy.
+/// A copy would have to wait for the region, and each waiter of the first copy with it.
 fn copies_wait() -> Test {
     for (n, by_library) in [(100, false), (N, true)] {
         let Working { device, stream, at, push: first, .. } = &Working::begin(n, by_library)?;

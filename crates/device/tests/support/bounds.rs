@@ -1,4 +1,4 @@
-//! A program that is quicker than the host operation before its work: it is held, and its memory is not filled.
+//! A program that is faster than a host operation ahead of its work: it blocks, and its memory is not filled.
 
 use super::{Test, device, double_slowly, range, spec};
 use crate::then::then;
@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long something that has to happen may take.
+/// The time limit of any expected event.
 const PATIENT: Duration = Duration::from_secs(30);
 
-/// Holds a stream until it is let go.
+/// Blocks a stream until it is released.
 fn hold(device: &dyn Device, stream: StreamId) -> Result<Sender<()>> {
     let (go, wait) = channel::<()>();
     let held = move || {
@@ -24,7 +24,7 @@ fn hold(device: &dyn Device, stream: StreamId) -> Result<Sender<()>> {
     Ok(go)
 }
 
-/// How far a counter gets before it stands still.
+/// Returns the value at which a counter stops.
 fn stands_at(count: &AtomicUsize) -> usize {
     let start = Instant::now();
     let mut last = count.load(Ordering::Relaxed);
@@ -38,7 +38,7 @@ fn stands_at(count: &AtomicUsize) -> usize {
     }
 }
 
-/// Puts `many` operations in by `put`, in a thread of its own.
+/// Enqueues `many` operations by `put`, in a thread of its own.
 fn putting(
     many: usize,
     mut put: impl FnMut(usize) -> Result<Seq> + Send + 'static,
@@ -70,7 +70,7 @@ pub(crate) fn held() -> Test {
         let stood = stands_at(&count);
         assert!(stood <= most, "{stood} operations of {len} bytes wait, of {most}");
         assert!(stood > most / 2, "{stood} operations of {len} bytes wait, of {most}");
-        // Others get on.
+        // Other streams continue.
         let seq = device.store(other, DevicePtr(at.0 + 65536), &[1; 8])?;
         device.synchronize(other, seq)?;
 
@@ -82,12 +82,12 @@ pub(crate) fn held() -> Test {
     Ok(())
 }
 
-/// A network that takes nothing until it is let.
+/// A network that accepts no bytes until it is released.
 struct Slow(Arc<Mutex<Receiver<()>>>);
 
 impl Sink for Slow {
     fn drain(&mut self, _: &[u8]) -> Result<()> {
-        // Its other end is gone then.
+        // The other end is gone then.
         let _ = self.0.lock().map(|open| open.recv());
         Ok(())
     }
@@ -124,12 +124,12 @@ pub(crate) fn held_by_network() -> Test {
 /// Regions of 20 to 30 ms.
 const SLOW_REGIONS: usize = 100;
 
-/// A stream is made to wait for another one again and again, and neither is waited for.
+/// A stream is repeatedly made to wait for another one, and the program waits for neither.
 pub(crate) fn waits_for_streams() -> Test {
     let device = device()?;
     let at = device.addresses().0;
     let (first, second) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
-    // Some seconds, so that none of the waits is over while the others are put in.
+    // Takes some seconds, so that no wait is over while the others are enqueued.
     for _ in 0..SLOW_REGIONS {
         double_slowly(&device, first, at, 0.0)?;
     }
@@ -140,7 +140,7 @@ pub(crate) fn waits_for_streams() -> Test {
         move |_| device.wait_stream(second, first, seq)
     });
     loop {
-        // What was put in before the stream was not there yet.
+        // Operations enqueued before the stream got there.
         let put = count.load(Ordering::SeqCst);
         if device.reached(first, seq)? {
             break;
@@ -175,8 +175,8 @@ pub(crate) fn ended() -> Test {
     Ok(())
 }
 
-/// More threads than a stream's list has room for launch at once, each as if it held a lock. To ask first and launch then is not
-/// enough: all may be told that there is room.
+/// More threads than a stream's list holds launch concurrently, each as if it held a lock. A separate query for space is not enough, because all of them may
+/// get a positive answer.
 pub(crate) fn launches_that_must_not_wait() -> Test {
     const THREADS: usize = 16;
     let device = device()?;

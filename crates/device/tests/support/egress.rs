@@ -1,4 +1,4 @@
-//! Copies out whose bytes a network takes, in its own time.
+//! Copies out whose bytes a network accepts at its own pace.
 
 use super::{Test, add, device, doubles, read_doubles, write};
 use crate::support::fake;
@@ -8,7 +8,7 @@ use accord_types::{ErrorCode, QueueId, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Gives its bytes on once it is let.
+/// Forwards its bytes once it is released.
 struct Network {
     open: Receiver<()>,
     got: Sender<Vec<u8>>,
@@ -18,7 +18,7 @@ struct Network {
 impl Sink for Network {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         if self.bytes.is_empty() {
-            // Closed at the end of a test that has failed already.
+            // Closed at the end of a failed test.
             let _ = self.open.recv();
         }
         self.bytes.extend_from_slice(piece);
@@ -40,7 +40,7 @@ pub(crate) fn goes_on() -> Test {
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
     let n = 600_000u64;
-    // Some behind other work of the host's, some not.
+    // Some after other work of the host, some not.
     for count in [1000, n, n] {
         let len = count * 8;
         write(&device, stream, at, doubles((0..count).map(|_| 1.0)))?;
@@ -48,7 +48,7 @@ pub(crate) fn goes_on() -> Test {
         let (got, bytes) = channel();
         device.copy_out(stream, at, len, CopySink::new(Network { open: waits, got, bytes: Vec::new() }))?;
         add(&device, stream, at, count as i32, 1.0)?;
-        // The network has taken nothing yet.
+        // The network has accepted no bytes yet.
         assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
         assert!(bytes.try_recv().is_err());
         open.send(()).map_err(|_| "the bytes are not taken")?;
@@ -64,7 +64,7 @@ pub(crate) fn goes_on() -> Test {
     Ok(())
 }
 
-/// A network holds a lane, which others need, until its copy is over.
+/// A network holds a lane, which other copies need, until its copy is over.
 pub(crate) fn given_up() -> Test {
     for (call, after) in [("cuMemHostAlloc", 1), ("cuMemcpyDtoHAsync_v2", 2)] {
         for busy in [true, false] {

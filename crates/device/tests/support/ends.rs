@@ -1,10 +1,10 @@
-//! Where the bytes of copies come from and go to, and what a device tells of them, in all tests of devices.
+//! Sources and sinks of copies, and a sink of spans, for all tests of devices.
 
 use accord_device::{CopySink, Device, Sink, Source};
 use accord_types::{DevicePtr, Result, Span, SpanSink, StreamId};
 use std::sync::{Arc, Mutex};
 
-/// Bytes, and how many of them have been taken.
+/// A source of these bytes, with the number of those read.
 pub(crate) struct Bytes(pub(crate) Vec<u8>, pub(crate) usize);
 
 impl Source for Bytes {
@@ -15,7 +15,7 @@ impl Source for Bytes {
     }
 }
 
-/// Keeps what comes; and whether it is immediate.
+/// A sink that keeps the bytes. The flag tells whether it is immediate.
 pub(crate) struct Collect(pub(crate) Arc<Mutex<Vec<u8>>>, pub(crate) bool);
 
 impl Sink for Collect {
@@ -29,7 +29,7 @@ impl Sink for Collect {
     }
 }
 
-/// What is at a device address, read in both ways that there are.
+/// Reads bytes at a device address, in both possible ways.
 pub(crate) fn read(device: &dyn Device, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
     let bytes = Arc::default();
     let seq = device.copy_out(stream, at, len, CopySink::new(Collect(Arc::clone(&bytes), len.is_multiple_of(16))))?;
@@ -38,7 +38,7 @@ pub(crate) fn read(device: &dyn Device, stream: StreamId, at: DevicePtr, len: u6
     Ok(bytes)
 }
 
-/// Keeps what a device tells.
+/// Keeps the spans of a device.
 #[derive(Default)]
 pub(crate) struct Spans(pub(crate) Mutex<Vec<Span>>);
 

@@ -1,4 +1,4 @@
-//! When a stream's failure is told.
+//! The time at which a stream's failure is reported.
 
 use super::{Test, device, double_slowly, doubles, read_doubles, write};
 use accord_device::{CopySource, Device, Source};
@@ -14,12 +14,12 @@ impl Source for Gone {
     }
 }
 
-/// What stands before it is done, so that nothing of the stream writes into memory that others have by then.
+/// Earlier operations are done by then, so that none writes to memory that is reused.
 pub(crate) fn in_their_turn() -> Test {
     let device = device()?;
     let (bad, good) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
     let at = device.addresses().0;
-    // Waited for in turn, and heard of.
+    // Waited for in turn, and notified.
     for (told, waits) in [(1.0, true), (2.0, false)] {
         let stream = if waits { bad } else { device.create_stream(QueueId(3))? };
         let seq = write(&device, good, at, doubles([told]))?;
@@ -31,7 +31,7 @@ pub(crate) fn in_their_turn() -> Test {
         } else {
             let (tell, heard) = channel();
             let telling = move |outcome: Result<()>| {
-                // A test that has failed does not wait for it.
+                // A failed test no longer receives it.
                 let _ = tell.send(outcome.is_err());
             };
             device.notify(stream, seq, Box::new(telling));

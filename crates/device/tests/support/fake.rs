@@ -1,4 +1,4 @@
-//! The driver that the tests bring along, and the kernels of regions.c for it.
+//! The tests' own driver, and the kernels of regions.c for it.
 
 use accord_types::HostRange;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -9,7 +9,7 @@ type Kernel = extern "C" fn(*const u64) -> i32;
 
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Loads it, under the driver's own name, unless `ACCORD_TEST_GPU` asks for the real one.
+/// Loads it under the driver's own name, unless `ACCORD_TEST_GPU` requests the real one.
 pub(crate) fn load_unless_real() {
     if std::env::var_os("ACCORD_TEST_GPU").is_some() {
         return;
@@ -18,7 +18,7 @@ pub(crate) fn load_unless_real() {
     let _ = accord_fake_cuda::fake_cuda_links as extern "C" fn() -> u32;
     let path = std::env::current_exe().expect("this binary").with_file_name("libaccord_fake_cuda.so");
     let name = CString::new(path.to_string_lossy().as_bytes()).expect("no zero byte");
-    // SAFETY: the name ends with a zero byte; the library does nothing when it is loaded.
+    // SAFETY: the name ends with a zero byte, and the library has no constructors.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null(), "{} can't be loaded", path.display());
     LIBRARY.store(library, Ordering::Release);
@@ -51,7 +51,7 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!symbol.is_null()).then_some(symbol)
 }
 
-/// Lets a call fail once, after some that don't.
+/// Makes a call fail once, after `after` successful ones.
 pub(crate) fn fail(call: &str, after: u32, code: i32) {
     let call = CString::new(call).expect("no zero byte");
     if let Some(symbol) = symbol(c"fake_cuda_fail") {
@@ -61,7 +61,7 @@ pub(crate) fn fail(call: &str, after: u32, code: i32) {
     }
 }
 
-/// How often PTX was linked.
+/// Returns how often PTX was linked.
 pub(crate) fn links() -> u32 {
     symbol(c"fake_cuda_links").map_or(0, |symbol| {
         // SAFETY: as above.
@@ -70,47 +70,47 @@ pub(crate) fn links() -> u32 {
     })
 }
 
-/// The driver takes so long from now on until it looks where a copy goes to or comes from, in microseconds.
+/// Makes the driver wait for so many microseconds before it checks the addresses of a copy.
 pub(crate) fn dawdle(us: u32) {
     set(c"fake_cuda_dawdle", us);
 }
 
-/// How many copies were asked for of memory that was not there.
+/// Returns the number of copies whose memory did not exist.
 pub(crate) fn strays() -> u32 {
     number(c"fake_cuda_strays")
 }
 
-/// What lies between two events takes so long from now on, in microseconds; as long as it does if negative.
+/// Sets the measured time between two events, in microseconds; the real one if negative.
 pub(crate) fn took(us: i32) {
     set(c"fake_cuda_took", us);
 }
 
-/// With how many gangs the last launch was.
+/// Returns the number of gangs of the last launch.
 pub(crate) fn gangs() -> u32 {
     number(c"fake_cuda_gangs")
 }
 
-/// How many of them were in each thread block.
+/// Returns its number of gangs per thread block.
 pub(crate) fn gangs_of_block() -> u32 {
     number(c"fake_cuda_gangs_of_block")
 }
 
-/// How many calls it got.
+/// Returns the number of calls.
 pub(crate) fn calls() -> u32 {
     number(c"fake_cuda_calls")
 }
 
-/// How many graphs were launched.
+/// Returns the number of launched graphs.
 pub(crate) fn graphs() -> u32 {
     number(c"fake_cuda_graphs")
 }
 
-/// How often the device has interrupted a core.
+/// Returns how often the device has interrupted a core.
 pub(crate) fn interrupts() -> u32 {
     number(c"fake_cuda_interrupts")
 }
 
-/// How many copies of several rows were made.
+/// Returns the number of copies of several rows.
 pub(crate) fn row_copies() -> u32 {
     number(c"fake_cuda_row_copies")
 }

@@ -1,3 +1,3 @@
-//! What the tests of devices share.
+//! Helpers of all tests of devices.
 
 pub(crate) mod fake;

@@ -1,4 +1,4 @@
-//! Copies whose bytes a library takes from device memory, and puts there.
+//! Copies whose bytes a library reads from device memory, and writes there.
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A library that reaches the device's memory: it uses a stream of its own, which waits for nothing.
+/// A library that can access the device's memory, in a stream of its own that waits for no other.
 #[derive(Clone)]
 struct Library {
     device: Arc<CudaDevice>,
@@ -33,7 +33,7 @@ impl Sink for Library {
     }
 }
 
-/// Gives all but some bytes in the middle into the device's memory.
+/// Writes all but some middle bytes to device memory.
 struct Gives {
     library: Library,
     at: usize,
@@ -44,7 +44,7 @@ const HOSTS: std::ops::Range<usize> = PIECE..PIECE + 4096;
 
 impl Source for Gives {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        // The device asks for more than comes in this way: the rest comes in it, too.
+        // The device requests more bytes than this way supplies: the rest arrives this way too.
         for byte in piece.chunks_mut(8) {
             byte.copy_from_slice(&2.5_f64.to_ne_bytes());
         }
@@ -73,7 +73,7 @@ fn library(device: &Arc<CudaDevice>) -> Result<Library> {
     Ok(Library { device: device.clone(), stream: device.create_stream(QueueId(9))?, taken: Arc::default() })
 }
 
-/// The library finds all earlier work of the stream done, and later work not begun.
+/// The library sees all earlier work of the stream done, and later work not begun.
 pub(crate) fn taken_in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -93,14 +93,14 @@ pub(crate) fn taken_in_order() -> Test {
     Ok(())
 }
 
-/// Bytes that come by the host and bytes that are put there lie one after the other, and after what stood before.
+/// Bytes through the host and bytes written directly are contiguous, and ordered after earlier operations.
 pub(crate) fn given_in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let (at, n) = (device.addresses().0, 4 * PIECE / 8);
     let library = library(&device)?;
     write(&device, stream, at, doubles(std::iter::repeat_n(7.0, n)))?;
-    // It writes there when it is done.
+    // The library writes once this is done.
     double_slowly(&device, stream, at, 1.0)?;
     let gives = Gives { library, at: 0 };
     device.copy_in(stream, at, n as u64 * 8, CopySource::new(gives))?;
@@ -121,7 +121,7 @@ pub(crate) fn ranges() -> Test {
     let range = device.range(start, 100);
     assert_eq!((range.address, range.len), (start.0, 100));
     assert!(range.context.enter());
-    // A library may write into all of the memory, and nowhere else.
+    // A library may write to all of the memory, and nowhere else.
     let end = (1..).map(|mib| start.offset(mib << 20)).find(|end| device.room(*end, 1).is_none()).ok_or("an end")?;
     let len = usize::try_from(end.0 - start.0)?;
     assert_eq!(device.room(start, len).map(|room| (room.address, room.len)), Some((start.0, len)));
@@ -155,7 +155,7 @@ pub(crate) fn found_by_uuid() -> Test {
     Ok(())
 }
 
-/// Takes bytes for as long as it is let.
+/// Accepts bytes as long as it is permitted.
 struct Slow {
     begun: Sender<()>,
     ends: Receiver<()>,
@@ -177,7 +177,7 @@ impl Sink for Slow {
     }
 }
 
-/// The memory stays while it is read, and later callers find the device gone.
+/// The memory stays while it is read, and later callers get the device's end.
 pub(crate) fn shutdown_waits() -> Test {
     let device = device()?;
     let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];

@@ -1,4 +1,4 @@
-//! Copies out that a library takes at the same time.
+//! Copies out that a library reads concurrently.
 
 use super::{Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for what would be wrong to happen.
+/// Long enough for a wrong event to happen.
 const WHILE: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ enum Step {
     Dropped,
 }
 
-/// Takes its bytes once it is let, or fails.
+/// Reads its bytes once it is released, or fails.
 struct Library {
     number: u32,
     beside: bool,
@@ -54,7 +54,7 @@ impl Sink for Library {
     }
 
     fn await_native(&mut self) -> Result<()> {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         self.open.recv().unwrap_or(Ok(()))?;
         self.say(Step::Taken);
         Ok(())
@@ -81,7 +81,7 @@ fn library(number: u32, beside: bool, steps: &Sender<(u32, Step)>) -> (CopySink,
     (CopySink::new(Library { number, beside, open, steps: steps.clone() }), let_go)
 }
 
-/// A device with 64 numbers, a stream where nothing waits, and where they are.
+/// Returns a device with 64 numbers, an idle stream, and their address.
 fn filled() -> core::result::Result<(Arc<CudaDevice>, StreamId, DevicePtr), Failed> {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -118,7 +118,7 @@ fn unblock(release: &Sender<Result<()>>, steps: &Steps) -> Test {
     Ok(())
 }
 
-/// Those that may have company have it, others have none; they end in their order, and what comes behind waits for them.
+/// Copies that may run concurrently do, others run alone. They end in order, and later operations wait for them.
 pub(crate) fn at_once() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();
@@ -159,7 +159,7 @@ pub(crate) fn at_once() -> Test {
     Ok(())
 }
 
-/// One that fails fails its stream, and those beside it are over before anybody hears of it: the library may be reading.
+/// A failed copy fails its stream. Concurrent ones are over before that is reported, because the library may be reading.
 pub(crate) fn failed() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();
@@ -183,7 +183,7 @@ pub(crate) fn failed() -> Test {
     Ok(())
 }
 
-/// A device that is shut down does not wait for a library, which may take as long as another node does: what it reads stays.
+/// The shutdown of a device does not wait for a library, which may take as long as another node: the memory that it reads stays.
 pub(crate) fn ended() -> Test {
     let (device, stream, at) = filled()?;
     let (told, steps) = channel();

@@ -1,4 +1,4 @@
-//! Page-locked arrays, and memory that the program has pinned itself.
+//! Page-locked arrays, and memory that the program itself has pinned.
 
 use super::{Case, Memory, Test, device, device_with, double_slowly, range};
 use crate::support::fake;
@@ -19,7 +19,7 @@ pub(crate) const TESTS: [Case; 9] = [
     ("locks_come_and_go_while_others_copy", come_and_go),
 ];
 
-/// Arrays are filled with something: what was never touched is not locked.
+/// Arrays are filled, because untouched pages are not locked.
 const MIB: usize = 1 << 20;
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn lock(device: &CudaDevice, array: &[u8]) -> Test {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The driver knows it a moment before Accord does.
+    // The driver records it a moment before Accord does.
     std::thread::sleep(Duration::from_millis(20));
     Ok(())
 }
@@ -54,7 +54,7 @@ fn copy_out(device: &CudaDevice, stream: StreamId, at: DevicePtr, to: HostRange)
     device.copy_out(stream, at, to.len as u64, CopySink::new(Memory(to, to.len <= 64 << 10)))
 }
 
-/// A copy whose bytes the caller may change as soon as it returns, as the link makes it.
+/// Copies memory that the caller may change after the return, as the link does.
 fn take(device: &CudaDevice, stream: StreamId, at: DevicePtr, from: HostRange) -> Test {
     device.copy_in_program(stream, at, from, ReadWhen::BeforeReturn)?;
     Ok(())
@@ -72,7 +72,7 @@ pub(super) fn read_before_return() -> Test {
             for (len, start) in [(9000, 0), (9000, 3 * MIB), (300_000, 5), (3 * MIB, 4096), (8 * MIB, 0)] {
                 let part = HostRange { start: range(memory).start + start, len: len.min(8 * MIB - start) };
                 memory.fill(1);
-                // The device is busy, so that it gets to the copy after the call has returned.
+                // The device is busy, so that it reaches the copy after the call has returned.
                 double_slowly(&device, stream, at, 0.0)?;
                 take(&device, stream, at.offset(4096), part)?;
                 memory.fill(2);
@@ -102,7 +102,7 @@ pub(super) fn landing_order() -> Test {
         let new = pattern(6 * MIB, 2);
         for (first, second) in [(1000, 6 * MIB), (6 * MIB, 1000), (3 * MIB, 6 * MIB), (100_000, 200_000)] {
             take(&device, stream, at, range(&old))?;
-            // Without a wait in between: the bytes of the last copy out have to stay.
+            // Without a wait in between: the bytes of the last copy out must stay.
             copy_out(&device, stream, at, HostRange { len: first, ..range(memory) })?;
             take(&device, stream, at, range(&new))?;
             let seq = copy_out(&device, stream, at, HostRange { len: second, ..range(memory) })?;
@@ -110,7 +110,7 @@ pub(super) fn landing_order() -> Test {
             let (shorter, longer) = (first.min(second), first.max(second));
             assert!(memory[..shorter] == new[..shorter], "{first} and then {second} bytes came in the wrong order");
             assert!(memory[shorter..longer] == if first < second { &new } else { &old }[shorter..longer]);
-            // And back from there, by the same stream and another that waits.
+            // And back from there, by the same stream and another one that waits.
             let seq = copy_out(&device, stream, at, HostRange { len: 10_000, ..range(memory) })?;
             let other = device.create_stream(QueueId(2))?;
             device.wait_stream(other, stream, seq)?;
@@ -130,7 +130,7 @@ pub(super) fn both_ways() -> Test {
     let device = device()?;
     let streams = [device.create_stream(QueueId::SYNC)?, device.create_stream(QueueId(1))?];
     let at = device.addresses().0;
-    // Neither end on a page.
+    // Neither end is on a page boundary.
     let memory = pattern(9 * MIB + 77, 0);
     let array = &memory[33..9 * MIB + 50];
     lock(&device, array)?;
@@ -154,7 +154,7 @@ pub(super) fn both_ways() -> Test {
             assert!(array[start..start + len] == bytes, "{len} bytes from {start} came back changed");
         }
     }
-    // Longer than what is locked at a time.
+    // Longer than a piece that is locked at a time.
     let (long, part) = (vec![3; 66 * MIB], vec![4; 66 * MIB]);
     device.map(at.offset(64 << 20), 128 << 20)?;
     lock(&device, &long)?;
@@ -172,7 +172,7 @@ pub(super) fn both_ways() -> Test {
         fake::write(range(&long), &vec![3; long.len()]);
     }
     device.unregister_pages(None, range(&long))?;
-    // The program may lend a stream, and copy more than the array.
+    // The program may expose a stream, and copy more than the array.
     let raw = device.expose_stream(streams[1])?;
     let seq = copy_in(&device, streams[1], at, range(&memory))?;
     fake::synchronize(device.context(), raw);
@@ -200,7 +200,7 @@ pub(super) fn unlocked_after_copies() -> Test {
     let seq = device.unregister_pages(Some(one), range(&array))?.ok_or("it was locked")?;
     device.synchronize(one, seq)?;
     assert!(array == bytes && !is_locked(&device, &array));
-    // Before the call returns, although another queue is at it.
+    // Before the call returns, although another queue uses the array.
     lock(&device, &array)?;
     double_slowly(&device, two, at.offset(32 << 20), 0.0)?;
     copy_in(&device, two, at.offset(8 << 20), range(&array))?;
@@ -211,7 +211,7 @@ pub(super) fn unlocked_after_copies() -> Test {
     let seq = copy_out(&device, two, at.offset(8 << 20), range(&back))?;
     device.synchronize(two, seq)?;
     assert!(back == bytes);
-    // By a queue that was not at it, for one that was.
+    // By a queue that did not use the array, for one that did.
     lock(&device, &back)?;
     double_slowly(&device, two, at.offset(32 << 20), 0.0)?;
     copy_in(&device, two, at.offset(8 << 20), range(&back))?;
@@ -278,10 +278,10 @@ pub(super) fn left_alone() -> Test {
     let (part, other) = (&array[..4 * MIB], &array[2 * MIB..]);
     lock(&device, part)?;
     device.register_pages(range(other));
-    // What was never touched stays so.
+    // Untouched pages stay untouched.
     let untouched: Vec<u8> = vec![0; 64 * MIB];
     device.register_pages(range(&untouched));
-    // In the order in which they were asked for.
+    // In the order of the requests.
     let last = vec![1; 2 * MIB];
     lock(&device, &last)?;
     device.unregister_pages(None, range(&last))?;
@@ -337,7 +337,7 @@ pub(super) fn come_and_go() -> Test {
     const THREADS: usize = 3;
     let device = device()?;
     let at = device.addresses().0;
-    // Neighbours share pages.
+    // Adjacent arrays share pages.
     let memory = vec![1; THREADS * (MIB + 100)];
     let work = |thread: usize| -> Test {
         let stream = device.create_stream(QueueId(thread as u32 + 1))?;

@@ -7,7 +7,7 @@ use accord_device::cuda::inventory;
 use accord_types::{ErrorCode, NodeId, QueueId};
 use std::sync::mpsc::channel;
 
-/// Long enough to be shut down in the middle of.
+/// Enough that the device is shut down in the middle.
 const KERNELS: usize = 20;
 
 pub(crate) fn shutdown_waits() -> Test {
@@ -25,7 +25,7 @@ pub(crate) fn shutdown_waits() -> Test {
         double_slowly(&one, stream, from, 1.0)?;
     }
     let copied = one.copy_to(stream, from, &*two, to, 512, None)?.ok_or("two GPUs")?;
-    // The driver has not been given this one.
+    // The driver has not received this one.
     let ((hold, held), (begun, begins)) = (channel::<()>(), channel());
     then(&*one, later, (from, 8), move || {
         begun.send(()).expect("the test waits");
@@ -41,7 +41,7 @@ pub(crate) fn shutdown_waits() -> Test {
     assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
     let error = one.copy_to(stream, from, &*two, to, 512, None).expect_err("likewise");
     assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
-    // The same GPU started again is another device, which is reached as the first one was.
+    // The same GPU started again is another device, accessible like the first one.
     let two = device_with(1, REGIONS, None)?;
     let to = two.addresses().0;
     let copied = one.copy_to(stream, from, &*two, to, 512, None)?.ok_or("two GPUs")?;

@@ -1,4 +1,4 @@
-//! What a driver or a device may refuse.
+//! Refusals by a driver or a device.
 
 use super::{REGIONS, Test, add, device, device_with, doubles, image, read_doubles, spec};
 use crate::support::fake;
@@ -9,7 +9,7 @@ pub(super) fn lack_of_memory() -> Test {
     let device = device()?;
     let at = device.addresses().0;
     let before = device.memory_free();
-    // Two pieces: the second one is refused.
+    // Two pieces, of which the second is refused.
     fake::fail("cuMemCreate", 1, 2);
     let error = device.map(at.offset(128 << 20), 512 << 20).expect_err("no memory");
     assert_eq!(error.code(), ErrorCode::OutOfMemory);

@@ -1,4 +1,4 @@
-//! Regions that a stream launches again and again, which go to the driver as graphs.
+//! Regions that a stream launches repeatedly, which the driver gets as graphs.
 
 use super::{Test, device, doubles, fake, read_doubles, spec};
 use accord_device::cuda::CudaDevice;
@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 
 const LAUNCHES: u32 = 400;
 
-/// Adds to a number again and again, by two numbers of gangs, and keeps what comes of it. Graphs that went to the driver.
+/// Adds to a number repeatedly, with two numbers of gangs, and checks the result. Returns the number of launched graphs.
 fn add(device: &CudaDevice, stream: StreamId, at: DevicePtr) -> Result<u32, Failed> {
     let (before, function) = (fake::graphs(), device.function(&spec("add"))?);
     for number in 0..LAUNCHES {
@@ -25,20 +25,20 @@ fn add(device: &CudaDevice, stream: StreamId, at: DevicePtr) -> Result<u32, Fail
     Ok(fake::graphs() - before)
 }
 
-/// Each launch gets its own values, and what is around it in the stream happens before or after it.
+/// Each launch has its own values, and the order in the stream is kept.
 pub(super) fn in_order() -> Test {
     let device = device()?;
     let at = device.addresses().0;
     let graphs = add(&device, device.create_stream(QueueId(1))?, at)?;
     assert_eq!(graphs, if fake::is_loaded() { LAUNCHES - 100 } else { 0 });
-    // One that the program has asked for may be recorded by the program itself.
+    // The program may capture a stream that it has requested.
     let stream = device.create_stream(QueueId(2))?;
     device.expose_stream(stream)?;
     assert_eq!(add(&device, stream, at)?, 0);
     Ok(())
 }
 
-/// What the driver makes no graph of goes the ordinary way.
+/// A region of which the driver makes no graph is launched normally.
 pub(super) fn refused() -> Test {
     let device = device()?;
     let at = device.addresses().0;

@@ -1,4 +1,4 @@
-//! Small copies in a row, which become one of the driver's.
+//! Small copies in a row, which are merged into one.
 
 use super::{Test, add, device, doubles, fake, range};
 use accord_device::cuda::CudaDevice;
@@ -14,7 +14,7 @@ fn part(bytes: &[u8], at: usize, len: usize) -> HostRange {
     range(&bytes[at..at + len])
 }
 
-/// A row of an array goes to the same place of the device's.
+/// Copies a row of an array to its place on the device.
 fn row_in(device: &CudaDevice, stream: StreamId, base: DevicePtr, array: &[u8], at: usize, len: usize) -> Result<Seq> {
     device.copy_in_program(stream, base.offset(at as u64), part(array, at, len), ReadWhen::InOrder)
 }
@@ -34,7 +34,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 11 + i / 253 + 1) as u8).collect()
 }
 
-/// What is between the rows stays, on both sides, and few copies are made.
+/// Bytes between the rows stay unchanged on both sides, and few copies are issued.
 pub(super) fn together() -> Test {
     let device = device()?;
     let base = device.addresses().0;
@@ -63,7 +63,7 @@ pub(super) fn together() -> Test {
     Ok(())
 }
 
-/// Bytes that came by a connection.
+/// Bytes that arrived on a connection.
 pub(super) fn that_are_handed_over() -> Test {
     let device = device()?;
     let base = device.addresses().0;
@@ -97,7 +97,7 @@ pub(super) fn never_of_synchronous_calls() -> Test {
     Ok(())
 }
 
-/// Regions see what was sent before them, and copies out have what regions made of it; a wait for an early copy gets
+/// Regions see the bytes of earlier copies, and copies out the results of earlier regions. A wait for an early copy completes
 /// it.
 pub(super) fn in_order() -> Test {
     let device = device()?;
@@ -116,7 +116,7 @@ pub(super) fn in_order() -> Test {
         let nth = [0, 2, 50, ROWS - 1][round % 4];
         match round % 3 {
             0 => device.synchronize(streams[0], rows[nth])?,
-            // Only questions are asked.
+            // Only queries are made.
             1 => {
                 let late = Instant::now() + Duration::from_secs(20);
                 while !device.reached(streams[0], rows[nth])? {
@@ -136,7 +136,7 @@ pub(super) fn in_order() -> Test {
     Ok(())
 }
 
-/// A wait for one stream releases the copies that another one holds back, too: a region of the first may look out for it.
+/// A wait for one stream also issues the copies that another one holds back, because a region of the first may wait for them.
 pub(super) fn when_another_stream_is_waited_for() -> Test {
     let device = device()?;
     let base = device.addresses().0;
@@ -152,7 +152,7 @@ pub(super) fn when_another_stream_is_waited_for() -> Test {
     Ok(())
 }
 
-/// Memory was mapped in two steps: it is two pieces of the driver's.
+/// Memory was mapped in two steps, as two pieces of the driver.
 pub(super) fn across_pieces() -> Test {
     const PIECE: u64 = 64 << 20;
     let device = device()?;
@@ -175,7 +175,7 @@ pub(super) fn across_pieces() -> Test {
     Ok(())
 }
 
-/// Rows of memory that the device's engines reach are read in their turn: a region may write there.
+/// Rows of memory that the device's engines can access are read in their turn, because a region may write there.
 pub(super) fn never_of_pinned_memory() -> Test {
     let device = device()?;
     let base = device.addresses().0;

@@ -1,4 +1,4 @@
-//! Devices that are shut down while another thread is about to give the driver work.
+//! Devices that are shut down while another thread is about to pass work to the driver.
 
 use super::{Memory, Test, device, range};
 use crate::ends::{Bytes, Collect};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long the driver takes until it looks where a copy goes: meanwhile the device is shut down.
+/// The time that the driver waits before it checks a copy's addresses, during which the device is shut down.
 const DAWDLES: Duration = Duration::from_millis(40);
-/// More than one slot, so that threads share it.
+/// More than one slot, so that several threads share it.
 const LONG: usize = 6 << 20;
 
 type Put = fn(&CudaDevice, StreamId, DevicePtr, &'static [u8]) -> Result<Seq>;
 
-/// Whatever a worker is about to give the driver when a device is shut down is of memory that is still there.
+/// Work that a worker is about to pass to the driver during a shutdown only uses memory that still exists.
 pub(crate) fn before_memory_goes() -> Test {
     let ways: [(&str, Put); 7] = [
         ("few bytes in", |device, stream, at, _| device.store(stream, at, &[1; 8])),
@@ -45,7 +45,7 @@ pub(crate) fn before_memory_goes() -> Test {
         let stream = device.create_stream(QueueId(1))?;
         let at = device.addresses().0;
         let memory: &'static [u8] = Vec::leak(vec![3; LONG]);
-        // Behind the host's work all of it is the worker's.
+        // After the host's work, the worker performs all of it.
         let (let_go, open) = channel::<()>();
         then(&*device, stream, (at, 8), move || {
             let _ = open.recv();
@@ -56,7 +56,7 @@ pub(crate) fn before_memory_goes() -> Test {
         let_go.send(())?;
         std::thread::sleep(DAWDLES / 4);
         device.shutdown();
-        // It may find out later.
+        // The worker may notice later.
         std::thread::sleep(2 * DAWDLES);
         fake::dawdle(0);
         assert_eq!(fake::strays(), 0, "{way}");

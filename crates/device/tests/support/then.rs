@@ -1,9 +1,9 @@
-//! What the host does in a stream's order.
+//! Work of the host in a stream's order.
 
 use accord_device::{CopySink, Device, Sink};
 use accord_types::{DevicePtr, Result, Seq, StreamId};
 
-/// What the host does when a copy out has come.
+/// The host's work after the bytes of a copy out have arrived.
 type Act = Box<dyn FnOnce() -> Result<()> + Send>;
 
 struct Then {
@@ -12,7 +12,7 @@ struct Then {
 }
 
 impl Sink for Then {
-    /// What comes next in the stream waits for this, and not for the end.
+    /// The stream's next operation waits for this call, not for the end.
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         self.left -= piece.len() as u64;
         let act = self.act.take_if(|_| self.left == 0);
@@ -20,7 +20,7 @@ impl Sink for Then {
     }
 }
 
-/// Has the host do something in the stream's order, when `len` bytes at `at` have come.
+/// Lets the host run `act` in the stream's order, once `len` bytes at `at` have arrived.
 pub(crate) fn then(
     device: &dyn Device,
     stream: StreamId,

@@ -1,5 +1,5 @@
-//! Divides a copy of the program's pageable memory to the device into slots, each a transfer to the device, and slots into
-//! parts, which the threads fill.
+//! Divides a copy of the program's pageable memory to the device into slots, each of which is a transfer. Threads fill the
+//! parts of a slot.
 
 use super::progress::{CopyError, PART_MAX, PART_MIN, Tracker};
 use super::slot_pool::{IN_SLOT, Slot, SlotPool};

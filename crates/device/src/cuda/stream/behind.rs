@@ -1,11 +1,11 @@
-//! Operations ordered after one that a thread performs: the same thread may continue with them.
+//! Operations after one that a thread performs, with which the same thread may continue.
 
 use super::{Op, Stream, StreamProgress};
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// Takes the next operation of the list if `is_such` accepts it. Returns `None` behind an operation that the device has still to do: the calling thread
-    /// would wait for it, while others wait for the operations before.
+    /// Takes the next operation of the list if `is_such` accepts it. Returns `None` if the device has yet to perform the previous one: the calling thread
+    /// would wait for it, while others wait for earlier operations.
     pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
         let mut state = self.lock();
         let taken = if state.closing || state.behind > 0 { None } else { state.pending.pop_if(is_such) };
@@ -13,8 +13,8 @@ impl Stream {
         taken
     }
 
-    /// The same for what goes into the driver's stream behind an operation that only others have still to end. If nothing is left that has to wait for
-    /// that, what is put in goes there at once.
+    /// Takes as [`Stream::take_if`] an operation that enters the driver's stream while only other parties have to end the previous one. If none is left
+    /// that must wait for that, later operations are issued at once.
     pub(crate) fn take_behind(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
         let mut state = self.lock();
         let taken = if state.closing { None } else { state.pending.pop_if(is_such) };
@@ -25,9 +25,9 @@ impl Stream {
         taken
     }
 
-    /// Records that the operation at `seq` is done, and all before it; the thread that performed it continues with others.
+    /// Records that the operation at `seq` and all earlier ones are done, while the thread that performed it continues with others.
     pub(crate) fn is_done(&self, seq: u64) {
-        // A trace has put something in after it.
+        // A trace has added events after the operation.
         let is_traced = self.shared.tracer.is_on();
         let mut state = self.lock();
         state.issued = seq;
@@ -41,7 +41,7 @@ impl Stream {
 }
 
 impl StreamProgress {
-    /// Whether what comes next may go into the driver's stream now.
+    /// Whether the next operation may enter the driver's stream now.
     pub(super) fn may_issue(&self) -> bool {
         self.pending.is_empty() && (!self.busy || self.lets_behind)
     }

@@ -5,8 +5,8 @@ use crate::cuda::driver::DriverError;
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    /// Returns whether the stream has incomplete operations, for a sample; `None` if that is unknown. Submits nothing. The
-    /// device's context is current.
+    /// Whether the stream has incomplete operations, for a sample; `None` if unknown. Enqueues no work. The device's context is
+    /// current.
     pub(crate) fn is_busy(&self) -> Option<bool> {
         // The holder of the lock is enqueuing an operation.
         let Some(state) = self.state.try_take() else { return Some(true) };
@@ -23,7 +23,7 @@ impl Stream {
         if is_exposed {
             // A query would end the program's capture of this stream.
             let mut status = 0;
-            // SAFETY: the stream is alive as long as `self`.
+            // SAFETY: the stream lives as long as `self`.
             unsafe { driver.cuStreamIsCapturing(self.raw, &raw mut status) }.ok()?;
             if status != 0 {
                 return Some(false);
