@@ -131,7 +131,7 @@ fn number(name: &CStr) -> u32 {
     })
 }
 
-/// This thread's current context, by the driver in use.
+/// Returns this thread's current context, by the driver in use.
 pub(crate) fn current_context() -> usize {
     // SAFETY: loading the driver has no preconditions, and its function of this name has this type.
     unsafe {
@@ -145,7 +145,7 @@ pub(crate) fn current_context() -> usize {
     }
 }
 
-/// Waits for a stream by the driver in use, as the program does itself.
+/// Waits for a stream by the driver in use, as the program itself does.
 pub(crate) fn synchronize(context: usize, stream: usize) {
     // SAFETY: the driver's functions of these names have these types; the handles are a device's own.
     unsafe {
@@ -162,7 +162,7 @@ pub(crate) fn synchronize(context: usize, stream: usize) {
     }
 }
 
-/// Runs `act` with a context current and the driver's function of a name.
+/// Calls `act` with a context current and the driver's function of this name.
 fn with_driver<T>(context: usize, name: &CStr, act: impl FnOnce(*mut c_void) -> T) -> T {
     // SAFETY: the driver's functions of these names have these types; the context is a device's own.
     unsafe {
@@ -193,7 +193,7 @@ pub(crate) fn knows(context: usize, address: usize) -> bool {
     })
 }
 
-/// Memory that the program has pinned itself.
+/// Returns memory that the program itself has pinned.
 pub(crate) fn pin(context: usize, len: usize) -> &'static mut [u8] {
     with_driver(context, c"cuMemHostAlloc", |symbol| {
         // SAFETY: the driver's function of this name has this type; the memory is never freed.
@@ -207,7 +207,7 @@ pub(crate) fn pin(context: usize, len: usize) -> &'static mut [u8] {
     })
 }
 
-/// Lets a process be made that ends at once, and waits for it.
+/// Forks a process that ends at once, and waits for it.
 pub(crate) fn fork() {
     // SAFETY: the child calls nothing but `_exit`.
     unsafe {
@@ -220,7 +220,7 @@ pub(crate) fn fork() {
     }
 }
 
-/// Puts bytes where the program's memory is.
+/// Writes bytes to the program's memory.
 pub(crate) fn write(range: HostRange, bytes: &[u8]) {
     assert!(bytes.len() <= range.len);
     // SAFETY: the tests pass ranges of vectors that live.
@@ -250,7 +250,7 @@ extern "C" fn add(slots: *const u64) -> i32 {
 /// Whether `double_slowly` waits before it ends, and what wakes it.
 static IS_HELD: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Keeps regions `double_slowly` from ending until it is dropped. A real driver's take their time.
+/// Keeps regions `double_slowly` from ending until it is dropped. On a real driver they end by themselves.
 pub(crate) struct SlowRegions(());
 
 impl SlowRegions {

@@ -1,4 +1,4 @@
-//! Operations that order all streams after them without a wait.
+//! Operations that order all streams after them, without a wait.
 
 use super::{Case, Test, add, device, device_with, double_slowly, doubles, read_doubles, write};
 use crate::REGIONS;
@@ -20,19 +20,19 @@ pub(crate) const TESTS: [Case; 4] = [
 ];
 
 const SOON: Duration = Duration::from_secs(20);
-/// Numbers of a copy, of which the host hands over more than a few bytes.
+/// Numbers of a copy that is too long for the driver to read at its call.
 const N: i32 = 20_000;
 const BYTES: u64 = N as u64 * 8;
 
-/// What a program reads after it has put something into a stream.
+/// How a program reads after it has enqueued an operation.
 type Way = fn(&Arriving, StreamId) -> core::result::Result<Vec<f64>, Failed>;
 
-/// A device at work in the stream that copies from elsewhere come to: one of fives to its first bytes is behind that.
+/// A busy device: in the stream for incoming copies, a copy of fives to its first bytes is behind slow regions.
 struct Arriving {
     device: Arc<CudaDevice>,
     at: DevicePtr,
     stream: StreamId,
-    /// Keeps it at work until [`Arriving::fence`] returns.
+    /// Keeps the device busy until [`Arriving::fence`] returns.
     at_work: Cell<Option<SlowRegions>>,
 }
 
@@ -42,14 +42,14 @@ impl Arriving {
         let written = write(device, stream, at, doubles((0..N).map(|_| 1.0)))?;
         device.synchronize(stream, written)?;
         let at_work = Cell::new(Some(SlowRegions::hold()));
-        // Before a region: where its own work stands is another place.
+        // Before a region, because its own work uses other memory.
         for _ in 0..4 {
             double_slowly(device, stream, at.offset(16 * BYTES), 1.0)?;
         }
         Ok(Self { device: device.clone(), at, stream, at_work })
     }
 
-    /// They have all streams come after them, and are not there before what is returned is dropped.
+    /// Orders all streams after the copy, which is not done before the returned value is dropped.
     fn fence(&self) -> core::result::Result<Option<SlowRegions>, Failed> {
         let seq = write(&self.device, self.stream, self.at, doubles((0..N).map(|_| 5.0)))?;
         let end = Instant::now() + SOON;
@@ -62,7 +62,7 @@ impl Arriving {
     }
 }
 
-/// What a sink of another process gets.
+/// The bytes that a sink of another process receives.
 struct Elsewhere {
     open: Option<Receiver<()>>,
     got: Sender<f64>,
@@ -89,7 +89,7 @@ impl Sink for Elsewhere {
     }
 }
 
-/// Whatever is put into a stream, in whichever way, finds the bytes, or stays when they come.
+/// Every operation of a stream sees the bytes, or is not overwritten by them.
 fn for_all_streams() -> Test {
     let ways: [(&str, Way, f64); 6] = [
         ("a region", region, 6.0),
@@ -103,7 +103,7 @@ fn for_all_streams() -> Test {
         let device = device()?;
         let stream = device.create_stream(QueueId(1))?;
         let arriving = Arriving::begin(&device)?;
-        // The stream has come after what was before.
+        // The stream is ordered after earlier work.
         read_doubles(&device, stream, arriving.at, 1)?;
         arriving.fence()?;
         let values = way(&arriving, stream)?;
@@ -139,7 +139,7 @@ fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>
     Ok(read_doubles(device, stream, *at, 1)?)
 }
 
-/// A copy that follows one which was begun before.
+/// A copy that follows one that began before.
 fn in_a_row() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -155,7 +155,7 @@ fn in_a_row() -> Test {
     Ok(())
 }
 
-/// Copies of another device to it, and from it.
+/// Copies of another device to this one, and from it.
 fn for_other_devices() -> Test {
     if inventory(NodeId(0), "here").devices.len() < 2 {
         println!("skipped: there is one GPU");
@@ -181,18 +181,18 @@ fn for_other_devices() -> Test {
     Ok(())
 }
 
-/// Hands over its bytes once it is let.
+/// Supplies its bytes once it is released.
 struct Late(Receiver<Result<()>>);
 
 impl Source for Late {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         piece.fill(0);
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         self.0.recv().unwrap_or(Ok(()))
     }
 }
 
-/// Not where the driver does not have it yet, nor where it has failed, nor behind two streams at once.
+/// No fence if the driver does not have the copy yet, if it has failed, or after two streams at once.
 fn refused() -> Test {
     let device = device()?;
     let (at, late) = (device.addresses().0, device.create_stream(QueueId(1))?);
@@ -207,7 +207,7 @@ fn refused() -> Test {
         assert!(Instant::now() < end, "it does not come");
     }
     assert!(!device.fence(late, seq), "what was said first is not over");
-    // The next look finds out.
+    // The next query notices it.
     read_doubles(&device, arriving.stream, at, 1)?;
     read_doubles(&device, late, at, 1)?;
     assert!(device.fence(late, seq));
@@ -221,7 +221,7 @@ fn refused() -> Test {
     Ok(())
 }
 
-/// What can't come after it is not put in, and comes after it once the driver can do that again.
+/// An operation that can't be ordered after the fence is not enqueued. It is ordered once the driver allows it again.
 pub(crate) fn without_events() -> Test {
     const OUT_OF_MEMORY: i32 = 2;
     for call in ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"] {

@@ -1,4 +1,4 @@
-//! Few bytes that are copied out before it is their sink's turn.
+//! Copies out of few bytes, which are fetched before it is their sink's turn.
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use crate::support::fake;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(20);
 const OUT_OF_MEMORY: i32 = 2;
 
-/// Takes its bytes once it is let, by the host's memory.
+/// A sink that reads its bytes from the host's memory once it is released.
 struct ByHost {
     open: Receiver<Result<()>>,
     got: Sender<Vec<u8>>,
@@ -21,7 +21,7 @@ struct ByHost {
 
 impl Sink for ByHost {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         self.open.recv().unwrap_or(Ok(()))?;
         let _ = self.got.send(piece.to_vec());
         Ok(())
@@ -37,7 +37,7 @@ fn sink() -> (CopySink, Sender<Result<()>>, Receiver<Vec<u8>>) {
     (CopySink::new(ByHost { open, got }), let_go, bytes)
 }
 
-/// The bytes are those in the stream's order, and later operations wait until they are taken.
+/// The bytes are those in the stream's order, and later operations wait until they are read.
 pub(crate) fn in_order() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -45,7 +45,7 @@ pub(crate) fn in_order() -> Test {
     write(&device, stream, at, doubles((0..n).map(|_| 1.0)))?;
     double_slowly(&device, stream, at, 1.0)?;
     add(&device, stream, at, n, 1.0)?;
-    // The second one finds the first one ahead of it.
+    // The first one is ahead of the second.
     let (first, go_first, of_first) = sink();
     let (second, go_second, of_second) = sink();
     let len = n as u64 * 8;
@@ -64,7 +64,7 @@ pub(crate) fn in_order() -> Test {
     Ok(())
 }
 
-/// The driver has them before the sink's turn comes, as far as there are slots.
+/// The driver copies them before the sink's turn, as far as there are slots.
 pub(crate) fn at_once() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -88,12 +88,12 @@ pub(crate) fn at_once() -> Test {
     Ok(())
 }
 
-/// An interrupt takes longer than a short copy, of whichever thread is on that core.
+/// An interrupt takes longer than a short copy, at the expense of the thread on that core.
 pub(crate) fn without_interrupts() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    // Memory is cleared before it is used.
+    // Memory is cleared before use.
     write(&device, stream, at, doubles([1.0]))?;
     read_doubles(&device, stream, at, 1)?;
     let before = fake::interrupts();
@@ -122,7 +122,7 @@ impl Source for Zeros {
     }
 }
 
-/// A stream that has failed takes no more of them, and ends.
+/// A stream that has failed accepts no more of them, and ends.
 pub(crate) fn refused() -> Test {
     let device = device()?;
     let streams = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
@@ -133,7 +133,7 @@ pub(crate) fn refused() -> Test {
     let_go.send(Err(Error::new(ErrorCode::Execution, "it is not taken")))?;
     let failed = device.synchronize(streams[0], seq).expect_err("it was refused");
     assert_eq!(failed.cause(), "it is not taken");
-    // The other one has the slots, and the device ends with a copy that was not taken.
+    // The other copy has the slots, and the device ends with an unread copy.
     let (sink_of_second, go_second, bytes) = sink();
     let seq = device.copy_out(streams[1], at, 8, sink_of_second)?;
     go_second.send(Ok(()))?;
@@ -148,7 +148,7 @@ pub(crate) fn refused() -> Test {
     Ok(())
 }
 
-/// A library that reads the device's memory by a stream of its own, which waits for nothing, once it is let; or has the host give it the bytes.
+/// A library that reads device memory in a stream of its own, which waits for no other, once it is released; or gets the bytes from the host.
 struct ByLibrary {
     device: Arc<CudaDevice>,
     stream: StreamId,
@@ -182,8 +182,8 @@ impl Sink for ByLibrary {
     }
 }
 
-/// Copies for a library, one of which it does not reach in the end: how many of the others it took from elsewhere than where they were. They are what
-/// they were in the stream's order.
+/// Makes copies for a library, which can't access one of them. Returns how many of the others it read from a slot. Their bytes are those in the
+/// stream's order.
 fn by_library(count: usize, before: impl FnOnce()) -> core::result::Result<usize, Failed> {
     const N: i32 = 4_000;
     let device = device()?;
@@ -191,7 +191,7 @@ fn by_library(count: usize, before: impl FnOnce()) -> core::result::Result<usize
     let at = device.addresses().0;
     let (from, addresses) = channel();
     let written = write(&device, stream, at, doubles((0..N).map(|_| 1.0)))?;
-    // Behind bytes that come from elsewhere nothing is fetched.
+    // After incoming bytes no copy is fetched.
     device.synchronize(stream, written)?;
     add(&device, stream, at, N, 1.0)?;
     before();
@@ -217,14 +217,14 @@ fn by_library(count: usize, before: impl FnOnce()) -> core::result::Result<usize
     Ok(addresses.iter().filter(|address| !of_device.contains(address)).count())
 }
 
-/// Those that follow each other are fetched without a wait for the library, as far as there are slots.
+/// Consecutive copies are fetched without a wait for the library, as far as there are slots.
 pub(crate) fn for_a_library() -> Test {
     let fetched = by_library(12, || {})?;
     assert!((7..11).contains(&fetched), "{fetched}");
     Ok(())
 }
 
-/// A device without memory for slots has the library take the bytes where they are.
+/// On a device without memory for slots, the library reads the bytes in place.
 pub(crate) fn without_slots() -> Test {
     assert_eq!(by_library(12, || fake::fail("cuMemAlloc_v2", 0, OUT_OF_MEMORY))?, 0);
     Ok(())

@@ -1,4 +1,4 @@
-//! How many gangs regions get, and in which blocks, by the driver that the tests bring along.
+//! The number of gangs of regions and their blocks, with the tests' own driver.
 
 use super::Slot::{At, Value};
 use super::{Test, device, fake, launch, spec};
@@ -6,7 +6,7 @@ use accord_device::Device as _;
 use accord_types::{ArgBlock, LaunchDims, QueueId};
 use libtest_mimic::Failed;
 
-/// The driver that the tests bring along has room for 8 gangs, or for 32 if 4 of a warp share a thread block.
+/// On the tests' own driver 8 gangs fit, or 32 if 4 gangs of one warp share a thread block.
 pub(super) fn by_length() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -27,7 +27,7 @@ pub(super) fn by_length() -> Test {
     assert_eq!([gangs(9000)?, gangs(9000)?, gangs(9000)?], [512, 256, 256], "and those of long ones most");
     assert_eq!([gangs(9000)?, gangs(9000)?], [256; 2]);
     fake::took(-1);
-    // Its gangs add to the same memory.
+    // The gangs add to the same memory.
     let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
     for _ in 0..3 {
         launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
@@ -45,7 +45,7 @@ pub(super) fn by_length() -> Test {
     Ok(device.synchronize(stream, seq)?)
 }
 
-/// Which way is faster is found out by measured launches.
+/// Measured launches decide which way is fastest.
 pub(super) fn that_share_blocks() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -62,7 +62,7 @@ pub(super) fn that_share_blocks() -> Test {
     for _ in 0..9 {
         let (gangs, of_block) = launched(0)?;
         first.push((gangs, of_block));
-        // So long it has taken when the next one asks.
+        // The duration that the next launch reads.
         fake::took(if of_block > 1 { 170 } else { 150 });
     }
     let [many, most, more, alone] = [(256, 4), (2048, 4), (512, 4), (256, 1)];
@@ -70,7 +70,7 @@ pub(super) fn that_share_blocks() -> Test {
     assert_eq!([launched(0)?, launched(0)?], [alone; 2], "the fastest stays");
     assert_eq!(launched(5)?, (5, 1));
     fake::took(-1);
-    // Its gangs add to the same memory.
+    // The gangs add to the same memory.
     let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
     launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
     assert_eq!((fake::gangs(), fake::gangs_of_block()), (16, 1));

@@ -1,4 +1,4 @@
-//! Copies of one stream to another process, whose targets are ready while those before them are under way.
+//! Copies of one stream to another process, whose targets are ready while earlier ones are in progress.
 
 use super::ends::{Bytes, Collect};
 use super::{CudaDevice, Importer, MIB, Other, Test, from_hex, map, owner, read, until};
@@ -10,30 +10,30 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const COPIES: usize = 8;
-/// What a device has for few bytes. With one more the stream would wait for all of them.
+/// Number of a device's slots for few bytes. With one more copy the stream would wait for all of them.
 const SLOTS: usize = 128;
 const SOON: Duration = Duration::from_secs(20);
 
-/// What one does when it is asked where the bytes go.
+/// The answer of a sink about its target.
 enum Way {
     Mapped(Option<MappedRange>),
-    /// It was not to be mapped after all.
+    /// The target turned out not to be mapped.
     Lane,
     Gone,
 }
 
-/// One of them. Says what is asked of it.
+/// A sink of a row, which reports its calls.
 struct InRow {
     number: usize,
     way: Way,
     said: Sender<(&'static str, usize)>,
-    /// The first one does not know where the bytes go before it is told, and does not end before.
+    /// The first one blocks until it is released, before it returns its target.
     told: Option<Receiver<()>>,
 }
 
 impl InRow {
     fn say(&self, what: &'static str) {
-        // Closed at the end of a test that has failed already.
+        // Closed at the end of a failed test.
         let _ = self.said.send((what, self.number));
         if let Some(told) = &self.told {
             let _ = told.recv();
@@ -66,21 +66,21 @@ impl Sink for InRow {
     }
 }
 
-/// What those of a row say, in this order.
+/// The calls of the sinks, in order.
 type Said = Receiver<(&'static str, usize)>;
 
 fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, usize)>, Failed> {
     (0..count).map(|_| Ok(from.recv_timeout(SOON)?)).collect()
 }
 
-/// Copies that were put in, of which the first waits to be told.
+/// Enqueued copies, of which the first waits for its release.
 struct Row {
     last: Seq,
     hear: Said,
     tell: Sender<()>,
 }
 
-/// The other process's memory, and what reaches it.
+/// The other process's memory, and its importer.
 struct There {
     other: Other,
     handle: MemoryHandle,
@@ -93,7 +93,7 @@ impl There {
         Ok(Self { other, handle, importer })
     }
 
-    /// Puts [`COPIES`] copies in, each from `place` and so long, in the way that `way` makes of what is reached.
+    /// Enqueues [`COPIES`] copies with their starts and lengths from `place`. `way` chooses the answer for the mapped target.
     fn put(
         &self,
         device: &CudaDevice,
@@ -113,7 +113,7 @@ impl There {
     }
 }
 
-/// Bytes that have left the device may still be on their way to the program's memory.
+/// Bytes that have left the device may still be in flight to the program's memory.
 pub(crate) fn behind_a_copy_to_the_host() -> Test {
     let (device, mut there) = (owner()?, There::begin()?);
     let stream = device.create_stream(QueueId(4))?;
@@ -126,7 +126,7 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
         device.copy_out(stream, start, len, CopySink::new(Collect(Arc::clone(&kept), len == 64)))?;
         let way = |number, reached| if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
         let row = there.put(&device, stream, |_| (start, 8), way)?;
-        // The first one begins when all are there.
+        // The first one begins once all are enqueued.
         drop(row.tell);
         device.synchronize(stream, row.last)?;
         assert!(*kept.lock().expect("test lock") == bytes);
@@ -135,7 +135,7 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
     Ok(())
 }
 
-/// Where no events are left each waits for the one before, as what comes behind does.
+/// Without events each copy waits for the previous one, and later operations do too.
 pub(crate) fn without_events() -> Test {
     let (device, mut there) = (owner()?, There::begin()?);
     let [stream, busy] = [device.create_stream(QueueId(4))?, device.create_stream(QueueId(5))?];
@@ -156,7 +156,7 @@ pub(crate) fn without_events() -> Test {
     Ok(())
 }
 
-/// Copy `number` writes its number over all but the last `number` of [`COPIES`] words, so that in the end each has left one of them.
+/// Copy `number` writes its number to all but the last `number` of [`COPIES`] words, so that in the end each has one word.
 pub(crate) fn go_together() -> Test {
     let (device, mut there) = (owner()?, There::begin()?);
     let stream = device.create_stream(QueueId(4))?;
@@ -169,7 +169,7 @@ pub(crate) fn go_together() -> Test {
         }
         let is_gone = odd.as_ref().map(|odd| matches!(odd, Way::Gone));
         let mut odd = odd;
-        // The third is another one, if one is.
+        // The third one differs, if `odd` is given.
         let way = |number, reached| odd.take_if(|_| number == 2).unwrap_or(Way::Mapped(Some(reached)));
         let Row { hear, tell, .. } = there.put(&device, stream, |number| (at(number), (COPIES - number) * 8), way)?;
         let last = device.store(stream, at(0), b"behind them all")?;
@@ -185,12 +185,12 @@ pub(crate) fn go_together() -> Test {
         }
         let mut expected: Vec<_> = (1..COPIES).map(|number| ("where", number)).collect();
         if is_gone.is_some() {
-            // Its bytes go when it is asked: in the stream's order they are there.
+            // Its bytes are sent when its sink is asked: in the stream's order they are complete.
             expected.insert(2, ("bytes", 2));
         }
         assert_eq!(said(&hear, expected.len())?, expected, "none waits for the end of another one");
         assert_eq!(said(&hear, 1)?, [("end", 0)]);
-        // What comes behind them does not wait either, but is not done before they are.
+        // Later operations do not wait either, but are not done before the copies.
         until("it is written", || read(&device, at(0), 6).is_ok_and(|bytes| bytes == b"behind"))?;
         assert!(!device.reached(stream, last)?);
         tell.send(())?;
