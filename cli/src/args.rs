@@ -33,7 +33,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the process's arguments; exits with a message where they make no sense.
+    /// Parses the process's arguments. Exits with a message if they are invalid.
     pub(crate) fn from_command_line() -> Self {
         let args = spell_np(std::env::args_os());
         let cli = Self::parse_from(&args);
@@ -45,7 +45,7 @@ impl Cli {
         cli
     }
 
-    /// The error for what looks like an option of `accord run` and is none.
+    /// Returns the error for a word that looks like an option of `accord run` but is none.
     fn unknown(option: &str) -> clap::Error {
         let mut command = Self::command();
         command.build();
@@ -65,72 +65,72 @@ impl Cli {
 pub(crate) enum Command {
     /// Run a program over the devices of this machine or of a cluster.
     Run(RunArgs),
-    /// Show nodes, devices and their numbers, coordinator and sessions; or the settings.
+    /// Show nodes, devices and their numbers, the coordinator and sessions; or the settings.
     Info(InfoArgs),
-    /// Watch nodes, devices, users and jobs: who uses what, what is idle, what waits.
+    /// Watch nodes, devices, users and jobs: what is in use, by whom, what is idle, and what waits.
     Top(TopArgs),
-    /// Look at what this machine has for Accord, and say for each thing that is wrong the one to do.
+    /// Check this machine's setup for Accord, and print a remedy for each problem.
     Doctor(DoctorArgs),
-    /// Measure copies, launches and copies between devices, as a program gets them here.
+    /// Measure copies, launches and copies between devices, as a program here gets them.
     Bench(BenchArgs),
-    /// Compile and link C with Accord's headers and library: the program runs without accord run.
+    /// Compile and link C with Accord's headers and library. The program then runs without accord run.
     Cc(CompilerArgs),
     /// Compile and link C++.
     #[command(name = "c++", alias = "cxx")]
     Cxx(CompilerArgs),
     /// Compile and link Fortran.
     Fc(CompilerArgs),
-    /// Compile and link CUDA Fortran by LLVM 22's flang: the kernels run on CPU devices of any node.
+    /// Compile and link CUDA Fortran with LLVM 22's flang. The kernels run on CPU devices of any node.
     Cuf(CufArgs),
-    /// Say what GCC drops, gets wrong or refuses in sources, and what to write instead.
+    /// Report what GCC drops, miscompiles or refuses in sources, and what to write instead.
     Lint(LintArgs),
-    /// Make something of traces.
+    /// Convert traces.
     Trace(TraceArgs),
-    /// Show what Accord makes of a program, a copy or a launch without running it, and why a job waits.
+    /// Show how Accord handles a program, a copy or a launch without running it, and why a job waits.
     Explain(ExplainArgs),
-    /// Make, list and renew certificates: who is who in a cluster.
+    /// Create, list and renew certificates, which identify the parts and users of a cluster.
     Pki(PkiArgs),
     /// Set up a standing cluster: its server, its nodes, its users.
     Setup(SetupArgs),
     /// Show running and waiting jobs, why they wait, and when they start.
     Queue(QueueArgs),
-    /// Withdraw waiting jobs, end running ones.
+    /// Withdraw waiting jobs and end running ones.
     Cancel(JobsArgs),
     /// Keep waiting jobs from starting.
     Hold(JobsArgs),
-    /// Let jobs start that are on hold.
+    /// Let held jobs start.
     Release(JobsArgs),
-    /// Say when a request would start, and with which devices, without asking for them.
+    /// Show when a request would start, and with which devices, without submitting it.
     WhatIf(WhatIfArgs),
     /// Show ended jobs.
     History(HistoryArgs),
     /// Show device-hours by user, account or day.
     Usage(UsageArgs),
-    /// Check a site's policy, or put it into effect: which users may have which devices, and who is first.
+    /// Check a site's policy or put it into effect: which users may have which devices, and in which order.
     Policy(PolicyArgs),
-    /// Give jobs another time limit, or a place before all others.
+    /// Change jobs' time limits, or put jobs before all others.
     Change(ChangeArgs),
-    /// Let no job start; running jobs go on.
+    /// Let no job start; running jobs continue.
     Pause(PauseArgs),
-    /// Set devices aside for a time: for some accounts and users, or for maintenance.
+    /// Reserve devices for a time: for some accounts and users, or for maintenance.
     Reservation(ReservationArgs),
-    /// Let a node take part in no new session, before its maintenance for example.
+    /// Exclude a node from new sessions, for example before its maintenance.
     Drain(DrainArgs),
-    /// End sessions: their programs are told, and their devices become free.
+    /// End sessions: their programs get an error, and their devices become free.
     Close(CloseArgs),
-    /// Stop the coordinator, and with it the agents if asked.
+    /// Stop the coordinator, and with --agents also the agents.
     Shutdown(ShutdownArgs),
     /// Print the completions of these commands for a shell.
     Completions(CompletionsArgs),
     /// Write a manual page for each command into a folder.
     Man(ManArgs),
-    /// Turns a PPM picture into PNG.
+    /// Converts a PPM picture to PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),
-    /// Looks for this machine's GPUs.
+    /// Finds this machine's GPUs.
     #[command(name = "__gpus", hide = true)]
     Gpus,
-    /// Holds a run together and takes everything down at its end.
+    /// Supervises a run, and ends all of its processes at its end.
     #[command(name = "__supervise", hide = true)]
     Supervise(SuperviseArgs),
     /// Becomes a program on one of the hosts.
@@ -139,7 +139,7 @@ pub(crate) enum Command {
     /// Runs an MPI launcher, and ends it when the parent dies.
     #[command(name = "__keep", hide = true)]
     Keep(KeepArgs),
-    /// What mpirun starts its daemons with.
+    /// Starts mpirun's daemons.
     #[command(name = "__rsh", hide = true)]
     Rsh(RshArgs),
 }
@@ -151,26 +151,26 @@ pub(crate) enum Command {
 /// 125 if Accord failed, 126 and 127 if the program could not be started.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
-    /// Start a cluster on this machine for the time of the run: H hosts with D CPU devices each, or with
-    /// HxDgpu D of this machine's GPUs each.
+    /// Start a cluster on this machine for the duration of the run: H hosts with D CPU devices each, or with HxDgpu D of this
+    /// machine's GPUs each.
     #[arg(long, value_name = "HxD[gpu]")]
     pub(crate) local_cluster: Option<ClusterSize>,
 
-    /// The program runs on one more host, which has no devices.
+    /// Run the program on one more host, which has no devices.
     #[arg(long, requires = "local_cluster", conflicts_with = "np")]
     pub(crate) remote_only: bool,
 
-    /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R). In a Slurm allocation, over its nodes, with an agent
-    /// on each of them for the time of the run.
+    /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R). In a Slurm allocation start them on its nodes, with an
+    /// agent on each node for the duration of the run.
     #[arg(long, short = 'n', value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) np: Option<u32>,
 
-    /// Start the ranks over the hosts of FILE, as mpirun reads it, with an agent on each of them for the time of the run.
+    /// Start the ranks on the hosts of FILE, in mpirun's format, with an agent on each host for the duration of the run.
     #[arg(long, value_name = "FILE", requires = "np", conflicts_with = "local_cluster")]
     pub(crate) hostfile: Option<PathBuf>,
 
-    /// What starts agents and ranks on other nodes: mpirun, srun, or auto, which is srun in a Slurm allocation without --hostfile, if it
-    /// can tell ranks of each other, and else mpirun.
+    /// Program that starts agents and ranks on other nodes: mpirun, srun, or auto. auto is srun in a Slurm allocation without --hostfile, if
+    /// srun has PMI for the ranks' MPI, and otherwise mpirun.
     #[arg(
         long,
         value_name = "auto|mpirun|srun",
@@ -181,15 +181,15 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) launcher: Launcher,
 
-    /// Folder that all nodes see at this path, for the run's certificates and traces [default: accord in ~/.cache].
+    /// Folder that all nodes share at this path, for the run's certificates and traces [default: accord in ~/.cache].
     #[arg(long, value_name = "FOLDER", conflicts_with = "local_cluster")]
     pub(crate) shared: Option<PathBuf>,
 
-    /// Address at which other nodes reach this one [default: that of the first interface].
+    /// Address of this node for the other nodes [default: that of the first interface].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "local_cluster")]
     pub(crate) address: Option<std::net::IpAddr>,
 
-    /// Draw launches and copies of all devices into an SVG picture.
+    /// Draw launches and copies of all devices as an SVG picture.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) timeline: Option<PathBuf>,
 
@@ -197,32 +197,32 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE.json")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Print where the program spent its time when it ends; with FILE into that file (%r is the rank). The same as ACCORD_TIME.
+    /// Print at the program's end where it spent its time; with FILE to that file (%r is the rank). The same as ACCORD_TIME.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) time: Option<String>,
 
-    /// With --time: as JSON.
+    /// With --time: print JSON.
     #[arg(long, requires = "time")]
     pub(crate) json: bool,
 
-    /// What carries bytes between the nodes: tcp, mpi, or auto: mpi over several nodes if the agents have an MPI that the launcher starts
-    /// ranks of, and tcp between the hosts of a local cluster. With --verbose the reason is said.
+    /// Transport between the nodes: tcp, mpi, or auto. auto is mpi over several nodes if the agents have an MPI whose ranks the launcher can
+    /// start, and tcp between the hosts of a local cluster. --verbose prints the reason.
     #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true)]
     pub(crate) fabric: Option<Fabric>,
 
-    /// Hosts of a local cluster are loopback addresses, also where network namespaces can be had.
+    /// Use loopback addresses as the hosts of the local cluster, even if network namespaces are available.
     #[arg(long, requires = "local_cluster")]
     pub(crate) loopback: bool,
 
-    /// Have commands and data go between the hosts in clear, not through TLS: for comparisons.
+    /// Send commands and data between the hosts in clear, without TLS, for comparisons.
     #[arg(long, requires = "local_cluster")]
     pub(crate) insecure_plain_tcp: bool,
 
-    /// Hosts without coordinator and agents.
+    /// Start hosts without coordinator and agents.
     #[arg(long, hide = true, requires = "local_cluster")]
     pub(crate) bare: bool,
 
-    /// Say what is started and how it ends.
+    /// Print what is started and how it ends.
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
@@ -234,10 +234,10 @@ pub(crate) struct RunArgs {
     pub(crate) program: Vec<OsString>,
 }
 
-/// What starts processes on other nodes.
+/// The program that starts processes on other nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Launcher {
-    /// What fits.
+    /// Chosen by what is available.
     #[default]
     Auto,
     /// The site's mpirun.
@@ -246,10 +246,10 @@ pub(crate) enum Launcher {
     Srun,
 }
 
-/// What carries bytes between nodes.
+/// The transport between nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Fabric {
-    /// What fits.
+    /// Chosen by what is available.
     Auto,
     /// MPI, between agents that mpirun starts.
     Mpi,
@@ -258,7 +258,7 @@ pub(crate) enum Fabric {
 }
 
 impl Launcher {
-    /// As it is written.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -269,7 +269,7 @@ impl Launcher {
 }
 
 impl Fabric {
-    /// As it is written.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -279,7 +279,7 @@ impl Fabric {
     }
 }
 
-/// The wrappers' own options, which are looked for among the compiler's.
+/// The wrappers' own options, which are recognised among the compiler's.
 const COMPILER_OPTIONS: &str = "Options of Accord's own:
       --accord-show     Show the command instead of running it
       --accord-no-lint  Say nothing about directives
@@ -313,22 +313,22 @@ pub(crate) struct CufArgs {
 
 /// `accord lint`.
 ///
-/// The exit code is 1 if something was found.
+/// The exit code is 1 if there are findings.
 #[derive(Args, Debug)]
 pub(crate) struct LintArgs {
-    /// C, C++ and Fortran, by their names as for GCC.
+    /// Sources in C, C++ and Fortran, named as for GCC.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// For this version of GCC, as 12; without it for the machine's gcc.
+    /// Check for this version of GCC, such as 12 [default: the machine's gcc].
     #[arg(long, value_name = "VERSION")]
     pub(crate) gcc: Option<u32>,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl RunArgs {
-    /// What ACCORD_TIME is set to; none leaves it as it is.
+    /// Returns the value for ACCORD_TIME, or `None` to leave it unchanged.
     pub(crate) fn time_setting(&self) -> Option<String> {
         let file = self.time.as_ref()?;
         Some(match (file.as_str(), self.json) {
@@ -346,17 +346,17 @@ impl RunArgs {
 /// that a program started in the same place would see.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show every setting, its value in force and where that comes from.
+    /// Show every setting, its value in force and the origin of that value.
     #[arg(long)]
     pub(crate) settings: bool,
 }
 
 /// `accord drain`.
 ///
-/// Sessions that use the node go on. Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are
+/// Sessions that use the node continue. Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are
 /// in the folder ACCORD_TLS.
 #[derive(Args, Debug)]
 pub(crate) struct DrainArgs {
@@ -366,16 +366,16 @@ pub(crate) struct DrainArgs {
     /// Deadline, in 2h for example, or at 18:00 in UTC: jobs that end by then may start there [default: no job starts there].
     #[arg(long, value_name = "TIME", conflicts_with = "undo", value_parser = deadline)]
     pub(crate) by: Option<Duration>,
-    /// End the jobs that are left then.
+    /// End the jobs that still run at the deadline.
     #[arg(long, requires = "by")]
     pub(crate) end: bool,
     /// Reason for the audit log.
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     pub(crate) reason: Option<String>,
-    /// Return once nothing uses the nodes and devices any more, and print what still does whenever that changes. Ctrl-C leaves the drain in place.
+    /// Return once nothing uses the nodes and devices any more, and print the remaining uses whenever they change. Ctrl-C leaves the drain in place.
     #[arg(long, conflicts_with = "undo")]
     pub(crate) wait: bool,
-    /// Take the drain back.
+    /// Undo the drain.
     #[arg(long)]
     pub(crate) undo: bool,
 }
@@ -395,46 +395,46 @@ pub(crate) struct CloseArgs {
 /// Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are in the folder ACCORD_TLS.
 #[derive(Args, Debug)]
 pub(crate) struct ShutdownArgs {
-    /// The agents too, which end all sessions.
+    /// Stop the agents too, which end all sessions.
     #[arg(long)]
     pub(crate) agents: bool,
 }
 
 /// `accord doctor`.
 ///
-/// The exit code is 1 if something was found.
+/// The exit code is 1 if there are findings.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
-    /// How long to wait for what the cluster has not measured yet.
+    /// Longest wait for missing measurements of the cluster.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub(crate) wait: Duration,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `accord bench`.
 ///
-/// Measures over the devices that a program gets here: this machine's; with ACCORD_COORDINATOR set, or as the program of accord run, those of
-/// that cluster. It calls libacc.so as any OpenACC program does. Numbers are the program's.
+/// Measures on the devices that a program here gets: this machine's, or with ACCORD_COORDINATOR set or as the program of accord run, those of
+/// that cluster. Calls libacc.so as any OpenACC program does. Device numbers are those of a program.
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// copy: between the program's memory and each device. launch: a region that does nothing, and the wait for it, on each device. p2p: from
-    /// each device to each other.
+    /// copy: between the program's memory and each device. launch: an empty region, and the wait for it, on each device. p2p: from each device
+    /// to each other.
     #[arg(value_name = "copy|launch|p2p", value_enum, hide_possible_values = true)]
     pub(crate) what: BenchSubject,
-    /// Sizes of copies, largest at most 1G.
+    /// Sizes of copies, at most 1G each.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "8,1M,64M", value_parser = copy_size)]
     pub(crate) sizes: Vec<u64>,
-    /// About how long it may take altogether. What it does not suffice for is left out, and said.
+    /// Approximate total time. Measurements that do not fit are left out and reported.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
-    /// For programs: times in microseconds.
+    /// Print JSON, for programs, with times in microseconds.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What `accord bench` measures.
+/// The operations that `accord bench` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum BenchSubject {
     /// Between the program's memory and devices.
@@ -446,7 +446,7 @@ pub(crate) enum BenchSubject {
 }
 
 impl BenchSubject {
-    /// As it is written.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -485,69 +485,69 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ExplainCommand {
-    /// Say why a job waits and what has to happen for it to start, or why it has its devices.
+    /// Show why a job waits and what must happen for it to start, or why it has its devices.
     Job {
-        /// Its number, as accord queue shows it.
+        /// The job's number, as accord queue shows it.
         #[arg(value_name = "JOB", value_parser = job_number)]
         job: u64,
-        /// For programs.
+        /// Print JSON, for programs.
         #[arg(long)]
         json: bool,
     },
-    /// Show a program's code for NVIDIA GPUs: regions, their dimensions, how their arguments travel, and why.
+    /// Show a program's code for NVIDIA GPUs: regions, their dimensions, how their arguments are passed, and why.
     Image {
         /// The program, or a shared object with regions.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// For programs.
+        /// Print JSON, for programs.
         #[arg(long)]
         json: bool,
     },
-    /// Show the ways that a copy between two devices could go, what each costs, which is taken, and why.
+    /// Show the possible ways of a copy between two devices, the cost of each, the chosen one, and why.
     D2d {
-        /// The device with the bytes: its number, as for a program that starts here.
+        /// The number of the source device, as for a program that starts here.
         #[arg(value_name = "FROM")]
         from: u32,
-        /// The device that gets them.
+        /// The number of the target device.
         #[arg(value_name = "TO")]
         to: u32,
-        /// How many: a size such as 64K or 1G.
+        /// Number of bytes, such as 64K or 1G.
         #[arg(value_name = "SIZE", value_parser = size)]
         size: u64,
-        /// How long to wait for what has not been measured yet; what is missing then is estimated.
+        /// Longest wait for missing measurements, which are then estimated.
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
         wait: Duration,
-        /// For programs: times in microseconds.
+        /// Print JSON, for programs, with times in microseconds.
         #[arg(long)]
         json: bool,
     },
-    /// Show which processes a launch passes on its way to a device, and what that costs.
+    /// Show which processes a launch passes through on its way to a device, and the cost.
     Launch {
-        /// The device: its number, as for a program that starts here.
+        /// The number of the device, as for a program that starts here.
         #[arg(value_name = "DEVICE")]
         device: u32,
-        /// How long to wait for what has not been measured yet; what is missing then is estimated.
+        /// Longest wait for missing measurements, which are then estimated.
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
         wait: Duration,
-        /// For programs: times in microseconds.
+        /// Print JSON, for programs, with times in microseconds.
         #[arg(long)]
         json: bool,
     },
-    /// Show which way the bytes of a copy go between two memories, one of them a GPU of the program's process, and why.
+    /// Show the way of a copy between two memories, one of them a GPU of the program's process, and why.
     Copy {
-        /// Where the bytes are.
+        /// The source of the copy.
         #[arg(value_name = "FROM")]
         from: CopyMemory,
-        /// Where they go.
+        /// The target of the copy.
         #[arg(value_name = "TO")]
         to: CopyMemory,
-        /// How many: a size such as 64K or 1G.
+        /// Number of bytes, such as 64K or 1G.
         #[arg(value_name = "SIZE", value_parser = size)]
         size: u64,
-        /// In an asynchronous queue.
+        /// Copy in an asynchronous queue.
         #[arg(long = "async")]
         in_queue: bool,
-        /// For programs.
+        /// Print JSON, for programs.
         #[arg(long)]
         json: bool,
     },
@@ -560,7 +560,7 @@ pub(crate) enum CopyMemory {
     Host,
     /// Memory that the program has pinned itself, or managed memory.
     Pinned,
-    /// Memory of the program that Accord has page-locked, as it is copied again and again.
+    /// Memory of the program that Accord has page-locked, because it is copied repeatedly.
     Locked,
     /// A GPU of the program's process.
     Gpu,
@@ -571,7 +571,7 @@ pub(crate) enum CopyMemory {
 }
 
 impl CopyMemory {
-    /// As it is written on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -581,7 +581,7 @@ fn time(text: &str) -> Result<Duration, String> {
     accord_types::settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
 }
 
-/// Reads a session's number.
+/// Parses a session's number.
 fn session_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a session's number is needed, as accord info shows it".to_owned())
 }
@@ -590,7 +590,7 @@ fn size(text: &str) -> Result<u64, String> {
     accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
 }
 
-/// A size that `accord bench` copies: it needs so much memory on the host and on each device.
+/// Parses a size that `accord bench` copies, which needs as much memory on the host and on each device.
 fn copy_size(text: &str) -> Result<u64, String> {
     const MAX: u64 = 1 << 30;
     match size(text)? {
@@ -645,7 +645,7 @@ impl std::fmt::Display for ClusterSize {
     }
 }
 
-/// The compiler that `accord cc ...`, or the program under its name `accord-cc`, stands for, and its arguments.
+/// Returns the compiler of `accord cc ...`, or of the program under its name `accord-cc`, and its arguments.
 pub(crate) fn compiler_line(mut args: impl Iterator<Item = OsString>) -> Option<(Tool, Vec<OsString>)> {
     let program = PathBuf::from(args.next()?);
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -656,14 +656,14 @@ pub(crate) fn compiler_line(mut args: impl Iterator<Item = OsString>) -> Option<
     Some((tool, args.collect()))
 }
 
-/// The arguments of `accord cuf ...`, or of the program under its name `accord-cuf`.
+/// Returns the arguments of `accord cuf ...`, or of the program under its name `accord-cuf`.
 pub(crate) fn cuf_line(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
     let program = PathBuf::from(args.next()?);
     let is_named = program.file_name().is_some_and(|name| name == "accord-cuf");
     (is_named || args.next()? == "cuf").then(|| args.collect())
 }
 
-/// The first word of what clap took for the program's command line, if it is to be an option: it begins as one and does not follow `--`.
+/// Returns the first word of the program's command line, as parsed by clap, if it looks like an option and does not follow `--`.
 fn unknown_option<'a>(args: &[OsString], program: &'a [OsString]) -> Option<&'a str> {
     let option = program.first()?.to_str().filter(|word| word.starts_with('-'))?;
     let before = args.len().checked_sub(program.len() + 1)?;

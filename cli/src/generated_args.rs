@@ -14,6 +14,6 @@ pub(crate) struct CompletionsArgs {
 /// `accord man`.
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// The folder; it is made if it is absent.
+    /// The folder, which is created if it is absent.
     pub(crate) folder: PathBuf,
 }

@@ -32,7 +32,7 @@ pub(crate) struct ExecArgs {
     /// Die when the process with this number, the parent, dies.
     #[arg(long)]
     pub(crate) parent: Option<i32>,
-    /// With --parent: be asked to end then, not killed. For launchers, which have ranks to end.
+    /// With --parent: get SIGTERM then, not SIGKILL. For launchers, which must end their ranks.
     #[arg(long, requires = "parent")]
     pub(crate) gently: bool,
     /// Libraries to put before the program's own.
@@ -62,7 +62,7 @@ pub(crate) struct KeepArgs {
 /// `accord __rsh`.
 #[derive(Args, Debug)]
 pub(crate) struct RshArgs {
-    /// Where the hosts' namespaces are, one host a line.
+    /// The file with the hosts' namespaces, one host per line.
     #[arg(long)]
     pub(crate) hosts: PathBuf,
     /// mpirun's options for rsh, the host, the command.

@@ -15,29 +15,29 @@ pub(crate) struct QueueArgs {
     pub(crate) whose: WhoseArgs,
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Whose jobs are shown.
+/// The users and accounts whose jobs are shown.
 #[derive(Args, Debug)]
 pub(crate) struct WhoseArgs {
-    /// Jobs of this user only.
+    /// Show only jobs of this user.
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Jobs of this account only.
+    /// Show only jobs of this account.
     #[arg(long, value_name = "ACCOUNT")]
     account: Option<String>,
 }
 
-/// Which rows are shown.
+/// The rows that are shown.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct PageArgs {
-    /// The page that is shown, from 1 [default: all rows].
+    /// Number of the page to show, from 1 [default: all rows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) page: Option<u64>,
-    /// Rows of a page.
+    /// Rows per page.
     #[arg(long, value_name = "ROWS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rows: u64,
 }
@@ -54,12 +54,12 @@ pub(crate) struct JobsArgs {
 
 /// `accord what-if`.
 ///
-/// Asks the coordinator of ACCORD_COORDINATOR. Nothing is asked for and nothing is kept: later requests may come first.
+/// Asks the coordinator of ACCORD_COORDINATOR. The request is not submitted and takes no place: later requests may start first.
 #[derive(Args, Debug)]
 pub(crate) struct WhatIfArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -74,15 +74,15 @@ pub(crate) struct HistoryArgs {
     pub(crate) whose: WhoseArgs,
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
-    /// All nodes and ended jobs, one JSON object a line, the first job first: what sched-replay replays.
+    /// Print all nodes and ended jobs, one JSON object per line, oldest job first, as input for sched-replay.
     #[arg(long, conflicts_with_all = ["json", "page", "rows", "user", "account"])]
     pub(crate) export: bool,
 }
 
-/// By what usage is summed up.
+/// The rows of a usage table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum By {
     User,
@@ -96,12 +96,12 @@ pub(crate) enum By {
 /// memory, times the billing weight of the device's class. Users see their own usage, unless the policy shows more; administrators see all.
 #[derive(Args, Debug)]
 pub(crate) struct UsageArgs {
-    /// What a row is: a user, an account or a day (UTC).
+    /// Sum by user, account or day (UTC).
     #[arg(long, value_enum, value_name = "user|account|day", hide_possible_values = true, default_value = "user")]
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// For programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -132,7 +132,7 @@ pub(crate) struct PauseArgs {
     pub(crate) undo: bool,
 }
 
-/// Reads a job's number.
+/// Parses a job's number.
 pub(crate) fn job_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a job's number is needed, as accord queue shows it".to_owned())
 }
@@ -152,7 +152,7 @@ impl WhoseArgs {
 }
 
 impl PageArgs {
-    /// Which of so many rows are shown; none if the page is beyond the last one.
+    /// Returns the range of the shown rows, of so many; empty if the page is beyond the last one.
     pub(crate) fn of(self, rows: usize) -> Option<std::ops::Range<usize>> {
         let Some(page) = self.page else { return Some(0..rows) };
         let from = usize::try_from((page - 1).saturating_mul(self.rows)).unwrap_or(usize::MAX);

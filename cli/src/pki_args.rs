@@ -12,7 +12,7 @@ pub(crate) struct PkiArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PkiCommand {
-    /// Make a cluster's certificate authority, in a folder that only you can read.
+    /// Create a cluster's certificate authority, in a folder that only you can read.
     Init {
         /// The folder; nothing in it is overwritten.
         #[arg(value_name = "AUTHORITY")]
@@ -20,38 +20,38 @@ pub(crate) enum PkiCommand {
         /// The cluster's name [default: this machine's].
         #[arg(long, value_name = "NAME")]
         cluster: Option<String>,
-        /// How long it counts.
+        /// Days for which it is valid.
         #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
         days: u32,
     },
-    /// Issue a certificate: a folder with ca.crt, tls.crt and tls.key, to be named in ACCORD_TLS by its holder.
+    /// Issue a certificate: a folder with ca.crt, tls.crt and tls.key, which its holder names in ACCORD_TLS.
     Issue {
         /// The authority's folder.
         #[arg(value_name = "AUTHORITY")]
         folder: PathBuf,
-        /// What its holder is.
+        /// Role of the certificate's holder.
         #[arg(value_name = "ROLE", value_enum)]
         role: PkiRole,
-        /// Which one: the agent's node, the tenant's user, the admin's name.
+        /// Name of the holder: the agent's node, the tenant's user, the admin's name.
         #[arg(value_name = "NAME")]
         name: Option<String>,
         /// The certificate's folder; nothing in it is overwritten.
         #[arg(long, short, value_name = "FOLDER")]
         out: PathBuf,
-        /// How long it counts.
+        /// Days for which it is valid.
         #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
         days: u32,
     },
-    /// List certificates, and the days that are left of each.
+    /// List certificates, and the days left for each.
     List {
         /// Folders of certificates, or an authority's, which lists what it has issued [default: this machine's and this user's].
         #[arg(value_name = "FOLDER")]
         folders: Vec<PathBuf>,
-        /// For programs.
+        /// Print JSON, for programs.
         #[arg(long)]
         json: bool,
     },
-    /// Replace certificates by new ones for the same holders. Running processes take them by themselves.
+    /// Replace certificates by new ones for the same holders. Running processes load them by themselves.
     Renew {
         /// The authority's folder.
         #[arg(value_name = "AUTHORITY")]
@@ -59,7 +59,7 @@ pub(crate) enum PkiCommand {
         /// Folders that accord pki issue has made.
         #[arg(value_name = "FOLDER", required = true)]
         certificates: Vec<PathBuf>,
-        /// How long the new ones count.
+        /// Days for which the new ones are valid.
         #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
         days: u32,
     },

@@ -6,7 +6,7 @@ use accord_scheduler::request::words::Word;
 use accord_types::settings::DEVICES;
 use clap::Args;
 
-/// What a request is put together of.
+/// The parts of a request.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct RequestArgs {
     /// Ask for devices, such as 4:nvidia/h200:20G, "2:nvidia + 8:cpu" or "8:nvidia else 4:nvidia". The same as ACCORD_DEVICES.
@@ -17,11 +17,11 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "REQUEST", conflicts_with = "devices")]
     pub(crate) devices_per_rank: Option<String>,
 
-    /// Devices of the program's own node only.
+    /// Devices of only the program's own node.
     #[arg(long)]
     pub(crate) local: bool,
 
-    /// Devices that are near to each other.
+    /// Devices that are near each other.
     #[arg(long)]
     pub(crate) near: bool,
 
@@ -33,7 +33,7 @@ pub(crate) struct RequestArgs {
     #[arg(long)]
     pub(crate) spread: bool,
 
-    /// Devices of exactly N nodes, equally many of each.
+    /// Devices of exactly N nodes, the same number from each.
     #[arg(long, value_name = "N")]
     pub(crate) nodes: Option<String>,
 
@@ -41,11 +41,11 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) label: Vec<String>,
 
-    /// Devices of these nodes only.
+    /// Devices of only these nodes.
     #[arg(long, value_name = "NODE,...")]
     pub(crate) on: Vec<String>,
 
-    /// No devices of these nodes.
+    /// Exclude devices of these nodes.
     #[arg(long, value_name = "NODE,...")]
     pub(crate) avoid: Vec<String>,
 
@@ -65,13 +65,13 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
 
-    /// Devices of this reservation only: the job waits until it begins.
+    /// Devices of only this reservation: the job waits until the reservation begins.
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
 }
 
 impl RequestArgs {
-    /// The request of the options, or else of ACCORD_DEVICES, with the options' words; none: there is neither.
+    /// Returns the request of the options, or else of ACCORD_DEVICES, with the options' words; `None` without either.
     ///
     /// # Errors
     /// Returns what is wrong in the request, with a mark under the word; names the option that asks for nothing by itself.
@@ -91,7 +91,7 @@ impl RequestArgs {
         text.parse().map(Some).map_err(|error: accord_scheduler::TextError| Failure::usage(error.to_string()))
     }
 
-    /// The words of the options, each with its option.
+    /// Returns the words of the options, each with its option.
     fn words(&self) -> Result<Vec<(&'static str, String)>> {
         let mut words = Vec::new();
         for word in Word::ALL {

@@ -14,18 +14,18 @@ pub(crate) struct ReservationArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReservationCommand {
-    /// Set devices aside for a time, for the jobs of some accounts and users, or for maintenance. Asks the coordinator of ACCORD_COORDINATOR as an administrator.
+    /// Reserve devices for a time, for the jobs of some accounts and users, or for maintenance. Asks the coordinator of ACCORD_COORDINATOR as an administrator.
     Create(Box<CreateArgs>),
     /// Show the reservations that are not over, with their present or next times.
     List {
         /// Names of reservations [default: all].
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// For programs.
+        /// Print JSON, for programs.
         #[arg(long)]
         json: bool,
     },
-    /// Remove reservations; jobs that run on their devices go on. Asks the coordinator of ACCORD_COORDINATOR as an administrator.
+    /// Delete reservations; jobs that run on their devices continue. Asks the coordinator of ACCORD_COORDINATOR as an administrator.
     Delete {
         /// Names of reservations, as accord reservation list shows them.
         #[arg(required = true, value_name = "NAME")]
@@ -39,10 +39,10 @@ pub(crate) struct CreateArgs {
     /// The reservation's name, by which jobs ask for it.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Choose as many devices as a request asks for, such as 4:nvidia/h200.
+    /// Reserve the devices of a request, such as 4:nvidia/h200.
     #[arg(long, value_name = "REQUEST", conflicts_with = "nodes")]
     pub(crate) devices: Option<String>,
-    /// Set these nodes aside, and with /DEVICE one device of a node.
+    /// Reserve these nodes, or with /DEVICE one device of a node.
     #[arg(long, value_name = "NODE[/DEVICE],...", value_delimiter = ',')]
     pub(crate) nodes: Vec<String>,
     /// Let no job use the devices meanwhile: all devices, unless --devices or --nodes names some.
@@ -63,13 +63,13 @@ pub(crate) struct CreateArgs {
     /// End, in the forms of --start.
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<Start>,
-    /// Repeat it each week at the same time of day.
+    /// Repeat the reservation each week at the same time of day.
     #[arg(long)]
     pub(crate) weekly: bool,
     /// The time zone of --start and --until, such as Europe/Berlin [default: this machine's].
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// End other jobs that are left at its start; without it a reservation is refused if limits of running jobs reach into it.
+    /// End other jobs that still run at its start. Without it a reservation is refused if time limits of running jobs reach into it.
     #[arg(long)]
     pub(crate) end: bool,
     /// Reason for lists and the audit log.

@@ -18,7 +18,7 @@ pub(crate) struct SetupArgs {
 #[derive(Subcommand, Debug)]
 pub(crate) enum SetupCommand {
     /// Make this machine a cluster's coordinator, as root: account, authority, certificate, settings, service. Then hand out certificates to
-    /// the nodes and users that are named. What is there stays; the same command again goes on where it stopped.
+    /// the named nodes and users. Existing parts stay; the same command run again continues where it stopped.
     Server(ServerArgs),
     /// Hand out further certificates, on the machine that has the authority: print a line for each node, user or administrator to enter there, and wait.
     Admit(AdmitArgs),
@@ -42,7 +42,7 @@ pub(crate) struct ServerArgs {
     pub(crate) settings: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) admit: AdmitArgs,
-    /// Change nothing: say what would be done.
+    /// Change nothing, and print what would be done.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -59,16 +59,16 @@ pub(crate) struct AdmitArgs {
     /// An administrator, who drains nodes, ends sessions and applies the policy.
     #[arg(long = "admin", value_name = "NAME")]
     pub(crate) admins: Vec<String>,
-    /// Host at which nodes and users reach this machine, and the coordinator's port if it is not 7447 [default: this machine's name].
+    /// Host name of this machine for nodes and users, and the coordinator's port if it is not 7447 [default: this machine's name].
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) address: Option<String>,
     /// Port at which certificates are handed out while this command runs.
     #[arg(long, value_name = "PORT", default_value_t = 7449)]
     pub(crate) join_port: u16,
-    /// Minutes for which the printed lines count.
+    /// Minutes for which the printed lines are valid.
     #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1440))]
     pub(crate) minutes: u32,
-    /// Days for which the certificates count.
+    /// Days for which the certificates are valid.
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
     pub(crate) days: u32,
     /// The authority's folder.
@@ -89,7 +89,7 @@ pub(crate) struct NodeArgs {
     /// Replace the certificate that is there, also by another cluster's.
     #[arg(long)]
     pub(crate) renew: bool,
-    /// Change nothing: say what would be done.
+    /// Change nothing, and print what would be done.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -107,7 +107,7 @@ pub(crate) struct UserArgs {
     /// Replace the certificate that is there, also by another cluster's.
     #[arg(long)]
     pub(crate) renew: bool,
-    /// Change nothing: say what would be done.
+    /// Change nothing, and print what would be done.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

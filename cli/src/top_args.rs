@@ -21,7 +21,7 @@ pub(crate) struct TopArgs {
     /// Print the table and end.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print all tables for programs and end.
+    /// Print all tables as JSON, for programs, and end.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 /// Accord's coordinator: registers node agents, numbers devices, opens sessions.
 ///
-/// One runs per cluster. It is never on the way of a launch or a copy: programs go on while it
+/// One runs per cluster. It is never on the path of a launch or a copy: programs continue while it
 /// is down, and agents register again when it is back.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "accord-coordinator", version)]
 pub struct Config {
-    /// Address and port to listen on; port 0 takes a free one, which is printed.
+    /// Address and port to listen on; port 0 chooses a free one, which is printed.
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:7447")]
     pub listen: SocketAddr,
 
@@ -23,66 +23,66 @@ pub struct Config {
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER", required_unless_present = "socket")]
     pub tls: Option<PathBuf>,
 
-    /// UNIX socket for programs, tools and agents of this machine: the system says whose they are, and they need no certificates
-    /// (ACCORD_COORDINATOR=unix:PATH). Only its owner may be able to change its folder.
+    /// UNIX socket for programs, tools and agents of this machine. The kernel identifies their users, so that they need no certificates
+    /// (ACCORD_COORDINATOR=unix:PATH). Only the socket's owner may be able to change its folder.
     #[arg(long, env = "ACCORD_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Take users without a certificate by the word of MUNGE, whose daemon listens at this socket: /run/munge/munge.socket.2
+    /// Accept users without a certificate by their MUNGE credentials. The daemon listens at this socket: /run/munge/munge.socket.2
     #[arg(long, env = "ACCORD_MUNGE", value_name = "PATH")]
     pub munge: Option<PathBuf>,
 
-    /// Whom to take by the word of the system or of MUNGE, and as which user of the cluster, in rules of which the first that fits
-    /// counts: NAME as themselves, NAME=USER as another one, !NAME not at all, * for everybody.
+    /// Users to accept by the kernel's or MUNGE's identification, and their names in the cluster, as rules of which the first match
+    /// counts: NAME as itself, NAME=USER as another one, !NAME not at all, * for all.
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
-    /// File that keeps the coordinator's state over a restart: jobs that wait and run, history, usage, the policy and what is drained. It is made if
-    /// it is not there; its folder has to be on a disk of this machine [default: none; all that begins anew with the coordinator].
+    /// File that keeps the coordinator's state over a restart: waiting and running jobs, history, usage, the policy and drains. It is created
+    /// if it is absent; its folder must be on a disk of this machine [default: none; a restart loses this state].
     #[arg(long, env = "ACCORD_STATE", value_name = "FILE")]
     pub state: Option<PathBuf>,
 
-    /// The site's policy, in TOML, with which the coordinator starts: accord policy apply puts another one in its place until the next start
+    /// The site's policy, in TOML, with which the coordinator starts. accord policy apply replaces it until the next start
     /// [default: one account for all users, without limits]. With --state it takes effect only if it has changed since the last start.
     #[arg(long, env = "ACCORD_POLICY", value_name = "FILE")]
     pub policy: Option<PathBuf>,
 
-    /// Memory that one session may hold on each device, with K, M, G or T, where the policy does not say [default: no limit].
+    /// Most memory that one session may hold on each device, with K, M, G or T, unless the policy sets it [default: no limit].
     #[arg(long, env = "ACCORD_MEMORY_QUOTA", value_name = "BYTES", value_parser = bytes)]
     pub memory_quota: Option<u64>,
 
-    /// Streams that one session may use on each device, where the policy does not say; its queues share them beyond that [default: 32].
+    /// Most streams that one session may use on each device, unless the policy sets it; further queues share them [default: 32].
     #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub stream_quota: Option<u32>,
 
-    /// Sessions that one user may have at one time.
+    /// Most sessions of one user at a time.
     #[arg(long, env = "ACCORD_SESSION_QUOTA", value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..))]
     pub session_quota: u32,
 
-    /// How long one session may last, with s, m, h or d, where the policy does not say [default: no limit].
+    /// Time limit of a session, with s, m, h or d, unless the policy sets it [default: no limit].
     #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
     pub session_time: Option<Duration>,
 
-    /// How long an agent may be silent before its node counts as lost, with s, m or h; six times as long while most agents are.
+    /// Silence of an agent after which its node counts as lost, with s, m or h; six times as long while most agents are silent.
     #[arg(long, env = "ACCORD_LOST_AFTER", value_name = "TIME", default_value = "10s", value_parser = time)]
     pub lost_after: Duration,
 
-    /// How long a program's machine, or the way to it, may be silent before the session ends, with s, m or h. A program that is stopped or in a
+    /// Silence of a program's machine, or of the path to it, after which the session ends, with s, m or h. A program that is stopped or in a
     /// debugger is not silent.
     #[arg(long, env = "ACCORD_PROGRAM_LOST_AFTER", value_name = "TIME", default_value = "30s", value_parser = time)]
     pub program_lost_after: Duration,
 
-    /// Have commands and data of sessions go between machines in clear, where an attacker on the network can read them, and
-    /// by changing them run code as the sessions' users. Agents have to be told so too.
+    /// Send commands and data of sessions between machines in clear. An attacker on the network can then read them, and run
+    /// code as the sessions' users by changing them. Agents need the same option.
     #[arg(long)]
     pub insecure_plain_tcp: bool,
 
-    /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
+    /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without authentication; port 0 chooses a free
     /// one, which is printed [default: none].
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]
     pub metrics_listen: Option<String>,
 
-    /// Which messages go to standard error: off, error, warn, info, debug.
+    /// Level of messages on standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
 

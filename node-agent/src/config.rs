@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Accord's node agent: offers this machine's devices to the programs of a cluster.
 ///
 /// One runs per node. It registers with the coordinator, takes the connections of programs and
-/// starts one executor process per session. It keeps trying while the coordinator is away.
+/// starts one executor process per session. It retries while the coordinator is not reachable.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "accord-node-agent", version)]
 pub struct Config {
@@ -20,13 +20,13 @@ pub struct Config {
     #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT|unix:PATH")]
     pub coordinator: String,
 
-    /// Address and port for the connections of programs and executors; port 0 takes a free one,
+    /// Address and port for the connections of programs and executors; port 0 chooses a free one,
     /// which is printed [default: the address of this machine from which the coordinator is reached, and a free port].
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT")]
     pub listen: Option<ListenAddress>,
 
-    /// Where others reach this agent, if that is not the address that it listens on. With
-    /// `--listen 0.0.0.0:PORT` the coordinator takes the address that the agent comes from.
+    /// Address of this agent for others, if not the one that it listens on. With `--listen 0.0.0.0:PORT` the
+    /// coordinator uses the address from which the agent connects.
     #[arg(long, env = "ACCORD_ADVERTISE", value_name = "HOST:PORT")]
     pub advertise: Option<String>,
 
@@ -38,30 +38,29 @@ pub struct Config {
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
     pub tls: Option<PathBuf>,
 
-    /// Have commands and data of sessions go between machines in clear, where an attacker on the network can read them, and
-    /// by changing them run code as the sessions' users. The coordinator decides it; an agent without this refuses such
+    /// Send commands and data of sessions between machines in clear. An attacker on the network can then read them, and run
+    /// code as the sessions' users by changing them. The coordinator decides this; an agent without this option refuses such
     /// sessions.
     #[arg(long)]
     pub insecure_plain_tcp: bool,
 
-    /// Whose sessions an agent of root runs, and as which user of this machine, in rules of which the first that fits counts: NAME as
-    /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID,
-    /// or a range UID-UID, of which each user has one number to itself while it has sessions. A user that is unknown here is none of *, and the
-    /// next rule counts.
+    /// Users whose sessions an agent of root runs, and their accounts on this machine, as rules of which the first match counts: NAME as
+    /// itself, NAME=ACCOUNT as another one, !NAME not at all, * for all but root. An account is a name, or numbers UID:GID, or a range
+    /// UID-UID, of which each user has one number while it has sessions. * does not match a user that is unknown on this machine.
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
-    /// Sessions that one user may have on this node at one time, of 1,024 altogether. An agent that serves its own user only has no such quota.
+    /// Most sessions of one user on this node at a time, of 1,024 altogether. An agent that serves only its own user has no such quota.
     #[arg(long, env = "ACCORD_USER_SESSIONS", value_name = "COUNT", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub user_sessions: u16,
 
-    /// Which of this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
-    /// counts); off, none; or a list of the driver's numbers or names (GPU-...), as nvidia-smi -L has them. Those that a list leaves out stay visible, so
-    /// that copies to agents that offer them are as fast as they can be.
+    /// The offered GPUs of this machine: auto, all that the driver shows to this agent (after CUDA_VISIBLE_DEVICES); off, none; or a list of
+    /// the driver's numbers or names (GPU-...), as nvidia-smi -L prints them. GPUs that are not in the list stay visible, so that copies to agents
+    /// that offer them are fast.
     #[arg(long, env = "ACCORD_GPUS", value_name = "auto|off|GPU,...", default_value = "auto")]
     pub gpus: Gpus,
 
-    /// Whether GPUs that different processes of this machine drive copy to each other directly.
+    /// Whether GPUs of different processes of this machine copy to each other directly.
     #[arg(
         long,
         env = "ACCORD_IPC",
@@ -72,8 +71,8 @@ pub struct Config {
     )]
     pub ipc: Ipc,
 
-    /// Whether the agent measures its devices and paths to other nodes while no session uses them: for accord explain, and for choosing
-    /// ways.
+    /// Whether the agent measures its devices and paths to other nodes while no session uses them, for accord explain and for choosing the
+    /// ways of copies.
     #[arg(
         long,
         env = "ACCORD_MEASURE",
@@ -84,7 +83,7 @@ pub struct Config {
     )]
     pub measure: Measure,
 
-    /// What carries bytes between nodes: tcp, or mpi, for agents that mpirun or srun has started as one world.
+    /// Transport between nodes: tcp; or mpi, for agents that mpirun or srun has started as one world.
     #[arg(
         long,
         env = "ACCORD_FABRIC",
@@ -95,7 +94,7 @@ pub struct Config {
     )]
     pub fabric: Fabric,
 
-    /// Name of the world among those of this machine, with --fabric mpi: programs go by the agent if their
+    /// Name of the world on this machine, with --fabric mpi: programs connect through the agent if their
     /// ACCORD_TRANSPORT is mpi:NAME.
     #[arg(long, env = "ACCORD_WORLD", value_name = "NAME", default_value = "world")]
     pub world: String,
@@ -104,7 +103,7 @@ pub struct Config {
     #[arg(long, env = "ACCORD_MPI", value_name = "PATH")]
     pub mpi: Option<PathBuf>,
 
-    /// Whether MPI copies from and to GPUs' own memory, with --fabric mpi: auto tries it first, in a process of its own.
+    /// Whether MPI copies from and to GPUs' memory, with --fabric mpi: auto tests it first, in a separate process.
     #[arg(
         long,
         env = "ACCORD_MPI_GPUS",
@@ -119,11 +118,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
 
-    /// Memory of each CPU device, with K, M, G or T [default: 80 % of what is available, divided].
+    /// Memory of each CPU device, with K, M, G or T [default: an equal part of 80 % of the available memory].
     #[arg(long, env = "ACCORD_CPU_MEMORY", value_name = "BYTES", value_parser = bytes)]
     pub cpu_memory: Option<u64>,
 
-    /// The libacc.so to put before the workers' programs, for programs that are not linked with it [default: libacc.so beside this program
+    /// The libacc.so to preload into the workers' programs, for programs that are not linked with it [default: libacc.so beside this program
     /// or in ../lib].
     #[arg(long, env = "ACCORD_LIBACC", value_name = "PATH")]
     pub libacc: Option<PathBuf>,
@@ -132,22 +131,22 @@ pub struct Config {
     #[arg(long, env = "ACCORD_CACHE", value_name = "PATH|off")]
     pub cache: Option<PathBuf>,
 
-    /// Folder that keeps which jobs hold devices and which programs drive them, for an agent that is started again while these go on; off:
+    /// Folder that records which jobs hold devices and which programs drive them, for an agent that is restarted meanwhile; off:
     /// none [default: accord-node-agent in /run, for other users in XDG_RUNTIME_DIR].
     #[arg(long, env = "ACCORD_KEEP", value_name = "FOLDER|off")]
     pub keep: Option<PathBuf>,
 
-    /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch say where it is,
-    /// for requests whose devices are to be near to each other.
+    /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch describe its
+    /// location, for requests whose devices must be near each other.
     #[arg(long, env = "ACCORD_LABELS", value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]
     pub labels: NodeLabels,
 
-    /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
+    /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without authentication; port 0 chooses a free
     /// one, which is printed [default: none].
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]
     pub metrics_listen: Option<String>,
 
-    /// Which messages go to standard error: off, error, warn, info, debug.
+    /// Level of messages on standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
 
@@ -156,7 +155,7 @@ pub struct Config {
     pub stop_on_stdin_eof: bool,
 }
 
-/// What carries bytes between nodes.
+/// The transport between nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Fabric {
     /// TCP.
@@ -166,35 +165,35 @@ pub enum Fabric {
     Mpi,
 }
 
-/// Whether MPI copies from and to GPUs' own memory.
+/// Whether MPI copies from and to GPUs' memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum MpiGpus {
-    /// If it does so when it is tried.
+    /// Yes, if a test succeeds.
     #[default]
     Auto,
-    /// It does: it is not tried.
+    /// Yes, without a test.
     On,
-    /// It does not.
+    /// No.
     Off,
 }
 
 /// Whether an agent measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Measure {
-    /// While no session is disturbed.
+    /// Measures while no session is disturbed.
     #[default]
     On,
-    /// Never.
+    /// Never measures.
     Off,
 }
 
 /// Whether GPUs of different processes of the machine copy to each other directly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Ipc {
-    /// Where they can.
+    /// Directly, if the machine supports it.
     #[default]
     On,
-    /// By way of the network, as between machines.
+    /// By the network transport, as between machines.
     Off,
 }
 

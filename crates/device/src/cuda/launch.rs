@@ -21,7 +21,7 @@ pub(crate) struct Grid {
     pub(crate) vector: u32,
     /// Whether the gangs can share thread blocks.
     pub(crate) can_share: bool,
-    /// For an open number of gangs: how many fit on the device at a time.
+    /// The number of gangs that fit on the device at a time, if the number of gangs was open.
     pub(crate) open: Option<u32>,
 }
 

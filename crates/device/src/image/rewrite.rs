@@ -24,7 +24,7 @@ pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) that supports it.
 const VERSION_MIN: (u32, u32) = (7, 7);
 
-/// How a kernel gets its argument block.
+/// The way in which a kernel gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockPath {
     /// As the parameter.
@@ -38,7 +38,7 @@ pub enum BlockPath {
 pub struct Kernel {
     /// The kernel's name in the PTX.
     pub name: String,
-    /// How the kernel gets its argument block.
+    /// The way in which the kernel gets its argument block.
     pub block: BlockPath,
     /// The kernel's updates of results that threads share.
     pub updates: Updates,

@@ -48,7 +48,7 @@ pub(super) struct Counters {
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
     pub(super) handed: AtomicU64,
-    /// On cache lines of its own, because the lanes' threads update it.
+    /// Bytes copied. On cache lines of their own, because the lanes' threads update them.
     pub(super) copied_bytes: Apart<AtomicU64>,
 }
 
