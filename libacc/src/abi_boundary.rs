@@ -1,4 +1,4 @@
-//! The boundary between C and Rust: every exported function goes through it.
+//! The boundary between C and Rust, which every exported function passes.
 
 use crate::{closing, process, report, settings, thread};
 use accord_device::current_context;
@@ -6,10 +6,9 @@ use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `body` for the exported function `call`, with the process's runtime and the calling
-/// thread's state. An error or a panic is reported and ends the program: no frame of the
-/// program is ever unwound, and no made-up value returned. Only after the end of the session, when
-/// destructors of the program still run, a call does nothing.
+/// Runs `body` for the exported function `call`, with the process's runtime and the calling thread's state. An error or a
+/// panic is reported and ends the program: no frame of the program is unwound, and no invented value returned. After the end
+/// of the session, when destructors of the program may still run, a call does nothing.
 pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>) -> R {
     enter_without_runtime(call, || {
         if closing::is_closed() {
@@ -26,13 +25,12 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
             }
             result
         });
-        // A worker runs the program's constructors, but has no devices to choose from: what they ask
-        // of them must not end it.
+        // A worker runs the program's constructors, but has no devices. Their calls must not end it.
         if settings::is_without_devices() { Ok(result.unwrap_or_default()) } else { result }
     })
 }
 
-/// Enters the library as [`enter`], for functions that must not start anything.
+/// Enters the library as [`enter`], for functions that must not start a session.
 pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
@@ -42,7 +40,7 @@ pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -
 }
 
 /// Defines an exported function: `routine! { acc_free(data: usize) = |runtime, local| ... }`.
-/// Pointers are `usize`: the program's memory is only touched in `host_memory.rs`.
+/// Pointers are `usize`: only `host_memory.rs` accesses the program's memory.
 macro_rules! routine {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? =
         |$runtime:pat_param, $local:pat_param| $body:expr;)*) => {

@@ -1,25 +1,24 @@
-//! Says whose an address is that the program, or MPI for it, gives the kernel, where this process has no such memory.
+//! Explains a device address that the program, or MPI for it, passes to the kernel, where this process has no such memory.
 //!
-//! MPI gets `acc_malloc`'s or `acc_deviceptr`'s address of a device elsewhere, hands it to the kernel, and prints "bad address" at
-//! best. So the C library's functions by which MPIs send and receive are exported. Each is a call of the next library's function; only
-//! if the kernel says `EFAULT` is there a look at what it was given. Where memory is copied instead, the fault is told of
-//! (`device_address.rs`).
+//! MPI may get a remote device's address of `acc_malloc` or `acc_deviceptr`, pass it to the kernel, and at best report "bad address". So this library
+//! exports the C library's functions by which MPIs send and receive. Each calls the next library's function, and checks its arguments only if the
+//! kernel returns `EFAULT`. Faults of plain memory copies are reported by `device_address.rs`.
 
 use crate::{device_address, mappings};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, pid_t, size_t, ssize_t};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Parts of one call that are looked at.
+/// Most parts of one call that are checked.
 const PARTS_MAX: usize = 64;
 
-/// The functions: name, arguments, and what memory of this process they were given.
+/// The functions: name, arguments, and the memory of this process among the arguments.
 macro_rules! family {
     ($($name:ident / $slot:ident ($($arg:ident: $type:ty),*), $given:expr;)*) => {
         $(
             static $slot: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-            /// The C library's function of this name. It is where threads may be cancelled, so it may be left by unwinding.
+            /// The C library's function of this name. It is a cancellation point, so that it may be left by unwinding.
             ///
             /// # Safety
             /// As that function's.
@@ -38,7 +37,7 @@ macro_rules! family {
             }
         )*
 
-        /// Finds them all: between a fork and what follows no code may ask the loader.
+        /// Resolves all functions, because code between a fork and an exec must not call the loader.
         extern "C" fn resolve_at_start() {
             $(next(&$slot, concat!(stringify!($name), "\0"));)*
         }
@@ -67,7 +66,7 @@ enum Given {
     One(*const c_void),
     Parts(*const iovec, usize),
     Message(*const msghdr),
-    /// Of this process, and of another one.
+    /// Memory of this process, and of another one.
     Both(*const iovec, usize, *const iovec, usize),
 }
 
@@ -88,7 +87,7 @@ fn tell(call: &str, given: Given) {
     }
 }
 
-/// Looks at the beginnings of these parts.
+/// Calls `look` with the start of each part.
 fn each(parts: *const iovec, count: usize, mut look: impl FnMut(u64)) {
     for index in 0..count.min(PARTS_MAX) {
         let Some(part) = copy(parts.wrapping_add(index)) else { return };
@@ -96,12 +95,12 @@ fn each(parts: *const iovec, count: usize, mut look: impl FnMut(u64)) {
     }
 }
 
-/// Copies the value at `from`; `None` where nothing is. It may be this very address that the kernel did not like.
+/// Copies the value at `from`. Returns `None` if it can't be read, because it may be the very address that the kernel refused.
 fn copy<T: Copy>(from: *const T) -> Option<T> {
     let mut to = MaybeUninit::<T>::uninit();
     let here = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: size_of::<T>() };
     let there = iovec { iov_base: from.cast_mut().cast(), iov_len: size_of::<T>() };
-    // SAFETY: `here` is writable for its length; the kernel checks the other one. Not by its function, which is above.
+    // SAFETY: `here` is writable for its length, and the kernel checks the other range. A system call, because the function is exported above.
     let done = unsafe {
         libc::syscall(
             libc::SYS_process_vm_readv,
@@ -113,11 +112,11 @@ fn copy<T: Copy>(from: *const T) -> Option<T> {
             0_usize,
         )
     };
-    // SAFETY: it was filled; `iovec` and `msghdr` are plain numbers and pointers.
+    // SAFETY: the value was filled; `iovec` and `msghdr` are plain numbers and pointers.
     (usize::try_from(done) == Ok(size_of::<T>())).then(|| unsafe { to.assume_init() })
 }
 
-/// The function that the libraries behind this one have. It is asked for by calls that come before this library's constructors, too.
+/// Returns the function of the libraries after this one. Calls before this library's constructors use it too.
 fn next(slot: &AtomicPtr<c_void>, name: &str) -> Option<*mut c_void> {
     let known = slot.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -134,12 +133,12 @@ fn missing() -> ssize_t {
 }
 
 fn errno() -> c_int {
-    // SAFETY: it is the calling thread's own.
+    // SAFETY: the location belongs to the calling thread.
     unsafe { *libc::__errno_location() }
 }
 
 fn set_errno(value: c_int) {
-    // SAFETY: it is the calling thread's own.
+    // SAFETY: the location belongs to the calling thread.
     unsafe { *libc::__errno_location() = value };
 }
 

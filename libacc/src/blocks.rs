@@ -1,24 +1,23 @@
-//! Which block of the program's memory an address lies in: a heap block, a static variable, or the thread's stack.
+//! Finds the block of the program's memory that contains an address: a heap block, a static variable, or the thread's stack.
 
 use crate::{heap, source};
 use accord_types::HostRange;
 use std::cell::Cell;
 
-/// Most of a stack that is taken for one block.
+/// Longest part of a stack that counts as one block.
 const STACK_MAX: usize = 256 << 20;
 
 thread_local! {
-    /// End of this thread's stack; 1 if that is not known, 0 before it was asked for.
+    /// End of this thread's stack; 1 if unknown, 0 if not queried yet.
     static STACK_END: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns the block as [`accord_runtime::ports::HostMemory::block_of`]. Reads an object's file at the first question
-/// about it.
+/// Returns the block as [`accord_runtime::ports::HostMemory::block_of`]. The first query about an object reads its file.
 pub(crate) fn block_of(address: usize) -> Option<HostRange> {
     heap::block_of(address).or_else(|| source::static_at(address)).or_else(|| stack_at(address))
 }
 
-/// Local arrays have no bounds here: all that the calling functions have on this thread's stack is one block.
+/// Returns the stack of all calling functions on this thread as one block, because the bounds of local arrays are unknown.
 #[inline(never)]
 fn stack_at(address: usize) -> Option<HostRange> {
     let local = 0u8;
@@ -30,7 +29,7 @@ fn stack_at(address: usize) -> Option<HostRange> {
 }
 
 fn find_end() -> usize {
-    // SAFETY: all-zero is a valid place for what the next call fills in.
+    // SAFETY: all-zero is valid for the attributes, which the next call fills in.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     // SAFETY: the attributes are filled in by the first call, and ended after the second.

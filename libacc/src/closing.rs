@@ -1,12 +1,11 @@
-//! The end of the process's session: once it has begun, no call does anything any more.
+//! The end of the process's session. Once it has begun, calls have no effect.
 
 use crate::output;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// Longest time that the end of the process waits for devices to end: peers notice a
-/// program that has gone anyway.
+/// Longest time that the end of the process waits for devices to end. Peers notice a program that is gone anyway.
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(3);
 
 /// The thread that ends the process, once the devices are going.
@@ -23,8 +22,8 @@ pub(crate) fn forget() {
     CLOSER.store(0, Ordering::Relaxed);
 }
 
-/// Whether the session has come and gone. Only the thread that ends the process learns it, whose
-/// destructors may still call; all others wait here for that end.
+/// Whether the session is over. Only the thread that ends the process gets `true`, as its destructors may still call.
+/// All other threads block here until the process ends.
 pub(crate) fn is_closed() -> bool {
     let closer = CLOSER.load(Ordering::Relaxed);
     if closer == 0 {
@@ -39,7 +38,7 @@ pub(crate) fn is_closed() -> bool {
     true
 }
 
-/// Tells, once, that `call` came too late.
+/// Reports, once, that `call` came too late.
 #[cold]
 pub(crate) fn warn_closed(call: &str) {
     static ONCE: Once = Once::new();

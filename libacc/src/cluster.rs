@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
 ///
 /// # Errors
-/// Returns an error if settings have no meaning, or a coordinator can't be reached or refuses.
+/// Returns an error if settings are invalid, or a coordinator can't be reached or refuses.
 pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) -> Result<Box<dyn Cluster>> {
     if settings::is_without_devices() {
         return Ok(Box::new(NoDevices));
@@ -41,9 +41,9 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let requested_cpus = request.as_ref().map(Request::cpu_devices_alone).filter(|count| *count > 0);
     let requested_cpus = requested_cpus.map(|count| count.min(CPU_DEVICES_MAX));
     let config = cpu::CpuConfig { devices: cpu_devices()?.or(requested_cpus), memory: cpu_memory()? };
-    // A program without code for GPUs gets none of them.
+    // A program without code for GPUs requests none.
     let kind = if in_cluster && !gpus::usable() { registry::fallback_kind() } else { None };
-    // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
+    // A cluster's devices come from the coordinator's lease, and finding GPUs would take long for nothing.
     let mut devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
     if let Some(request) = &request {
         devices = requested::chosen(request, devices)?;
@@ -78,7 +78,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     })
 }
 
-/// This machine's devices: its GPUs; CPU devices where there is none, or where settings ask for them.
+/// Returns this machine's devices: its GPUs, and CPU devices if there is none or settings request them.
 fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> {
     let mut devices = if gpus::usable() { gpus::inventory(node_name) } else { Vec::new() };
     let asked = config.devices.is_some() || settings::runtime()?.device_type == Some(DeviceType::Cpu);
@@ -92,8 +92,8 @@ fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> 
     Ok(devices)
 }
 
-/// Drives this machine's devices in-process: all but GPUs of a cluster that the driver does not show to this process, as a
-/// batch system may have it.
+/// Creates the factory that drives this machine's devices in-process, except for GPUs of a cluster that the driver hides from this process, as under a
+/// batch system.
 fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cluster: bool) -> LocalFactory {
     let kernels = Arc::clone(kernels);
     let ipc = in_cluster && settings::ipc().is_ok_and(|on| on);
@@ -118,14 +118,14 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     return Ok(None);
                 }
                 let config = StartConfig {
-                    // The runtime says where.
+                    // The runtime chooses the place.
                     place: None,
                     program: able.runs_program.then(worker_program),
                     account: None,
                     images: kernels.images(),
                     cache: settings::cache(),
                     ipc,
-                    // The user has the GPU for themselves, and may ask its driver for memory in other ways.
+                    // No other user uses the GPU, and its driver may allocate memory in other ways.
                     scrub: false,
                     allocate: able.allocates && allocate,
                     company,
@@ -137,7 +137,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
     })
 }
 
-/// People see that the program's request waits.
+/// Displays that the program's request waits.
 fn show_wait(line: Option<&str>) {
     static SHOWN: StatusLine = StatusLine::new();
     match line {
@@ -146,19 +146,19 @@ fn show_wait(line: Option<&str>) {
     }
 }
 
-/// One line for people: the program may seem to hang.
+/// Prints one line for the user, to whom the program may seem to hang.
 fn tell(line: &str) {
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "accord: {}", printable(line));
 }
 
-/// Returns the program of this machine's workers: copies of this process. The program may have emptied its environment,
-/// so that this library is always named.
+/// Returns the program of this machine's workers: copies of this process. The program may have cleared its environment, so
+/// that this library is always named.
 fn worker_program() -> accord_device::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
     let own_program = accord_device::ProgramSpec::of_this_process();
     let env = worker_environment::here();
-    // Below valgrind the kernel's name for the executable leads to valgrind's own.
+    // Under valgrind the kernel's name for the executable leads to valgrind's own.
     let is_valgrinds = |(name, value): &(OsString, OsString)| name == "LD_PRELOAD" && has_valgrinds_part(value);
     let path = if env.iter().any(is_valgrinds) { std::env::current_exe().ok() } else { None };
     accord_device::ProgramSpec {
@@ -172,13 +172,13 @@ fn worker_program() -> accord_device::ProgramSpec {
     }
 }
 
-/// Whether valgrind has put a library of its own before the program.
+/// Whether valgrind preloads a library of its own.
 fn has_valgrinds_part(preload: &OsStr) -> bool {
     const PART: &[u8] = b"/vgpreload_";
     preload.as_bytes().windows(PART.len()).any(|part| part == PART)
 }
 
-/// This program, for executors elsewhere.
+/// Returns this program, for executors of other nodes.
 fn program(trace: bool) -> ProgramSpec {
     let (exe, build_id) = loader::executable();
     let left = worker_environment::left_folder().map(|folder| folder.start);
@@ -235,7 +235,7 @@ fn cpu_devices() -> Result<Option<u32>> {
         .transpose()
 }
 
-/// Most CPU devices of one machine: each takes addresses and descriptors of its owner.
+/// Most CPU devices of one machine, as each uses addresses and descriptors of its owner.
 const CPU_DEVICES_MAX: u32 = 256;
 
 fn cpu_memory() -> Result<Option<u64>> {
@@ -265,7 +265,7 @@ fn host_name() -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// The cluster of a worker: code that it runs for a program must not start devices of its own.
+/// The cluster of a worker, whose code must not start devices of its own.
 struct NoDevices;
 
 impl Cluster for NoDevices {

@@ -1,5 +1,5 @@
-//! Whether other code in the process uses CUDA's driver: the program itself, a library, an interpreter that can call
-//! anything.
+//! Detects whether other code in the process uses CUDA's driver: the program itself, a library, or an interpreter, which
+//! can call any function.
 //!
 //! Copies of rows may be held back for a moment (`crates/device/src/cuda/holding.rs`), which only calls of this library
 //! end. A program that calls `cudaDeviceSynchronize` and then reads the rows would miss them.
@@ -8,7 +8,7 @@ use crate::elf;
 use crate::loader::{self, LoadedObject};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The name by which objects load or link the driver. CUDA's runtime contains it, also where it is linked into an
+/// The name by which objects load or link the driver. It is part of CUDA's runtime, even if that is linked into an
 /// executable.
 const DRIVER: &[u8] = b"libcuda.so";
 /// The symbol by which an interpreter is known.
@@ -20,7 +20,7 @@ const IN_COMPANY: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Looks at the files of all loaded objects the first time.
+/// Whether there is such code. The first call reads the files of all loaded objects.
 pub(crate) fn in_company() -> bool {
     match STATE.load(Ordering::Acquire) {
         UNKNOWN => {
@@ -41,7 +41,7 @@ pub(crate) fn loaded(object: &LoadedObject) {
 
 fn uses_driver(object: &LoadedObject) -> bool {
     let name = object.file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    // This library names it, too, and so do the driver's own parts.
+    // This library contains the name too, and so do the driver's own parts.
     let own = object.span.contains(&(in_company as *const () as usize));
     if own || ["libcuda.so", "libnvidia-"].iter().any(|driver| name.starts_with(driver)) {
         return false;

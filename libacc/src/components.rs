@@ -1,18 +1,18 @@
-//! Says once per place that an array of derived types may be something else: a component of more of its elements, which GCC passes alike.
+//! Warns once per place that an array of derived types may actually be a component of several of its elements, which GCC passes alike.
 
 use crate::raw_lock::Locked;
 use crate::source;
 use accord_types::HostRange;
 use std::collections::BTreeSet;
 
-/// Most places that are told.
+/// Most places of a warning.
 const PLACES_MAX: usize = 64;
 
-/// Places that were told: the program's call, and an entry of its construct.
+/// Places with a warning: the program's call, and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
-/// Returns the words about entry `entry` of the construct that this thread is in, `range` of elements of `element`
-/// bytes. `None` if they were said.
+/// Returns the warning about entry `entry` of this thread's construct, `range` of elements of `element` bytes. Returns
+/// `None` if it was given before.
 #[cold]
 pub(crate) fn told(range: HostRange, entry: usize, element: usize) -> Option<String> {
     let call = source::call()?;

@@ -1,5 +1,5 @@
-//! Device addresses where the program follows one itself: what is said before it ends by that, and what is said of addresses that MPI
-//! can't reach. A process that hands such an address to MPI ends: MPI itself would wait for ever, or try again.
+//! Reports device addresses that the program dereferences itself, before it crashes, and addresses that MPI can't access. A process that passes such an
+//! address to MPI is ended, because MPI would wait for ever or retry.
 
 use crate::{output, settings};
 use accord_runtime::{LocalThread, Runtime};
@@ -9,25 +9,25 @@ use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Longest line that is printed; what is beyond is left out.
+/// Longest printed line; the rest is cut.
 const LINE_MAX: usize = 512;
 
 /// The runtime that knows the owners of addresses.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
-/// The program is linked with MPI: an address that it can't follow is one that MPI was given.
+/// Whether the program is linked with MPI, so that a bad address was passed to MPI.
 static HAS_MPI: AtomicBool = AtomicBool::new(false);
-/// The previous action of SIGSEGV, once this library's handler is there.
+/// The previous action of SIGSEGV, once this library's handler is installed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Reports faults at device addresses from here on, unless the program itself takes the signal. A library that took it
-/// before, as Fortran's and MPI's do, takes it then as well.
+/// Reports faults at device addresses from now on, unless the program itself handles the signal. A library that handled it
+/// before, as Fortran's and MPI's do, handles it afterwards too.
 pub(crate) fn watch_faults(runtime: &'static Runtime) {
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     HAS_MPI.store(program_has_mpi(), Ordering::Release);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: both are valid for what is done with them; an all-zero action is valid.
+        // SAFETY: both are valid for these calls, and an all-zero action is valid.
         unsafe {
             if libc::sigaction(libc::SIGSEGV, std::ptr::null(), before.as_mut_ptr()) != 0 {
                 return;
@@ -48,7 +48,7 @@ pub(crate) fn watch_faults(runtime: &'static Runtime) {
 fn is_in_executable(handler: usize) -> bool {
     let object = |address: usize| {
         let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: any address may be asked about, and `found` is valid for writing; all-zero it is valid, too.
+        // SAFETY: any address may be queried, and `found` is valid for writing and valid if all-zero.
         unsafe {
             let known = libc::dladdr(std::ptr::without_provenance(address), found.as_mut_ptr()) != 0;
             known.then(|| found.assume_init().dli_fbase)
@@ -59,15 +59,15 @@ fn is_in_executable(handler: usize) -> bool {
     object(handler).is_some_and(|base| object(entry) == Some(base))
 }
 
-/// Says whose the address is if it is a device's. Then the handler from before is there again, and gets the signal: when this returns the
-/// same instruction faults again.
+/// Reports the owner of a device address, then restores the previous handler. After the return the same instruction faults again, and that handler gets
+/// the signal.
 extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that a process sent has no address.
+    // SAFETY: the kernel passes valid information to SA_SIGINFO handlers. A signal sent by a process has no address.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
     if by_kernel && say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself")) {
         end_if_mpi();
     }
-    // SAFETY: it was made by `watch_faults` and stays.
+    // SAFETY: `watch_faults` has made the action, which is never freed.
     unsafe {
         libc::sigaction(signal, BEFORE.load(Ordering::Acquire), std::ptr::null_mut());
         if !by_kernel {
@@ -76,27 +76,27 @@ extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     }
 }
 
-/// The remedy where MPI or another library was given such an address.
+/// The remedy if MPI or another library got such an address.
 const REMEDY: &str = "only regions, data clauses and acc_ routines reach it. Before MPI or other libraries get data of devices \
                       elsewhere, update it (update self) and pass the host's address; or set ACCORD_DEVICE_ORDER=node, with which \
                       the ranks of a node share that node's devices\n";
 
-/// Ends a process of an MPI job: its launcher ends the others. Exit handlers are left out, as they would wait for MPI.
+/// Ends a process of an MPI job, whose launcher ends the others. Skips exit handlers, which would wait for MPI.
 fn end_if_mpi() {
     if HAS_MPI.load(Ordering::Acquire) {
-        // SAFETY: ends the process without running anything.
+        // SAFETY: the call ends the process without running other code.
         unsafe { libc::_exit(1) }
     }
 }
 
-/// Prints a line if `address` is a device's; whether it is known to be. Nothing here takes memory or waits: the fault may be anywhere.
+/// Prints a line if `address` is a device's. Returns whether it is known to be. Neither allocates nor blocks, because the fault may be anywhere.
 fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
     if !AddressRange::is_in_window(address) {
         return false;
     }
     let mut line = Line { text: [0; LINE_MAX], len: 0 };
     let _ = write!(line, "accord: {what}. It is memory of ");
-    // SAFETY: `watch_faults` was given what lives as long as the process.
+    // SAFETY: the argument of `watch_faults` lives as long as the process.
     let runtime = unsafe { RUNTIME.load(Ordering::Acquire).as_ref() };
     let is_known = runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line));
     if is_known {
@@ -106,7 +106,7 @@ fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
     is_known
 }
 
-/// The kernel has refused memory that begins at `address`, in `call`. MPI would try again, or wait for what never comes.
+/// Reports that the kernel has refused memory at `address`, in `call`. MPI would retry, or wait for ever.
 pub(crate) fn given(call: &str, address: u64) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.load(Ordering::Relaxed)
@@ -117,7 +117,7 @@ pub(crate) fn given(call: &str, address: u64) {
     }
 }
 
-/// The same for memory of another process, whose devices are not known here.
+/// Reports as [`given`] for memory of another process, whose devices are unknown here.
 pub(crate) fn given_by_another(call: &str, address: u64) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if AddressRange::is_in_window(address) && !TOLD.swap(true, Ordering::Relaxed) {
@@ -159,12 +159,12 @@ impl Write for Line {
 
 /// Whether MPI is among the libraries that the program is linked with.
 pub(crate) fn program_has_mpi() -> bool {
-    // SAFETY: a look-up of a name.
+    // SAFETY: the call looks up a name.
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null()
 }
 
-/// `host_data` has given addresses of the current device. MPI can't reach those of other nodes, and says "bad address" at best: once a
-/// process there is a line about it.
+/// Prints a line, once per process, when `host_data` returns addresses of another node's device to a program with MPI. MPI can't access them, and
+/// at best reports "bad address".
 pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if TOLD.load(Ordering::Relaxed) {

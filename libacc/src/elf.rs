@@ -1,4 +1,4 @@
-//! What only an object's file tells: its static functions' names and GCC's offload tables.
+//! Reads from an object's file what is not loaded: names of static functions, and GCC's offload tables.
 
 use crate::loader;
 use object::read::elf::ElfFile64;
@@ -8,14 +8,14 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// Reads what `look` wants from the file at `path`; None if it can't be read as ELF.
+/// Calls `look` with the file at `path`. Returns `None` if it can't be read as ELF.
 fn with_elf<R>(path: &Path, look: impl FnOnce(&ElfFile64<'_, object::Endianness, &ReadCache<File>>) -> R) -> Option<R> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let elf = ElfFile64::parse(&cache).ok()?;
     Some(look(&elf))
 }
 
-/// Returns the place of the table of `declare` variables, relative to the load address. GCC makes it
+/// Returns the place of the table of `declare` variables, relative to the load address. GCC emits it
 /// (`.gnu.offload_vars`: pairs of address and size) with and without offloading.
 pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
     with_elf(path, |elf| {
@@ -25,7 +25,7 @@ pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
     })?
 }
 
-/// Whether its constants have a text.
+/// Whether the file's constants contain a text.
 pub(crate) fn has_text(path: &Path, text: &[u8]) -> bool {
     let is_constant = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
     with_elf(path, |elf| {
@@ -35,12 +35,12 @@ pub(crate) fn has_text(path: &Path, text: &[u8]) -> bool {
     .unwrap_or(false)
 }
 
-/// Returns the number of its regions: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
+/// Returns the number of the file's regions: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
 pub(crate) fn regions(path: &Path) -> u64 {
     with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").map_or(0, |section| section.size() / 8)).unwrap_or(0)
 }
 
-/// The offset of the global function `name` from the load address. What is not exported is found too.
+/// Returns the offset of the global function `name` from the load address, even if it is not exported.
 pub(crate) fn function(path: &Path, name: &[u8]) -> Option<u64> {
     with_elf(path, |elf| {
         let wanted = |symbol: &object::read::elf::ElfSymbol64<'_, '_, _, _>| {
@@ -53,8 +53,8 @@ pub(crate) fn function(path: &Path, name: &[u8]) -> Option<u64> {
     })?
 }
 
-/// Names of the outlined regions, by their offset from the load address. They are static, so
-/// only the full symbol table has them; a stripped file has none.
+/// Returns the names of the outlined regions, by their offset from the load address. They are static, so that only the full
+/// symbol table has them; a stripped file has none.
 pub(crate) fn region_names(path: &Path) -> HashMap<u64, String> {
     with_elf(path, |elf| {
         elf.symbols()

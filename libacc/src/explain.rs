@@ -1,5 +1,5 @@
-//! What `accord explain image` shows: the GPU code of the program and its shared objects, as their constructors have
-//! registered it. No device is started and nothing of the program's `main` runs.
+//! Gathers the data of `accord explain image`: the GPU code that constructors of the program and its shared objects have
+//! registered. Starts no device, and runs nothing of the program's `main`.
 
 use crate::host_table::{self, LINK, parts_of_host_table, variables};
 use crate::images::{self, Image};
@@ -46,7 +46,7 @@ fn objects() -> Vec<ProgramObject> {
 }
 
 /// # Safety
-/// The image must be registered, and stay so during the call.
+/// The image must be registered, and stay registered during the call.
 unsafe fn read(object: &LoadedObject, image: &Image) -> Result<ProgramImage> {
     // SAFETY: the caller's promise covers the host table.
     let (functions, hosts) = unsafe { host_table::hosts(image.table) }.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The program's memory and code: the only place that follows the program's pointers.
+//! Accesses the program's memory and code: no other file dereferences the program's pointers.
 
 use crate::kernels::Kernels;
 use crate::{blocks, components, elf, loader, output, pointer_updates, source, unmapped};
@@ -16,15 +16,15 @@ use std::sync::Arc;
 /// The memory and the regions of this process.
 pub(crate) struct ProgramMemory {
     kernels: Arc<Kernels>,
-    /// Region names of each object that a launch has come from.
+    /// Region names of each object with launches.
     names: TurnLock<HashMap<PathBuf, HashMap<u64, String>>>,
 }
 
 impl HostMemory for ProgramMemory {
     fn read(&self, address: usize, buf: &mut [u8]) {
-        // Most of what is read are pointers and scalars of their size: no function call for those.
+        // Most reads are of pointers, or of scalars of their size, which need no function call.
         if let Ok(word) = <&mut [u8; size_of::<usize>()]>::try_from(&mut *buf) {
-            // SAFETY: the program passed the address as readable for this length.
+            // SAFETY: by the program's guarantee the address is readable for this length.
             *word = unsafe { std::ptr::read_unaligned(address as *const [u8; size_of::<usize>()]) };
             return;
         }
@@ -71,17 +71,17 @@ impl HostMemory for ProgramMemory {
     }
 
     fn allocate(&self, bytes: usize) -> usize {
-        // SAFETY: malloc takes any size.
+        // SAFETY: malloc accepts any size.
         unsafe { libc::malloc(bytes) as usize }
     }
 
     fn free(&self, address: usize) {
-        // SAFETY: the program passes what allocate returned, or null.
+        // SAFETY: the program passes null or a result of `allocate`.
         unsafe { libc::free(address as *mut libc::c_void) };
     }
 
     fn copy(&self, dst: usize, src: usize, bytes: usize) {
-        // SAFETY: the program passed both ranges as its own memory.
+        // SAFETY: by the program's guarantee both ranges are its own memory.
         unsafe { std::ptr::copy(src as *const u8, dst as *mut u8, bytes) };
     }
 
@@ -126,7 +126,7 @@ impl HostMemory for ProgramMemory {
 
     fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
         let elements = source::elements(descriptor, entry)?;
-        // None of its own has a size that says more than the descriptor's.
+        // For polymorphic elements only the descriptor's size is reliable.
         if elements.polymorphic { Some(0) } else { usize::try_from(elements.bytes).ok() }
     }
 
@@ -163,7 +163,7 @@ impl HostMemory for ProgramMemory {
 }
 
 impl ProgramMemory {
-    /// This process's, whose regions' GPU code `kernels` knows.
+    /// Creates the view of this process's memory. `kernels` knows the GPU code of its regions.
     pub(crate) fn new(kernels: Arc<Kernels>) -> Self {
         Self { kernels, names: TurnLock::default() }
     }
@@ -179,7 +179,7 @@ impl ProgramMemory {
 
 /// Calls `act` with each run of bytes in which two slices of one length differ.
 fn differences(before: &[u8], after: &[u8], mut act: impl FnMut(Range<usize>)) {
-    /// Compared at once: most of what a region has not written is in long runs.
+    /// Compared at once, because regions leave long runs of bytes unchanged.
     const PIECE: usize = 4096;
     for start in (0..before.len()).step_by(PIECE) {
         let end = (start + PIECE).min(before.len());
@@ -205,7 +205,7 @@ fn exported_name(address: usize) -> Option<String> {
     if !found || info.dli_sname.is_null() || info.dli_saddr as usize != address {
         return None;
     }
-    // SAFETY: the loader gives a terminated string that lives as long as its object.
+    // SAFETY: the loader returns a terminated string that lives as long as its object.
     Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned())
 }
 

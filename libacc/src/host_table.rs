@@ -1,12 +1,12 @@
-//! The host table of an object that registers itself, as GCC lays it out: its regions and its `declare` variables.
+//! The host table of an object that registers itself, in GCC's layout: its regions and its `declare` variables.
 
 use std::ops::Range;
 
-/// Set in a variable's size word if it has a `link` clause.
+/// The bit of a variable's size word that marks a `link` clause.
 pub(crate) const LINK: usize = 1 << 63;
 
-/// The parts of a host table: its functions and its variables. The table is an array of addresses:
-/// functions begin and end, variables begin and end (and more from GCC 14 on).
+/// Returns the parts of a host table: its functions and its variables. The table is an array of addresses: start and end of
+/// the functions, start and end of the variables (and more from GCC 14 on).
 pub(crate) fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
     let table = table as *const [usize; 4];
     // SAFETY: a registered host table has at least these four words and lives until it is unregistered.
@@ -26,10 +26,10 @@ pub(crate) fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usi
     })
 }
 
-/// Addresses of the functions and the variables of a host table, in its order.
+/// Returns the addresses of the functions and the variables of a host table, in its order.
 ///
 /// # Safety
-/// The table must be registered, and stay so during the call.
+/// The table must be registered, and stay registered during the call.
 pub(crate) unsafe fn hosts(table: usize) -> Option<(Vec<usize>, Vec<usize>)> {
     let [functions, variables] = parts_of_host_table(table)?;
     // SAFETY: the parts of a registered table are arrays of words and of pairs of words.

@@ -1,7 +1,7 @@
-//! What GCC's start-up code has registered.
+//! The images that GCC's start-up code has registered.
 //!
-//! Registration comes from constructors, possibly before this library's own initialisation, and
-//! unregistration from destructors, possibly after its end: both only change a list.
+//! Constructors register images, possibly before this library's own initialisation, and destructors unregister them, possibly
+//! after its end. So both only change a list.
 
 use crate::raw_lock::{Locked, RawLock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,17 +52,17 @@ pub(crate) fn changes() -> u64 {
     CHANGES.load(Ordering::Acquire)
 }
 
-/// The registered images. They stay so until the program unloads their objects.
+/// Returns the registered images. They stay registered until the program unloads their objects.
 pub(crate) fn registered() -> Vec<Image> {
     IMAGES.with(|images| images.registered.clone())
 }
 
-/// The host tables of objects that have gone since the last call.
+/// Returns the host tables of objects unloaded since the last call.
 pub(crate) fn take_unregistered() -> Vec<usize> {
     IMAGES.with(|images| std::mem::take(&mut images.unregistered))
 }
 
-/// Held around `fork`, so that the child's copy is whole and free.
+/// Returns the lock, which is held around `fork` so that the child's copy is consistent and unlocked.
 pub(crate) fn lock() -> &'static RawLock {
     IMAGES.raw()
 }

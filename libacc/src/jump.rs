@@ -1,4 +1,4 @@
-//! The machine's jump instruction, for exported functions that hand all their arguments on.
+//! The machine's jump instruction, for exported functions that pass all their arguments on.
 
 /// Jumps to `target`.
 #[cfg(target_arch = "x86_64")]

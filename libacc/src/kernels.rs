@@ -1,4 +1,4 @@
-//! The program's GPU code: which kernel of which image a region is, and which variable is whose twin.
+//! The program's GPU code: the kernel of each region, and the device's twin of each variable.
 
 use crate::host_table;
 use crate::images::Image;
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// One session's images.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    /// A device of the session runs them: else nothing is read.
+    /// Whether a device of the session runs the images, which are read only then.
     wanted: AtomicBool,
     images: Arc<Images>,
     places: ShortRwLock<Places>,
-    /// Which regions of an image run on one thread, if that was asked for.
+    /// Which regions of an image run on one thread, if queried.
     alone: ShortLock<HashMap<ImageId, Vec<bool>>>,
 }
 
 #[derive(Default)]
 struct Places {
-    /// By the address of the host version.
+    /// Kernels by the address of the host version.
     functions: HashMap<usize, ImageRef>,
-    /// By the address in the program.
+    /// Twins by the address in the program.
     variables: HashMap<usize, ImageRef>,
 }
 
@@ -40,18 +40,18 @@ impl Kernels {
         Arc::clone(&self.images)
     }
 
-    /// Reads a registered image; one for other targets is ignored.
+    /// Reads a registered image. Ignores one for another target.
     ///
     /// # Errors
-    /// Returns an error if its layout is not known.
+    /// Returns an error if the image's layout is unknown.
     ///
     /// # Safety
-    /// The image must be registered, and stay so during the call.
+    /// The image must be registered, and stay registered during the call.
     pub(crate) unsafe fn add(&self, image: &Image) -> Result<()> {
         if !self.wanted.load(Ordering::Relaxed) || image.target != TARGET_NVPTX {
             return Ok(());
         }
-        // SAFETY: the caller's promise covers the image and its host table.
+        // SAFETY: the caller's guarantee covers the image and its host table.
         let (functions, variables, contents) = unsafe {
             let Some((functions, variables)) = host_table::hosts(image.table) else { return Ok(()) };
             let ptx = PtxImage::read(image, functions.len(), variables.len())?;
@@ -65,7 +65,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// The object with these addresses is gone.
+    /// Removes the kernels of an unloaded object with these addresses.
     pub(crate) fn forget(&self, span: &std::ops::Range<usize>) {
         let mut places = self.places.write();
         places.functions.retain(|host, _| !span.contains(host));

@@ -1,5 +1,5 @@
-//! A program whose `main` has ended by `pthread_exit` ends with its last thread. This library's threads must not keep it, so one of them
-//! looks whether others are left, as the C library does that counts them all.
+//! Ends a program whose `main` has ended by `pthread_exit` with its last own thread. This library's threads must not keep the process alive, so that one of
+//! them checks whether others remain, in place of the C library, which counts all threads.
 
 use accord_types::threads;
 use std::ffi::c_void;
@@ -12,12 +12,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The thread of `main` has ended, and the process has not.
 static MAIN_LEFT: AtomicBool = AtomicBool::new(false);
-/// There is a session, and threads of this library with it.
+/// Whether there is a session, and threads of this library with it.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 /// A thread counts already.
 static COUNTED: AtomicBool = AtomicBool::new(false);
 
-/// Notes the thread of `main`. For constructors and forked children, which run in it.
+/// Records the thread of `main`. For constructors and forked children, which run in it.
 pub(crate) fn watch_main() {
     MAIN_LEFT.store(false, Ordering::SeqCst);
     IN_USE.store(false, Ordering::SeqCst);
@@ -25,12 +25,12 @@ pub(crate) fn watch_main() {
     // SAFETY: these have no preconditions.
     let is_main = unsafe { libc::gettid() == libc::getpid() };
     if let (true, Some(key)) = (is_main, key()) {
-        // SAFETY: the key is there, and its value is never followed.
+        // SAFETY: the key exists, and its value is never dereferenced.
         unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
     }
 }
 
-/// The key whose destructor runs when `main` leaves by `pthread_exit`, and not when the process ends.
+/// Returns the key whose destructor runs when `main` leaves by `pthread_exit`, but not when the process ends.
 fn key() -> Option<libc::pthread_key_t> {
     unsafe extern "C" fn left(_value: *mut c_void) {
         MAIN_LEFT.store(true, Ordering::SeqCst);
@@ -46,7 +46,7 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
-/// There may be threads of this library from here on.
+/// Records that there may be threads of this library from now on.
 pub(crate) fn session_begins() {
     IN_USE.store(true, Ordering::SeqCst);
     if MAIN_LEFT.load(Ordering::SeqCst) {
@@ -59,9 +59,9 @@ fn count_threads() {
     if COUNTED.swap(true, Ordering::SeqCst) {
         return;
     }
-    // Without a thread the process stays, as one does whose library leaves threads behind.
+    // Without the thread the process stays alive, as with any library that leaves threads running.
     let _ = threads::spawn("accord-last", || {
-        // Twice: a thread of this library may end, and another one start, while the threads are counted.
+        // Twice, because a thread of this library may end and another one start during the count.
         while others_left() || others_left() {
             std::thread::sleep(LOOK);
         }
@@ -70,14 +70,14 @@ fn count_threads() {
     });
 }
 
-/// Whether any thread is left but this library's, those of the GPUs' driver, and that of `main`, which stays as a zombie. So it is also said
-/// where the system does not tell.
+/// Whether any thread remains except this library's, those of the GPUs' driver, and that of `main`, which stays as a zombie. Also `true` if the system
+/// does not tell.
 fn others_left() -> bool {
-    // Read first: a thread that starts meanwhile is one more in the list, and is not counted here.
+    // Read first: a thread that starts meanwhile is in the list, and not counted here.
     let ours = threads::running();
     // SAFETY: has no preconditions.
     let main = unsafe { libc::getpid() }.to_string();
-    // A thread has the name of the one that started it: in a program whose own name begins like the driver's threads, that name says nothing.
+    // A thread inherits its starter's name. If the program's own name begins like those of the driver's threads, names prove nothing.
     let program = std::fs::read(format!("/proc/thread-self/../{main}/comm")).unwrap_or_default();
     let Ok(all) = std::fs::read_dir("/proc/thread-self/..") else { return true };
     let others = all.flatten().filter(|task| task.file_name().to_str() != Some(&main)).filter(|task| {
@@ -85,6 +85,6 @@ fn others_left() -> bool {
         !name.starts_with(b"cuda") || name == program
     });
     let others = others.count();
-    // A thread of this library that has ended meanwhile is not in the list, and not counted any more.
+    // A thread of this library that ended meanwhile is neither in the list nor counted any more.
     others > ours.min(threads::running())
 }

@@ -1,9 +1,9 @@
 //! The C ABI of Accord: OpenACC's routines and the entry points of GCC's code, as a shared library
-//! that a stock-GCC program has preloaded or linked before libgomp.
+//! that a stock-GCC program has preloaded, or linked before libgomp.
 //!
-//! This crate turns calls into values and pointers into numbers; the rules are in
-//! `accord-runtime`, the devices behind `accord-client`. It is a guest in the program: it starts
-//! nothing before the first call, and prints nothing unless it ends the program or is asked to.
+//! This crate converts calls to values and pointers to numbers. The rules are in `accord-runtime`, and the devices behind
+//! `accord-client`. It is a guest in the program: it starts nothing before the first call, and prints nothing unless it ends
+//! the program or output is requested.
 
 #[macro_use]
 mod jump;

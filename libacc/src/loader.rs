@@ -9,16 +9,16 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The kernel's mark behind the path of a removed executable.
+/// The kernel's mark after the path of a removed executable.
 const DELETED: &[u8] = b" (deleted)";
-/// The program's file, whatever has become of its name.
+/// The program's file, even if its name has changed.
 const EXECUTABLE: &str = "/proc/thread-self/exe";
 
-/// The path of a file without links in it.
+/// Returns a file's path without symbolic links.
 pub(crate) fn real_path(path: &OsStr) -> Option<PathBuf> {
     let path = CString::new(path.as_bytes()).ok()?;
     let mut found = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: the path is terminated, and a found one of PATH_MAX bytes with its end has room.
+    // SAFETY: the path is terminated, and the buffer holds the longest result with its end.
     if unsafe { libc::realpath(path.as_ptr(), found.as_mut_ptr().cast()) }.is_null() {
         return None;
     }
@@ -26,9 +26,9 @@ pub(crate) fn real_path(path: &OsStr) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(found.to_bytes())))
 }
 
-/// Hashes of loaded objects' files, each by load address and path.
+/// Hashes of loaded objects' files, by load address and path.
 struct Hashes {
-    /// How many objects were unloaded when the first one was taken: after more, an address may be another object's.
+    /// Number of unloaded objects when the first hash was computed. After more, an address may belong to another object.
     removed: u64,
     of: Vec<(usize, String, String)>,
 }
@@ -40,23 +40,23 @@ static HASHES: TurnLock<Hashes> = TurnLock::new(Hashes { removed: 0, of: Vec::ne
 pub(crate) struct LoadedObject {
     /// The base of addresses in the file.
     pub(crate) base: usize,
-    /// First address of its first segment to the end of its last.
+    /// From the first address of the first segment to the end of the last.
     pub(crate) span: Range<usize>,
-    /// A path by which its file can be read, whatever has become of its own.
+    /// A path by which the file can be read, even if its own path has changed.
     pub(crate) file: PathBuf,
-    /// The loader's name for it, which stays.
+    /// The loader's name for the object, which does not change.
     pub(crate) name: OsString,
-    /// Its name for people and other processes, as `os_text` writes it.
+    /// The object's name in messages and for other processes, as `os_text` writes it.
     pub(crate) path: String,
     /// The program's own executable.
     pub(crate) executable: bool,
     /// The ELF build id in hex.
     pub(crate) build_id: Option<String>,
-    /// Its dynamic section, 0 if there is none.
+    /// Address of the dynamic section; 0 if there is none.
     dynamic: usize,
 }
 
-/// Returns how often objects were loaded and unloaded so far. Costs no system call.
+/// Returns how often objects were loaded and unloaded so far. Needs no system call.
 pub(crate) fn changes() -> (u64, u64) {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid record, and `data` is the pair below.
@@ -69,7 +69,7 @@ pub(crate) fn changes() -> (u64, u64) {
     counts
 }
 
-/// All loaded objects that come from files.
+/// Returns all loaded objects that come from files.
 pub(crate) fn objects() -> Vec<LoadedObject> {
     let mappings = Mappings::here();
     let mut found = Vec::new();
@@ -93,20 +93,20 @@ pub(crate) fn holding(address: usize) -> Option<LoadedObject> {
     found
 }
 
-/// Path and identity of the program's executable.
+/// Returns path and identity of the program's executable.
 pub(crate) fn executable() -> (String, String) {
     if let Some(executable) = objects().into_iter().find(|object| object.executable) {
         let spec = executable.spec();
         return (spec.path, spec.build_id);
     }
-    // This copy of the library is in a namespace that `dlmopen` has made: the executable is not among its objects.
+    // This copy of the library is in a namespace of `dlmopen`, which does not contain the executable.
     let file = Path::new(EXECUTABLE);
     let path = std::fs::read_link(file).map(at_start).unwrap_or_default();
     (os_text::encode(path.as_os_str()), object_identity::of_file(file).unwrap_or_default())
 }
 
-/// Whether an object was loaded with all of a range as constant: in a segment that is not writable, or not any more once
-/// the loader has filled it in.
+/// Whether an object's segment that is not writable contains all of a range, or one that became constant once the loader
+/// had relocated it.
 pub(crate) fn is_constant(range: HostRange) -> bool {
     let mut constant = false;
     each_object(&mut |raw| {
@@ -118,8 +118,8 @@ pub(crate) fn is_constant(range: HostRange) -> bool {
     constant
 }
 
-/// The object that holds all of a range among what the loader has filled in with addresses and made constant then. Only the executable, objects
-/// that use OpenACC, whose unloading is noticed, and C++'s library, which stays.
+/// Returns the object whose memory, constant after relocation by the loader, contains all of a range. Considers only the executable, objects that use
+/// OpenACC, whose unloading is noticed, and C++'s library, which stays loaded.
 pub(crate) fn filled_in(range: HostRange) -> Option<LoadedObject> {
     let end = range.start.saturating_add(range.len);
     let mut found = None;
@@ -142,7 +142,7 @@ pub(crate) fn has(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 impl LoadedObject {
-    /// The object as other processes can find it.
+    /// Returns the object's specification for other processes.
     pub(crate) fn spec(&self) -> ObjectSpec {
         ObjectSpec {
             path: self.path.clone(),
@@ -151,18 +151,17 @@ impl LoadedObject {
         }
     }
 
-    /// Whether its imported names show that it was built with `-fopenacc` or links a library for
-    /// it. Reads memory only.
+    /// Whether the imported names show that the object was built with `-fopenacc`, or links a library for it. Reads only memory.
     pub(crate) fn uses_openacc(&self) -> bool {
         self.names_any(&[b"GOACC_", b"GOMP_offload_", b"libgomp.so", b"libacc.so"])
     }
 
-    /// Whether its imported names show that it may use devices by OpenMP. Reads memory only.
+    /// Whether the imported names show that the object may use devices by OpenMP. Reads only memory.
     pub(crate) fn uses_openmp_devices(&self) -> bool {
         self.names_any(&[b"GOMP_target", b"omp_"])
     }
 
-    /// Whether its dynamic symbol table has `name`: it defines or imports it. Reads memory only.
+    /// Whether the dynamic symbol table contains `name`, defined or imported. Reads only memory.
     pub(crate) fn names(&self, name: &[u8]) -> bool {
         self.names_any(&[name])
     }
@@ -172,7 +171,7 @@ impl LoadedObject {
         signs.iter().any(|sign| has(strings, sign))
     }
 
-    /// The names in its dynamic symbol table and dependencies.
+    /// Returns the names in the dynamic symbol table and the dependencies.
     fn dynamic_strings(&self) -> Option<&[u8]> {
         const TABLE: i64 = 5;
         const SIZE: i64 = 10;
@@ -182,7 +181,7 @@ impl LoadedObject {
         let (mut table, mut size) = (0usize, 0usize);
         let mut entry = self.dynamic as *const [i64; 2];
         loop {
-            // SAFETY: the loader says that a dynamic section is here; it ends with tag 0.
+            // SAFETY: by the loader a dynamic section is here, which ends with tag 0.
             let [tag, value] = unsafe { *entry };
             match tag {
                 0 => break,
@@ -193,18 +192,18 @@ impl LoadedObject {
             // SAFETY: the entry just read was not the last.
             entry = unsafe { entry.add(1) };
         }
-        // glibc relocates this entry when it loads an object, other loaders may not.
+        // glibc relocates this entry when it loads an object, but other loaders may not.
         if table < self.base {
             table += self.base;
         }
         let inside = self.span.contains(&table) && size <= self.span.end - table;
-        // SAFETY: the range lies in the object's loaded segments, which stay while `self` is used
-        // (callers hold the loader's promise that the calling object is loaded).
+        // SAFETY: the range is inside the object's loaded segments, which stay while `self` is used, because callers guarantee that
+        // the object is loaded.
         inside.then(|| unsafe { std::slice::from_raw_parts(table as *const u8, size) })
     }
 
-    /// The hash of its file as that was when it was first asked for. Another file may take its place later, and is not
-    /// what this process has loaded.
+    /// Returns the hash of the object's file, as of the first query. Another file may replace it later, which is not the one that
+    /// this process has loaded.
     fn hash(&self) -> String {
         let removed = changes().1;
         let mut hashes = HASHES.take();
@@ -232,7 +231,7 @@ impl RawObject<'_> {
         if self.info.dlpi_phdr.is_null() {
             return &[];
         }
-        // SAFETY: the loader gives the address and number of the object's program headers.
+        // SAFETY: the loader provides address and number of the object's program headers.
         unsafe { std::slice::from_raw_parts(self.info.dlpi_phdr, usize::from(self.info.dlpi_phnum)) }
     }
 
@@ -267,16 +266,16 @@ impl RawObject<'_> {
         self.segments().any(|segment| segment.contains(&address))
     }
 
-    /// Its path as the loader has it; empty for the executable.
+    /// Returns the loader's path of the object; empty for the executable.
     pub(crate) fn name(&self) -> OsString {
         if self.info.dlpi_name.is_null() {
             return OsString::new();
         }
-        // SAFETY: the loader gives a terminated string.
+        // SAFETY: the loader provides a terminated string.
         OsStr::from_bytes(unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_bytes()).to_owned()
     }
 
-    /// None for objects without a file, such as the kernel's own.
+    /// Describes the object. Returns `None` if it has no file, such as the kernel's own.
     fn describe(&self, mappings: Option<&Mappings>) -> Option<LoadedObject> {
         let name = self.name();
         // The first object of a namespace that `dlmopen` has made is a library.
@@ -289,7 +288,7 @@ impl RawObject<'_> {
             let path = std::fs::read_link(&file).map_or_else(|_| name.clone().into(), at_start);
             (file, path)
         } else if let Some(mappings) = mappings {
-            // The loader's name may be relative to a folder that the program has left, and may lead to another file by now.
+            // The loader's name may be relative to a previous folder, and may name another file by now.
             let mapped = mappings.at(start as u64)?;
             (mapped.contents, mapped.path)
         } else {
@@ -322,8 +321,8 @@ impl RawObject<'_> {
     }
 }
 
-/// The executable's path when it was started, also when its file has been removed or replaced since: the kernel says so
-/// behind the path.
+/// Returns the executable's path at its start, even if its file was removed or replaced since, which the kernel marks after
+/// the path.
 fn at_start(path: PathBuf) -> PathBuf {
     match path.as_os_str().as_bytes().strip_suffix(DELETED) {
         Some(before) if !path.exists() => OsStr::from_bytes(before).into(),
@@ -331,7 +330,7 @@ fn at_start(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Calls `visit` for each record until it says true. No loader call is possible meanwhile.
+/// Calls `visit` for each record until it returns `true`. No loader call is possible meanwhile.
 pub(crate) fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
     struct Walk<'a> {
         visit: &'a mut dyn FnMut(&RawObject<'_>) -> bool,

@@ -1,12 +1,12 @@
-//! Knows when the process's mappings change, so that what the kernel said of the program's memory need not be asked again
+//! Detects changes of the process's mappings, so that the kernel's answers about the program's memory can be cached
 //! (`accord_client::pages`).
 //!
-//! The C library's functions that change mappings are exported: each calls the next library's function, and then says so. What the C
-//! library does inside of itself does not come by: large blocks that `free` and `realloc` unmap are reported by those
-//! (`heap`), and the heap's own end is looked at whenever it matters. Objects that come and go are seen by `objects.rs`.
-//! If functions of the program or of another library come before these, nothing is kept, and the kernel asked each time.
+//! This library exports the C library's functions that change mappings: each calls the next library's function and then records the change. The C
+//! library's internal changes do not pass here. `free` and `realloc` report large blocks that they unmap (`heap`), and the heap's own end is queried
+//! when it matters. `objects.rs` detects loaded and unloaded objects. If functions of the program or of another library precede these, nothing is
+//! cached.
 //!
-//! The exported functions are machine code that the compiler does not look into, for the reason that `heap/exports.rs` gives.
+//! The exported functions are machine code, opaque to the compiler, for the reason in `heap/exports.rs`.
 
 use accord_client::pages;
 use accord_types::HostRange;
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Pointer = *mut c_void;
 
-/// One function of the family: its name, the slot with the next library's function, what is called before that is found, whether
-/// a call may have made wrong what is known, and what has other pages afterwards: first address and length, twice at most.
+/// One function of the family: its name, the slot of the next library's function, and the fallback until that is found. Then whether a call may
+/// invalidate the cache, and which ranges have other pages afterwards: first address and length, at most twice.
 macro_rules! family {
     ($($name:ident / $slot:ident / $raw:ident = $number:ident ($($arg:ident: $type:ty),*) -> $result:ty, $changes:expr, |$returned:ident| $gone:expr;)*) => {
         $(
@@ -41,7 +41,7 @@ macro_rules! family {
             }
         )*
 
-        /// What the exported functions do.
+        /// The implementations of the exported functions.
         mod seen {
             use super::*;
             $(
@@ -52,7 +52,7 @@ macro_rules! family {
                 // SAFETY: the arguments are the program's.
                 let result = unsafe { function($($arg),*) };
                 if $changes {
-                    // Afterwards: what others ask for meanwhile may be the old state.
+                    // Afterwards, because threads that ask meanwhile may get the old state.
                     let $returned = result;
                     let gone: [(Pointer, usize); 2] = $gone;
                     for (start, len) in gone.into_iter().filter(|(_, len)| *len > 0) {
@@ -74,14 +74,14 @@ macro_rules! family {
             )*
         }
 
-        /// Whether the program's calls come here.
+        /// Whether the program's calls reach these functions.
         pub(crate) fn are_in_front() -> bool {
             [$(concat!(stringify!($name), "\0")),*].into_iter().all(is_in_front)
         }
     };
 }
 
-// The last argument of `mremap` is there for some flags only; it is handed on as what is in its register.
+// Only some flags of `mremap` use its last argument, which is passed on as found in its register.
 family! {
     munmap / MUNMAP / raw_munmap = SYS_munmap (start: Pointer, len: usize) -> c_int, true, |_done| [(start, len), NONE];
     mprotect / MPROTECT / raw_mprotect = SYS_mprotect (start: Pointer, len: usize, access: c_int) -> c_int,
@@ -104,10 +104,10 @@ family! {
 
 /// The value without pages.
 const NONE: (Pointer, usize) = (std::ptr::null_mut(), 0);
-/// The length of a segment without a stated one: up to the end of memory.
+/// The length of a segment of unknown length: up to the end of memory.
 const SEGMENT_MAX: usize = usize::MAX >> 1;
 
-/// A new mapping with this access makes nothing wrong that is known. One with less may lie where something went away unseen.
+/// Whether a new mapping with this access leaves the cache valid. One with less access may replace memory whose unmapping was not seen.
 fn is_open(access: c_int) -> bool {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     access & both == both
@@ -133,15 +133,15 @@ fn from_kernel<T: Returned>(value: c_long) -> T {
     T::returned(value)
 }
 
-/// The function that the libraries behind this one have.
+/// Returns the function of the libraries after this one.
 pub(crate) fn next(name: &str) -> Pointer {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
     // SAFETY: the name is terminated.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// Whether the program's calls of the function reach the one that this library exports. The address that this library has for the
-/// name proves nothing: the loader gives it the address that the program has, whatever object that is in.
+/// Whether the program's calls of the function reach this library's export. The address that this library has for the name proves nothing: the loader gives
+/// it the same address as the program, in whichever object.
 pub(crate) fn is_in_front(name: &str) -> bool {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
     // SAFETY: the name is terminated.
@@ -150,7 +150,7 @@ pub(crate) fn is_in_front(name: &str) -> bool {
     own.is_some() && object_of(reached.cast_const().cast()) == own
 }
 
-/// The load address of the object that has the function; `None` if no object has it.
+/// Returns the load address of the object that contains the function, or `None`.
 pub(crate) fn object_of(function: *const ()) -> Option<*mut c_void> {
     // SAFETY: all-zero is a valid record.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };

@@ -1,8 +1,7 @@
-//! Tells the runtime which objects with regions and `declare` variables are loaded.
+//! Informs the runtime of the loaded objects with regions and `declare` variables.
 //!
-//! Builds with offloading register themselves, others don't; and the unloading of one of the latter is not reported. So
-//! the loader's own counters are looked at on every call, and its list is compared with the last one when they have
-//! moved.
+//! Builds with offloading register themselves, but others don't, and no one reports their unloading. So every call checks the
+//! loader's own counters, and compares its list with the last one after a change.
 
 use crate::host_table::{LINK, PAIR, WORD, parts_of_host_table, variables};
 use crate::images::{self, Image};
@@ -20,9 +19,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// One session's view of the loaded objects.
 pub(crate) struct Objects {
     kernels: Arc<Kernels>,
-    /// Sum of all change counters at the last comparison; [`NEVER`] before the first.
+    /// Sum of all change counters at the last comparison; initially [`NEVER`].
     stamp: AtomicU64,
-    /// The thread that compares now: a call of its own from inside must not wait for itself.
+    /// The thread that compares now, whose own nested call must not wait for itself.
     comparing: AtomicI32,
     known: Locked<Known>,
 }
@@ -36,9 +35,9 @@ struct Known {
 
 struct KnownObject {
     loaded: LoadedObject,
-    /// Host table, if the object registered itself.
+    /// The host table, if the object registered itself.
     table: Option<usize>,
-    /// Its name for the runtime; none for objects that have nothing to do with OpenACC.
+    /// The object's number for the runtime; `None` for objects that do not use OpenACC.
     id: Option<u64>,
 }
 
@@ -52,7 +51,7 @@ impl Objects {
         }
     }
 
-    /// Brings the runtime up to date. Costs little if nothing has changed.
+    /// Updates the runtime. Cheap if nothing has changed.
     pub(crate) fn refresh(&self, runtime: &Runtime) {
         if self.stamp.load(Ordering::Acquire) != current_stamp() {
             self.compare(runtime);
@@ -111,8 +110,8 @@ impl Known {
             let table = images.iter().map(|image| image.table).find(|table| object.span.contains(table));
             match self.objects.iter_mut().find(|known| known.is(&object)) {
                 Some(known) => {
-                    // An earlier constructor of the object has called OpenACC before the one that registers its code. The section of its
-                    // variables was read then.
+                    // An earlier constructor of the object called OpenACC before the one that registers its code. The section of its variables
+                    // was read then.
                     if known.table.is_none() && table.is_some() {
                         add_images(&object, &images, kernels);
                     }
@@ -147,7 +146,7 @@ impl KnownObject {
     }
 }
 
-/// The `declare` variables of an object: by its host table, else by its section.
+/// Returns the `declare` variables of an object, from its host table or else its section.
 fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Vec<Global> {
     let range = match table {
         Some(table) => parts_of_host_table(table).map(|[_, variables]| variables),
@@ -176,8 +175,8 @@ fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Ve
         .collect()
 }
 
-/// Reads an object's images. One that can't be read leaves its regions to CPU devices, and a GPU will say that it has
-/// no code for them.
+/// Reads an object's images. If one can't be read its regions run on CPU devices, and a GPU reports that it has no code for
+/// them.
 fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
     for image in images.iter().filter(|image| object.span.contains(&image.table)) {
         // SAFETY: the image is registered, and its object loaded.
@@ -189,7 +188,7 @@ fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
     }
 }
 
-/// Says under `ACCORD_DEBUG` what an object has.
+/// Prints an object's contents under `ACCORD_DEBUG`.
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
     let mut text = format!("accord: {}: {}", os_text::shown(&object.path), Count(globals.len(), "declare variable"));
     let of_object = |image: &&Image| object.span.contains(&image.table);

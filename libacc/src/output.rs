@@ -1,4 +1,4 @@
-//! What this library prints: whole lines on standard error, and only if it is asked to or if the program ends.
+//! Prints whole lines on standard error, and only on request or if the program ends.
 
 use crate::settings;
 use accord_types::threads;
@@ -6,11 +6,11 @@ use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::Once;
 
-/// Prints `text`, which is whole lines, with one write where the system takes it so.
+/// Prints `text`, which consists of whole lines, with one write if the system accepts it.
 pub(crate) fn print(text: &str) {
     let mut left = text.as_bytes();
     while !left.is_empty() {
-        // SAFETY: the buffer is valid for its length. A failed write can't be reported anywhere.
+        // SAFETY: the buffer is valid for its length. A failed write can't be reported.
         let written = unsafe { libc::write(libc::STDERR_FILENO, left.as_ptr().cast(), left.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => left = &left[written.min(left.len())..],
@@ -19,8 +19,7 @@ pub(crate) fn print(text: &str) {
     }
 }
 
-/// Makes panics of any of this library's threads print one line. The program's own Rust code has
-/// its own hook and is not concerned.
+/// Makes panics of this library's threads print one line. The program's own Rust code has its own hook and is not affected.
 pub(crate) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -34,7 +33,7 @@ pub(crate) fn install_panic_hook() {
     });
 }
 
-/// Adds the calling thread and its stack, for `ACCORD_DEBUG`.
+/// Appends the calling thread and its stack, for `ACCORD_DEBUG`.
 pub(crate) fn add_details(message: &mut String) {
     let thread = std::thread::current();
     // SAFETY: has no preconditions.

@@ -1,18 +1,18 @@
-//! Says once per place that an `update` names a pointer, where its array was meant most likely: the pointer is not copied, nor is the array.
+//! Warns once per place that an `update` names a pointer, where its array was probably meant. Neither the pointer nor the array is copied.
 
 use crate::raw_lock::Locked;
 use crate::source;
 use accord_types::HostRange;
 use std::collections::BTreeSet;
 
-/// Most places that are told.
+/// Most places of a warning.
 const PLACES_MAX: usize = 64;
 
-/// Places that were told: the program's call, and an entry of its construct.
+/// Places with a warning: the program's call, and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
-/// Returns the words about entry `entry` of the `update` that this thread is in, a pointer at `range`. `None` if they
-/// were said.
+/// Returns the warning about entry `entry` of this thread's `update`, a pointer at `range`. Returns `None` if it was given
+/// before.
 #[cold]
 pub(crate) fn told(range: HostRange, entry: usize) -> Option<String> {
     let call = source::call()?;

@@ -1,4 +1,4 @@
-//! The process's one session: made at first use, forgotten by forked children, closed at exit.
+//! The process's session: created at first use, dropped in forked children, closed at exit.
 
 use crate::host_memory::ProgramMemory;
 use crate::kernels::Kernels;
@@ -23,28 +23,28 @@ use std::sync::{Arc, Once, OnceLock, mpsc};
 pub(crate) struct Session {
     runtime: Runtime,
     objects: Objects,
-    /// All devices, to end them at exit.
+    /// All devices, which exit ends.
     clients: Vec<Arc<dyn DeviceClient>>,
     tracer: Option<Tracer>,
     process: libc::pid_t,
 }
 
-/// The session, once there is one. It is never freed: calls may be under way at exit.
+/// The session, if it exists. Never freed, because calls may be in progress at exit.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static CREATING: RawLock = RawLock::new();
 
 impl Session {
-    /// The rules behind every call, up to date with the objects that are loaded.
+    /// Returns the runtime, updated with the loaded objects.
     pub(crate) fn runtime(&self) -> &Runtime {
         self.objects.refresh(&self.runtime);
         &self.runtime
     }
 }
 
-/// The session of this process; the first call makes it.
+/// Returns the session of this process. The first call creates it.
 ///
 /// # Errors
-/// Returns an error if settings have no meaning, or a coordinator can't be reached.
+/// Returns an error if settings are invalid, or a coordinator can't be reached.
 pub(crate) fn session() -> Result<&'static Session> {
     let session = SESSION.load(Ordering::Acquire);
     if session.is_null() {
@@ -54,7 +54,7 @@ pub(crate) fn session() -> Result<&'static Session> {
     Ok(unsafe { &*session })
 }
 
-/// Adds to an error what the session knows of it.
+/// Adds the session's context to an error.
 pub(crate) fn explain(error: &Error) -> Error {
     let session = SESSION.load(Ordering::Acquire);
     // SAFETY: sessions are never freed.
@@ -87,7 +87,7 @@ fn create() -> Result<&'static Session> {
         return Ok(unsafe { &*existing });
     }
     let mut runtime_settings = settings::runtime()?;
-    // Page-locked arrays need to be told of other pages at their addresses.
+    // Page-locked arrays need notice of other pages at their addresses.
     runtime_settings.pageable |= !sees_mappings;
     let tracer = Tracer::from_settings();
     let kernels = Arc::new(Kernels::default());
@@ -121,8 +121,8 @@ fn create() -> Result<&'static Session> {
     Ok(session)
 }
 
-/// Makes a panic of one of this library's threads end the program with an error from here on: calls may be waiting for
-/// what that thread was to do.
+/// Makes a panic of one of this library's threads end the program with an error from now on, because calls may wait for that
+/// thread.
 fn end_with_threads() {
     threads::end_on_panic(|panic| report::broken_thread(panic));
 }
@@ -141,7 +141,7 @@ fn tell_unknown_settings() {
     ONCE.call_once(|| settings::unknown().iter().for_each(|unknown| output::print(&format!("accord: {unknown}\n"))));
 }
 
-/// Has the kernel's answers about mappings kept from here on, if no change of mappings goes unseen. Returns whether that is so.
+/// Caches the kernel's answers about mappings from now on, if every change of mappings is seen. Returns whether it is.
 fn watch_mappings() -> bool {
     static SEEN: OnceLock<bool> = OnceLock::new();
     *SEEN.get_or_init(|| {
@@ -153,8 +153,8 @@ fn watch_mappings() -> bool {
     })
 }
 
-/// A child of `fork` has none of its parent's threads and must not use its sockets: it forgets
-/// the session, and makes one of its own if it calls OpenACC.
+/// Handles forks: a child has none of its parent's threads and must not use its sockets. It drops the session, and creates
+/// its own if it calls OpenACC.
 fn watch_forks() {
     unsafe extern "C" fn before() {
         images::lock().lock();
@@ -185,7 +185,7 @@ fn watch_forks() {
     });
 }
 
-/// Runs last of all of this process's exit handlers that could call OpenACC.
+/// Runs after all other exit handlers of this process that could call OpenACC.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
@@ -209,13 +209,12 @@ extern "C" fn at_exit() {
     drop(outcome);
 }
 
-/// Ends all devices on a thread of its own, so that one that doesn't answer can't keep the
-/// process from ending.
+/// Ends all devices on a thread of its own, so that a device that does not answer can't keep the process from ending.
 fn close(session: &'static Session) {
     let (done, closed) = mpsc::channel();
     let closer = threads::spawn("accord-exit", move || {
         for client in &session.clients {
-            // A device that is lost already has nothing to end.
+            // A device that is already lost has nothing to end.
             let _ = client.shutdown();
         }
         // Devices report their last spans before they end.

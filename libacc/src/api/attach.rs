@@ -9,12 +9,12 @@ routine! {
     /// [`acc_attach`] in a queue.
     fn acc_attach_async(pointer: usize, queue: i32) =
         |runtime, local| runtime.attach(local, pointer, queue);
-    /// Undoes one [`acc_attach`].
+    /// Reverts one [`acc_attach`].
     fn acc_detach(pointer: usize) = |runtime, local| runtime.detach(local, pointer, SYNC, false);
     /// [`acc_detach`] in a queue.
     fn acc_detach_async(pointer: usize, queue: i32) =
         |runtime, local| runtime.detach(local, pointer, queue, false);
-    /// Undoes every [`acc_attach`].
+    /// Reverts all [`acc_attach`] calls.
     fn acc_detach_finalize(pointer: usize) =
         |runtime, local| runtime.detach(local, pointer, SYNC, true);
     /// [`acc_detach_finalize`] in a queue.

@@ -1,4 +1,4 @@
-//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
+//! Selects devices (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
 
 use super::device_type;
 use crate::abi_boundary::{enter_without_runtime, routine};
@@ -6,28 +6,28 @@ use crate::settings;
 use accord_types::DeviceType;
 
 routine! {
-    /// Devices of a type (3.2.1): none of a type without a meaning.
+    /// Returns the number of devices of a type (3.2.1), 0 for an unknown type.
     fn acc_get_num_devices(kind: i32) -> i32 = |runtime, local| match DeviceType::from_raw(kind) {
         Some(kind) => Ok(i32::try_from(runtime.get_num_devices(local, kind)?).unwrap_or(i32::MAX)),
         None => Ok(0),
     };
-    /// Current device type (3.2.2).
+    /// Sets the current device type (3.2.2).
     fn acc_set_device_type(kind: i32) =
         |runtime, local| runtime.set_device_type(local, device_type(kind)?);
-    /// Current device type (3.2.3).
+    /// Returns the current device type (3.2.3).
     fn acc_get_device_type() -> i32 =
         |runtime, local| Ok(runtime.get_device_type(local)? as i32);
-    /// Current device (3.2.4).
+    /// Sets the current device (3.2.4).
     fn acc_set_device_num(num: i32, kind: i32) =
         |runtime, local| runtime.set_device_num(local, num, device_type(kind)?);
-    /// Current device's number (3.2.5): -1 if there is no device of the type.
+    /// Returns the current device's number (3.2.5), or -1 if there is no device of the type.
     fn acc_get_device_num(kind: i32) -> i32 = |runtime, local| {
         let num = runtime.get_device_num(local, device_type(kind)?)?;
         Ok(num.map_or(-1, |num| i32::try_from(num).unwrap_or(i32::MAX)))
     };
 }
 
-/// Tells where the caller runs (3.2.15). Optimised code answers this itself, as the host.
+/// Returns whether the caller runs on a device of the type (3.2.15). Optimised code answers this itself, as on the host.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_on_device(kind: i32) -> i32 {
     if settings::is_worker() {

@@ -1,4 +1,4 @@
-//! Queues of a device that is named by its number, and waiting for any of several queues (OpenACC 3.3, 3.2.9 to 3.2.12).
+//! Queues of a device given by its number, and waiting for one of several queues (OpenACC 3.3, 3.2.9 to 3.2.12).
 
 use super::SYNC;
 use crate::abi_boundary::{enter, routine};
@@ -7,7 +7,7 @@ use accord_runtime::{AnyDone, LocalThread};
 use accord_types::Result;
 use std::time::Duration;
 
-/// The first and the longest pause between two looks at the queues of [`acc_wait_any`].
+/// The first and the longest pause between two polls of the queues of [`acc_wait_any`].
 const PAUSES: [Duration; 2] = [Duration::from_micros(10), Duration::from_millis(1)];
 
 routine! {
@@ -31,14 +31,14 @@ routine! {
         |runtime, local| runtime.wait_all_device(local, queue, num);
 }
 
-/// Waits until one of `count` queues of the current device is done, and gives its place in the list, or -1 if all are
+/// Blocks until one of `count` queues of the current device is done. Returns its index in the list, or -1 if all are
 /// `acc_async_sync` (3.2.12).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_wait_any(count: i32, list: usize) -> i32 {
     wait_any("acc_wait_any", count, list, None)
 }
 
-/// [`acc_wait_any`] of a device.
+/// [`acc_wait_any`] for a device given by its number.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_wait_any_device(count: i32, list: usize, num: i32) -> i32 {
     wait_any("acc_wait_any_device", count, list, Some(num))

@@ -5,7 +5,7 @@ use crate::abi_boundary::routine;
 use crate::{output, settings};
 use accord_types::{ErrorCode, Result};
 
-/// The program sees by the result that there is no memory, and may do with less.
+/// Maps an out-of-memory error to null, so that the program may continue with less.
 fn null_without_memory(block: Result<usize>) -> Result<usize> {
     match block {
         Err(error) if error.code() == ErrorCode::OutOfMemory => {
@@ -19,31 +19,31 @@ fn null_without_memory(block: Result<usize>) -> Result<usize> {
 }
 
 routine! {
-    /// Device memory; null if there is none (3.2.16).
+    /// Allocates device memory; returns null if there is none (3.2.16).
     fn acc_malloc(bytes: usize) -> usize = |runtime, local| null_without_memory(runtime.malloc(local, bytes));
-    /// Gives it back (3.2.17).
+    /// Frees device memory (3.2.17).
     fn acc_free(data: usize) = |runtime, local| runtime.free(local, data);
 
-    /// Host to device (3.2.26).
+    /// Copies host memory to device memory (3.2.26).
     fn acc_memcpy_to_device(device: usize, host: usize, bytes: usize) =
         |runtime, local| runtime.memcpy_to_device(local, device, host, bytes, SYNC);
     /// [`acc_memcpy_to_device`] in a queue.
     fn acc_memcpy_to_device_async(device: usize, host: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.memcpy_to_device(local, device, host, bytes, queue);
-    /// Device to host (3.2.27).
+    /// Copies device memory to host memory (3.2.27).
     fn acc_memcpy_from_device(host: usize, device: usize, bytes: usize) =
         |runtime, local| runtime.memcpy_from_device(local, host, device, bytes, SYNC);
     /// [`acc_memcpy_from_device`] in a queue.
     fn acc_memcpy_from_device_async(host: usize, device: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.memcpy_from_device(local, host, device, bytes, queue);
-    /// Within the current device (3.2.28).
+    /// Copies within the current device (3.2.28).
     fn acc_memcpy_device(dst: usize, src: usize, bytes: usize) =
         |runtime, local| runtime.memcpy_device(local, dst, src, bytes, SYNC);
     /// [`acc_memcpy_device`] in a queue.
     fn acc_memcpy_device_async(dst: usize, src: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.memcpy_device(local, dst, src, bytes, queue);
 
-    /// From the copy of `src` on one device to that of `dst` on another (3.2.30).
+    /// Copies the copy of `src` on one device to that of `dst` on another (3.2.30).
     fn acc_memcpy_d2d(dst: usize, src: usize, bytes: usize, dev_dst: i32, dev_src: i32) =
         |runtime, local| runtime.memcpy_d2d(local, dst, src, bytes, dev_dst, dev_src, SYNC);
     /// [`acc_memcpy_d2d`] in a queue of the source device.

@@ -1,7 +1,7 @@
-//! The routines of OpenACC 3.3, chapter 3, in C: one file for each group.
+//! The C routines of OpenACC 3.3, chapter 3: one file per group.
 //!
-//! Addresses are numbers here. Async-arguments and device types are checked by the runtime, but for
-//! types without a meaning, which this file turns into the specification's answers.
+//! Addresses are numbers here. The runtime checks async-arguments and device types. Unknown device types are handled here
+//! as the specification requires.
 
 pub(crate) mod attach;
 pub(crate) mod cuda;
@@ -22,10 +22,10 @@ use accord_types::{DeviceType, Error, ErrorCode, Result};
 /// The async-argument of a synchronous routine.
 pub(crate) const SYNC: i32 = -2;
 
-/// A device type that has to mean something.
+/// Converts a device type.
 ///
 /// # Errors
-/// Returns `acc_error_device_type_unavailable`.
+/// Returns `acc_error_device_type_unavailable` if the type is unknown.
 pub(crate) fn device_type(raw: i32) -> Result<DeviceType> {
     DeviceType::from_raw(raw).ok_or_else(|| {
         Error::new(ErrorCode::DeviceTypeUnavailable, format!("{raw} is no device type"))

@@ -5,9 +5,9 @@ use crate::prof::{self, Kind};
 use crate::redirect;
 use std::ffi::{CStr, c_char, c_void};
 
-/// `acc_prof_register` and `acc_prof_unregister`: event, callback, `acc_register_t`.
+/// Type of `acc_prof_register` and `acc_prof_unregister`: event, callback, `acc_register_t`.
 pub(crate) type Register = extern "C" fn(i32, usize, i32);
-/// `acc_prof_lookup`.
+/// Type of `acc_prof_lookup`.
 pub(crate) type Lookup = extern "C" fn(*const c_char) -> *mut c_void;
 
 /// Adds or enables a callback (5.4).
@@ -36,19 +36,19 @@ pub(crate) extern "C" fn acc_prof_unregister(event: i32, callback: usize, kind: 
     });
 }
 
-/// [`acc_prof_register`] under its name of OpenACC 3.2.
+/// [`acc_prof_register`] under its OpenACC 3.2 name.
 #[unsafe(no_mangle)]
 extern "C" fn acc_callback_register(event: i32, callback: usize, kind: i32) {
     acc_prof_register(event, callback, kind);
 }
 
-/// [`acc_prof_unregister`] under its name of OpenACC 3.2.
+/// [`acc_prof_unregister`] under its OpenACC 3.2 name.
 #[unsafe(no_mangle)]
 extern "C" fn acc_callback_unregister(event: i32, callback: usize, kind: i32) {
     acc_prof_unregister(event, callback, kind);
 }
 
-/// Finds an inquiry function by its name (5.3.1); null for any other. The specification defines none, Accord has
+/// Returns an inquiry function by its name (5.3.1); null for an unknown one. The specification defines none, and Accord only
 /// [`accord_prof_place`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
@@ -57,14 +57,14 @@ pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
     if name == Some(c"accord_prof_place") { accord_prof_place as *mut c_void } else { std::ptr::null_mut() }
 }
 
-/// Returns the place of the event whose callback this thread is in: device, node, queue (`accord_prof.h`). Null outside
-/// of callbacks. Valid until the callback returns; the names in it until the program ends.
+/// Returns the place of the event whose callback this thread runs: device, node, queue (`accord_prof.h`). Null outside of
+/// callbacks. Valid until the callback returns; its names until the program ends.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
     prof::here()
 }
 
-/// A tool's entry (5.3.1): called by a libgomp as it starts, which `ACC_PROFLIB` has told of this library.
+/// The entry point of a tool (5.3.1): a libgomp calls it at its start if `ACC_PROFLIB` names this library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn acc_register_library(register: Register, _unregister: Register, _lookup: Lookup) {

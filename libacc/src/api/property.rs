@@ -1,4 +1,4 @@
-//! What a device is (OpenACC 3.3, 3.2.6).
+//! Properties of devices (OpenACC 3.3, 3.2.6).
 
 use crate::abi_boundary::{enter, routine};
 use accord_types::short_lock::ShortLock;
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
 
 routine! {
-    /// A number; 0 for what is unknown.
+    /// Returns a number, or 0 if it is unknown.
     fn acc_get_property(num: i32, kind: i32, property: i32) -> usize =
         |runtime, local| match DeviceType::from_raw(kind) {
             Some(kind) => {
@@ -18,7 +18,7 @@ routine! {
         };
 }
 
-/// A text that stays; null for what is unknown.
+/// Returns a text that is never freed, or null if it is unknown.
 #[unsafe(no_mangle)]
 extern "C" fn acc_get_property_string(num: i32, kind: i32, property: i32) -> *const c_char {
     match text("acc_get_property_string", num, kind, property) {
@@ -37,7 +37,7 @@ pub(crate) fn text(call: &'static str, num: i32, kind: i32, property: i32) -> Op
     })
 }
 
-/// The same text as a C string that is never freed; each different text is kept once.
+/// Returns the text as a C string that is never freed. Each different text is kept once.
 fn kept(text: String) -> &'static CStr {
     static TEXTS: ShortLock<Option<HashSet<&'static CStr>>> = ShortLock::new(None);
     // A name with a zero byte inside ends there.

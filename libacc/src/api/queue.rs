@@ -1,4 +1,4 @@
-//! Queues (OpenACC 3.3, 3.2.9 to 3.2.14) and their names of OpenACC 1.0.
+//! Queues (OpenACC 3.3, 3.2.9 to 3.2.14) and their OpenACC 1.0 names.
 
 use crate::abi_boundary::routine;
 
@@ -12,7 +12,7 @@ routine! {
     /// Waits for a queue (3.2.10).
     fn acc_wait(queue: i32) =
         |runtime, local| runtime.wait_queue(local, queue);
-    /// [`acc_wait`] of OpenACC 1.0.
+    /// [`acc_wait`] under its OpenACC 1.0 name.
     fn acc_async_wait(queue: i32) =
         |runtime, local| runtime.wait_queue(local, queue);
     /// Makes `queue` wait for `waited` (3.2.11).
@@ -21,7 +21,7 @@ routine! {
     /// Waits for all queues (3.2.10).
     fn acc_wait_all() =
         |runtime, local| runtime.wait_all(local);
-    /// [`acc_wait_all`] of OpenACC 1.0.
+    /// [`acc_wait_all`] under its OpenACC 1.0 name.
     fn acc_async_wait_all() =
         |runtime, local| runtime.wait_all(local);
     /// Makes a queue wait for all others (3.2.11).

@@ -67,7 +67,7 @@ three_forms! {
         |runtime, local, host, bytes| Ok(i32::from(runtime.is_present(local, host, bytes)?));
 }
 
-/// Forms in a queue, which comes last.
+/// Forms with a queue as last argument.
 macro_rules! three_async_forms {
     ($($call:literal: $short:ident, $long:ident, $array:ident =
         |$runtime:pat_param, $local:pat_param, $host:ident, $bytes:ident, $queue:ident| $body:expr;)*) => {

@@ -28,17 +28,17 @@ struct Dimension {
 const RANK_MAX: usize = 15;
 
 impl Descriptor {
-    /// Address and length in bytes of a contiguous array.
+    /// Returns address and length in bytes of a contiguous array.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_data_section` for any other. Compilers that know these dummies as contiguous pack
-    /// such an array into a temporary; the interfaces of some do not say so.
+    /// Returns `acc_error_invalid_data_section` for any other array. Compilers that know these dummies as contiguous pack
+    /// such an array into a temporary, but the interfaces of some do not declare it.
     pub(super) fn section(&self) -> Result<(usize, usize)> {
         let rank = usize::try_from(self.rank).unwrap_or(0).min(RANK_MAX);
         let first = std::ptr::from_ref(self).wrapping_add(1).cast::<Dimension>();
         let (mut elements, mut together) = (1usize, true);
         for at in 0..rank {
-            // SAFETY: gfortran puts `rank` dimensions behind the fixed part.
+            // SAFETY: gfortran stores `rank` dimensions after the fixed part.
             let dimension = unsafe { *first.add(at) };
             let extent = dimension.upper.wrapping_sub(dimension.lower).wrapping_add(1);
             let extent = usize::try_from(extent).unwrap_or(0);
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// As the compiler passes it: the address of the whole.
+    /// Returns the section of an array as the compiler passes it: by the address of the whole.
     fn section<const RANK: usize>(array: &Array<RANK>) -> (usize, usize) {
         // SAFETY: the fixed part is at the start of the array.
         unsafe { &*std::ptr::from_ref(array).cast::<Descriptor>() }.section().unwrap()

@@ -1,16 +1,15 @@
-//! Routines under the names that gfortran calls where it has no interface of them (`external acc_wait`), and where the interface
-//! in `openacc_lib.h` is of this form: `NAME_`, all arguments by reference (OpenACC 3.3, chapter 3). Integers are default
-//! ones but for numbers of bytes, which are `integer(c_size_t)` as in the specification. Results are LOGICAL, 0 or 1, or
-//! places in a list, which count from 1.
+//! Routines under the names that gfortran calls if it has no interface of them (`external acc_wait`), or if the interface in `openacc_lib.h` has this
+//! form: `NAME_`, all arguments by reference (OpenACC 3.3, chapter 3). Integers are default integers, except for numbers of bytes, which are
+//! `integer(c_size_t)` as in the specification. Results are LOGICAL, 0 or 1, or indices in a list, which start at 1.
 //!
-//! The data routines have their number of bytes, a default integer, always: an array's own size would take an interface.
+//! The data routines always take a number of bytes, a default integer, because an array's own size would need an interface.
 
 use super::data;
 use super::property::fill;
 use crate::api::{attach, cuda, device, device_queue, init, map, memory, property, property_text, queue};
 use std::ffi::{c_char, c_void};
 
-/// `NAME_` for each `NAME`: arguments by reference, but for addresses of data.
+/// Defines `NAME_` for each `NAME`: arguments by reference, except for addresses of data.
 macro_rules! by_reference {
     ($($module:ident::$name:ident => $external:ident($($argument:ident: $type:ty = $value:expr),*) $(-> $result:ty)?;)*) => {
         $(
@@ -141,7 +140,7 @@ extern "C" fn acc_wait_any_device_(count: &i32, list: usize, num: &i32) -> i32 {
     from_one(device_queue::acc_wait_any_device(*count, list, *num))
 }
 
-/// A place of a C array as one of a Fortran array; -1 stays.
+/// Converts an index of a C array to one of a Fortran array; -1 stays.
 fn from_one(at: i32) -> i32 {
     if at < 0 { at } else { at.saturating_add(1) }
 }

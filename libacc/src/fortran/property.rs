@@ -1,4 +1,4 @@
-//! What a device is (OpenACC 3.3, 3.2.6). GCC's module passes these arguments by value.
+//! Properties of devices (OpenACC 3.3, 3.2.6). GCC's module passes these arguments by value.
 
 use crate::api::{property as c, property_text};
 use std::ffi::c_char;
@@ -8,7 +8,7 @@ extern "C" fn acc_get_property_h_(num: i32, kind: i32, property: i32) -> usize {
     c::acc_get_property(num, kind, property)
 }
 
-/// `text` is filled up with blanks or cut; its length is gfortran's hidden argument.
+/// Pads `text` with blanks, or cuts the property. The text's length is gfortran's hidden argument.
 ///
 /// # Safety
 /// `text` must be writable for `len` bytes.
@@ -19,7 +19,7 @@ unsafe extern "C" fn acc_get_property_string_h_(num: i32, kind: i32, property: i
     unsafe { fill(text, len, &value) }
 }
 
-/// Fills a character variable up with blanks.
+/// Fills a character variable, padded with blanks.
 ///
 /// # Safety
 /// `text` must be writable for `len` bytes.

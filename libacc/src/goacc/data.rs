@@ -3,7 +3,7 @@
 use super::entries;
 use crate::{abi_boundary, device_address, prof};
 
-/// A region starts. Device addresses for `use_device` come back in `hosts`.
+/// Starts a region. Returns device addresses for `use_device` in `hosts`.
 ///
 /// # Safety
 /// The arrays must be as GCC passes them: `n` elements each.

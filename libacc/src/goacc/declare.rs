@@ -3,7 +3,7 @@
 use super::entries;
 use crate::{abi_boundary, prof};
 
-/// The variables' scope starts or ends.
+/// Starts or ends the variables' scope.
 ///
 /// # Safety
 /// The arrays must be as GCC passes them: `n` elements each.

@@ -1,23 +1,23 @@
-//! What GCC drops before it calls: a whole `declare` variable in `update` (OpenACC 3.3, 2.14.4).
+//! Detects an operand that GCC drops before its call: a whole `declare` variable in `update` (OpenACC 3.3, 2.14.4).
 //!
-//! Where such variables are all that an `update` names, the call arrives without any. GCC refuses an `update` that names nothing, so
-//! nothing else looks like it. In `data`, `enter data` and `exit data` whole `declare` variables are dropped too; those are present for
-//! good, so the clauses would not have copied anything.
+//! If an `update` names only such variables, its call has no operands. GCC refuses an `update` without operands, so that no other code leads to such a
+//! call. GCC drops whole `declare` variables in `data`, `enter data` and `exit data` too, but these are always present, so that the clauses would
+//! copy nothing.
 
 use crate::{output, settings, source};
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most places that are told of.
+/// Most places of a warning.
 const PLACES_MAX: usize = 64;
 
-/// Calls that were told of.
+/// Calls with a warning.
 static TOLD: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_MAX];
 
-/// The `update` that the thread is in copies nothing: an error, or said once for each place.
+/// Handles an `update` that copies nothing: returns an error, or warns once per place.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` unless `ACCORD_DROPPED_UPDATES` asks for a warning.
+/// Returns `acc_error_invalid_argument` unless `ACCORD_DROPPED_UPDATES` requests a warning.
 #[cold]
 pub(super) fn update() -> Result<()> {
     if !settings::warns_of_dropped_updates()? {
@@ -37,7 +37,7 @@ pub(super) fn update() -> Result<()> {
     Ok(())
 }
 
-/// Whether `call` is new, and there is room to note it.
+/// Whether `call` is new and there is space to record it.
 fn is_first(told: &[AtomicUsize], call: usize) -> bool {
     for place in told {
         match place.compare_exchange(0, call, Ordering::Relaxed, Ordering::Relaxed) {

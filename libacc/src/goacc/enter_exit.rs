@@ -10,7 +10,7 @@ use accord_types::Result;
 /// The runtime's part of one of these calls.
 type Rule = fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
 
-/// Returns its events, and the construct, by the kinds of its entries.
+/// Returns the events and the construct of a call by the kinds of its entries.
 type Events = fn(&[u16]) -> (Pair, Construct);
 
 /// The arguments, with the waits that the shim has gathered.
@@ -88,7 +88,7 @@ called_by_shim! {
     enter_data, "enter data", |_| (prof::ENTER_DATA, Construct::EnterData), Runtime::enter_data;
     /// `exit data`.
     exit_data, "exit data", |_| (prof::EXIT_DATA, Construct::ExitData), Runtime::exit_data;
-    /// Either of the two, of compilers before GCC 12.
+    /// Either of the two, from compilers before GCC 12.
     enter_exit_data, "enter or exit data", prof::enter_or_exit, Runtime::enter_exit_data;
     /// `update`.
     update, "update", |_| (prof::UPDATE, Construct::Update), update_entries;

@@ -1,7 +1,7 @@
-//! What GCC's code calls (`GOACC_*`, `GOMP_offload_*`): one file for each family.
+//! The entry points of GCC's code (`GOACC_*`, `GOMP_offload_*`): one file per family.
 //!
-//! Upper-case names are the compiler's. The arrays of a call live on the caller's stack or in its
-//! data: they are never kept and never written, except addresses for `use_device`.
+//! Upper-case names are the compiler's. The arrays of a call are on the caller's stack or in its data. They are never kept,
+//! and never written, except for addresses for `use_device`.
 
 mod data;
 mod declare;
@@ -15,11 +15,11 @@ mod wait;
 
 use accord_runtime::Entries;
 
-/// The three arrays of a call as slices.
+/// Returns the three arrays of a call as slices.
 ///
 /// # Safety
-/// With `n` of 1 or more, the pointers must be valid for `n` elements during `'a`, and
-/// nothing else may use `hosts` meanwhile. With 0 they may be anything.
+/// With `n` of 1 or more, the pointers must be valid for `n` elements during `'a`, and no other code may use `hosts`
+/// meanwhile. With 0 they may be anything.
 unsafe fn entries<'a>(n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) -> Entries<'a> {
     if n == 0 {
         return Entries::new(&mut [], &[], &[]);

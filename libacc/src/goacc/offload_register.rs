@@ -1,6 +1,6 @@
-//! `GOMP_offload_register_ver` and its kin: an object with offload code is loaded or unloaded.
+//! `GOMP_offload_register_ver` and its variants: an object with offload code is loaded or unloaded.
 //!
-//! They come from constructors and destructors: nothing is initialised or started here.
+//! Constructors and destructors call them, so that they neither initialise nor start anything.
 
 use crate::abi_boundary;
 use crate::images::{self, Image};
@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_void};
 type WithVersion = unsafe extern "C" fn(u32, *const c_void, i32, *const c_void);
 type WithoutVersion = unsafe extern "C" fn(*const c_void, i32, *const c_void);
 
-/// GCC 6 and later.
+/// The entry point for GCC 6 and later.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
     abi_boundary::enter_without_runtime("GOMP_offload_register_ver", || {
@@ -20,7 +20,7 @@ extern "C" fn GOMP_offload_register_ver(version: u32, table: *const c_void, targ
     });
 }
 
-/// GCC 6 and later.
+/// The entry point for GCC 6 and later.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_unregister_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
     abi_boundary::enter_without_runtime("GOMP_offload_unregister_ver", || {
@@ -30,7 +30,7 @@ extern "C" fn GOMP_offload_unregister_ver(version: u32, table: *const c_void, ta
     });
 }
 
-/// GCC 5.
+/// The entry point for GCC 5.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_register(table: *const c_void, target: i32, data: *const c_void) {
     abi_boundary::enter_without_runtime("GOMP_offload_register", || {
@@ -40,7 +40,7 @@ extern "C" fn GOMP_offload_register(table: *const c_void, target: i32, data: *co
     });
 }
 
-/// GCC 5.
+/// The entry point for GCC 5.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_unregister(table: *const c_void, target: i32, data: *const c_void) {
     abi_boundary::enter_without_runtime("GOMP_offload_unregister", || {
@@ -54,8 +54,8 @@ fn image(version: u32, table: *const c_void, target: i32, data: *const c_void) -
     Image { version, table: table as usize, target, data: data as usize }
 }
 
-/// OpenMP's `target` regions in the same object stay libgomp's. An object without any is kept from it: libgomp ends
-/// a program of a GCC newer than its own.
+/// Whether libgomp needs the object, which then has OpenMP's `target` regions. Other objects are not passed to it: libgomp
+/// ends a program of a GCC newer than its own.
 fn is_libgomps(table: *const c_void) -> bool {
     loader::holding(table as usize).is_none_or(|object| object.uses_openmp_devices())
 }
@@ -84,8 +84,8 @@ fn forward_without_version(name: &CStr, table: *const c_void, target: i32, data:
     });
 }
 
-/// Runs `body` with libgomp's own symbol, if libgomp is there. It isn't kept: libgomp may come and go with
-/// an object that was loaded by `dlopen`, and then is not behind this library in the search order.
+/// Runs `body` with libgomp's own symbol, if libgomp is loaded. The symbol isn't kept: libgomp may come and go with an object
+/// loaded by `dlopen`, and then is not after this library in the search order.
 fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
     if let Some(symbol) = redirect::libgomps(name) {
         return body(symbol);
@@ -95,7 +95,7 @@ fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
     if !symbol.is_null() && !is_own(symbol) {
         return body(symbol);
     }
-    // SAFETY: the name is terminated; nothing new is loaded.
+    // SAFETY: the name is terminated, and the call loads no new object.
     let library = unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return;
@@ -105,11 +105,11 @@ fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
     if !symbol.is_null() && !is_own(symbol) {
         body(symbol);
     }
-    // SAFETY: gives back what dlopen took; the caller's object keeps libgomp loaded.
+    // SAFETY: the call releases the handle of dlopen, and the caller's object keeps libgomp loaded.
     unsafe { libc::dlclose(library) };
 }
 
-/// Whether a symbol is this library's: a libgomp whose symbol table was changed leads here, and a call would come back for ever.
+/// Whether a symbol is this library's. A libgomp with a changed symbol table leads here, and the call would recurse for ever.
 fn is_own(symbol: *mut c_void) -> bool {
     mappings::object_of(symbol.cast_const().cast()) == mappings::object_of(is_own as *const ())
 }

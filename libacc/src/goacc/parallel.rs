@@ -10,8 +10,7 @@ use std::ffi::c_void;
 /// Returns the shim's next word of a list of launch tags.
 type NextWord = unsafe extern "C" fn(*mut c_void) -> u32;
 
-/// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
-/// calls [`end_host_region`].
+/// Starts a region, for the shim. Returns 1 if the shim must run the region on the host and then call [`end_host_region`].
 pub(super) extern "C" fn parallel(
     dev: i32,
     function: usize,
@@ -28,10 +27,10 @@ pub(super) extern "C" fn parallel(
     abi_boundary::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        // SAFETY: `list` is what `next` takes words from, until the 0 at the end of GCC's list, behind which none is taken.
+        // SAFETY: `next` reads words from `list` up to the 0 at the end of GCC's list, and no further.
         let tags = Tags::decode(std::iter::from_fn(|| Some(unsafe { next(list) })));
         let open = prof::active().then(|| {
-            // The runtime reports what makes no sense.
+            // The runtime reports invalid values.
             let async_ = tags.as_ref().map_or(AsyncArg::Sync, |tags| tags.queue).raw();
             let subject = prof::subject(runtime, local, dev, async_);
             let extent = Extent::Region(function);
@@ -53,7 +52,7 @@ pub(super) extern "C" fn parallel(
     })
 }
 
-/// Called by the shim when a region that ran on the host has returned or thrown.
+/// Ends a region that ran on the host and has returned or thrown, for the shim.
 pub(super) extern "C" fn end_host_region() {
     abi_boundary::enter_without_runtime("parallel", || {
         let open = thread::end_host_region();

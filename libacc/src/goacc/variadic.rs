@@ -1,8 +1,7 @@
 //! The entry points with variable arguments, between C and Rust.
 //!
-//! A C function of a static library can't be exported from a Rust shared library, and a Rust
-//! function that C calls would be exported if it had a plain name. So a jump stands for each:
-//! the exported name jumps into the shim, and the shim's hidden name jumps into Rust.
+//! A Rust shared library can't export a C function of a static library, and a Rust function that C calls would be exported if
+//! it had a plain name. So each uses jumps: the exported name jumps into the shim, and the shim's hidden name jumps into Rust.
 
 use super::{enter_exit, parallel, wait};
 use std::arch::{global_asm, naked_asm};
@@ -13,7 +12,7 @@ macro_rules! exported {
             $(fn $shim();)*
         }
         $(
-            /// Jumps to its C part with all arguments as they are.
+            /// Jumps to the C part with all arguments unchanged.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             extern "C" fn $name() {

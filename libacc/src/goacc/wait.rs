@@ -4,7 +4,7 @@ use super::list;
 use crate::abi_boundary;
 use crate::prof::{self, Construct};
 
-/// Called by the shim.
+/// Performs the waits, for the shim.
 pub(super) extern "C" fn wait(async_: i32, wait_count: usize, waits: *const i32) {
     abi_boundary::enter("wait", |runtime, local| {
         // SAFETY: the shim has gathered the waits.

@@ -1,4 +1,4 @@
-//! Blocks of memory by address, and the program's own behind a lock.
+//! Blocks of memory by address, and the program's blocks behind a lock.
 
 use crate::raw_lock::RawLock;
 use accord_types::HostRange;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Blocks that don't overlap: first address and length in bytes.
 pub(super) struct Blocks(BTreeMap<usize, usize>);
 
-/// The distance before a block at which a pointer may lie and still mean it: programs that count from one keep `a - 1`.
-/// An allocator has at least a word of its own there.
+/// The distance before a block at which a pointer still belongs to it: programs that count from one keep `a - 1`. An
+/// allocator has at least one word of its own there.
 const BEFORE: usize = 8;
 
 impl Blocks {
@@ -24,12 +24,12 @@ impl Blocks {
         }
     }
 
-    /// Forgets the block that starts here; its length, if it was known.
+    /// Removes the block that starts here. Returns its length, if it was known.
     pub(super) fn remove(&mut self, start: usize) -> Option<usize> {
         self.0.remove(&start)
     }
 
-    /// The block that holds an address, or else the one that begins within a word behind it.
+    /// Returns the block that contains an address, or else the one that begins within the next word.
     pub(super) fn holding(&self, address: usize) -> Option<HostRange> {
         let near = self.0.range(..=address.saturating_add(BEFORE)).rev().take(2);
         let found = near.map(|(start, len)| HostRange { start: *start, len: *len });
@@ -44,10 +44,10 @@ impl Blocks {
     }
 }
 
-/// The blocks behind a lock. What the list itself allocates while it is locked is not noted: [`Heap::note`].
+/// The blocks behind a lock. Blocks that the list itself allocates under the lock are not recorded: [`Heap::note`].
 pub(super) struct Heap {
     lock: RawLock,
-    /// The thread that holds the lock, 0 if none does.
+    /// The thread that holds the lock, or 0.
     holder: AtomicUsize,
     blocks: UnsafeCell<Blocks>,
 }
@@ -59,7 +59,7 @@ pub(super) static HEAP: Heap =
     Heap { lock: RawLock::new(), holder: AtomicUsize::new(0), blocks: UnsafeCell::new(Blocks::new()) };
 
 impl Heap {
-    /// Runs `body` with the lock held, unless this thread holds it already: then the block is the list's own.
+    /// Runs `body` under the lock, unless this thread holds it already: the block then belongs to the list.
     pub(super) fn note<R>(&self, body: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
         struct Release<'a>(&'a Heap);
         impl Drop for Release<'_> {
@@ -72,11 +72,11 @@ impl Heap {
         }
         self.lock();
         let _release = Release(self);
-        // SAFETY: the lock is held, and its holder does not come here again.
+        // SAFETY: the lock is held, and its holder does not enter again.
         Some(body(unsafe { &mut *self.blocks.get() }))
     }
 
-    /// Notes none of this thread's allocations until [`Heap::unlock`].
+    /// Records none of this thread's allocations until [`Heap::unlock`].
     pub(super) fn lock(&self) {
         self.lock.lock();
         self.holder.store(this_thread(), Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! `malloc` and its kin, as the program finds them: each is a jump to what is in its slot. That is at first [`resolve`], then the
-//! next library's function; with the setting, one that also notes the block. Once devices are in use `free` and `realloc`
-//! report blocks whose memory may be gone with them.
+//! Exports `malloc` and its family to the program: each function jumps to the address in its slot. That is first [`resolve`], then the next library's
+//! function, and with the setting one that also records the block. Once devices are in use, `free` and `realloc` report blocks whose memory may be
+//! unmapped with them.
 //!
-//! The exported functions are machine code that the compiler does not look into. A function that it sees it may inline into this
-//! library's own calls of `free`. These must go where the program's calls go, because another allocator may come before this library.
+//! The exported functions are machine code, opaque to the compiler, which could otherwise inline them into this library's own calls of `free`. These
+//! must reach the same function as the program's calls, because another allocator may precede this library.
 
 use super::blocks::HEAP;
 use crate::mappings;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 type Pointer = *mut c_void;
 
-/// One function of the family: the exported name, the slot that it jumps through, and the next library's function.
+/// One function of the family: the exported name, its slot, and the next library's function.
 macro_rules! family {
     ($($name:ident / $next:ident / $slot:ident / $first:ident ($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         mod next {
@@ -35,7 +35,7 @@ macro_rules! family {
 
                 unsafe extern "C" fn $first($($arg: $type),*) $(-> $result)? {
                     if !resolve() {
-                        // SAFETY: a null pointer, a number or nothing.
+                        // SAFETY: the value is a null pointer, a number or nothing.
                         return unsafe { std::mem::zeroed() };
                     }
                     // SAFETY: the slot holds another function now.
@@ -43,8 +43,8 @@ macro_rules! family {
                 }
             )*
 
-            /// Finds what the program would call without this library. False if the search itself has led here: old C
-            /// libraries want memory for a message and do without if there is none.
+            /// Finds the functions that the program would call without this library. Returns `false` if the search itself has led here: old C
+            /// libraries allocate memory for a message, and do without it if there is none.
             #[cold]
             pub(super) fn resolve() -> bool {
                 static SEARCHER: AtomicUsize = AtomicUsize::new(0);
@@ -61,7 +61,7 @@ macro_rules! family {
                     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
                     if found.is_null() {
                         crate::output::print(concat!("accord: there is no ", stringify!($name), " after libacc.so\n"));
-                        // SAFETY: nothing can go on without memory.
+                        // SAFETY: the process can't continue without memory.
                         unsafe { libc::_exit(1) };
                     }
                     $slot.store(found.cast(), Ordering::Relaxed);
@@ -91,7 +91,7 @@ macro_rules! family {
             }
         )*
 
-        /// Notes blocks from here on.
+        /// Records blocks from now on.
         pub(super) fn note_blocks() {
             next::resolve();
             $(next::EXPORTS.$name.store(noting::$name as *mut (), Ordering::Relaxed);)*
@@ -112,12 +112,12 @@ family! {
         (to: *mut Pointer, align: usize, size: usize) -> c_int;
 }
 
-/// The program break at the start: what the C library takes by moving it lies above.
+/// The program break at the start: the C library's heap is above.
 static HEAP_START: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Remembers that, at the start.
+/// Records the program break at the start.
 pub(super) fn note_start() {
-    // SAFETY: moves nothing.
+    // SAFETY: the call does not move the break.
     HEAP_START.store(unsafe { libc::sbrk(0) }.addr(), Ordering::Relaxed);
 }
 
@@ -126,21 +126,21 @@ pub(super) fn are_in_front() -> bool {
     mappings::is_in_front("free\0") && mappings::is_in_front("realloc\0")
 }
 
-/// Whether the C library's own allocator is behind these, which unmaps large blocks without being seen.
+/// Whether the next allocator is the C library's own, which unmaps large blocks without a visible call.
 pub(super) fn is_c_librarys() -> bool {
     next::resolve();
     // No interposed library defines a function of this name.
     mappings::object_of(next::FREE.load(Ordering::Relaxed)) == mappings::object_of(libc::qsort as *const ())
 }
 
-/// Reports the end of large blocks from here on.
+/// Reports the end of large blocks from now on.
 pub(super) fn watch_blocks() {
     WATCHED.store(true, Ordering::Relaxed);
     for (slot, plain, watching) in [
         (&next::EXPORTS.free, &next::FREE, watching::free as *mut ()),
         (&next::EXPORTS.realloc, &next::REALLOC, watching::realloc as *mut ()),
     ] {
-        // What notes blocks reports too.
+        // The functions that record blocks report too.
         let plain = plain.load(Ordering::Relaxed);
         let _ = slot.compare_exchange(plain, watching, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -148,24 +148,23 @@ pub(super) fn watch_blocks() {
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// The same, with a report of memory that may be gone.
+/// Functions that also report memory that may be unmapped.
 mod watching {
     use super::next::*;
     use super::*;
 
-    /// Smallest block that is looked after. The C library maps blocks from 128 KiB on by themselves, unless told otherwise.
+    /// Smallest block that is reported. The C library maps blocks of 128 KiB or more separately by default.
     const LARGE: usize = 32 << 10;
 
-    /// Returns the pages that a block may take along when it ends. A block that was mapped by itself begins on a page,
-    /// behind two words or at its alignment. Blocks of the heap only move its end, which is looked at whenever it
-    /// matters.
+    /// Returns the pages that may be unmapped with a block. A separately mapped block begins two words after a page's start, or at
+    /// its alignment. Blocks of the heap only move its end, which is queried when it matters.
     fn takes_pages(block: Pointer) -> Option<HostRange> {
         let at = block.addr();
         let in_page = at & 0xfff;
         if in_page & in_page.wrapping_sub(1) != 0 || block.is_null() || !WATCHED.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: a block of the C library; and the break is only asked for.
+        // SAFETY: the block is the C library's, and the break is only queried.
         let (len, end) = unsafe { (libc::malloc_usable_size(block), libc::sbrk(0).addr()) };
         let gone = len >= LARGE && !(HEAP_START.load(Ordering::Relaxed)..end).contains(&at);
         gone.then_some(HostRange { start: at, len })
@@ -187,7 +186,7 @@ mod watching {
     }
 }
 
-/// The same, with a note of the block.
+/// Functions that also record the block.
 mod noting {
     use super::next::*;
     use super::*;
@@ -203,12 +202,12 @@ mod noting {
     }
 
     pub(super) unsafe extern "C" fn calloc(count: usize, size: usize) -> Pointer {
-        // SAFETY: the program's own call. A product that is too large gives null.
+        // SAFETY: the program's own call. An overflowing product returns null.
         made(unsafe { next_calloc(count, size) }, count.wrapping_mul(size))
     }
 
     pub(super) unsafe extern "C" fn realloc(old: Pointer, size: usize) -> Pointer {
-        // First: another thread may get the old block before this one comes back.
+        // First, because another thread may get the old block before this call returns.
         let was = HEAP.note(|blocks| blocks.remove(old as usize)).flatten();
         // SAFETY: the program's own call.
         let block = unsafe { watching::realloc(old, size) };

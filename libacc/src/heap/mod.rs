@@ -1,9 +1,9 @@
-//! The program's heap blocks, for `ACCORD_UNMAPPED=map`: which block does an address lie in?
+//! Records the program's heap blocks for `ACCORD_UNMAPPED=map`, to find the block that contains an address.
 //!
-//! No allocator tells that of a pointer into the middle of a block, so the calls that make and end blocks come by here
-//! (`exports.rs`). Without the setting that is one jump to the next `malloc`: the C library's, or another one's that the
-//! program is linked with. With it each call also notes its block. Blocks that were made before this library's
-//! constructors, by `mmap`, or by an allocator that comes before this library, are not known.
+//! No allocator reports that for a pointer into the middle of a block, so that calls that allocate and free blocks pass here
+//! (`exports.rs`). Without the setting that is one jump to the next `malloc`: the C library's, or another one that the
+//! program is linked with. With it each call also records its block. Blocks from before this library's constructors, from
+//! `mmap`, or from an allocator that precedes this library are unknown.
 
 mod blocks;
 mod exports;
@@ -17,19 +17,19 @@ pub(crate) fn block_of(address: usize) -> Option<HostRange> {
     HEAP.note(|blocks| blocks.holding(address)).flatten()
 }
 
-/// Reports the end of blocks whose pages may go with them, from here on. Returns `false` if that can't be seen.
+/// Reports the end of blocks whose pages may be unmapped with them, from now on. Returns `false` if that can't be observed.
 pub(crate) fn watch() -> bool {
     if !exports::are_in_front() {
         return false;
     }
-    // Other allocators give memory back by functions that are seen.
+    // Other allocators unmap memory by functions that are observed.
     if exports::is_c_librarys() {
         exports::watch_blocks();
     }
     true
 }
 
-/// Blocks are noted from here on if the setting says so. Runs before the program's own constructors.
+/// Starts to record blocks if the setting requests it. Runs before the program's own constructors.
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = at_start;
