@@ -92,8 +92,8 @@ fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> 
     Ok(devices)
 }
 
-/// Creates the factory that drives this machine's devices in-process, except for GPUs of a cluster that the driver hides from this process, as under a
-/// batch system.
+/// Creates the factory that drives this machine's devices in-process. It leaves out GPUs of a cluster that the driver hides from this process, as under
+/// a batch system.
 fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cluster: bool) -> LocalFactory {
     let kernels = Arc::clone(kernels);
     let ipc = in_cluster && settings::ipc().is_ok_and(|on| on);

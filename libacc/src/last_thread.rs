@@ -1,5 +1,5 @@
-//! Ends a program whose `main` has ended by `pthread_exit` with its last own thread. This library's threads must not keep the process alive, so that one of
-//! them checks whether others remain, in place of the C library, which counts all threads.
+//! Ends a program whose `main` has ended by `pthread_exit` with its last own thread. This library's threads must not keep the process alive, but the C
+//! library counts all threads. So one of this library's threads checks whether others remain.
 
 use accord_types::threads;
 use std::ffi::c_void;

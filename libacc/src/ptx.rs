@@ -1,6 +1,6 @@
-//! GCC's description of an object's PTX, as its start-up code registers it.
+//! GCC's description of an object's PTX, which its start-up code registers.
 //!
-//! CPU devices run the host version of a region and need none of this.
+//! CPU devices run the host version of a region and do not need it.
 
 use crate::images::Image;
 use accord_device::image::{self, ImageFunction, ImageVariable};
@@ -12,11 +12,10 @@ pub(crate) const TARGET_NVPTX: i32 = 5;
 /// The newest version of the nvptx part that is known.
 const DEVICE_VERSION_MAX: u32 = 1;
 
-/// The parts of a registered image. All addresses point into the object, which holds them until
-/// it unregisters the image.
+/// The parts of a registered image. All addresses point into the object, which keeps them until it unregisters the image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PtxImage {
-    /// PTX texts that have to be linked together: address, and size with the final zero byte.
+    /// PTX texts that are linked together: address, and size with the final zero byte.
     pub(crate) objects: Vec<(usize, usize)>,
     /// Addresses of the variables' names, in the order of the host table.
     pub(crate) variables: Vec<usize>,
@@ -27,9 +26,9 @@ pub(crate) struct PtxImage {
 /// One region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PtxFunction {
-    /// Address of its name.
+    /// Address of the region's name.
     pub(crate) name: usize,
-    /// Gangs, workers and vector length that it was compiled for; 0 is open.
+    /// Gangs, workers and vector length for which it was compiled; 0 is open.
     pub(crate) dims: [u16; 3],
 }
 
@@ -47,23 +46,23 @@ struct RawFunction {
     dims: [u16; 3],
 }
 
-/// Most entries of one list: more means that the layout is another.
+/// Most entries of one list: a larger number means that the layout differs.
 const ENTRIES_MAX: u32 = 1 << 20;
 
 impl PtxImage {
     /// Reads an nvptx image; `functions` and `variables` are the host table's counts.
     ///
     /// # Errors
-    /// Returns `acc_error_device_init` for versions that are not known and counts that don't match.
+    /// Returns `acc_error_device_init` for unknown versions and counts that don't match.
     ///
     /// # Safety
-    /// The image must be registered, and stay so during the call.
+    /// The image must be registered, and stay registered during the call.
     pub(crate) unsafe fn read(image: &Image, functions: usize, variables: usize) -> Result<Self> {
         let device_version = image.version & 0xffff;
         if image.target != TARGET_NVPTX || device_version > DEVICE_VERSION_MAX {
             return Err(refused(&format!("it is of target {} and version {device_version}", image.target)));
         }
-        // From GCC 13 on one word comes first.
+        // From GCC 13 on one word precedes.
         let start = image.data + if image.version >> 16 >= 2 { 8 } else { 0 };
         // SAFETY: the caller's promise: the three lists are laid out like this.
         let this = unsafe {
@@ -86,14 +85,14 @@ impl PtxImage {
         Ok(this)
     }
 
-    /// A copy of everything, which other processes can be sent.
+    /// Copies everything, for other processes.
     ///
     /// # Safety
-    /// The image must still be registered, and stay so during the call.
+    /// The image must be registered, and stay registered during the call.
     pub(crate) unsafe fn contents(&self) -> image::Image {
         // SAFETY: names of a registered image are terminated strings.
         let text = |at: usize| unsafe { CStr::from_ptr(at as *const c_char) }.to_string_lossy().into_owned();
-        // SAFETY: its texts have the sizes that it gives.
+        // SAFETY: the image's texts have the recorded sizes.
         let bytes = |(at, size): (usize, usize)| unsafe { std::slice::from_raw_parts(at as *const u8, size) };
         let without_end = |text: &[u8]| text.strip_suffix(&[0]).unwrap_or(text).to_vec();
         image::Image {
@@ -108,10 +107,10 @@ impl PtxImage {
     }
 }
 
-/// A list by its address and its 32-bit count behind that.
+/// Returns a list by its address and the 32-bit count after that.
 ///
 /// # Safety
-/// Both words must be at `at`, and the list must be as long as they say.
+/// Both words must be at `at`, and the list must have that length.
 unsafe fn list<'a, T>(at: usize) -> Result<&'a [T]> {
     // SAFETY: the caller's promise.
     let (start, count) = unsafe { (*(at as *const *const T), *((at + 8) as *const u32)) };

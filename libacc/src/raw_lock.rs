@@ -2,8 +2,8 @@
 
 use std::cell::UnsafeCell;
 
-/// A plain POSIX mutex. Unlike the standard library's, it can be taken before `fork` and
-/// released after it, and a child can put it into its initial state.
+/// A plain POSIX mutex. Unlike the standard library's, it can be locked before `fork` and unlocked after it, and a child can
+/// reset it.
 pub(crate) struct RawLock(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: a POSIX mutex is made for use by several threads through a shared address.
@@ -14,22 +14,22 @@ impl RawLock {
         Self(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
     }
 
-    /// Takes the lock. Not recursive.
+    /// Locks the mutex. Not recursive.
     pub(crate) fn lock(&self) {
         // SAFETY: the mutex is initialised and never moves: all are statics.
         unsafe { libc::pthread_mutex_lock(self.0.get()) };
     }
 
-    /// Gives the lock back; only its holder may.
+    /// Unlocks the mutex; only its holder may.
     pub(crate) fn unlock(&self) {
         // SAFETY: as for lock.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
-    /// Makes a forked child's copy free, whichever thread held it in the parent.
+    /// Unlocks a forked child's copy, whichever thread held it in the parent.
     ///
     /// # Safety
-    /// Only in a `pthread_atfork` child handler: no other thread exists.
+    /// Must be called only in a `pthread_atfork` child handler, where no other thread exists.
     pub(crate) unsafe fn reset(&self) {
         // SAFETY: the caller is the only thread.
         unsafe { *self.0.get() = libc::PTHREAD_MUTEX_INITIALIZER };
@@ -50,7 +50,7 @@ impl<T> Locked<T> {
         Self { lock: RawLock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Runs `body` with the lock held. `body` must not use the same lock.
+    /// Runs `body` under the lock. `body` must not use the same lock.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         struct Release<'a>(&'a RawLock);
         impl Drop for Release<'_> {
@@ -60,7 +60,7 @@ impl<T> Locked<T> {
         }
         self.lock.lock();
         let _release = Release(&self.lock);
-        // SAFETY: the lock is held and not recursive, so this is the only reference.
+        // SAFETY: the lock is held and not recursive, so that this is the only reference.
         body(unsafe { &mut *self.value.get() })
     }
 

@@ -1,4 +1,4 @@
-//! How an error ends the program: OpenACC's routines have no way to return one. The program's error callbacks are called first.
+//! Ends the program after an error, because OpenACC's routines can't return one. The program's error callbacks are called first.
 //!
 //! One line on standard error, `accord: CALL (FILE:LINE, FUNCTION) on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
@@ -11,32 +11,31 @@ use accord_types::{Error, ErrorCode};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// The thread that ends the process; 0 if there is none.
+/// The thread that ends the process, or 0.
 static DYING: AtomicI32 = AtomicI32::new(0);
 
-/// Callbacks of the first error are being called, or one has not come back.
+/// Whether callbacks of the first error are being called, or one has not returned.
 static CALLING: AtomicBool = AtomicBool::new(false);
 
 /// The last message that was to be printed. Never freed.
 static FIRST: AtomicPtr<&'static str> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Longest time that other threads' errors wait for the callbacks of the first one.
+/// Longest time that other threads' errors wait for the callbacks of the first error.
 const CALLBACKS_MAX: Duration = Duration::from_secs(60);
 
 /// Longest time between the first message and the end.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Status of a program that an error ended.
+/// Exit status of a program that an error ended.
 const EXIT_STATUS: i32 = 1;
 
 /// Reports `error` and ends the program: error callbacks, then the message, then `exit`.
 ///
-/// No frame of this library between the program and its callbacks has anything to drop then, so that a callback may
-/// leave by `longjmp`. The program goes on at its own risk; a second error of that thread, as one of a call from inside a callback,
-/// ends it with both messages and without callbacks.
+/// No frame of this library between the program and its callbacks has anything to drop, so that a callback may leave by `longjmp`. The program then
+/// continues at its own risk. A second error of that thread, for example in a call of a callback, ends the program with both messages and without
+/// callbacks.
 pub(crate) fn fatal(error: Error) -> ! {
-    // If the program ends in another thread, that has taken the devices from under this one, which
-    // doesn't come back from here.
+    // If another thread ends the program, it has taken the devices from this thread, which then does not return from here.
     closing::is_closed();
     let claim = claim_the_end();
     let mut tellers = std::ptr::null_mut();
@@ -49,7 +48,7 @@ pub(crate) fn broken(call: &str) -> ! {
     fatal(bug("failed inside Accord".to_owned()).call(call))
 }
 
-/// Ends the program after a panic of one of this library's own threads. Calls may be waiting for that.
+/// Ends the program after a panic of one of this library's own threads, for which calls may be waiting.
 pub(crate) fn broken_thread(panic: &Panic) -> ! {
     fatal(bug(panic.to_string()))
 }
@@ -58,7 +57,7 @@ fn bug(cause: String) -> Error {
     Error::new(ErrorCode::ImplementationDefined, cause).remedy(format!("{REMEDY} with the lines above"))
 }
 
-/// The text to print, and what to tell callbacks first if there are any. Both are never freed.
+/// Returns the text to print, and sets the records for callbacks, if any. Both are never freed.
 fn tell(error: &Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
     let (error, place) = source::explain(error);
     let message = error.to_string();
@@ -86,7 +85,7 @@ fn tell(error: &Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'st
 fn finish(message: &'static str, tellers: *mut errors::Records) -> ! {
     if !tellers.is_null() {
         CALLING.store(true, Ordering::Release);
-        // SAFETY: errors::records has made it.
+        // SAFETY: `errors::records` has created the records.
         let thrown = unsafe { errors::call(tellers) };
         CALLING.store(false, Ordering::Release);
         if thrown {
@@ -108,12 +107,12 @@ pub(crate) fn forget_the_end() {
 enum Claim {
     /// The calling thread's, for the first time.
     First,
-    /// The calling thread's, and its first error is still being told, or a callback did not come back.
+    /// The calling thread's claim, while its first error is being reported, or a callback did not return.
     Again,
 }
 
-/// Lets one thread end the process. The others wait for that, but not for ever: an exit handler or a callback may
-/// be waiting for them. The same thread again, from an exit handler, ends at once.
+/// Lets one thread end the process. The others wait for that, but not for ever: an exit handler or a callback may wait for
+/// them. A repeated call of the same thread, from an exit handler, ends the process at once.
 fn claim_the_end() -> Claim {
     // SAFETY: has no preconditions.
     let me = unsafe { libc::gettid() };
@@ -121,7 +120,7 @@ fn claim_the_end() -> Claim {
         Ok(_) => Claim::First,
         Err(other) if other == me && CALLING.swap(false, Ordering::AcqRel) => Claim::Again,
         Err(other) if other == me => {
-            // SAFETY: ends the process without running anything.
+            // SAFETY: the call ends the process without running other code.
             unsafe { libc::_exit(EXIT_STATUS) }
         }
         Err(_) => {
@@ -131,7 +130,7 @@ fn claim_the_end() -> Claim {
                 callbacks -= Duration::from_secs(1);
             }
             std::thread::sleep(END_MAX);
-            // SAFETY: ends the process without running anything.
+            // SAFETY: the call ends the process without running other code.
             unsafe { libc::_exit(EXIT_STATUS) }
         }
     }

@@ -1,4 +1,4 @@
-//! The request in `ACCORD_DEVICES`, and which of this machine's devices a program without a coordinator gets by it.
+//! The request in `ACCORD_DEVICES`, and this machine's devices that a program without a coordinator gets by it.
 
 use crate::{gpus, settings};
 use accord_device::registry;
@@ -9,10 +9,10 @@ use accord_scheduler::request::AloneError;
 use accord_types::settings::{DEVICES, JOB};
 use accord_types::{DeviceInfo, DeviceType, Error, ErrorCode, JobToken, Result};
 
-/// Reads the request.
+/// Parses the request.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for one that makes no sense, or that takes a scheduler where there is no coordinator.
+/// Returns `acc_error_invalid_argument` for an invalid request, or one that needs a scheduler if there is no coordinator.
 pub(crate) fn request(in_cluster: bool) -> Result<Option<Request>> {
     let Some(text) = settings::value(DEVICES) else { return Ok(None) };
     let request = read(&text)?;
@@ -23,10 +23,10 @@ pub(crate) fn request(in_cluster: bool) -> Result<Option<Request>> {
     Ok(Some(request))
 }
 
-/// Reads the job that the program is of.
+/// Parses the token of the program's job.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for what is no job's token, or if the program also asks for devices.
+/// Returns `acc_error_invalid_argument` for an invalid token, or if the program also requests devices.
 pub(crate) fn job(in_cluster: bool) -> Result<Option<JobToken>> {
     let Some(text) = settings::value(JOB).filter(|_| in_cluster) else { return Ok(None) };
     let token: JobToken = text.parse().map_err(|error: accord_types::NoToken| {
@@ -43,7 +43,7 @@ pub(crate) fn job(in_cluster: bool) -> Result<Option<JobToken>> {
     }
 }
 
-/// Whether the program's devices are an allocation: then the type of the first one is its default type.
+/// Whether the program's devices are an allocation, so that the type of the first one is its default type.
 pub(crate) fn is_allocated() -> bool {
     settings::value(DEVICES).is_some() || settings::value(JOB).is_some()
 }
@@ -59,7 +59,7 @@ pub(crate) fn chosen(request: &Request, devices: Vec<DeviceInfo>) -> Result<Vec<
     Ok(chosen.into_iter().filter_map(|at| devices.get_mut(at)?.take()).collect())
 }
 
-/// A program that can use none of what it asks for is refused at once, not after a wait.
+/// Refuses a program that can use none of its requested devices at once, not after a wait.
 fn check_usable(request: &Request, device_type: Option<DeviceType>, uses_gpus: bool) -> Result<()> {
     let is_usable = |kind: DeviceType| {
         kind == DeviceType::NotHost

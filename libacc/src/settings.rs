@@ -1,4 +1,4 @@
-//! The environment, read once. This is the only file that looks at it.
+//! The environment, read once. Only this file reads it.
 
 use crate::sanitizer;
 use accord_device::cache_folder;
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// This process serves a CPU device instead of running the program. It doesn't change: the worker
-/// takes the variable out of its environment when it has read it.
+/// Whether this process serves a CPU device instead of running the program. Constant, though the worker removes the variable
+/// from its environment after reading it.
 pub(crate) fn is_worker() -> bool {
     static WORKER: OnceLock<bool> = OnceLock::new();
     *WORKER.get_or_init(accord_device::cpu::is_worker)
 }
 
-/// Returns where this process is to describe its GPU code instead of running the program; `None` if that is not asked
-/// for.
+/// Returns the file for the description of this process's GPU code, which replaces running the program, or `None` if not
+/// requested.
 pub(crate) fn explain_to() -> Option<&'static Path> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
@@ -35,40 +35,40 @@ pub(crate) fn explain_to() -> Option<&'static Path> {
     file.as_deref()
 }
 
-/// Whether the program has more rights than its user, who has made the environment: set-user-ID, set-group-ID, file capabilities.
+/// Whether the program has more rights than its user, who sets the environment: set-user-ID, set-group-ID, file capabilities.
 pub(crate) fn has_more_rights() -> bool {
     // SAFETY: has no preconditions.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// This process has no devices: not the program runs in it, only its constructors do.
+/// Whether this process has no devices, because it runs only the program's constructors.
 pub(crate) fn is_without_devices() -> bool {
     is_worker() || explain_to().is_some()
 }
 
-/// `ACC_PROFLIB` names something to load.
+/// Whether `ACC_PROFLIB` names a library.
 pub(crate) fn has_profiling_libraries() -> bool {
     value(settings::ACC_PROFLIB).is_some()
 }
 
-/// `ACCORD_DEBUG`: say more when something goes wrong.
+/// `ACCORD_DEBUG`: whether errors are reported in more detail.
 pub(crate) fn debug() -> bool {
     static DEBUG: OnceLock<bool> = OnceLock::new();
     *DEBUG.get_or_init(|| value(settings::DEBUG).is_some_and(|text| text != "0"))
 }
 
-/// `ACCORD_IPC`: GPUs of different processes of this machine copy to each other directly.
+/// `ACCORD_IPC`: whether GPUs of different processes of this machine copy to each other directly.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
 
-/// `ACCORD_GPU_MEMORY`: whether the memory of GPUs that this process drives is allocated by their driver where it likes, and not mapped.
+/// `ACCORD_GPU_MEMORY`: whether the driver allocates memory of this process's GPUs where it chooses, in place of mapping.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<bool> {
     match value(settings::GPU_MEMORY).as_deref() {
         None | Some("auto") => Ok(has_mpi()),
@@ -81,11 +81,11 @@ pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<boo
     }
 }
 
-/// `ACCORD_ROWS`: whether copies of rows to and from GPUs that this process drives may be held back; `None`: only where
-/// no other code in the process uses the driver.
+/// `ACCORD_ROWS`: whether copies of rows to and from this process's GPUs may be held back; `None`: only if no other code in
+/// the process uses the driver.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn holds_rows() -> Result<Option<bool>> {
     match value(settings::ROWS).as_deref() {
         None | Some("auto") => Ok(None),
@@ -98,10 +98,10 @@ pub(crate) fn holds_rows() -> Result<Option<bool>> {
     }
 }
 
-/// `ACCORD_OPEN_TIMEOUT`: how long a session is asked for.
+/// `ACCORD_OPEN_TIMEOUT`: the time limit of opening a session.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn open_timeout() -> Result<Duration> {
     let text = value(settings::OPEN_TIMEOUT).unwrap_or_else(|| settings::OPEN_TIMEOUT.default.to_owned());
     settings::parse_time(&text).ok_or_else(|| {
@@ -111,10 +111,10 @@ pub(crate) fn open_timeout() -> Result<Duration> {
     })
 }
 
-/// `ACCORD_TIMEOUT`: how long a peer may be silent; none: for ever.
+/// `ACCORD_TIMEOUT`: the longest silence of a peer; `None`: no limit.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn timeout() -> Result<Option<Duration>> {
     let text = value(settings::TIMEOUT).unwrap_or_else(|| settings::TIMEOUT.default.to_owned());
     if text.trim() == "off" {
@@ -129,7 +129,7 @@ pub(crate) fn timeout() -> Result<Option<Duration>> {
     })
 }
 
-/// `ACCORD_CACHE`: the folder for compiled code, if there is to be one.
+/// `ACCORD_CACHE`: the folder for compiled code, or `None`.
 pub(crate) fn cache() -> Option<PathBuf> {
     if has_more_rights() {
         return None;
@@ -137,15 +137,15 @@ pub(crate) fn cache() -> Option<PathBuf> {
     cache_folder(value(settings::CACHE).as_deref().map(OsStr::new))
 }
 
-/// `ACCORD_UNMAPPED=map`; other values are for [`runtime`] to judge.
+/// `ACCORD_UNMAPPED=map`; [`runtime`] checks other values.
 pub(crate) fn maps_unmapped() -> bool {
     value(settings::UNMAPPED).is_some_and(|text| text.trim() == "map")
 }
 
-/// `ACCORD_DROPPED_UPDATES`: whether updates that GCC has left out are told of and nothing else.
+/// `ACCORD_DROPPED_UPDATES`: whether updates that GCC has dropped only cause a warning.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(crate) fn warns_of_dropped_updates() -> Result<bool> {
     let text = value(settings::DROPPED_UPDATES).unwrap_or_else(|| settings::DROPPED_UPDATES.default.to_owned());
     match text.trim() {
@@ -159,12 +159,12 @@ pub(crate) fn warns_of_dropped_updates() -> Result<bool> {
     }
 }
 
-/// `ACCORD_EMULATE`: the type under which CPU devices appear; none is their own.
+/// `ACCORD_EMULATE`: the type under which CPU devices appear, or `None` for their own.
 pub(crate) fn emulated() -> Option<DeviceType> {
     emulated_type().ok().flatten()
 }
 
-/// [`emulated`], where a session begins.
+/// Returns [`emulated`] at the start of a session.
 ///
 /// # Errors
 /// Returns `acc_error_invalid_argument` for a type that can't be emulated.
@@ -184,19 +184,19 @@ fn emulated_as(text: &str) -> Result<DeviceType> {
     }
 }
 
-/// This program's place in an MPI job, as launchers tell it.
+/// Returns this program's rank in an MPI job, as launchers set it.
 pub(crate) fn rank() -> Option<Rank> {
     Rank::of_environment(|name| std::env::var(name).ok())
 }
 
-/// The first device number that a program of an MPI job names is to settle the order: in a cluster, unless
-/// `ACCORD_DEVICE_ORDER` says which it is.
+/// Returns the rank if the first device number that a program of an MPI job names decides the numbering: in a cluster,
+/// unless `ACCORD_DEVICE_ORDER` decides it.
 fn rank_that_settles() -> Option<Rank> {
     value(settings::COORDINATOR)?;
     rank().filter(|_| value(settings::DEVICE_ORDER).is_none_or(|order| order.trim() == "auto"))
 }
 
-/// A sentence for each variable that looks like a setting and is none. Of the ranks of a job only the first one has them.
+/// Returns a sentence for each unknown variable that looks like a setting. Only for the first rank of a job.
 pub(crate) fn unknown() -> Vec<String> {
     if rank().is_some_and(|rank| rank.rank > 0) {
         return Vec::new();
@@ -211,7 +211,7 @@ pub(crate) fn unknown() -> Vec<String> {
 pub(crate) fn runtime() -> Result<Settings> {
     spin_policy::read_cores(|name| std::env::var(name).ok())?;
     if is_without_devices() {
-        // It has no devices of its own; the program's choice is not about it.
+        // The process has no devices of its own, so that the program's choice does not apply.
         return Ok(Settings { device_type: Some(DeviceType::Host), ..Settings::default() });
     }
     warns_of_dropped_updates()?;
@@ -241,7 +241,7 @@ fn is_off(setting: Setting, text: &str) -> Result<bool> {
     }
 }
 
-/// Whether `ACCORD_UNMAPPED` asks for maps.
+/// Whether `ACCORD_UNMAPPED` requests mapping.
 fn unmapped(text: &str) -> Result<bool> {
     match text.trim() {
         "error" => Ok(false),
@@ -254,12 +254,12 @@ fn unmapped(text: &str) -> Result<bool> {
     }
 }
 
-/// One setting's value, aliases included.
+/// Returns one setting's value, by any of its names.
 pub(crate) fn value(setting: Setting) -> Option<String> {
     found(setting).map(|(_, value)| value)
 }
 
-/// The name under which a setting was found, and its value.
+/// Returns the name under which a setting was found, and its value.
 pub(crate) fn found(setting: Setting) -> Option<(&'static str, String)> {
     if has_more_rights() && settings::FOR_EQUAL_RIGHTS.contains(&setting) {
         return None;
@@ -275,15 +275,15 @@ fn is_libacc(path: &str) -> bool {
     path.rsplit('/').next() == Some("libacc.so")
 }
 
-/// A list of profiling libraries without this one.
+/// Returns a list of profiling libraries without this one.
 fn without_libacc(list: &str) -> String {
     list.split(';').filter(|path| !is_libacc(path)).collect::<Vec<_>>().join(";")
 }
 
-/// The path by which `LD_PRELOAD` has this library in the process, and in those that it starts.
+/// Returns the path by which `LD_PRELOAD` loads this library into the process and its children.
 fn preloaded_as() -> Option<String> {
     if has_more_rights() {
-        // The dynamic linker has not obeyed it.
+        // The dynamic linker has ignored it.
         return None;
     }
     std::env::var("LD_PRELOAD").ok()?.split([':', ' ']).find(|path| is_libacc(path)).map(str::to_owned)
@@ -294,8 +294,8 @@ pub(crate) fn is_preloaded() -> bool {
     preloaded_as().is_some()
 }
 
-/// Puts this library into `ACC_PROFLIB` where it is preloaded, ahead of tools, so that a libgomp which comes later tells of itself. For the
-/// constructor: other threads could be reading the environment later.
+/// Puts a preloaded libacc into `ACC_PROFLIB`, before tools, so that a libgomp that is loaded later announces itself. For the constructor,
+/// because later other threads may read the environment.
 pub(crate) fn be_told_of_libgomps() {
     let Some(own) = preloaded_as().filter(|_| !is_without_devices()) else { return };
     let name = settings::ACC_PROFLIB.name;
@@ -304,7 +304,7 @@ pub(crate) fn be_told_of_libgomps() {
         return;
     }
     let all = if tools.is_empty() { own } else { format!("{own};{tools}") };
-    // SAFETY: the process has its first thread only: it has not begun with its program.
+    // SAFETY: the process has only its first thread, and has not started its program.
     unsafe { std::env::set_var(name, all) };
 }
 
@@ -332,7 +332,7 @@ fn device_num(text: &str) -> Result<u32> {
     })
 }
 
-/// `gangs:workers:vector`; an empty part or `-` leaves that one open.
+/// Parses `gangs:workers:vector`; an empty part or `-` leaves that one open.
 fn launch_dims(text: &str) -> Result<[u32; 3]> {
     let bad = || {
         Error::new(

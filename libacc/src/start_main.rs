@@ -1,5 +1,5 @@
-//! The start of the process: what reaches libgomp is led here, and a CPU device's worker is the program's own executable,
-//! in which another function than `main` runs.
+//! The start of the process. Redirects libgomp's OpenACC here. Runs another function than `main` in a CPU device's worker, which is the program's own
+//! executable.
 
 use crate::{abi_boundary, environment, explain, last_thread, output, prof, redirect, settings};
 use std::ffi::{c_char, c_int, c_void};
@@ -20,11 +20,11 @@ extern "C" fn at_start() {
     abi_boundary::enter_without_runtime("start", redirect::at_start);
 }
 
-/// The C library's function that calls `main`, after the constructors of the executable. The
-/// executable's start code finds this one first, whether it is preloaded or linked.
+/// Replaces the C library's function that calls `main`, after the constructors of the executable. The executable's start code
+/// finds this one first, preloaded or linked.
 ///
 /// # Safety
-/// Called once, by the start code.
+/// Must be called once, by the start code.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn __libc_start_main(
     main: Main,
@@ -35,14 +35,14 @@ unsafe extern "C" fn __libc_start_main(
     rtld_fini: *mut c_void,
     stack_end: *mut c_void,
 ) -> c_int {
-    // SAFETY: the kernel puts the environment behind the arguments and their null.
+    // SAFETY: the kernel stores the environment after the arguments and their null.
     let environment = unsafe { argv.add(argc as usize + 1) };
     environment::keep(environment.cast());
     // SAFETY: the name is terminated.
     let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
     if real.is_null() {
         output::print("accord: the C library has no __libc_start_main after libacc.so\n");
-        // SAFETY: nothing has been started.
+        // SAFETY: nothing was started yet.
         unsafe { libc::_exit(1) };
     }
     // SAFETY: the C library's function has this type.
@@ -61,10 +61,10 @@ unsafe extern "C" fn __libc_start_main(
     unsafe { real(main, argc, argv, init, fini, rtld_fini, stack_end) }
 }
 
-/// The program's `main`, when [`profiled_main`] takes its place.
+/// The program's `main`, while [`profiled_main`] replaces it.
 static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Loads profiling libraries, which may want to see everything, and goes on with `main`.
+/// Loads profiling libraries, which may observe everything, and then calls `main`.
 unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, environment: *mut *mut c_char) -> c_int {
     output::install_panic_hook();
     abi_boundary::enter_without_runtime("ACC_PROFLIB", || {
@@ -74,11 +74,11 @@ unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, e
     let main = PROGRAM_MAIN.load(Ordering::Relaxed);
     // SAFETY: __libc_start_main stored the program's main here.
     let main: Main = unsafe { std::mem::transmute(main) };
-    // SAFETY: the arguments are those for main.
+    // SAFETY: the arguments are main's.
     unsafe { main(argc, argv, environment) }
 }
 
-/// Describes the program's GPU code, which the constructors have registered by now, and ends.
+/// Describes the program's GPU code, which the constructors have registered, and ends.
 unsafe extern "C-unwind" fn explained_main(
     _argc: c_int,
     _argv: *mut *mut c_char,
@@ -86,11 +86,11 @@ unsafe extern "C-unwind" fn explained_main(
 ) -> c_int {
     output::install_panic_hook();
     let done = settings::explain_to().map(explain::describe);
-    // SAFETY: ends the process. Destructors of a program that hasn't run have nothing to do.
+    // SAFETY: the call ends the process. Destructors of a program that hasn't run have no work.
     unsafe { libc::_exit(i32::from(done != Some(true))) }
 }
 
-/// Serves launches until the owner goes.
+/// Serves launches until the owner ends.
 unsafe extern "C-unwind" fn worker_main(
     _argc: c_int,
     _argv: *mut *mut c_char,

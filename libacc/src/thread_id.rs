@@ -1,9 +1,9 @@
-//! Which thread of which process this is: a forked child is another process, and its one thread another thread.
+//! The identity of a thread and its process: a forked child is another process, and its one thread another thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts forks on the way to this process: state of an earlier count belongs to a parent.
+/// Counts forks up to this process: state of an earlier count belongs to a parent.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns [`GENERATION`].
@@ -11,12 +11,12 @@ pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Invalidates earlier calls' marks in threads' states, as they are a forked child's no more.
+/// Invalidates marks of calls in threads' states, which do not hold in a forked child.
 pub(crate) fn forget_all() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The kernel's number of this thread, asked for once.
+/// Returns the kernel's number of this thread, queried once.
 pub(crate) fn id() -> i32 {
     thread_local! {
         static ID: Cell<(u32, i32)> = const { Cell::new((0, 0)) };

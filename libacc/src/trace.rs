@@ -1,4 +1,4 @@
-//! `ACCORD_TRACE`: what the devices did, written when the program ends.
+//! `ACCORD_TRACE`: records the devices' operations, and writes them when the program ends.
 
 use crate::{output, settings};
 use accord_device::file_limit;
@@ -16,7 +16,7 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// None if the program is not traced.
+    /// Creates the tracer. Returns `None` if the program is not traced.
     pub(crate) fn from_settings() -> Option<Self> {
         let pattern = settings::value(names::TRACE)?;
         Some(Self { spans: Arc::default(), pattern })
@@ -27,7 +27,7 @@ impl Tracer {
         self.spans.clone()
     }
 
-    /// Writes the file. It is asked for, so a failure is told.
+    /// Writes the file. Reports a failure, because the user requested the file.
     pub(crate) fn write<'a>(&self, clients: impl Iterator<Item = &'a dyn DeviceClient>) {
         let (spans, lost) = self.spans.take();
         let rank = settings::rank().map(|rank| rank.rank);
@@ -52,7 +52,7 @@ impl Tracer {
     }
 }
 
-/// The program as it was called, for people.
+/// Returns the program's name as invoked, for messages.
 pub(crate) fn program_name() -> String {
     std::env::args_os().next().map(|name| os_text::shown(&os_text::encode(&name))).unwrap_or_default()
 }

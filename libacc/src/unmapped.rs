@@ -1,4 +1,4 @@
-//! `ACCORD_UNMAPPED=map`: says once per place what was mapped, and which clause would do it.
+//! `ACCORD_UNMAPPED=map`: reports once per place which memory was mapped, and which clause would map it.
 
 use crate::output;
 use crate::raw_lock::Locked;
@@ -6,7 +6,7 @@ use crate::source::Variable;
 use accord_types::HostRange;
 use std::collections::BTreeSet;
 
-/// Places that were told: a region's address and an entry of its construct.
+/// Reported places: a region's address and an entry of its construct.
 static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
 /// Most places that are reported. A program with more needs no more examples.
@@ -14,24 +14,24 @@ const PLACES_MAX: usize = 64;
 
 /// A pointer without a clause.
 pub(crate) struct Mapped<'a> {
-    /// The construct, or else its region, for people.
+    /// The construct, or else its region, for messages.
     pub(crate) place: &'a str,
-    /// The pointer variable, where debug information has it.
+    /// The pointer variable, if debug information has it.
     pub(crate) variable: Option<&'a Variable>,
-    /// The pointer's place among what the region gets.
+    /// The pointer's number among the region's arguments.
     pub(crate) entry: usize,
-    /// Its value.
+    /// The pointer's value.
     pub(crate) pointer: usize,
     /// The mapped block.
     pub(crate) block: HostRange,
 }
 
-/// Whether this place was not told before; notes that it is.
+/// Whether this place was not reported before. Records it.
 pub(crate) fn is_new(function: usize, entry: usize) -> bool {
     TOLD.with(|told| told.len() < PLACES_MAX && told.insert((function, entry)))
 }
 
-/// Tells it.
+/// Reports the mapping.
 pub(crate) fn tell(mapped: &Mapped<'_>) {
     output::print(&format!("{}\n", line(mapped)));
 }

@@ -1,4 +1,4 @@
-//! Which of the program's environment variables workers get: all of them on the program's own node, a list elsewhere.
+//! The program's environment variables that workers get: all on the program's own node, a list on other nodes.
 
 use crate::loader::{self, LoadedObject};
 use crate::{environment, settings};
@@ -8,8 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Variables that go to other nodes, by name or, with a star, by how names begin: what regions and the libraries that they call
-/// look at. Everything else may be a secret of its owner, such as a token.
+/// Variables for other nodes, by name or, with a star, by prefix: those that regions and the libraries that they call read. All others may be their
+/// owner's secrets, such as tokens.
 pub(crate) const SENT: &[&str] = &[
     "PATH",
     "HOME",
@@ -33,11 +33,11 @@ pub(crate) const SENT: &[&str] = &[
     "OPENBLAS_*",
     "MKL_*",
 ];
-/// The variables that lead to what is the program's alone.
+/// The variables that concern only the program itself.
 const NEVER_SENT: &[&str] = &[names::TLS.name, names::COORDINATOR.name, names::ENV.name];
 
-/// The environment of workers on this node: the program's, with what the dynamic linker needed at
-/// the start if the program has removed it since, and without tools that watch the program.
+/// Returns the environment of workers on this node: the program's, with the dynamic linker's initial variables if the program
+/// has removed them since, and without tools that observe the program.
 pub(crate) fn here() -> Vec<(OsString, OsString)> {
     let tool = |name: &OsString| {
         let names = std::iter::once(names::ACC_PROFLIB.name).chain(names::ACC_PROFLIB.aliases.iter().copied());
@@ -50,21 +50,21 @@ pub(crate) fn here() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).chain(folder).collect()
 }
 
-/// The folder that the process began in, and the one that it is in.
+/// The folder in which the process started, and its present one.
 pub(crate) struct LeftFolder {
     pub(crate) start: PathBuf,
     now: PathBuf,
 }
 
-/// Whether workers have to start in another folder than the program's: it has left its first one, and the dynamic linker has found objects by paths
-/// relative to that. A worker finds them in the same way.
+/// Returns the folders if workers must start in another folder than the program's: it has left its first one, and the dynamic linker has found objects by
+/// relative paths. A worker finds them in the same way.
 pub(crate) fn left_folder() -> Option<LeftFolder> {
     let (start, now) = (environment::folder()?.clone(), std::env::current_dir().ok()?);
     let is_relative = |object: &LoadedObject| !object.executable && !object.name.as_bytes().starts_with(b"/");
     (start != now && loader::objects().iter().any(is_relative)).then_some(LeftFolder { start, now })
 }
 
-/// The environment of workers on other nodes: what is listed of [`here`].
+/// Returns the environment of workers on other nodes: the listed variables of [`here`].
 pub(crate) fn elsewhere() -> Vec<(OsString, OsString)> {
     let more = settings::value(names::ENV).unwrap_or_default();
     let more: Vec<&str> = more.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();

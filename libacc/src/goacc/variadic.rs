@@ -1,7 +1,7 @@
 //! The entry points with variable arguments, between C and Rust.
 //!
-//! A Rust shared library can't export a C function of a static library, and a Rust function that C calls would be exported if
-//! it had a plain name. So each uses jumps: the exported name jumps into the shim, and the shim's hidden name jumps into Rust.
+//! A Rust shared library can't export a C function of a static library. A Rust function that C calls would be exported under a plain name.
+//! So each uses jumps: the exported name jumps into the shim, and the shim's hidden name jumps into Rust.
 
 use super::{enter_exit, parallel, wait};
 use std::arch::{global_asm, naked_asm};

@@ -8,23 +8,23 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A tool's routine, as an address: comparing is all that is done with it besides calling.
+/// A tool's routine, as an address, which is only compared and called.
 type Callback = usize;
 type Routine = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
 
 /// The action of a registration (`acc_register_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Add or remove a callback.
+    /// Adds or removes a callback.
     Register,
-    /// Enable or disable one that is there.
+    /// Enables or disables a registered callback.
     Toggle,
-    /// Enable or disable all of the calling thread.
+    /// Enables or disables all callbacks on the calling thread.
     TogglePerThread,
 }
 
 impl Kind {
-    /// With GCC's numbers.
+    /// Converts GCC's number.
     pub(crate) fn from_raw(raw: i32) -> Option<Self> {
         Some(match raw {
             0 => Self::Register,
@@ -41,12 +41,12 @@ struct Entry {
     enabled: bool,
     /// See [`WANTS_VARIABLES`].
     wants_variables: bool,
-    /// Later entries of one event have higher ones: a place in the list that stays while others come and go.
+    /// Later entries of one event have higher numbers, which stay while other entries come and go.
     serial: u64,
 }
 
 struct Listeners {
-    /// By event number, in the order of their serials.
+    /// Entries by event number, in the order of their serials.
     events: [Vec<Entry>; Event::COUNT as usize],
     enabled: [bool; Event::COUNT as usize],
     serials: u64,
@@ -58,20 +58,20 @@ static LISTENERS: Locked<Listeners> = Locked::new(Listeners {
     serials: 0,
 });
 
-/// Whether anybody listens to anything: all that a program without a tool pays for.
+/// Whether any callback is registered: the only cost for a program without a tool.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether a tool listens to events of data and may want the names of variables, which cost time to find.
 static WANTS_VARIABLES: AtomicBool = AtomicBool::new(false);
 
-/// Counts changes of the list, with its lock held.
+/// Counts changes of the list, under its lock.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static THREAD_ENABLED: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Whether events have to be raised.
+/// Whether events must be raised.
 pub(crate) fn active() -> bool {
     ACTIVE.load(Ordering::Relaxed) && THREAD_ENABLED.get()
 }
@@ -87,7 +87,7 @@ pub(super) fn wants_variables() -> bool {
 }
 
 impl Listeners {
-    /// Publishes a change. Called after it.
+    /// Publishes a change, after it.
     fn note(&self) {
         CHANGES.fetch_add(1, Ordering::Release);
         let any = self.events.iter().any(|entries| !entries.is_empty());
@@ -98,7 +98,7 @@ impl Listeners {
     }
 }
 
-/// `acc_prof_register`. What has no meaning is ignored, as GCC's runtime does.
+/// Implements `acc_prof_register`. Ignores invalid arguments, as GCC's runtime does.
 pub(crate) fn register(event: i32, callback: Callback, kind: Kind) {
     match kind {
         Kind::TogglePerThread if event == 0 && callback == 0 => THREAD_ENABLED.set(true),
@@ -108,7 +108,7 @@ pub(crate) fn register(event: i32, callback: Callback, kind: Kind) {
     }
 }
 
-/// Adds a callback for a tool of Accord's own that asks for no names of variables.
+/// Registers a callback of one of Accord's own tools that needs no variable names.
 pub(super) fn register_without_names(event: Event, callback: Callback) {
     add(event as i32, callback, false);
 }
@@ -127,7 +127,7 @@ fn add(event: i32, callback: Callback, wants_variables: bool) {
     });
 }
 
-/// `acc_prof_unregister`.
+/// Implements `acc_prof_unregister`.
 pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
     match kind {
         Kind::TogglePerThread if event == 0 && callback == 0 => THREAD_ENABLED.set(false),
@@ -149,7 +149,7 @@ pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
     }
 }
 
-/// One callback of an event; without a callback the event; without an event everything.
+/// Enables or disables one callback of an event; without a callback the event; without an event all events.
 fn toggle(event: i32, callback: Callback, enabled: bool) {
     LISTENERS.with(|listeners| {
         match (event, callback, index(event)) {
@@ -169,8 +169,8 @@ fn index(event: i32) -> Option<usize> {
     (1..Event::COUNT).contains(&event).then_some(event as usize)
 }
 
-/// Calls an event's callbacks, outside of the lock: they may register and remove others, which counts at
-/// once (5.5.1). End events call theirs in reverse, so that one that is added meanwhile is not among them.
+/// Calls an event's callbacks, without the lock: they may register and remove others, with immediate effect (5.5.1). End
+/// events call theirs in reverse, so that one added meanwhile is not among them.
 pub(super) fn call(event: Event, records: &mut Records) {
     records.point();
     if let Some(context) = records.api.context() {
@@ -195,21 +195,21 @@ pub(super) fn call(event: Event, records: &mut Records) {
 struct Next {
     serial: u64,
     callback: Callback,
-    /// No other one came after it.
+    /// Whether no other callback follows.
     is_last: bool,
-    /// See [`CHANGES`].
+    /// The value of [`CHANGES`] at the time.
     changes: u64,
 }
 
 impl Next {
-    /// Whether no other one comes after it, as nothing has changed since: one look, and one lock, do for an event with
-    /// one callback.
+    /// Whether no other callback follows because nothing has changed since. So an event with one callback needs one check and
+    /// one lock.
     fn is_final(&self) -> bool {
         self.is_last && CHANGES.load(Ordering::Acquire) == self.changes
     }
 }
 
-/// The enabled callback after the one with serial `last`; the first one without.
+/// Returns the enabled callback after the one with serial `last`, or the first one without it.
 fn next(event: Event, last: Option<u64>) -> Option<Next> {
     if !active() {
         return None;
@@ -248,7 +248,7 @@ mod tests {
         .collect()
     }
 
-    /// One test: the list is the process's.
+    /// A single test, because the list is the process's.
     #[test]
     fn callbacks_are_counted_ordered_and_toggled() {
         let (start, end) = (Event::UpdateStart, Event::UpdateEnd);
@@ -267,7 +267,7 @@ mod tests {
         unregister(start as i32, 1, Kind::Register);
         assert_eq!(listening(start), [2]);
 
-        // While an event is under way: at its start the new one comes last, at its end not at all.
+        // During an event: a callback added at its start is called last, one added at its end not at all.
         let after = |event, first: &Next| next(event, Some(first.serial)).map(|next| next.callback);
         let first = next(start, None).unwrap();
         assert!(first.is_final());

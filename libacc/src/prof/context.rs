@@ -1,25 +1,25 @@
-//! Which construct or routine a thread is in: what events of devices belong to.
+//! The construct or routine that a thread is in, to which events of devices belong.
 
 use super::info::Construct;
 use super::site::Spot;
 use accord_types::QueueId;
 use std::cell::Cell;
 
-/// The construct that a thread is in, as events of devices tell it.
+/// The construct that a thread is in, for events of devices.
 #[derive(Clone, Copy)]
 pub(super) struct Within {
     pub(super) spot: Option<Spot>,
-    /// Its async-argument, and the queue that this means.
+    /// The construct's async-argument, and the queue that it means.
     pub(super) async_: i32,
     pub(super) queue: QueueId,
 }
 
 thread_local! {
-    /// The construct that this thread is in: the parent of what happens on devices.
+    /// The construct that this thread is in: the parent of events on devices.
     static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
-    /// More of that construct, if it has events.
+    /// Details of that construct, if it has events.
     static WITHIN: Cell<Option<Within>> = const { Cell::new(None) };
-    /// This thread is in a routine that is there to start or end devices.
+    /// Whether this thread is in a routine for starting or ending devices.
     static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -28,17 +28,17 @@ pub(super) fn parent() -> Construct {
     PARENT.get()
 }
 
-/// More of it; none outside of those that have events.
+/// Returns the construct's details, or `None` outside of constructs with events.
 pub(super) fn construct() -> Option<Within> {
     WITHIN.get()
 }
 
-/// Whether the program asks for the start or end of a device.
+/// Whether the program requested the start or end of a device.
 pub(super) fn asked_for() -> bool {
     ASKED_FOR.get()
 }
 
-/// Runs a routine that is there to start or end devices: their events are not implicit.
+/// Runs a routine for starting or ending devices, whose events are not implicit.
 pub(crate) fn asking<R>(body: impl FnOnce() -> R) -> R {
     let before = ASKED_FOR.replace(true);
     let result = body();

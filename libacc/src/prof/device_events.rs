@@ -1,4 +1,4 @@
-//! Events of what constructs do on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
+//! Events of constructs' operations on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
 
 use super::context::{self, asked_for, parent};
 use super::info::{Event, EventInfo, Records};
@@ -9,7 +9,7 @@ use crate::thread;
 use accord_runtime::prof::{Notice, Observer, ProfilingEvent, Subject};
 use std::sync::atomic::AtomicBool;
 
-/// Turns notices into calls of the tools' routines.
+/// Converts notices to calls of the tools' routines.
 pub(super) struct Tools;
 
 impl Observer for Tools {
@@ -24,7 +24,7 @@ impl Observer for Tools {
     fn notice(&self, notice: &Notice) {
         let (event, end) = events(notice.what);
         if event.is_end() {
-            // Its start may have come before the tool did.
+            // The tool may have been registered after the start.
             let open = thread::with_open_events(|open| open.pop_if(|open| open.end == event));
             if let Some(open) = open {
                 open.end();
@@ -44,7 +44,7 @@ impl Observer for Tools {
             None if notice.function != 0 => site::spot(Extent::Region(notice.function)),
             None => site::spot(Extent::Call),
         };
-        // The queue that the construct's async-argument means is told with this argument.
+        // The construct's queue is reported by its async-argument.
         let asked = construct.filter(|construct| construct.queue == notice.queue);
         let async_ = asked.map_or(notice.queue.0.cast_signed(), |construct| construct.async_);
         let mut records = Records::new(event, event_info(event, notice, spot), Some(&subject), async_, spot);
@@ -80,7 +80,7 @@ fn event_info(event: Event, notice: &Notice, spot: Option<Spot>) -> EventInfo {
     }
 }
 
-/// The event of a notice, and the one that ends what it starts.
+/// Returns the event of a notice, and the event that ends it.
 fn events(what: ProfilingEvent) -> (Event, Option<Event>) {
     match what {
         ProfilingEvent::DeviceInitStart => (Event::DeviceInitStart, Some(Event::DeviceInitEnd)),

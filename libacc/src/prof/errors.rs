@@ -1,7 +1,7 @@
 //! Error callbacks (OpenACC 3.3, 1.5 and 5.1): `acc_ev_error` is raised before an error ends the program.
 //!
-//! Callbacks are called with no lock held and nothing on the way up the stack that would have to be dropped, so that one may call
-//! routines, end the program, or leave by `longjmp`. What it throws ends in [`call`].
+//! Callbacks are called without locks, and while no frame of the stack has anything to drop. So a callback may call routines, end the program, or leave
+//! by `longjmp`. An exception of a callback ends in [`call`].
 
 use super::Kind;
 use crate::raw_lock::Locked;
@@ -10,9 +10,9 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-/// `acc_ev_error`. GCC's `acc_prof.h` has no such event; the number is the specification's.
+/// The number of `acc_ev_error` in the specification; GCC's `acc_prof.h` has no such event.
 const EVENT: i32 = 100;
-/// `acc_prof_info`'s version, as for all events.
+/// The version in `acc_prof_info`, as for all events.
 const VERSION: i32 = 201_711;
 const UNKNOWN: i32 = -1;
 
@@ -21,7 +21,7 @@ struct Listener {
     callback: usize,
     registrations: u32,
     enabled: bool,
-    /// Later ones have higher numbers.
+    /// Later entries have higher numbers.
     serial: u64,
 }
 
@@ -37,7 +37,7 @@ thread_local! {
     static THREAD_ENABLED: Cell<bool> = const { Cell::new(true) };
 }
 
-/// `acc_prof_info`
+/// The layout of `acc_prof_info`.
 #[repr(C)]
 struct ProfInfo {
     event_type: i32,
@@ -56,7 +56,7 @@ struct ProfInfo {
     func_end_line_no: i32,
 }
 
-/// `acc_error_event_info`
+/// The layout of `acc_error_event_info`.
 #[repr(C)]
 struct ErrorInfo {
     event_type: i32,
@@ -69,7 +69,7 @@ struct ErrorInfo {
     runtime_info: usize,
 }
 
-/// `acc_api_info`
+/// The layout of `acc_api_info`.
 #[repr(C)]
 struct ApiInfo {
     device_api: i32,
@@ -79,7 +79,7 @@ struct ApiInfo {
     handles: [*const c_void; 3],
 }
 
-/// The records for one error's callbacks. Never freed: a callback may keep it, and may not come back.
+/// The records for one error's callbacks. Never freed: a callback may keep them, and may not return.
 #[repr(C)]
 pub(crate) struct Records {
     prof: ProfInfo,
@@ -88,11 +88,11 @@ pub(crate) struct Records {
 }
 
 unsafe extern "C" {
-    /// Calls a callback; 1 if it has thrown, or wanted to end its thread (`shim/guard.c`).
+    /// Calls a callback. Returns 1 if it has thrown, or tried to end its thread (`shim/guard.c`).
     fn accord_call_guarded(callback: usize, prof: *mut ProfInfo, error: *mut ErrorInfo, api: *mut ApiInfo) -> c_int;
 }
 
-/// A registration, with `add` or its opposite. False if it is not about errors only.
+/// Registers a callback with `add`, or removes it. Returns `false` if the call does not concern errors only.
 pub(crate) fn register(event: i32, callback: usize, kind: Kind, add: bool) -> bool {
     let everything = event == 0 && callback == 0;
     if event != EVENT && !(everything && kind != Kind::Register) {
@@ -138,7 +138,7 @@ pub(crate) fn wanted() -> bool {
     THREAD_ENABLED.get() && LISTENERS.with(|listeners| listeners.enabled && !listeners.list.is_empty())
 }
 
-/// The enabled callback after the one with serial `last`, at the time of the question: callbacks may register others.
+/// Returns the enabled callback after the one with serial `last`, at this time: callbacks may register others.
 fn next(last: u64) -> Option<Listener> {
     LISTENERS.with(|listeners| {
         let mut list = listeners.list.iter().filter(|_| listeners.enabled);
@@ -146,7 +146,7 @@ fn next(last: u64) -> Option<Listener> {
     })
 }
 
-/// The records of `error`, whose whole message is `message`.
+/// Creates the records of `error`, whose whole message is `message`.
 pub(crate) fn records(error: &Error, place: Option<&crate::source::SourceLocation>, message: &str) -> *mut Records {
     let text = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw().cast_const();
     let line = |line: Option<u32>| line.and_then(|line| i32::try_from(line).ok()).unwrap_or(UNKNOWN);
@@ -167,7 +167,7 @@ pub(crate) fn records(error: &Error, place: Option<&crate::source::SourceLocatio
             src_file: place.and_then(|place| place.file.as_deref()).map_or(null(), text),
             func_name: place.and_then(|place| place.function.as_deref()).map_or(null(), text),
             line_no: line(place.and_then(|place| place.line)),
-            // The call's own, unless it is one that a construct with more lines begins with.
+            // The call's own line, unless the call begins a construct of several lines.
             end_line_no: match error.place().call.as_deref() {
                 Some("parallel" | "data") => UNKNOWN,
                 _ => line(place.and_then(|place| place.line)),
@@ -195,16 +195,16 @@ pub(crate) fn records(error: &Error, place: Option<&crate::source::SourceLocatio
     }))
 }
 
-/// Calls the callbacks in the order of their registration. True if one has thrown.
+/// Calls the callbacks in the order of their registration. Returns `true` if one has thrown.
 ///
 /// # Safety
-/// `records` comes from [`records`].
+/// `records` must come from [`records`].
 pub(crate) unsafe fn call(records: *mut Records) -> bool {
     let (mut last, mut thrown) = (0, false);
     while let Some(listener) = next(last) {
         last = listener.serial;
-        // SAFETY: the records are never freed, and a tool registered this address as a callback. Nothing here has to be dropped, if
-        // it leaves by longjmp.
+        // SAFETY: the records are never freed, and a tool registered this address as a callback. No value here needs to be dropped if it
+        // leaves by longjmp.
         thrown |= unsafe {
             accord_call_guarded(
                 listener.callback,
@@ -217,7 +217,7 @@ pub(crate) unsafe fn call(records: *mut Records) -> bool {
     thrown
 }
 
-/// `acc_construct_t` of a call.
+/// Returns the `acc_construct_t` of a call.
 fn construct(call: &str) -> i32 {
     const RUNTIME_API: i32 = 15;
     match call {
@@ -233,12 +233,12 @@ fn construct(call: &str) -> i32 {
     }
 }
 
-/// `acc_error_t`
+/// Returns the `acc_error_t` of a code.
 fn number(code: ErrorCode) -> i32 {
     const IMPLEMENTATION_DEFINED: i32 = 100;
     match code {
         ErrorCode::ImplementationDefined => IMPLEMENTATION_DEFINED,
-        // They begin with 1, in the specification's order.
+        // The numbers begin at 1, in the specification's order.
         other => i32::from(other.to_wire()) + 1,
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(number(ErrorCode::ImplementationDefined), 100);
     }
 
-    /// One test: the list is the process's.
+    /// A single test, because the list is the process's.
     #[test]
     fn callbacks_are_counted_and_toggled() {
         assert!(!register(1, 7, Kind::Register, true), "another event");

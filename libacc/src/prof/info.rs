@@ -1,4 +1,4 @@
-//! The records that callbacks get (OpenACC 3.3, 5.2), as GCC lays them out.
+//! The records of callbacks (OpenACC 3.3, 5.2), in GCC's layout.
 
 use super::place::Place;
 use super::site::{Spot, UNKNOWN};
@@ -42,7 +42,7 @@ impl Event {
     /// One more than the highest event number.
     pub(crate) const COUNT: i32 = 26;
 
-    /// Events that end something call their callbacks in reverse (5.4).
+    /// Whether the event ends something, and so calls its callbacks in reverse (5.4).
     pub(super) fn is_end(self) -> bool {
         matches!(
             self,
@@ -64,7 +64,7 @@ impl Event {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Construct {
-    /// Any compute construct: the calls don't tell them apart.
+    /// Any compute construct, because the calls do not distinguish them.
     Parallel = 0,
     Data = 3,
     EnterData = 4,
@@ -93,16 +93,16 @@ impl Construct {
     }
 }
 
-/// `_OPENACC` of the compilers whose layout this is.
+/// `_OPENACC` of the compilers with this layout.
 const VERSION: i32 = 201_711;
 
-/// Events with the record of data events.
+/// Whether an event has the record of data events.
 pub(super) fn is_data(event: i32) -> bool {
     use Event::{Create, DownloadEnd, Free, UploadStart};
     (Create as i32..=Free as i32).contains(&event) || (UploadStart as i32..=DownloadEnd as i32).contains(&event)
 }
 
-/// `acc_prof_info`.
+/// The layout of `acc_prof_info`.
 #[repr(C)]
 pub(crate) struct ProfInfo {
     pub(super) event_type: i32,
@@ -122,12 +122,12 @@ pub(crate) struct ProfInfo {
 }
 
 impl ProfInfo {
-    /// Whether it starts something that has an end.
+    /// Whether the event starts something that has an end.
     pub(super) fn is_start(&self) -> bool {
         !self.is_end() && !(Event::RuntimeShutdown as i32..=Event::Free as i32).contains(&self.event_type)
     }
 
-    /// Whether it ends something.
+    /// Whether the event ends something.
     pub(super) fn is_end(&self) -> bool {
         use Event::{DeviceInitStart, DeviceShutdownEnd, EnterDataStart, WaitEnd};
         let odd = self.event_type % 2 != 0;
@@ -135,7 +135,7 @@ impl ProfInfo {
             || (EnterDataStart as i32..=WaitEnd as i32).contains(&self.event_type) && odd
     }
 
-    /// Whether it has the data events' record.
+    /// Whether the event has the record of data events.
     pub(super) fn is_data(&self) -> bool {
         is_data(self.event_type)
     }
@@ -161,7 +161,7 @@ impl ProfInfo {
     }
 }
 
-/// `acc_event_info`: the part that all events have, with room for the longest.
+/// The layout of `acc_event_info`: the part common to all events, with space for the longest.
 #[repr(C)]
 pub(crate) struct EventInfo {
     event_type: i32,
@@ -189,7 +189,7 @@ impl EventInfo {
         }
     }
 
-    /// Raised by the runtime on its own, not by a directive or call for it.
+    /// Marks the event as raised by the runtime itself, not for a directive or call.
     pub(super) fn implicit(mut self) -> Self {
         self.implicit = 1;
         self
@@ -210,7 +210,7 @@ impl EventInfo {
     }
 }
 
-/// `acc_api_info`.
+/// The layout of `acc_api_info`.
 #[repr(C)]
 pub(crate) struct ApiInfo {
     device_api: i32,
@@ -237,19 +237,18 @@ impl ApiInfo {
 }
 
 impl ApiInfo {
-    /// The driver's context, where there is one.
+    /// Returns the driver's context, if there is one.
     pub(super) fn context(&self) -> Option<usize> {
         Some(self.context_handle.expose_provenance()).filter(|context| *context != 0)
     }
 
-    /// `acc_device_api_none`: there are no handles of another API.
+    /// `acc_device_api_none`: no handles of another API.
     const NONE: i32 = 0;
-    /// `acc_device_api_cuda`
+    /// `acc_device_api_cuda`.
     const CUDA: i32 = 1;
 }
 
-/// The records for one event's callbacks. Start and end of a pair share them, so that a tool finds its `tool_info`
-/// again.
+/// The records for one event's callbacks. Start and end of a pair share them, so that a tool finds its `tool_info` again.
 pub(crate) struct Records {
     pub(super) prof: ProfInfo,
     pub(super) event: EventInfo,
@@ -258,8 +257,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Creates the records of an event about `subject`; `None` is no device at all. `async_` is the construct's
-    /// argument. `spot` is where the program asks for it.
+    /// Creates the records of an event about `subject`; `None` means no device. `async_` is the construct's argument, and `spot`
+    /// its place in the program.
     pub(super) fn new(
         event: Event,
         info: EventInfo,
@@ -269,7 +268,7 @@ impl Records {
     ) -> Self {
         let kind = subject.map_or(0, |subject| subject.device_type as i32);
         let num = subject.and_then(|subject| i32::try_from(subject.device.0).ok()).unwrap_or(UNKNOWN);
-        // The queues of GCC's negative async values have the same bits.
+        // The queues of GCC's negative async values have equal bits.
         let queue = subject.map_or(async_, |subject| subject.queue.0.cast_signed());
         Self {
             prof: ProfInfo::new(event, kind, num, async_, queue, spot),
@@ -298,7 +297,7 @@ impl Records {
         self.event.event_type = event as i32;
     }
 
-    /// Lets the records point to each other, where they are now and stay during the callbacks.
+    /// Makes the records point to each other. They must not move during the callbacks.
     pub(super) fn point(&mut self) {
         if self.place.cuda_device >= 0 {
             self.api.device_handle = (&raw const self.place.cuda_device).cast();

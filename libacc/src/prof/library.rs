@@ -1,4 +1,4 @@
-//! Profiling libraries (OpenACC 3.3, 5.3): `ACC_PROFLIB`, those that are preloaded or linked, and the program's own.
+//! Profiling libraries (OpenACC 3.3, 5.3): those of `ACC_PROFLIB`, preloaded or linked ones, and the program itself.
 
 use crate::api::prof;
 use crate::{elf, loader, output, settings};
@@ -7,14 +7,13 @@ use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Once;
 
-/// `acc_register_library`, as a tool defines it.
+/// The type of a tool's `acc_register_library`.
 type RegisterLibrary = unsafe extern "C" fn(prof::Register, prof::Register, prof::Lookup);
 
 const ENTRY: &CStr = c"acc_register_library";
 
-/// Loads the libraries of `ACC_PROFLIB`, once. Where libgomp is there too, it has done so when it
-/// was loaded, and has given the tools this library's routines: it finds them under the same names. It does not know
-/// the variable's other names.
+/// Loads the libraries of `ACC_PROFLIB`, once. A libgomp in the process has done so when it was loaded, and has passed this
+/// library's routines, which it finds under the same names. It does not know the variable's other names.
 pub(crate) fn load_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,8 +27,8 @@ pub(crate) fn load_libraries() {
     });
 }
 
-/// Calls `acc_register_library` of every library that came with the program, and the program's own. The dynamic linker's
-/// first one is this library's own if it was preloaded before a tool, so each object is asked.
+/// Calls `acc_register_library` of every library loaded with the program, and of the program. Each object is queried, because
+/// the dynamic linker may find this library's own first, if it was preloaded before a tool.
 pub(crate) fn load_program_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -50,19 +49,19 @@ fn canonical(path: &str) -> Option<String> {
     Some(os_text::encode(loader::real_path(OsStr::new(path))?.as_os_str()))
 }
 
-/// The entry that an object itself defines, unless it is this library or libgomp.
+/// Returns the entry point that an object itself defines, unless it is this library or libgomp.
 fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
     let here = loader::holding(entry_of as *const () as usize);
     if is_libgomp(&object.path) || here.is_some_and(|here| here.base == object.base) {
         return None;
     }
     if !object.names(ENTRY.to_bytes()) {
-        // An executable exports the routine only if it was linked so.
+        // An executable exports the routine only if it was linked for that.
         let offset = object.executable.then(|| elf::function(&object.file, ENTRY.to_bytes())).flatten()?;
         return Some((object.base + usize::try_from(offset).ok()?) as *mut c_void);
     }
     let name = if object.executable { None } else { Some(CString::new(object.file.as_os_str().as_bytes()).ok()?) };
-    // SAFETY: the name is terminated or null; nothing new is loaded.
+    // SAFETY: the name is terminated or null, and the call loads no new object.
     let handle = unsafe {
         libc::dlopen(name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
     };
@@ -71,9 +70,9 @@ fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
     }
     // SAFETY: the handle is open; the name is terminated.
     let entry = unsafe { libc::dlsym(handle, ENTRY.as_ptr()) };
-    // SAFETY: gives back what dlopen took.
+    // SAFETY: the call releases the handle of dlopen.
     unsafe { libc::dlclose(handle) };
-    // Another object's may have been found through this one.
+    // The address found may be another object's.
     let own = object.span.contains(&(entry as usize));
     if !own && object.executable {
         let offset = elf::function(&object.file, ENTRY.to_bytes())?;
@@ -95,22 +94,22 @@ fn is_libgomp(path: &str) -> bool {
 }
 
 fn has_libgomp() -> bool {
-    // SAFETY: the name is terminated; nothing new is loaded.
+    // SAFETY: the name is terminated, and the call loads no new object.
     let library = unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return false;
     }
-    // SAFETY: gives back what dlopen took.
+    // SAFETY: the call releases the handle of dlopen.
     unsafe { libc::dlclose(library) };
     true
 }
 
 fn load(variable: &str, path: &str) {
     let Ok(name) = CString::new(path) else { return };
-    // SAFETY: the user named the library to be loaded; its constructors run here.
+    // SAFETY: the user requested this library, whose constructors run here.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
     if library.is_null() {
-        // SAFETY: dlerror gives a terminated string after a failure.
+        // SAFETY: dlerror returns a terminated string after a failure.
         let why = unsafe { libc::dlerror() };
         let why = if why.is_null() {
             "unknown reason".into()

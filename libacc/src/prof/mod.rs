@@ -1,7 +1,7 @@
 //! The profiling interface (OpenACC 3.3, chapter 5), with the layouts of GCC's `acc_prof.h`.
 //!
-//! Events of constructs and of the session are raised here, at the border. Events of single
-//! allocations, uploads, downloads, launches and waits come from the runtime's notices.
+//! Events of constructs and of the session are raised here. Events of single allocations, uploads, downloads, launches and
+//! waits come from the runtime's notices.
 
 mod callbacks;
 mod context;
@@ -37,10 +37,10 @@ use info::{EventInfo, Records};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Lets tools see what happens on the devices of `runtime`, which are behind `clients`.
+/// Reports operations on the devices of `runtime`, which are behind `clients`, to tools.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for settings without a meaning.
+/// Returns `acc_error_invalid_argument` for invalid settings.
 pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: Box<dyn HostMemory>) -> Result<()> {
     region_names::take_from(host);
     place::set_devices(clients);
@@ -55,7 +55,7 @@ pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: 
     started
 }
 
-/// The object with these addresses is gone.
+/// Removes what is known of an unloaded object with these addresses.
 pub(crate) fn forget(span: &Range<usize>) {
     region_names::forget(span);
     site::forget(span);
@@ -69,7 +69,7 @@ pub(crate) const EXIT_DATA: Pair = (Event::ExitDataStart, Event::ExitDataEnd);
 pub(crate) const UPDATE: Pair = (Event::UpdateStart, Event::UpdateEnd);
 pub(crate) const WAIT: Pair = (Event::WaitStart, Event::WaitEnd);
 
-/// Start and end.
+/// The start and the end of an event pair.
 pub(crate) type Pair = (Event, Event);
 
 /// The common facts of a construct's events.
@@ -77,14 +77,14 @@ pub(crate) type Pair = (Event, Event);
 pub(crate) struct About {
     pub(crate) pair: Pair,
     pub(crate) construct: Construct,
-    /// Its async-argument.
+    /// The async-argument.
     pub(crate) async_: i32,
-    /// None where the device can't be named, which is not the profiler's to report.
+    /// `None` if the device can't be named, which the profiler does not report.
     pub(crate) subject: Option<Subject>,
     pub(crate) extent: Extent,
 }
 
-/// Runs `body` between the events of a pair, which are told while [`active`].
+/// Runs `body` between the events of a pair, which are raised while [`active`].
 pub(crate) fn around<R>(
     local: &mut LocalThread,
     about: impl FnOnce(&mut LocalThread) -> About,
@@ -99,7 +99,7 @@ pub(crate) fn around<R>(
     result
 }
 
-/// Raises the start of an event pair. To be called while [`active`].
+/// Raises the start of an event pair. Called while [`active`].
 pub(crate) fn start(about: About) -> Open {
     let About { pair, construct, async_, subject, extent } = about;
     let spot = site::spot(extent);
@@ -111,18 +111,18 @@ pub(crate) fn start(about: About) -> Open {
     open
 }
 
-/// The device of a construct whose call has this argument, which says where it runs.
+/// Returns the device of a construct, by the argument of its call that tells where it runs.
 pub(crate) fn subject(runtime: &Runtime, local: &mut LocalThread, dev: i32, async_: i32) -> Option<Subject> {
     if on_host(dev) { Some(host(async_)) } else { runtime.subject(local, async_) }
 }
 
-/// The host, where a construct runs whose condition says so.
+/// Returns the host, on which a construct runs if its condition is false.
 fn host(async_: i32) -> Subject {
     let queue = QueueId(async_.cast_unsigned());
     Subject { device_type: DeviceType::Host, device: DeviceNum(0), index: None, handles: None, queue }
 }
 
-/// Raises an event of the session that belongs to no device.
+/// Raises an event of the session that concerns no device.
 pub(crate) fn once(event: Event, construct: Construct) {
     if active() {
         let mut records = Records::new(event, EventInfo::new(event, construct), None, crate::api::SYNC, None);

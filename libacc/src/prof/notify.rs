@@ -1,4 +1,4 @@
-//! `ACCORD_NOTIFY`: one line on standard error for each thing that happens, as a tool of chapter 5.
+//! `ACCORD_NOTIFY`: a tool in the sense of chapter 5 that prints one line per event on standard error.
 
 use super::callbacks::{self, Kind};
 use super::info::{Construct, Event};
@@ -30,10 +30,10 @@ const BITS: [(u32, &[Event]); 5] = [
     (16, &[Event::Create, Event::Delete, Event::Alloc, Event::Free]),
 ];
 
-/// Starts to tell what the setting asks for.
+/// Starts to print the events that the setting selects.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value that is no sum of bits.
+/// Returns `acc_error_invalid_argument` for an invalid value.
 pub(super) fn start() -> Result<()> {
     let Some((variable, text)) = settings::found(names::NOTIFY) else { return Ok(()) };
     let all: u32 = BITS.iter().map(|(bit, _)| bit).sum();

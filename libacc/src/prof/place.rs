@@ -1,4 +1,4 @@
-//! Where an event happens, beyond what the specification's records have room for: `accord_prof_place`.
+//! The place of an event, beyond the specification's records: `accord_prof_place`.
 
 use accord_runtime::ports::DeviceClient;
 use accord_types::DeviceKind;
@@ -8,22 +8,22 @@ use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// `accord_prof_place_t` of `accord_prof.h`. Grows at its end only; `valid_bytes` says how far.
+/// The layout of `accord_prof_place_t` in `accord_prof.h`. Only its end may grow; `valid_bytes` holds the size.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Place {
     valid_bytes: i32,
-    /// The device's number over all types, as `accord info` shows it; -1 is the host.
+    /// The device's number over all types, as `accord info` shows it; -1 for the host.
     pub(super) device: i32,
-    /// Its number on its node.
+    /// The device's number on its node.
     ordinal: i32,
-    /// It is driven in another process.
+    /// Whether another process drives the device.
     remote: i32,
     /// This process's rank; -1 without MPI.
     pub(super) rank: i32,
     /// The driver's number of a GPU, to which `device_handle` points.
     pub(super) cuda_device: i32,
-    /// The queue; negative ones are GCC's `acc_async_*` values.
+    /// The queue; negative values are GCC's `acc_async_*`.
     pub(super) queue: i64,
     /// The node's name; null is the host.
     node: *const c_char,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     name: *const c_char,
 }
 
-/// One device of the session, as events name it.
+/// One device of the session, for events.
 struct Known {
     ordinal: i32,
     remote: bool,
@@ -48,7 +48,7 @@ thread_local! {
     static HERE: Cell<*const Place> = const { Cell::new(null()) };
 }
 
-/// Sets the devices by their index, from now on.
+/// Sets the devices by their index.
 pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
     let known: Vec<Known> = clients
         .iter()
@@ -68,7 +68,7 @@ pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
 }
 
 impl Place {
-    /// Creates the place of the device with that index; `None` is the host.
+    /// Creates the place of the device with this index; `None` is the host.
     pub(super) fn new(index: Option<usize>, queue: i32) -> Self {
         let known = index.and_then(known);
         Self {
@@ -90,7 +90,7 @@ impl Place {
         known.and_then(|known| known.node.to_str().ok()).unwrap_or_default()
     }
 
-    /// Whether a driver of its own is behind the device, here or elsewhere.
+    /// Whether the device has a driver of its own, on any node.
     pub(super) fn has_driver(&self) -> bool {
         usize::try_from(self.device).ok().and_then(known).is_some_and(|known| {
             accord_device::registry::capabilities(known.kind).is_some_and(|able| able.native_handles)
@@ -108,7 +108,7 @@ fn rank() -> i32 {
     *RANK.get_or_init(|| crate::settings::rank().and_then(|rank| i32::try_from(rank.rank).ok()).unwrap_or(-1))
 }
 
-/// Ends the place's time.
+/// Restores the previous place when it is dropped.
 pub(super) struct Here(*const Place);
 
 impl Drop for Here {
@@ -122,7 +122,7 @@ pub(super) fn enter(place: &Place) -> Here {
     Here(HERE.replace(place))
 }
 
-/// The place of the event whose callback the calling thread runs; null outside of callbacks.
+/// Returns the place of the event whose callback the calling thread runs; null outside of callbacks.
 pub(crate) fn here() -> *const Place {
     HERE.get()
 }

@@ -1,16 +1,15 @@
-//! What a thread has looked up last, found again without a lock.
+//! A cache, without a lock, of a thread's last look-ups.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts objects that are gone: what was found before one may have been about it.
+/// Counts unloaded objects, which invalidate earlier look-ups.
 static GONE: AtomicU64 = AtomicU64::new(0);
 
-/// The last look-ups in each of some sets of two. It lives in a thread, and has nothing to drop: it is there also in
-/// exit handlers.
+/// The last look-ups, in sets of two. A thread-local without a destructor, so that it is usable in exit handlers.
 pub(super) struct Recent<K, V, const SETS: usize>([[Slot<K, V>; 2]; SETS]);
 
-/// A value, and what [`GONE`] was when it was found.
+/// A value, with the value of [`GONE`] when it was found.
 type Slot<K, V> = Cell<Option<(u64, K, V)>>;
 
 impl<K: Copy + Eq, V: Copy, const SETS: usize> Recent<K, V, SETS> {
@@ -18,10 +17,10 @@ impl<K: Copy + Eq, V: Copy, const SETS: usize> Recent<K, V, SETS> {
         Self([const { [const { Cell::new(None) }; 2] }; SETS])
     }
 
-    /// The value of `key`, which `find` looks up where this thread has not done so lately. Keys with the same `hash` share a set.
+    /// Returns the value of `key`, which `find` looks up unless it is cached. Keys with the same `hash` share a set.
     pub(super) fn get_or(&self, key: K, hash: usize, find: impl FnOnce() -> V) -> V {
         let gone = GONE.load(Ordering::Acquire);
-        // Addresses of code and data differ in other bits than the lowest.
+        // Addresses of code and data do not differ in their lowest bits.
         let [newer, older] = &self.0[(hash ^ (hash >> 4) ^ (hash >> 12)) % SETS];
         for slot in [newer, older] {
             if let Some((since, known, value)) = slot.get()
@@ -37,7 +36,7 @@ impl<K: Copy + Eq, V: Copy, const SETS: usize> Recent<K, V, SETS> {
     }
 }
 
-/// Forgets all threads' look-ups.
+/// Invalidates all threads' look-ups.
 pub(super) fn forget() {
     GONE.fetch_add(1, Ordering::Release);
 }
@@ -58,7 +57,7 @@ mod tests {
         };
         assert_eq!((get(1), get(2), get(1), get(2)), (10, 20, 10, 20));
         assert_eq!(looks.get(), 2);
-        // Two share a set; a third takes the place of the older one.
+        // Two keys share a set, and a third one replaces the older.
         assert_eq!((get(5), get(1), looks.get()), (50, 10, 3));
         assert_eq!((get(9), get(5), looks.get()), (90, 50, 4));
         assert_eq!((get(1), looks.get()), (10, 5));

@@ -1,4 +1,4 @@
-//! Names of regions, as events and reports need them: terminated, and found fast.
+//! Names of regions for events and reports: terminated, and found fast.
 
 use super::recent::Recent;
 use crate::raw_lock::Locked;
@@ -8,13 +8,13 @@ use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Names by the address of the host version. They are never freed: tools keep them.
+/// Names by the address of the host version. Never freed, because tools keep them.
 static NAMES: Locked<BTreeMap<usize, &'static CStr>> = Locked::new(BTreeMap::new());
 
 /// The source of names.
 static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
 
-/// Takes names from `host` from now on. A forked child finds the same regions where its parent did: the first one stays.
+/// Reads names from `host` from now on. The first host stays: a forked child has the same regions as its parent.
 pub(super) fn take_from(host: Box<dyn HostMemory>) {
     let _ = HOST.set(host);
 }
@@ -37,7 +37,7 @@ fn look_up(function: usize) -> &'static CStr {
     NAMES.with(|names| *names.entry(function).or_insert(name))
 }
 
-/// Whether the region of this name has a loop, and was compiled for one thread of a GPU. Not said of one name of several regions.
+/// Whether the region of this name has a loop, and was compiled for one thread of a GPU. `false` if several regions have the name.
 pub(super) fn is_for_one_thread(name: &str) -> bool {
     let named = NAMES.with(|names| {
         let mut regions =
@@ -47,7 +47,7 @@ pub(super) fn is_for_one_thread(name: &str) -> bool {
     named.zip(HOST.get()).is_some_and(|(function, host)| host.is_for_one_thread(function))
 }
 
-/// The object with these addresses is gone.
+/// Removes the names of an unloaded object with these addresses.
 pub(super) fn forget(span: &Range<usize>) {
     NAMES.with(|names| names.retain(|function, _| !span.contains(function)));
 }

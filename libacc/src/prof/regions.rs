@@ -1,4 +1,4 @@
-//! Events of `data`, `host_data` and `declare`, whose calls don't say which they are (OpenACC 3.3, 5.1.3).
+//! Events of `data`, `host_data` and `declare`, whose calls do not name the construct (OpenACC 3.3, 5.1.3).
 
 use super::{About, Construct, ENTER_DATA, EXIT_DATA, Extent, OpenRegion, Pair, active, around, site, subject};
 use crate::api::SYNC;
@@ -23,7 +23,7 @@ pub(crate) fn data_start(
         let subject = subject(runtime, local, dev, SYNC);
         let line = site::spot(Extent::Start).map_or(site::UNKNOWN, |spot| spot.line);
         thread::with_open_regions(|regions| {
-            // Regions that ended while no tool was registered.
+            // Removes regions that ended while no tool was registered.
             regions.retain(|region| region.depth < depth);
             regions.push(OpenRegion { depth, construct, line, subject });
         });
@@ -54,7 +54,7 @@ pub(crate) fn data_end(
     around(local, about, body)
 }
 
-/// Runs `body`, the start or end of a scope with `declare`d variables, between its events.
+/// Runs `body`, the start or end of a scope with `declare` variables, between its events.
 pub(crate) fn declare(
     dev: i32,
     entries: &mut Entries<'_>,
@@ -70,19 +70,19 @@ pub(crate) fn declare(
     around(local, about, |local| body(entries, local))
 }
 
-/// The events of a call that means `enter data` or `exit data`, as its entries tell.
+/// Returns the events of a call that means `enter data` or `exit data`, by its entries.
 pub(crate) fn enter_or_exit(kinds: &[u16]) -> (Pair, Construct) {
     let pair = pair_of(kinds);
     (pair, if pair == EXIT_DATA { Construct::ExitData } else { Construct::EnterData })
 }
 
-/// Device addresses for `use_device` are asked for, with and without `if_present`.
+/// Whether entries request device addresses for `use_device`, with or without `if_present`.
 fn uses_device(kinds: &[u16]) -> bool {
     const USE_DEVICE: [u8; 2] = [0x0e, 0x10];
     kinds.iter().any(|kind| USE_DEVICE.contains(&kind.to_le_bytes()[0]))
 }
 
-/// Kinds that copy out, delete or release: the scope is left.
+/// Returns the end's events for kinds that copy out, delete or release, and the start's for others.
 fn pair_of(kinds: &[u16]) -> Pair {
     const ENDS: [u8; 4] = [0x02, 0x82, 0x07, 0x17];
     let ends = kinds.iter().any(|kind| ENDS.contains(&kind.to_le_bytes()[0]));

@@ -1,6 +1,6 @@
-//! Where in the program's source an event comes from: file, function and lines, names of variables (OpenACC 3.3, 5.2.1).
+//! The source of an event: file, function and lines, and names of variables (OpenACC 3.3, 5.2.1).
 //!
-//! Looked up once for each place in the program, and only while a tool listens. Nothing is ever freed: tools keep the strings.
+//! Looked up once for each place in the program, and only while a tool listens. Never freed, because tools keep the strings.
 
 use super::recent::Recent;
 use crate::raw_lock::Locked;
@@ -11,11 +11,11 @@ use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Most variables that are looked up for one place of the program. Each costs up to some milliseconds once,
-/// and a program that maps ever new memory at the same place is not to wait for all of them.
+/// Most variables that are looked up for one place of the program. Each takes up to some milliseconds once, which a program
+/// that keeps mapping new memory at one place should not wait for.
 const VARIABLES_MAX: usize = 64;
 
-/// Longest time that one name is looked for, as a tool may want it.
+/// Longest search for one name, in which a tool may be interested.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
 /// A line or another number that is not known.
@@ -29,24 +29,24 @@ pub(super) struct Site {
     pub(super) function: Option<CString>,
     pub(super) line: i32,
     pub(super) function_lines: [i32; 2],
-    /// Names by address and length in the program.
+    /// Names by address and length of the variables.
     variables: Locked<BTreeMap<(usize, u64), Option<&'static CStr>>>,
 }
 
 /// The lines that a call stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
-    /// Its own: `update`, `enter data`, `exit data`, `declare`, `wait`, a routine.
+    /// Only the call's own line: `update`, `enter data`, `exit data`, `declare`, `wait`, a routine.
     Call,
-    /// From its own to a line that is not known yet: the start of `data` and `host_data`.
+    /// From the call's line to an unknown one: the start of `data` and `host_data`.
     Start,
-    /// From this one, where the construct started, to its own.
+    /// From this line, where the construct started, to the call's own.
     EndOf(i32),
-    /// From its own to the last one of the region whose host version is at this address.
+    /// From the call's line to the last one of the region whose host version is at this address.
     Region(usize),
 }
 
-/// A place in the program, and the lines of what is there.
+/// A place in the program, with the lines of the construct there.
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     pub(super) site: &'static Site,
@@ -54,16 +54,16 @@ pub(super) struct Spot {
     pub(super) end_line: i32,
 }
 
-/// Sites by that address.
+/// Sites by their address.
 static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
 
-/// The call that this thread is in, with the lines that it stands for.
+/// Returns the call that this thread is in, with the construct's lines.
 pub(super) fn spot(extent: Extent) -> Option<Spot> {
     let call = site(source::call()?);
     let (line, end_line) = match extent {
         Extent::Call => (call.line, call.line),
         Extent::Start => (call.line, UNKNOWN),
-        // Its start may have come before the tool did.
+        // The tool may have been registered after the start.
         Extent::EndOf(UNKNOWN) => (call.line, call.line),
         Extent::EndOf(start) => (start, call.line),
         Extent::Region(function) => return Some(spot_of_region(call, site(function))),
@@ -71,7 +71,7 @@ pub(super) fn spot(extent: Extent) -> Option<Spot> {
     Some(Spot { site: call, line, end_line })
 }
 
-/// A compute construct. In optimized code one call may stand for several of them, with the line of another one; but each has its
+/// Returns a compute construct's place. In optimized code one call may serve several constructs, with the line of another one, but each has its own
 /// region.
 fn spot_of_region(call: &'static Site, region: &'static Site) -> Spot {
     let [first, last] = region.function_lines;
@@ -83,7 +83,7 @@ fn spot_of_region(call: &'static Site, region: &'static Site) -> Spot {
     Spot { site: call, line, end_line: last }
 }
 
-/// The place with this address.
+/// Returns the place with this address.
 fn site(code: usize) -> &'static Site {
     thread_local! {
         static RECENT: Recent<usize, &'static Site, 32> = const { Recent::new() };
@@ -112,7 +112,7 @@ fn look_up(code: usize) -> &'static Site {
 }
 
 impl Site {
-    /// The name of the variable that this memory belongs to, as this place knows it.
+    /// Returns the name of the variable that this memory belongs to, in the scope of this place.
     pub(super) fn variable(&'static self, host: usize, bytes: u64) -> Option<&'static CStr> {
         thread_local! {
             static RECENT: Recent<(usize, usize, u64), Option<&'static CStr>, 32> = const { Recent::new() };
@@ -143,7 +143,7 @@ impl Site {
     }
 }
 
-/// The object with these addresses is gone: others may come there.
+/// Removes the sites of an unloaded object, whose addresses may be reused.
 pub(super) fn forget(span: &Range<usize>) {
     SITES.with(|sites| sites.retain(|_, site| !span.contains(&site.code)));
 }

@@ -1,4 +1,4 @@
-//! `ACCORD_TIME`: what the program's constructs and devices did, added up and printed at the end, as a tool of chapter 5.
+//! `ACCORD_TIME`: a tool in the sense of chapter 5 that sums up the times of constructs and devices, and prints them at the end.
 //!
 //! Events give places, counts, bytes and the program's own times. The devices' times come as spans, as for a trace.
 
@@ -21,9 +21,9 @@ use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Constructs inside of each other whose times are taken.
+/// Deepest nesting of constructs whose times are measured.
 const DEPTH_MAX: usize = 32;
-/// Most places that are kept apart; what more there is goes without.
+/// Most places with separate sums; further ones are omitted.
 const PLACES_MAX: usize = 10_000;
 
 const EVENTS: [Event; 16] = [
@@ -45,11 +45,11 @@ const EVENTS: [Event; 16] = [
     Event::RuntimeShutdown,
 ];
 
-/// One place on one device: file, function (as addresses, which stay), first and last line, construct, device. The end of
-/// a data construct, which knows its last line, is another place than its start.
+/// One place on one device: file and function (as stable addresses), first and last line, construct, device. The end of a data
+/// construct, which knows its last line, is another place than its start.
 type Key = (usize, usize, [i32; 2], i32, Option<usize>);
 
-/// The sums of events. In a forked child they go on from the parent's.
+/// The sums of events. A forked child continues the parent's.
 static PLACES: Locked<BTreeMap<Key, PlaceTimes>> = Locked::new(BTreeMap::new());
 /// Starts of devices, by their index.
 static STARTED: Locked<BTreeMap<usize, Tally>> = Locked::new(BTreeMap::new());
@@ -61,7 +61,7 @@ struct Tool {
     spans: Arc<Spans>,
     devices: OnceLock<Vec<(DeviceId, DeviceTimes)>>,
     clients: OnceLock<Vec<Arc<dyn DeviceClient>>>,
-    /// The process that this is about: a forked child that has no devices of its own says nothing.
+    /// The process of the sums: a forked child without devices of its own prints nothing.
     process: u32,
 }
 
@@ -71,7 +71,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns the sink of devices' reports, if times are asked for.
+/// Returns the sink of devices' reports, if times are requested.
 pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
     let to = settings::value(names::TIME).filter(|to| to != "0")?;
     let new = || Tool {
@@ -86,7 +86,7 @@ pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
     Some(Arc::clone(&tool.spans) as Arc<dyn SpanSink>)
 }
 
-/// Adds up events from now on; the session's devices are behind `clients`.
+/// Sums up events from now on. `clients` are the session's devices.
 pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
     let Some(tool) = TOOL.get() else { return };
     let device = |(num, client): (u32, &Arc<dyn DeviceClient>)| {
@@ -121,7 +121,7 @@ fn count(told: Told<'_>) {
         begin(tool);
     }
     let elapsed = told.prof.is_end().then(|| end(tool)).flatten();
-    // A region's own data belongs to it.
+    // A region's own data operations belong to the region.
     let told_apart = !of_region || waits;
     if told.is(Event::DeviceInitStart) || told.is(Event::DeviceInitEnd) {
         if let (Some(device), Some(elapsed)) = (told.device(), elapsed) {
@@ -152,7 +152,7 @@ fn count(told: Told<'_>) {
     }
 }
 
-/// Marks a region that a GPU runs on one thread, when it is launched for the first time: its code may be gone at the end.
+/// Marks a region that a GPU runs on one thread at its first launch, because its code may be unloaded at the end.
 fn mark(tool: &Tool, at: Key, told: Told<'_>) {
     let client = told.device().and_then(|device| tool.clients.get()?.get(device));
     let takes_images = |client: &Arc<dyn DeviceClient>| {
@@ -229,7 +229,7 @@ fn begin(tool: &Tool) {
 }
 
 fn end(tool: &Tool) -> Option<u64> {
-    // Its start may have come before this tool did.
+    // The tool may have been registered after the start.
     let depth = DEPTH.get().checked_sub(1)?;
     DEPTH.set(depth);
     STARTS.with(|starts| starts.get(depth).map(|start| now(tool).saturating_sub(start.get())))
@@ -292,7 +292,7 @@ fn gather(tool: &Tool) -> Times {
         }
     }
     drop(spans);
-    // Those that were not used are left out.
+    // Unused devices are omitted.
     let used: Vec<usize> = (0..devices.len())
         .filter(|at| places.iter().any(|place| place.device == Some(*at)) || has_worked(&devices[*at].1))
         .collect();
@@ -337,7 +337,7 @@ fn sum(a: Tally, b: Tally) -> Tally {
     }
 }
 
-/// Adds spans up as they come, so that a long program needs no more room than a short one.
+/// Sums up spans as they arrive, so that a long program needs no more memory than a short one.
 #[derive(Default)]
 struct Spans(ShortLock<Added>);
 
@@ -351,7 +351,7 @@ struct Added {
 
 impl Spans {
     fn lock(&self) -> ShortGuard<'_, Added> {
-        // Each step leaves it whole.
+        // Each step leaves the state consistent.
         self.0.lock()
     }
 }
@@ -373,7 +373,7 @@ impl SpanSink for Spans {
     }
 }
 
-/// Passes every span on to both.
+/// Passes every span to both sinks.
 pub(crate) struct Both(pub(crate) Arc<dyn SpanSink>, pub(crate) Arc<dyn SpanSink>);
 
 impl SpanSink for Both {

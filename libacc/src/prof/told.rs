@@ -1,4 +1,4 @@
-//! What Accord's own tools read of an event's records: the same that any tool gets.
+//! Accord's own tools' access to an event's records, which are those of any tool.
 
 use super::info::{Event, EventInfo, ProfInfo};
 use super::place::{self, Place};
@@ -13,20 +13,20 @@ pub(super) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Runs `body` with the records that a callback got.
+    /// Runs `body` with the records of a callback.
     ///
     /// # Safety
-    /// The pointers are those that a callback got, which has not returned.
+    /// The pointers must be those of a callback that has not returned.
     pub(super) unsafe fn with(prof: *mut c_void, event: *mut c_void, body: impl FnOnce(Told<'_>)) {
-        // SAFETY: the caller's promise: records in their layouts, and the place of this thread's event.
+        // SAFETY: by the caller's guarantee these are records in their layouts, and the place of this thread's event.
         let (prof, event, place) =
             unsafe { (&*prof.cast::<ProfInfo>(), &*event.cast::<EventInfo>(), place::here().as_ref()) };
-        // A panic must not unwind into the program or tool that raises events; the hook reports it.
+        // A panic must not unwind into the program or tool that raises events. The hook reports it.
         let told = Told { prof, event, place };
         drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(told))));
     }
 
-    /// Whether it is this event.
+    /// Whether the event is `event`.
     pub(super) fn is(&self, event: Event) -> bool {
         self.prof.event_type == event as i32
     }
@@ -59,13 +59,13 @@ impl Told<'_> {
         [self.event.rest[1], self.event.rest[2], self.event.rest[3]]
     }
 
-    /// Index of the device.
+    /// Returns the index of the device.
     pub(super) fn device(&self) -> Option<usize> {
         usize::try_from(self.place?.device).ok()
     }
 }
 
-/// A text of the records; empty if it is not known.
+/// Returns a text of the records, empty if unknown.
 fn text(text: *const c_char) -> &'static str {
     if text.is_null() {
         return "";

@@ -1,11 +1,11 @@
-//! A loaded object as the dynamic linker uses it: its symbols and its relocations, in memory.
+//! A loaded object as the dynamic linker sees it: its symbols and its relocations, in memory.
 
 use crate::loader;
 use accord_types::os_text;
 use std::ffi::CStr;
 use std::ops::Range;
 
-/// What an entry of a dynamic section is about (ELF, `DT_*`).
+/// The kinds of entries of a dynamic section (ELF, `DT_*`).
 mod tag {
     pub(super) const NULL: u64 = 0;
     pub(super) const NEEDED: u64 = 1;
@@ -50,11 +50,11 @@ struct RawRelocation {
 /// One loaded object. Its memory stays mapped while the caller keeps the object loaded, as the dynamic linker does during constructors.
 pub(super) struct Image {
     pub(super) base: usize,
-    /// Its path, empty for the executable.
+    /// The object's path, empty for the executable.
     pub(super) path: String,
-    /// Its segments, and whether each stays writable.
+    /// The object's segments, and whether each stays writable.
     segments: Vec<(Range<usize>, libc::c_int)>,
-    /// What the dynamic linker has made read-only after relocation.
+    /// The range that the dynamic linker makes read-only after relocation.
     relro: Range<usize>,
     strings: &'static [u8],
     symbols: usize,
@@ -69,7 +69,7 @@ pub(super) struct Image {
 pub(super) struct Definition {
     /// Index of the symbol table's entry with the value.
     pub(super) entry: usize,
-    /// The value: its address, relative to the load address.
+    /// The symbol's address, relative to the load address.
     pub(super) value: u64,
 }
 
@@ -119,7 +119,7 @@ impl Image {
         let mut entry = dynamic as *const [u64; 2];
         let (mut strings, mut tables) = ([0usize; 2], [[0usize; 2]; 2]);
         loop {
-            // SAFETY: the loader says that a dynamic section is here; it ends with tag 0.
+            // SAFETY: by the loader a dynamic section is here, which ends with tag 0.
             let [what, value] = unsafe { *entry };
             let number = value as usize;
             match what {
@@ -144,12 +144,12 @@ impl Image {
         self.relocations = tables.map(|[start, bytes]| self.part(start, bytes / size_of::<RawRelocation>()));
     }
 
-    /// An address of the dynamic section. The GNU C library has relocated these entries, others have not.
+    /// Returns an address of the dynamic section. The GNU C library relocates these entries, others do not.
     fn address(&self, value: usize) -> usize {
         if value < self.base { value + self.base } else { value }
     }
 
-    /// A table of the object; empty if it lies elsewhere.
+    /// Returns a table of the object, empty if it is outside of the object.
     fn part<T>(&self, start: usize, count: usize) -> &'static [T] {
         let bytes = count.saturating_mul(size_of::<T>());
         let inside = |(segment, _): &(Range<usize>, _)| segment.contains(&start) && bytes <= segment.end - start;
@@ -165,8 +165,7 @@ impl Image {
         self.segments.iter().any(|(segment, _)| segment.contains(&address))
     }
 
-    /// Returns the protection of the page at an address: the final one, where the dynamic linker changes it after
-    /// relocation.
+    /// Returns the final protection of the page at an address: the dynamic linker may change it after relocation.
     pub(super) fn protection(&self, page: usize, page_bytes: usize) -> libc::c_int {
         let down = |address: usize| address & !(page_bytes - 1);
         if (down(self.relro.start)..down(self.relro.end)).contains(&page) {
@@ -180,12 +179,12 @@ impl Image {
         CStr::from_bytes_until_nul(self.strings.get(at..)?).ok()
     }
 
-    /// The name by which others need it.
+    /// Returns the name by which other objects depend on this one.
     pub(super) fn soname(&self) -> &'static CStr {
         Some(self.soname).filter(|at| *at != 0).and_then(|at| self.string(at)).unwrap_or_default()
     }
 
-    /// Whether it is linked with the library of this name.
+    /// Whether the object is linked with the library of this name.
     pub(super) fn needs(&self, soname: &CStr) -> bool {
         self.needed.iter().any(|at| self.string(*at) == Some(soname))
     }
@@ -224,9 +223,9 @@ impl Image {
         defined.then(|| Definition { entry: symbol.addr() + std::mem::offset_of!(RawSymbol, value), value: raw.value })
     }
 
-    /// The parts of the table of `DT_GNU_HASH`: the first symbol in it, its buckets, and where its hashes are.
+    /// Returns the parts of the table of `DT_GNU_HASH`: its first symbol, its buckets, and the address of its hashes.
     fn gnu_hash_parts(&self) -> (u32, &'static [u32], *const u32) {
-        // SAFETY: the table begins with four words, behind which are a filter of words of the machine, a list of buckets and one of hashes.
+        // SAFETY: the table begins with four words, followed by a filter of machine words, a list of buckets and one of hashes.
         unsafe {
             let [buckets, first, filter_words, _] = *(self.gnu_hash as *const [u32; 4]);
             let list = (self.gnu_hash + 16 + filter_words as usize * size_of::<usize>()) as *const u32;
@@ -234,7 +233,7 @@ impl Image {
         }
     }
 
-    /// Returns the number of symbols: those that are defined, and those before them.
+    /// Returns the number of symbols: the defined ones, and those before them.
     fn symbol_count(&self) -> u32 {
         if self.gnu_hash == 0 && self.hash == 0 {
             return 0;
@@ -266,7 +265,7 @@ impl Image {
             return None;
         }
         loop {
-            // SAFETY: the chain is not at its end.
+            // SAFETY: the chain has not ended.
             let hash = unsafe { *hashes.add((index - first) as usize) };
             if hash | 1 == wanted | 1 && self.name_of(index) == Some(name) {
                 return Some(index);
@@ -287,7 +286,7 @@ impl Image {
             let hash = (hash << 4).wrapping_add(u32::from(*byte));
             (hash ^ (hash >> 24 & 0xf0)) & 0x0fff_ffff
         });
-        // SAFETY: the table is two numbers, so many buckets, and the chains.
+        // SAFETY: the table consists of two numbers, the buckets, and the chains.
         unsafe {
             let [buckets, _] = *(self.hash as *const [u32; 2]);
             let list = (self.hash + 8) as *const u32;
@@ -302,7 +301,7 @@ impl Image {
         None
     }
 
-    /// The words that hold or will hold the address of a symbol whose name is `wanted`.
+    /// Returns the words that hold or will hold the address of a symbol whose name is `wanted`.
     pub(super) fn slots(&self, wanted: impl Fn(&CStr) -> bool) -> Vec<Slot> {
         let of_symbol = |relocation: &&RawRelocation| {
             relocation.info >> 32 != 0 && relocation.addend == 0 && ADDRESSES.contains(&(relocation.info as u32))

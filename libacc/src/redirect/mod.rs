@@ -1,13 +1,12 @@
-//! Leads to this library what would reach libgomp's OpenACC: calls of objects for which libgomp comes first.
+//! Redirects to this library the OpenACC calls that would reach libgomp, in objects for which libgomp precedes.
 //!
-//! An object finds libgomp before this library if it was opened with `RTLD_DEEPBIND`, if it asks a library's handle (`dlsym`), or if
-//! this library is only a library's dependency. So libgomp itself is changed: its symbol table gives this library's
-//! addresses for OpenACC's names. Whatever is bound from then on is right, in whichever way. What was bound before is
-//! looked up among the relocations of all objects. That costs nothing where there is no libgomp.
+//! An object opened with `RTLD_DEEPBIND` finds libgomp before this library. So does one that queries a library's handle (`dlsym`), or if this library is
+//! only a dependency. So libgomp itself is patched: its symbol table gets this library's addresses for OpenACC's names. Later bindings of any
+//! kind are then right. Earlier bindings are patched in the relocations of all objects. Without a libgomp this costs nothing.
 //!
-//! It is done when this library is loaded, before constructors of the objects that need it. A libgomp that comes later tells of itself: as
-//! it starts it loads the libraries of `ACC_PROFLIB`, and this one is among them. It calls their `acc_register_library` before
-//! constructors of the objects that need that libgomp run.
+//! It happens when this library is loaded, before constructors of the objects that need it. A libgomp that is loaded later announces itself: at its start
+//! it loads the libraries of `ACC_PROFLIB`, which include this one. It calls their `acc_register_library` before constructors of the objects that
+//! need that libgomp run.
 
 mod image;
 mod patch;
@@ -20,10 +19,10 @@ use image::{Image, images};
 use patch::Patch;
 use std::ffi::{CStr, c_void};
 
-/// This library's name for those that are linked with it (build.rs).
+/// This library's name for objects that are linked with it (build.rs).
 const SONAME: &CStr = c"libacc.so";
 
-/// The symbols that make an object a libgomp: the shared one, or one that it has inside and exports.
+/// The symbols that identify a libgomp: the shared one, or one that an object contains and exports.
 const OF_LIBGOMP: [&CStr; 3] = [c"GOMP_parallel", c"GOACC_parallel_keyed", c"acc_prof_register"];
 
 /// libgomp's own functions that this library calls.
@@ -35,7 +34,7 @@ const KEPT: [&CStr; 5] = [
     c"acc_prof_register",
 ];
 
-/// A libgomp whose symbol table has been changed, and where its functions of [`KEPT`] are.
+/// A libgomp whose symbol table was patched, and the addresses of its functions of [`KEPT`].
 struct Redirected {
     base: usize,
     kept: [usize; KEPT.len()],
@@ -44,21 +43,21 @@ struct Redirected {
 /// The redirected objects: at most one for each libgomp of the process.
 static REDIRECTED: Locked<Vec<Redirected>> = Locked::new(Vec::new());
 
-/// Held while symbol tables are read and changed. Without it one thread could protect a page that another one writes, or take changed
-/// entries for libgomp's own.
+/// Held while symbol tables are read and patched. Without it one thread could protect a page that another one writes, or take patched entries for
+/// libgomp's own.
 static CHANGING: Locked<()> = Locked::new(());
 
-/// Whether a name is OpenACC's, or of what GCC's code for it calls.
+/// Whether a name is OpenACC's, or that of an entry point of GCC's code for it.
 fn is_openacc(name: &CStr) -> bool {
     [&b"acc_"[..], b"GOACC_", b"GOMP_offload_"].iter().any(|start| name.to_bytes().starts_with(start))
 }
 
-/// Changes every libgomp that is loaded, and what is bound to it.
+/// Patches every loaded libgomp, and its existing bindings.
 ///
 /// # Errors
 /// Returns `acc_error_system` if the system refuses that for an object that uses OpenACC.
 pub(crate) fn redirect() -> Result<()> {
-    // Read without the lock: the loader calls this with a lock of its own.
+    // Read without the lock, because the loader calls this under a lock of its own.
     let images = images();
     let mut inside = Vec::new();
     let outcome = CHANGING.with(|()| change(&images, &mut inside));
@@ -66,10 +65,10 @@ pub(crate) fn redirect() -> Result<()> {
     outcome
 }
 
-/// Makes the locks free in a forked child.
+/// Unlocks the locks in a forked child.
 ///
 /// # Safety
-/// Only in a fork's child handler.
+/// Must be called only in a fork's child handler.
 pub(crate) unsafe fn forget_after_fork() {
     // SAFETY: this is a fork's child handler.
     unsafe {
@@ -78,7 +77,7 @@ pub(crate) unsafe fn forget_after_fork() {
     }
 }
 
-/// Changes the libgomps among `images`. Adds to `inside` a function of each that is part of another object, to be watched.
+/// Patches the libgomps among `images`. Adds a function of each that is part of another object to `inside`, to be watched.
 fn change(images: &[Image], inside: &mut Vec<usize>) -> Result<()> {
     let here = redirect as *const () as usize;
     let Some(own) = images.iter().find(|image| image.holds(here)) else { return Ok(()) };
@@ -99,7 +98,7 @@ fn change(images: &[Image], inside: &mut Vec<usize>) -> Result<()> {
         });
         refused = refused.and(change_symbols(libgomp, own).map_err(|error| (libgomp.path.clone(), error)));
         if !libgomp.soname().to_bytes().starts_with(b"libgomp.so") {
-            // Its own calls need no symbol table.
+            // Its own calls use no symbol table.
             inside.push(kept[KEPT.len() - 1]);
         }
     }
@@ -120,7 +119,7 @@ fn change(images: &[Image], inside: &mut Vec<usize>) -> Result<()> {
     }
 }
 
-/// Gives a libgomp's symbols of OpenACC this library's addresses.
+/// Gives a libgomp's OpenACC symbols this library's addresses.
 fn change_symbols(libgomp: &Image, own: &Image) -> std::io::Result<()> {
     let mut patch = Patch::new();
     for (name, ours) in own.definitions(is_openacc) {
@@ -131,12 +130,12 @@ fn change_symbols(libgomp: &Image, own: &Image) -> std::io::Result<()> {
     patch.apply(libgomp)
 }
 
-/// An object's words that hold addresses of OpenACC in a libgomp, with this library's instead; and whether it names OpenACC at all.
+/// Returns the object's words with a libgomp's OpenACC addresses, with this library's in their place; and whether the object names OpenACC at all.
 fn rebound(image: &Image, libgomps: &[&Image], own: &Image) -> (Patch, bool) {
     let mut patch = Patch::new();
     let slots = image.slots(is_openacc);
     for slot in &slots {
-        // SAFETY: a word that the dynamic linker has filled in: with an address, or with that of its own code at first.
+        // SAFETY: the dynamic linker has filled in the word: with an address, or initially with that of its own code.
         let bound = unsafe { *(slot.at as *const usize) };
         if let (true, Some(ours)) = (libgomps.iter().any(|libgomp| libgomp.holds(bound)), own.definition(slot.name)) {
             patch.add(slot.at, own.base.wrapping_add(ours.value as usize));
@@ -154,12 +153,12 @@ fn not_redirected(path: &str, error: &std::io::Error) -> Error {
     .remedy("link the program by accord cc, so that libacc comes before libgomp")
 }
 
-/// libgomp's own function `name`, one of those that are kept, if there is a libgomp that was changed.
+/// Returns libgomp's own function `name`, one of the kept ones, if a libgomp was patched.
 pub(crate) fn libgomps(name: &CStr) -> Option<*mut c_void> {
     let at = KEPT.iter().position(|kept| *kept == name)?;
     let all = REDIRECTED.with(|all| all.iter().map(|one| (one.base, one.kept[at])).collect::<Vec<_>>());
     let images = images();
-    // One may have been unloaded since.
+    // A libgomp may have been unloaded since.
     let there = |(base, address): &(usize, usize)| {
         images.iter().any(|image| image.base == *base && image.holds(*address) && is_shared_libgomp(image))
     };
@@ -170,8 +169,8 @@ fn is_shared_libgomp(image: &Image) -> bool {
     image.soname().to_bytes().starts_with(b"libgomp.so")
 }
 
-/// Whether this process is to use this library, which was preloaded or is linked. In others a libgomp may have loaded it because the
-/// environment of another process says so.
+/// Whether this process should use this library, because it was preloaded or is linked. Otherwise a libgomp may have loaded it because of an inherited
+/// environment.
 fn is_wanted(images: &[Image]) -> bool {
     settings::is_preloaded() || images.iter().any(|image| image.needs(SONAME))
 }
@@ -188,7 +187,7 @@ pub(crate) fn at_start() -> Result<()> {
     redirect()
 }
 
-/// A libgomp has started, whose `acc_prof_register` is `register`.
+/// Handles the start of a libgomp, whose `acc_prof_register` is `register`.
 ///
 /// # Errors
 /// Returns the errors of [`redirect`].

@@ -4,7 +4,7 @@ use super::image::Image;
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Words to write in one object: where, and what.
+/// Words to write in one object: addresses and values.
 pub(super) struct Patch(Vec<(usize, usize)>);
 
 impl Patch {
@@ -20,10 +20,10 @@ impl Patch {
         self.0.is_empty()
     }
 
-    /// Writes all words. Other threads see each word as it was or as it is now.
+    /// Writes all words. Other threads see either value of each word.
     ///
     /// # Errors
-    /// Returns the system's error if it refuses to make a page writable. Words before that one are written.
+    /// Returns the system's error if it refuses to make a page writable. Earlier words are written then.
     pub(super) fn apply(mut self, image: &Image) -> Result<()> {
         // SAFETY: has no preconditions.
         let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
@@ -50,7 +50,7 @@ impl Patch {
 }
 
 fn protect(page: usize, bytes: usize, access: libc::c_int) -> Result<()> {
-    // SAFETY: a page of a loaded object, which only gets more access than it had, or what it had.
+    // SAFETY: a page of a loaded object, which gets more access than before, or its previous access.
     let status = unsafe { libc::mprotect(std::ptr::with_exposed_provenance_mut(page), bytes, access) };
     if status == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }

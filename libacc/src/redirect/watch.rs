@@ -1,20 +1,20 @@
-//! A libgomp inside of an object can't be redirected. It is asked to tell when its OpenACC is used, as it tells profiling tools, and the
-//! program ends then.
+//! Watches a libgomp inside of an object, which can't be redirected. It reports the use of its OpenACC, as to profiling tools, and the program is ended
+//! then.
 
 use crate::raw_lock::Locked;
 use crate::{loader, output, report};
 use accord_types::{Error, ErrorCode};
 
-/// `acc_prof_register`: event, callback, `acc_register_t` (OpenACC 3.3, 5.4).
+/// The type of `acc_prof_register`: event, callback, `acc_register_t` (OpenACC 3.3, 5.4).
 type Register = extern "C" fn(i32, usize, i32);
 
-/// Objects with a libgomp inside are few. Further ones share the last name.
+/// Most objects with a libgomp inside; further ones share the last name.
 const WATCHED_MAX: usize = 4;
 
 /// Paths of objects whose libgomp is watched.
 static WATCHED: Locked<Vec<String>> = Locked::new(Vec::new());
 
-/// Has a libgomp tell when a program uses its OpenACC. `register` is its `acc_prof_register`.
+/// Makes a libgomp report when a program uses its OpenACC. `register` is its `acc_prof_register`.
 pub(super) fn watch(register: usize) {
     /// Starts of a device, of data constructs, of updates, of compute constructs and of waits (acc_prof.h).
     const EVENTS: [i32; 6] = [1, 10, 12, 14, 16, 24];
@@ -50,9 +50,9 @@ extern "C" fn bypassed<const AT: usize>(_info: usize, _event: usize, _api: usize
     )
     .remedy("link it with the shared libgomp (without -static and libgomp.a), or by accord cc");
     if loader::objects().is_empty() {
-        // The executable is static: not even the C library is its own here, whose exit handlers are not the program's.
+        // The executable is static. Not even this C library is the program's, and its exit handlers are not.
         output::print(&format!("accord: {error}\n"));
-        // SAFETY: ends the process without running anything.
+        // SAFETY: the call ends the process without running other code.
         unsafe { libc::_exit(1) }
     }
     report::fatal(error);

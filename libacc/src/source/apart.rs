@@ -1,5 +1,5 @@
-//! Looking for names on a thread of its own, so that neither a small stack nor debug information that is broken or endless keeps a
-//! message from coming.
+//! Searches for names on a separate thread, so that neither a small stack nor broken or endless debug information prevents a
+//! message.
 
 use accord_types::threads;
 use std::os::unix::thread::JoinHandleExt;
@@ -7,25 +7,25 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest search for names, in processor time: the message is worth more than they are. A machine that has no time for the search now
-/// does not count against it.
+/// Longest search for names, in processor time, because the message matters more. Time in which the machine does not run the search does not
+/// count.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// The further limit for a search that gets no processor, or whose file does not come.
+/// The further limit for a search that gets no processor, or whose file can't be read in time.
 const STARVED_MAX: Duration = Duration::from_secs(30);
-/// The interval at which its processor time is checked.
+/// The interval at which the search's processor time is checked.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Room for the search: the calling thread may have little left.
+/// Stack for the search: the calling thread may have little left.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Looks on another thread; None where that takes more than anybody waits for.
+/// Runs `look` on another thread. Returns `None` if that takes too long.
 pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     apart_for(LOOK_MAX, look)
 }
 
-/// The same for as long as `max` of processor time.
+/// Runs `look` as [`apart`], for at most `max` of processor time.
 pub(crate) fn apart_for<R: Send + 'static>(max: Duration, look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (done, found) = mpsc::sync_channel(1);
-    // A panic is as if nothing were found.
+    // A panic counts as no result.
     let search = move || {
         if let Ok(found) = threads::caught(look) {
             let _ = done.send(found);
@@ -47,10 +47,10 @@ fn is_too_long(max: Duration, used: Option<Duration>, waited: Duration) -> bool 
     used.unwrap_or(waited) >= max || waited >= max + STARVED_MAX
 }
 
-/// The processor time of a thread; None if the system doesn't say.
+/// Returns the processor time of a thread, or `None` if the system does not report it.
 fn used<T>(thread: &JoinHandle<T>) -> Option<Duration> {
     let mut clock = 0;
-    // SAFETY: the thread is neither joined nor detached as long as its handle is there.
+    // SAFETY: the thread is neither joined nor detached while its handle exists.
     if unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) } != 0 {
         return None;
     }

@@ -8,11 +8,11 @@ use accord_types::HostRange;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 
-/// Names of what the compiler makes for classes begin so, and what it is.
+/// Prefixes of the compiler's symbols for classes, and their meanings.
 const OF_CLASSES: [(&str, &str); 4] =
     [("_ZTV", "virtual functions"), ("_ZTI", "type information"), ("_ZTS", "type name"), ("_ZTT", "virtual bases")];
 
-/// Names the function or constant that holds `address`. None if no loaded object has a constant there.
+/// Names the function or constant at `address`. Returns `None` if no loaded object has a constant there.
 pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
     if !loader::is_constant(HostRange { start: address, len: 1 }) {
         return None;
@@ -39,7 +39,7 @@ pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
     })?
 }
 
-/// `helper (ptr.cpp:9)`, or as much of it as is known.
+/// Formats the known parts of `helper (ptr.cpp:9)`.
 fn function(place: &SourceLocation) -> String {
     let name = place.function.as_deref().unwrap_or("a function");
     match (place.file.as_deref().map(base_name), place.line) {
@@ -48,11 +48,11 @@ fn function(place: &SourceLocation) -> String {
     }
 }
 
-/// The name as C++ has it, where the program has C++'s library: `vtable for Square`.
+/// Returns the demangled name, if the program has C++'s library: `vtable for Square`.
 fn demangled(symbol: &str) -> Option<String> {
     type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
     let symbol = CString::new(symbol).ok()?;
-    // SAFETY: looks a terminated name up, of a function with this type. What it returns is a terminated text, which is never freed: it
+    // SAFETY: the call looks up a terminated name, of a function with this type. It returns a terminated text, which is never freed because it
     // may be another allocator's.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());

@@ -1,17 +1,17 @@
-//! What the elements of a Fortran array are by its declaration.
+//! The declared type of a Fortran array's elements.
 
 use super::{apart_for, call, frames, info, with_known};
 use crate::loader;
 use accord_debuginfo::{Elements, Frame, ProcessMemory};
 use std::time::Duration;
 
-/// A result depends on the answer, and it is looked for once a place: longer than for a message.
+/// Longest search: longer than for a message, because a result depends on it, and only once per place.
 const LOOK_MAX: Duration = Duration::from_secs(60);
 /// Most places that are kept.
 const KEPT_MAX: usize = 100_000;
 
-/// The declared elements of the array whose descriptor is at `descriptor`, as entry `entry` of the construct that the program's call is
-/// for. None if the debug information has no such variable. Asked again for the same place it is a look-up.
+/// Returns the declared elements of the array whose descriptor is at `descriptor`, entry `entry` of the construct of the program's call. Returns `None` if
+/// the debug information has no such variable. A repeated query for the same place is a look-up.
 pub(crate) fn elements(descriptor: usize, entry: usize) -> Option<Elements> {
     let key = call().map(|call| (call, entry));
     let kept = key.and_then(|key| with_known(|known| known.elements.get_or_insert_default().get(&key).copied()));

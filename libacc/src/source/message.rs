@@ -1,4 +1,4 @@
-//! Errors with the names that the program's source has for things.
+//! Adds names of the program's source to errors.
 
 use super::{SourceLocation, Variable, apart, frames, only_pointer, place, variable};
 use accord_debuginfo::Frame;
@@ -17,7 +17,7 @@ pub(crate) fn variable_at(address: usize) -> Option<Variable> {
     apart(move || variable(HostRange { start: address, len: 1 }, &frames))?
 }
 
-/// The only pointer of the region at `function` whose place in the program's call is not known, from that call.
+/// Returns the only pointer of the region at `function` whose location in the program's call is unknown, from that call.
 pub(crate) fn pointer_of_region(function: usize) -> Option<Variable> {
     let frames = frames();
     apart(move || only_pointer(function, &frames))?

@@ -1,17 +1,15 @@
-//! What the program's source says of addresses: for messages, notices and profiling tools.
+//! Looks up addresses in the program's source, for messages, notices and profiling tools.
 //!
-//! * [`caller`] is the address of the program's call into this library that the thread is in now,
-//!   [`frames`] that call and the calls around it.
-//! * [`call`] is the same for who asks often, as profiling tools do.
+//! * [`caller`] is the address of the program's present call into this library; [`frames`] is that call and the surrounding ones.
+//! * [`call`] is the same address for frequent queries, as by profiling tools.
 //! * [`place`] is the file, line and function of a code address: of [`caller`], or of a region's host function.
 //! * [`variable`] is the name of the variable that holds host memory or points to it.
-//! * [`elements`] is what the elements of a Fortran array are by its declaration.
-//! * [`explain`] adds both to an error.
+//! * [`elements`] is the declared type of a Fortran array's elements.
+//! * [`explain`] adds place and variable to an error.
 //!
-//! Nothing is read before the first question. A file is read once (some milliseconds, seconds for
-//! hundreds of megabytes of debug information), and places are kept by address, so that asking again costs a look-up.
-//! Variables are looked for anew each time, as pointers change: up to some hundred milliseconds in a large program.
-//! None of it runs unasked: an ordinary call pays nothing.
+//! No file is read before the first query. A file is read once (some milliseconds, or seconds for hundreds of megabytes of
+//! debug information), and places are kept by address, so that a repeated query is a look-up. Variables are searched each
+//! time, because pointers change: up to some hundred milliseconds in a large program. An ordinary call costs nothing.
 
 mod apart;
 mod constant;
@@ -43,17 +41,17 @@ const PLACES_MAX: usize = 10_000;
 /// Most static variables.
 const STATICS_MAX: usize = 10_000;
 
-/// Objects by file and load address: another object may come to the same address. `None` for what is no ELF file.
+/// Objects by file and load address, because another object may use the same address. `None` for a file that is no ELF file.
 type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
 
 #[derive(Default)]
 struct Known {
     objects: Option<Objects>,
-    /// By code address, for as long as no object was unloaded.
+    /// Places by code address, kept until an object is unloaded.
     places: Option<HashMap<usize, Option<Arc<SourceLocation>>>>,
-    /// By the call and the entry of its construct, which stand for a variable of the source; as long.
+    /// Elements by the call and the entry of its construct, which identify a variable of the source. Kept as long.
     elements: Option<HashMap<(usize, usize), Option<Elements>>>,
-    /// Static variables that were asked for, by first address; as long.
+    /// Queried static variables, by first address. Kept as long.
     statics: BTreeMap<usize, HostRange>,
     unloaded: u64,
 }
@@ -61,8 +59,8 @@ struct Known {
 static KNOWN: Locked<Known> =
     Locked::new(Known { objects: None, places: None, elements: None, statics: BTreeMap::new(), unloaded: 0 });
 
-/// File, line and function of the instruction at `address`. For a call pass what [`caller`] gives, which lies inside of
-/// the call; for a region its host function's address. None if neither debug information nor symbols know anything.
+/// Returns file, line and function of the instruction at `address`. For a call pass the result of [`caller`], which is inside
+/// of the call; for a region its host function's address. Returns `None` without debug information and symbols.
 pub(crate) fn place(address: usize) -> Option<Arc<SourceLocation>> {
     let kept = with_known(|known| known.places.get_or_insert_default().get(&address).cloned());
     if let Some(place) = kept {
@@ -79,14 +77,14 @@ pub(crate) fn place(address: usize) -> Option<Arc<SourceLocation>> {
     place
 }
 
-/// Whether a source file is C or C++ by its name, as GCC goes by it.
+/// Whether a source file is C or C++ by its name, by GCC's rules.
 pub(crate) fn is_c(file: &str) -> bool {
     const NAMES: [&str; 16] =
         ["c", "h", "i", "C", "cc", "cp", "cpp", "cxx", "c++", "CPP", "ii", "hh", "hpp", "hxx", "H", "tcc"];
     file.rsplit_once('.').is_some_and(|(_, extension)| NAMES.contains(&extension))
 }
 
-/// Calls `act` with the known objects, without those that were unloaded.
+/// Calls `act` with the known objects, except unloaded ones.
 fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     let (_, unloaded) = loader::changes();
     KNOWN.with(|known| {
@@ -98,8 +96,8 @@ fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     })
 }
 
-/// The variable that host memory belongs to: a static one, one of the calling functions' locals or parameters, or
-/// one through which a pointer leads there. `frames` are [`frames`], of this thread and call.
+/// Returns the variable that host memory belongs to: a static one, a local or parameter of the calling functions, or one
+/// from which a pointer leads there. `frames` are [`frames`] of this thread and call.
 pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
     let memory = ProcessMemory::open();
     let wanted = range.start as u64..range.start.saturating_add(range.len.max(1)) as u64;
@@ -119,7 +117,7 @@ pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
     })
 }
 
-/// The pointer that the region at `function` uses and the innermost of `frames` does not place, if it is one.
+/// Returns the pointer that the region at `function` uses and that the innermost of `frames` does not locate, if there is exactly one.
 fn only_pointer(function: usize, frames: &[Frame]) -> Option<Variable> {
     let object = loader::holding(function)?;
     let info = info(&object)?;
@@ -130,7 +128,7 @@ fn only_pointer(function: usize, frames: &[Frame]) -> Option<Variable> {
     unplaced.next().filter(|_| unplaced.next().is_none())
 }
 
-/// The static variable that holds an address, whole. Asked again it is a look-up.
+/// Returns the range of the static variable that contains an address. A repeated query is a look-up.
 pub(crate) fn static_at(address: usize) -> Option<HostRange> {
     let kept = with_known(|known| known.statics.range(..=address).next_back().map(|(_, range)| *range));
     if let Some(kept) = kept.filter(|range| address - range.start < range.len) {
@@ -148,28 +146,28 @@ pub(crate) fn static_at(address: usize) -> Option<HostRange> {
     Some(range)
 }
 
-/// Returns the information of a file, read at the first question about it.
+/// Returns the information of a file, which the first query reads.
 fn info(object: &LoadedObject) -> Option<Arc<ObjectInfo>> {
     let key = (object.file.clone(), object.base);
     let kept = KNOWN.with(|known| known.objects.get_or_insert_default().get(&key).cloned());
     if let Some(info) = kept {
         return info;
     }
-    // Read without the lock: two threads may read the same file.
+    // Read without the lock, so that two threads may read the same file.
     let info = ObjectInfo::open(&object.file).map(Arc::new);
     KNOWN.with(|known| known.objects.get_or_insert_default().insert(key, info.clone()));
     info
 }
 
-/// A forked child starts anew: another thread of its parent may have been in the middle of a look-up.
+/// Discards everything in a forked child: another thread of its parent may have been in the middle of a look-up.
 ///
 /// # Safety
-/// Only in a `pthread_atfork` child handler: no other thread exists.
+/// Must be called only in a `pthread_atfork` child handler, where no other thread exists.
 pub(crate) unsafe fn forget_all() {
     // SAFETY: the caller's promise.
     unsafe { KNOWN.raw().reset() };
     KNOWN.with(|known| {
-        // Freeing it would take locks that a parent's thread may have held.
+        // Freeing would use locks that a parent's thread may have held.
         let _kept = ManuallyDrop::new(std::mem::take(known));
     });
 }

@@ -1,6 +1,6 @@
-//! The program's calls that lead into this library, read by the unwinder that exceptions use.
+//! The program's calls that lead into this library, read by the unwinder of exceptions.
 //!
-//! Only when something is to be said: an ordinary call leaves no trace here and costs nothing.
+//! Used only for a message: an ordinary call leaves no trace here and costs nothing.
 
 use crate::loader;
 use accord_debuginfo::Frame;
@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 
 /// The program's calls that are looked at: a variable may belong to a caller's caller.
 const FRAMES_MAX: usize = 8;
-/// This library's own calls that are passed over.
+/// Most calls of this library's own that are skipped.
 pub(super) const OWN_MAX: usize = 200;
 
-/// Registers that calls leave alone, by their DWARF numbers: only these are known of a caller.
+/// Callee-saved registers, by their DWARF numbers: only these are known of a caller.
 #[cfg(target_arch = "x86_64")]
 const KEPT: &[c_int] = &[3, 6, 12, 13, 14, 15];
 #[cfg(target_arch = "aarch64")]
@@ -32,19 +32,19 @@ pub(super) const STOP: c_int = 5;
 /// Called for each frame, with the unwinder's context and `data` of [`backtrace`].
 pub(super) type EachFrame = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 
-/// Goes through the calls that the thread is in, innermost first.
+/// Visits the thread's calls, innermost first.
 ///
 /// # Safety
-/// `step` may be called with `data` until this returns.
+/// `step` must be callable with `data` until this returns.
 pub(super) unsafe fn backtrace(step: EachFrame, data: *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe { _Unwind_Backtrace(step, data) };
 }
 
-/// Returns where a frame goes on, whether that instruction was not begun (a signal came), and its stack pointer there.
+/// Returns the address where a frame continues, whether that instruction has not begun (after a signal), and its stack pointer there.
 ///
 /// # Safety
-/// `context` is what the unwinder passes.
+/// `context` must be the one that the unwinder passes.
 pub(super) unsafe fn position(context: *mut c_void) -> (usize, bool, usize) {
     let mut before = 0;
     // SAFETY: the caller's promise.
@@ -59,13 +59,13 @@ struct Walk {
     frames: Vec<Frame>,
 }
 
-/// An address inside of the program's call into this library; None outside of one, or where the unwinder finds no way.
+/// Returns an address inside of the program's call into this library; `None` outside of one, or if the unwinder fails.
 pub(crate) fn caller() -> Option<usize> {
     let frame = walk(own(), 1).into_iter().next()?;
     usize::try_from(frame.code).ok()
 }
 
-/// The program's function that has called into this library, and those around it, innermost first.
+/// Returns the program's function that has called into this library, and the surrounding ones, innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
     walk(own(), FRAMES_MAX)
 }
@@ -78,15 +78,15 @@ pub(super) fn own() -> Range<usize> {
 
 fn walk(own: Range<usize>, limit: usize) -> Vec<Frame> {
     let mut walk = Walk { own, passed: 0, limit, frames: Vec::with_capacity(limit) };
-    // SAFETY: `walk` outlives the call; the callback only uses it and the context it is given.
+    // SAFETY: `walk` outlives the call, and the callback only uses it and the given context.
     unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
     walk.frames
 }
 
 extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context and the Walk of `walk`, which no other code uses meanwhile.
+    // SAFETY: the unwinder passes its context and the `Walk` of `walk`, which no other code uses meanwhile.
     let (walk, (ip, before, cfa)) = unsafe { (&mut *data.cast::<Walk>(), position(context)) };
-    // What the unwinder calls a frame's CFA here is its stack pointer, which is the CFA of the call before.
+    // The unwinder's CFA of a frame is its stack pointer here, which is the CFA of the previous call.
     if let Some(last) = walk.frames.last_mut() {
         last.cfa = Some(cfa as u64);
     }
@@ -95,7 +95,7 @@ extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
     }
     // A return address may be the first of the next line, or of the next function.
     let code = if before { ip } else { ip - 1 };
-    // Also further out: the program's main function is called through this library.
+    // Also further out, because this library calls the program's main function.
     if walk.own.contains(&code) {
         walk.passed += 1;
         return if walk.passed < OWN_MAX { GO_ON } else { STOP };

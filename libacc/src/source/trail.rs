@@ -1,8 +1,8 @@
-//! The call that the program is in, without unwinding the stack each time.
+//! Finds the program's present call without unwinding the stack each time.
 //!
-//! Ways through this library to one of its functions are few, and each has its return addresses at the same
-//! distances on the stack. A way is learned once, by the unwinder. After that it is recognised by its return addresses, and the
-//! program's own is read from where it must be: nothing from the heap, no lock.
+//! There are few paths through this library to one of its functions, and each has its return addresses at fixed distances on the stack. The unwinder
+//! learns a path once. Afterwards the path is recognised by its return addresses, and the program's own return address is read from its known place,
+//! without heap or lock.
 
 use super::stack;
 use std::ffi::{c_int, c_void};
@@ -11,33 +11,33 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Return addresses of one way; longer ones are unwound each time.
+/// Most return addresses of one path; longer paths are unwound each time.
 const STEPS_MAX: usize = 48;
-/// Ways that are kept.
+/// Most paths that are kept.
 const WAYS_MAX: usize = 512;
-/// Lists of ways, by the first return address.
+/// Number of lists of paths, by the first return address.
 const LISTS: usize = 64;
 
-/// A return address, and how far above [`code`]'s marker it is on the stack.
+/// A return address, and its distance above [`code`]'s marker on the stack.
 #[derive(Clone, Copy, Default)]
 struct Step {
     above: usize,
     address: usize,
 }
 
-/// A way through this library, innermost first. The last step is the program's call: its address differs.
+/// A path through this library, innermost first. The last step is the program's call, whose address differs.
 struct Way {
     next: *const Self,
     steps: Box<[Step]>,
 }
 
-/// Never freed, and only ever added to: read without a lock, and whole in a forked child.
+/// Paths are never freed and only added, so that they are read without a lock, and are consistent in a forked child.
 static WAYS: [AtomicPtr<Way>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// The offset, above the marker, of the return address of [`code`] itself: 0 until it is known.
+/// The offset of [`code`]'s own return address above the marker; 0 until it is known.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 
-/// An address inside of the program's call into this library, as [`stack::caller`] gives it.
+/// Returns an address inside of the program's call into this library, as [`stack::caller`].
 #[inline(never)]
 pub(crate) fn code() -> Option<usize> {
     let marker = 0u8;
@@ -56,7 +56,7 @@ pub(crate) fn code() -> Option<usize> {
 /// # Safety
 /// A frame of this thread holds the word.
 unsafe fn word(address: usize) -> usize {
-    // SAFETY: the caller's promise; volatile, as no variable of this language is there.
+    // SAFETY: by the caller's guarantee. Volatile, because no Rust variable is there.
     unsafe { (address as *const usize).read_volatile() }
 }
 
@@ -64,15 +64,15 @@ fn list(address: usize) -> &'static AtomicPtr<Way> {
     &WAYS[(address ^ (address >> 6)) % LISTS]
 }
 
-/// The program's return address, if the way here is known.
+/// Returns the program's return address, if the path is known.
 fn known(marker: usize, first: usize) -> Option<usize> {
-    // SAFETY: `code` has not returned: its return address is where it was found before.
+    // SAFETY: `code` has not returned, so that its return address is at the same place as before.
     let mut way = list(unsafe { word(marker + first) }).load(Ordering::Acquire).cast_const();
     // SAFETY: ways are never freed.
     while let Some(found) = unsafe { way.as_ref() } {
         if let Some((last, steps)) = found.steps.split_last() {
-            // SAFETY: each return address that is as expected says which function's frame is around it, and thus where that frame
-            // ends and that the next return address is there. The comparison stops at the first that is not.
+            // SAFETY: an expected return address identifies the function whose frame surrounds it, and so the end of that frame and the
+            // place of the next return address. The comparison stops at the first difference.
             let same = |step: &Step| unsafe { word(marker + step.above) } == step.address;
             if steps.iter().all(same) {
                 // SAFETY: as above.
@@ -90,7 +90,7 @@ struct Learner {
     steps: [Step; STEPS_MAX],
     count: usize,
     passed: usize,
-    /// The way is one of plain calls, which may be kept.
+    /// Whether the path has only plain calls, and may be kept.
     plain: bool,
     code: Option<usize>,
 }
@@ -103,14 +103,14 @@ fn learn(marker: usize) -> Option<usize> {
         steps: [Step::default(); STEPS_MAX],
         count: 0,
         passed: 0,
-        // Elsewhere than here calls don't leave their return address at the end of the caller's frame.
+        // On other architectures calls don't leave their return address at the end of the caller's frame.
         plain: cfg!(target_arch = "x86_64"),
         code: None,
     };
-    // SAFETY: `learner` outlives the call; `step` only uses it and the context that it is given.
+    // SAFETY: `learner` outlives the call, and `step` only uses it and the given context.
     unsafe { stack::backtrace(step, (&raw mut learner).cast()) };
     let steps = &learner.steps[..learner.count];
-    // SAFETY: the unwinder has just found these frames, which are those of this thread's callers.
+    // SAFETY: the unwinder has just found these frames of this thread's callers.
     let as_found = |step: &Step| unsafe { word(marker + step.above) } == step.address;
     if learner.code.is_some() && learner.plain && !steps.is_empty() && steps.iter().all(as_found) {
         keep(steps);
@@ -120,7 +120,7 @@ fn learn(marker: usize) -> Option<usize> {
 }
 
 extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context and the Learner of `learn`, which no other code uses meanwhile.
+    // SAFETY: the unwinder passes its context and the `Learner` of `learn`, which no other code uses meanwhile.
     let (learner, (ip, before, sp)) = unsafe { (&mut *data.cast::<Learner>(), stack::position(context)) };
     if ip == 0 {
         return stack::STOP;
@@ -145,13 +145,13 @@ extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
 
 fn keep(steps: &[Step]) {
     let Some(first) = steps.first() else { return };
-    // Where only one step leads out, the program's own call is the first.
+    // With only one step the program's own call is the first.
     if steps.len() < 2 || KEPT.fetch_add(1, Ordering::Relaxed) >= WAYS_MAX {
         return;
     }
     let list = list(first.address);
     let way = Box::leak(Box::new(Way { next: list.load(Ordering::Acquire), steps: steps.into() }));
-    // Another thread may have been quicker, with the same way or another.
+    // Another thread may have added a path first.
     while let Err(now) = list.compare_exchange(way.next.cast_mut(), &raw mut *way, Ordering::AcqRel, Ordering::Acquire)
     {
         way.next = now;
@@ -162,7 +162,7 @@ fn keep(steps: &[Step]) {
 mod tests {
     use super::*;
 
-    /// As far as the test's own object goes, which is this library here.
+    /// Calls from outside the test's own object, which is this library here.
     #[inline(never)]
     fn asked_from_elsewhere(deeper: u32) -> (Option<usize>, Option<usize>) {
         if deeper > 0 {
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// A way that differs in one step is another one.
+    /// A path that differs in one step is another path.
     #[test]
     fn a_way_is_known_by_all_of_its_steps() {
         let stack = [11usize, 22, 33, 44];
