@@ -1,7 +1,7 @@
-//! Which addresses belong to which device of the session. No two devices share any, wherever they are, so an address in device
-//! memory says whose it is.
+//! Records which addresses belong to which device of the session. No two devices share any, on whatever machine, so an address in device
+//! memory identifies its device.
 //!
-//! Decides only: a device that starts is asked to have its memory at the place given here, and says where it has it.
+//! Decides only: a starting device is requested to place its memory here, and reports where it has it.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, Rank, Result};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Ranges begin at multiples of this, so that people can tell them apart; at multiples of less in a small window.
 const STEP_MAX: u64 = 1 << 36;
-/// A window has so many places where a range may begin, or more.
+/// A window has at least so many places where a range may begin.
 const PLACES: u64 = 512;
 /// A device gets no more than this part of the addresses that are left, unless its memory needs more.
 const SHARE: u64 = 64;
@@ -20,17 +20,17 @@ const SHARE: u64 = 64;
 /// The device addresses of a session.
 pub(crate) struct AddressSpace {
     state: ShortLock<Places>,
-    /// All ranges lie in it.
+    /// The window that contains all ranges.
     window: AddressRange,
     /// Ranges begin at multiples of this.
     step: u64,
     /// Where the search for a place begins.
     first: u64,
-    /// From this it is known where a search begins after a refusal.
+    /// Determines where a search begins after a refusal.
     seed: u64,
-    /// A driver has put some device's memory outside of the window.
+    /// Whether a driver has placed some device's memory outside the window.
     strays: AtomicBool,
-    /// All slabs so far lie between these.
+    /// All slabs so far lie between these two.
     slabs_from: AtomicU64,
     slabs_to: AtomicU64,
 }
@@ -38,25 +38,25 @@ pub(crate) struct AddressSpace {
 #[derive(Default)]
 struct Places {
     devices: Vec<Option<Owned>>,
-    /// Places that a device was asked to take and could not, since it started last.
+    /// Places that a device has refused since it last started.
     refused: Vec<(usize, AddressRange)>,
-    /// Allocations of drivers that chose their places, by their start, with their device.
+    /// Allocations of drivers that chose their addresses, by their start, with their device.
     slabs: BTreeMap<u64, (u64, usize)>,
 }
 
 struct Owned {
     range: AddressRange,
-    /// What people call the device; empty until it has started.
+    /// The device's name in messages; empty until it has started.
     name: String,
-    /// It was shut down since: others' memory may come to lie here.
+    /// Whether it was shut down since; other devices' memory may be placed here.
     ended: bool,
 }
 
 impl AddressSpace {
     /// Creates the space of a session of so many devices. Ranks of a job begin to search at different places: their
-    /// executors may be in one process, whose driver gives an address to one of them only. Where addresses were
-    /// refused, the next search begins anywhere, as `seed` says: programs of other jobs in that process search too, and
-    /// are to have other seeds.
+    /// executors may be in one process, whose driver gives an address to one of them only. After a refusal, the next
+    /// search begins at a place that `seed` determines. Programs of other jobs in that process search too, and should
+    /// have other seeds.
     pub(crate) fn new(devices: usize, rank: Option<Rank>, seed: u64, window: AddressRange) -> Self {
         let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
         let step = (window.len / PLACES).next_power_of_two().clamp(AddressRange::PAGE, STEP_MAX);
@@ -75,14 +75,14 @@ impl AddressSpace {
         space
     }
 
-    /// Returns the place for the memory of a device that starts: the previous one, if there is one that may be asked
-    /// for. The device likes to have `wanted` addresses and needs `memory`.
+    /// Returns the place for the memory of a starting device: the previous one, if it may be requested.
+    /// The device prefers `wanted` addresses and needs `memory`.
     ///
     /// # Errors
     /// Returns `acc_error_device_init` if there are no addresses left.
     pub(crate) fn place(&self, device: usize, wanted: u64, memory: u64) -> Result<AddressRange> {
         let mut state = self.lock();
-        // What a driver has put outside of the window can't be asked for.
+        // What a driver has placed outside the window can't be requested.
         state.devices[device].take_if(|owned| !owned.range.is_proper() || !self.window.contains(owned.range));
         if let Some(owned) = &mut state.devices[device] {
             owned.ended = false;
@@ -125,7 +125,7 @@ impl AddressSpace {
         self.window.start.0 + hasher.finish() % (self.window.len / self.step) * self.step
     }
 
-    /// The first place from `from` on for `len` addresses beside those that are taken, which are in order.
+    /// Returns the first gap of `len` addresses from `from` on between those taken, which are sorted.
     fn gap(&self, taken: &[AddressRange], from: u64, len: u64) -> Option<AddressRange> {
         let mut start = from;
         for range in taken.iter().filter(|range| range.end() > from) {
@@ -138,7 +138,7 @@ impl AddressSpace {
         (found.is_proper() && self.window.contains(found)).then_some(found)
     }
 
-    /// A device has started, with its memory in `range`; a driver may have found something in the way of what was asked for.
+    /// Records that a device has started, with its memory in `range`, which may differ from what was requested.
     ///
     /// # Errors
     /// Returns `acc_error_device_init` if another device has some of these addresses. Then [`AddressSpace::place`]
@@ -174,13 +174,13 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A device has started that has no range of its own: its driver says with each allocation where it lies.
+    /// Records that a device without a range of its own has started: its driver reports the place of each allocation.
     pub(crate) fn settle_without(&self, device: usize, name: String) {
         let range = AddressRange { start: DevicePtr(0), len: 0 };
         self.lock().devices[device] = Some(Owned { range, name, ended: false });
     }
 
-    /// A driver has given a device this memory.
+    /// Records memory that a driver has given to a device.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory` if another device has some of these addresses.
@@ -201,12 +201,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A slab goes back to its driver. Whether there was one.
+    /// Removes a slab that returns to its driver. Returns whether there was one.
     pub(crate) fn remove_slab(&self, start: DevicePtr) -> bool {
         self.may_be_slab(start.0) && self.lock().slabs.remove(&start.0).is_some()
     }
 
-    /// A device has ended, and its slabs with it. Its range stays its own as long as no other device's memory comes to lie there.
+    /// Records that a device has ended, and its slabs with it. Its range remains reserved until another device's memory is placed there.
     pub(crate) fn ended(&self, device: usize) {
         let mut state = self.lock();
         state.slabs.retain(|_, (_, owner)| *owner != device);
@@ -218,8 +218,8 @@ impl AddressSpace {
         self.slabs_from.load(Ordering::Relaxed) <= address && address < self.slabs_to.load(Ordering::Relaxed)
     }
 
-    /// The device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it last before it was shut down; none if it
-    /// is in no device's range.
+    /// Returns the device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it last before it was shut down. None if
+    /// it is in no device's range.
     #[inline]
     pub(crate) fn owner(&self, address: u64) -> Option<usize> {
         if !self.window.holds(address) && !self.may_be_slab(address) && !self.strays.load(Ordering::Relaxed) {
@@ -228,7 +228,7 @@ impl AddressSpace {
         self.lock().owner(address)
     }
 
-    /// Writes the name of the device that an address belongs to. Gives up rather than wait: for signal handlers.
+    /// Writes the name of the device that an address belongs to. Gives up instead of blocking: for signal handlers.
     pub(crate) fn name_owner(&self, address: u64, out: &mut dyn Write) -> bool {
         let Some(state) = self.state.try_lock() else { return false };
         let owner = state.owner(address).and_then(|device| state.devices[device].as_ref());
@@ -297,7 +297,7 @@ mod tests {
         assert!(error.to_string().contains("dev0 (node h1)"), "{error}");
         let inside = space.place(2, GIB, GIB).expect("its own");
         assert!(space.settle(1, inside, "dev1".to_owned()).is_err(), "the third one's, which has not started");
-        // When it starts again it is asked for what a device may be asked for.
+        // When it starts again, a place that may be requested is requested.
         let again = space.place(0, GIB, GIB).expect("room");
         assert!(again.is_proper() && !again.overlaps(inside));
         space.settle(0, low, "dev0".to_owned()).expect("and its driver puts it there again");
@@ -344,7 +344,7 @@ mod tests {
         let other = space.place(1, GIB, GIB).expect("room");
         assert!(!other.overlaps(place));
         space.settle(1, other, "dev1".to_owned()).expect("as asked");
-        // One that is to start again has its place already.
+        // A device that starts again has its place already.
         space.ended(0);
         assert_eq!(space.place(0, GIB, GIB).expect("its own"), place);
         assert!(space.settle(1, place, "dev1".to_owned()).is_err());

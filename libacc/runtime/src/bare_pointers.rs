@@ -1,4 +1,4 @@
-//! Pointers that clauses copied to a device without what they point to: for the message, if a region uses one.
+//! Finds pointers that clauses copied to a device without what they point to, for the message if a region uses one.
 
 use crate::device::Device;
 use crate::ports::HostMemory;
@@ -7,13 +7,13 @@ use accord_types::HostRange;
 
 /// Bytes of one present range that are searched.
 const SEARCHED_MAX: usize = 64 << 10;
-/// The same where nothing says which address is looked for: structures.
+/// Bytes searched in structures, if the address sought is unknown.
 const STRUCTURE_MAX: usize = 256;
-/// The longest distance behind the pointer that it used at which a region may have read.
+/// The greatest distance behind the pointer at which a region may have read.
 const REACH: usize = 4 << 30;
-/// Pointers that are named.
+/// Pointers that the message names.
 const POINTERS_MAX: usize = 4;
-/// Addresses below are none.
+/// Lower values are no addresses.
 const FIRST_ADDRESS: usize = 4096;
 
 /// The place of such a pointer in the program.
@@ -27,7 +27,7 @@ pub(crate) struct BarePointer {
 }
 
 impl Device {
-    /// The pointer that leads to what a region has `accessed`. Where that is not known, the pointers in variables and structures that are present.
+    /// Returns the pointer that leads to what a region has `accessed`. If that is unknown, the pointers in present variables and structures.
     pub(crate) fn bare_pointers(&self, host: &dyn HostMemory, accessed: Option<usize>) -> Vec<BarePointer> {
         let all = self.pointers_and_more();
         let words = all.iter().flat_map(|(range, attached)| {
@@ -77,7 +77,7 @@ impl Device {
     }
 }
 
-/// Bytes of the program's; none if they are not there any more.
+/// Returns bytes of the program; none if they no longer exist.
 fn read(host: &dyn HostMemory, range: HostRange) -> Vec<u8> {
     if host.check_source(range).is_err() {
         return Vec::new();

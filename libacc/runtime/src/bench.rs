@@ -1,4 +1,4 @@
-//! The present table by itself, for the bench that asks what a lookup costs.
+//! The present table alone, for the benchmark of lookups.
 
 use crate::present::{Backing, Counter, DataLocation, Entry, Lifetime, Table};
 use accord_types::{DevicePtr, HostRange};

@@ -1,22 +1,22 @@
-//! Constants of the program in which the loader has put addresses: tables of functions and strings, and what the compiler makes for classes.
+//! Constants of the program that contain relocated addresses: tables of functions and strings, and the compiler's own for classes.
 //!
-//! GCC maps those that a region names, like variables. A copy would hold addresses of the program. A process that runs the program's code has
-//! them itself, with addresses of its own: they are present on such a device from the first launch on that names them.
+//! GCC maps those that a region names, like variables. A copy would contain addresses of the program. A process that runs the program's code has
+//! them itself, with its own addresses: they are present on such a device from the first launch that names them.
 
 use accord_types::HostRange;
 use accord_types::short_lock::ShortLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Regions that are known to have been looked at. Others are looked at again.
+/// Regions that are recorded as examined. Others are examined again.
 const REGIONS: usize = 64;
-/// Constants of one device. Others are copied.
+/// Constants of one device. Further ones are copied.
 const CONSTANTS_MAX: usize = 4096;
 
 /// The constants of one device.
 pub(crate) struct Constants {
     /// Host functions of regions whose constants are present.
     regions: [AtomicUsize; REGIONS],
-    /// Where the program has them.
+    /// Their ranges in the program.
     present: ShortLock<Vec<HostRange>>,
 }
 
@@ -37,13 +37,13 @@ impl Constants {
         self.region(function).load(Ordering::Acquire) == function
     }
 
-    /// The constants that a region names are present, with those in `ranges` that were not before.
+    /// Records that a region's constants are present, with those in `ranges` that were not before.
     pub(crate) fn add(&self, function: usize, ranges: Vec<HostRange>) {
         self.present.lock().extend(ranges);
         self.region(function).store(function, Ordering::Release);
     }
 
-    /// Whether there is room for another one.
+    /// Whether another one fits.
     pub(crate) fn has_room(&self) -> bool {
         self.present.lock().len() < CONSTANTS_MAX
     }

@@ -23,13 +23,13 @@ use accord_types::{
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
 
-/// Most places that a device is asked to have its memory at, should drivers refuse them.
+/// Most places for its memory that are requested of a device, should drivers refuse them.
 pub(crate) const PLACES_MAX: usize = 4;
 
-/// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
-/// can block: what is decided under the lock is written down as a [`crate::plan::Plan`] and done without it.
+/// A device of the session. `state` is locked before `queues` if both are; neither is held while a call
+/// can block. What is decided under the lock is recorded as a [`crate::plan::Plan`] and done without it.
 pub(crate) struct Device {
-    /// How it is driven.
+    /// The client that drives it.
     client: Arc<dyn DeviceClient>,
     /// Its place in [`crate::ports::Cluster::ports`].
     pub(crate) index: usize,
@@ -46,9 +46,9 @@ pub(crate) struct Device {
     watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
     pub(crate) locks_pages: bool,
-    /// Blocks that a region gets a pointer to are mapped around it.
+    /// Whether blocks that a region gets a pointer to are mapped for it.
     pub(crate) maps_unmapped: bool,
-    /// Its regions reach the program's memory themselves; known once it has started.
+    /// Whether its regions access host memory directly; known once it has started.
     reaches_program_memory: AtomicBool,
     /// The pointers that regions got without a clause.
     pub(crate) given: Given,
@@ -60,7 +60,7 @@ pub(crate) struct Device {
     starting: TurnLock<()>,
     epoch: AtomicU32,
     state: ShortLock<DeviceData>,
-    /// There may be [`DeviceData::write_backs`]. Changes under the lock.
+    /// Whether there may be [`DeviceData::write_backs`]. Changes under the lock.
     pub(crate) has_write_backs: AtomicBool,
     arrived: Condvar,
     queues: ShortLock<Queues>,
@@ -101,7 +101,7 @@ pub(crate) struct LinkVariable {
     pub(crate) range: HostRange,
     /// The name by which the device finds it.
     pub(crate) spec: Arc<GlobalSpec>,
-    /// Its address on the device, once asked for. On a CPU device the variable itself: regions there name it directly.
+    /// Its address on the device, once queried. On a CPU device the variable itself: regions there name it directly.
     /// On a GPU a pointer variable that regions read.
     pub(crate) device: Option<DevicePtr>,
 }
@@ -140,12 +140,12 @@ impl Device {
         }
     }
 
-    /// The program's number of it, within its type.
+    /// Returns the program's number of it, within its type.
     pub(crate) fn num(&self) -> DeviceNum {
         DeviceNum(self.num.load(Ordering::Relaxed))
     }
 
-    /// Changes its number. Comes before its first use.
+    /// Changes its number, before its first use.
     pub(crate) fn renumber(&self, num: DeviceNum) {
         self.num.store(num.0, Ordering::Relaxed);
         self.client.renumber(num);
@@ -161,18 +161,18 @@ impl Device {
         self.watch.is_active()
     }
 
-    /// Empties a plan for what `queue` of this device is to do.
+    /// Empties a plan for the next commands of `queue` of this device.
     pub(crate) fn begin(&self, plan: &mut Plan, queue: QueueId) {
         plan.begin(self.is_watched());
         plan.due = self.queues().due(queue);
     }
 
-    /// Counts shutdowns: what was present before one is not present after it.
+    /// Returns the number of shutdowns: what was present before one is not present after it.
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Starts the device unless it is. `publish` makes the loaded globals present and calls [`Device::set_started`],
+    /// Starts the device unless it is started. `publish` makes the loaded globals present and calls [`Device::set_started`],
     /// both under the lock that guards the list of them.
     pub(crate) fn start(&self, publish: impl FnOnce()) -> Result<()> {
         if self.is_started() {
@@ -191,7 +191,7 @@ impl Device {
         }
         let mut tries = 1..PLACES_MAX;
         while let Err(error) = self.start_in_place().map_err(|error| self.place(error))? {
-            // What it says of its end is not what the program has to know.
+            // An error of its shutdown is of no interest to the program.
             let _ = self.client().shutdown();
             tries.next().ok_or_else(|| self.place(error))?;
         }
@@ -205,7 +205,7 @@ impl Device {
         Ok(())
     }
 
-    /// Starts it with its memory where no other device has any. Within, that it came to lie where another one has some.
+    /// Starts it with memory in a range that no other device has. The inner error says that it lies in another one's range.
     fn start_in_place(&self) -> Result<Result<()>> {
         let info = self.client.info();
         let name = format!("{} (node {})", self.num(), info.node_name);
@@ -255,12 +255,12 @@ impl Device {
         self.client().shutdown().map_err(|error| self.place(error))
     }
 
-    /// Whether regions may use the program's memory as it is, where nothing is mapped and the setting asks for it.
+    /// Whether regions may use host memory directly, if nothing is mapped and the setting allows it.
     pub(crate) fn uses_as_is(&self) -> bool {
         self.maps_unmapped && self.reaches_program_memory.load(Ordering::Relaxed)
     }
 
-    /// Drives it: for calls that may wait, so that no lock may be held at any of them.
+    /// Returns the client for calls that may wait, so that no lock may be held at any of them.
     pub(crate) fn client(&self) -> WaitingCalls<'_> {
         WaitingCalls(&*self.client)
     }
@@ -300,7 +300,7 @@ impl Device {
         self.queues.lock()
     }
 
-    /// Blocks until another thread's data that is on its way has been put into its queue.
+    /// Blocks until another thread's data in transit has been put into its queue.
     pub(crate) fn wait_for_arrival<'a>(&self, mut state: ShortGuard<'a, DeviceData>) -> ShortGuard<'a, DeviceData> {
         state.waiting += 1;
         let mut state = ShortGuard::wait(state, &self.arrived);
@@ -324,7 +324,7 @@ impl Device {
         self.wait_since(queues, moment)
     }
 
-    /// The same for everything that was in `queues` at `moment`.
+    /// Does the same for everything that was in `queues` at `moment`.
     fn wait_since(&self, queues: &[QueueId], moment: Moment) -> Result<()> {
         self.in_turn.ask_others(self.index);
         self.client().wait(queues).map_err(|error| self.place(error))?;
@@ -335,7 +335,7 @@ impl Device {
 
     /// Records that everything put into `queues` up to `moment` is done.
     fn forget_done(&self, queues: &[QueueId], moment: Moment) {
-        // Looked at without the lock: what comes in now is not done yet.
+        // Read without the lock: what is added now is not done yet.
         let mut state = self.has_write_backs.load(Ordering::Acquire).then(|| self.lock());
         let mut known = self.queues();
         known.done(queues, moment);
@@ -361,13 +361,13 @@ impl Device {
         Ok(())
     }
 
-    /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
+    /// Does [`Device::wait`] at the end of a synchronous construct, and notifies an observer of it.
     pub(crate) fn wait_told(&self, queue: QueueId) -> Result<()> {
         let moment = self.queues().now();
         self.wait_told_since(queue, moment)
     }
 
-    /// The same for everything that was in the queue at `moment`.
+    /// Does the same for everything that was in the queue at `moment`.
     pub(crate) fn wait_told_since(&self, queue: QueueId, moment: Moment) -> Result<()> {
         let told = |notice: &mut Notice| {
             (notice.queue, notice.implicit) = (queue, true);
@@ -378,7 +378,7 @@ impl Device {
         waited.map_err(|error| error.queue(queue))
     }
 
-    /// [`Device::wait_told`] for several queues.
+    /// Does [`Device::wait_told`] for several queues.
     pub(crate) fn wait_told_each(&self, queues: &[QueueId]) -> Result<()> {
         if !self.watch.is_active() {
             return self.wait(queues);
@@ -390,8 +390,8 @@ impl Device {
         first
     }
 
-    /// [`Device::wait`] because the program asks for it. An observer is told of each queue, and a watched
-    /// program waits for one after the other, so that each has a time of its own.
+    /// Does [`Device::wait`] as the program requests it. An observer is notified of each queue. A watched
+    /// program waits for them one after the other, so that each has its own time.
     pub(crate) fn wait_asked(&self, queues: &[QueueId]) -> Result<()> {
         if !self.watch.is_active() {
             return self.wait(queues);
@@ -418,10 +418,10 @@ impl Device {
         self.lock().remove_globals(globals, &self.queues())
     }
 
-    /// Ends the locks of arrays that are present no more.
+    /// Unlocks arrays that are no longer present.
     pub(crate) fn unlock(&self, locked: &[HostRange]) {
         for range in locked {
-            // An error of the device comes back from its next call.
+            // The device's next call returns its error.
             let _ = self.client().unregister_pages(None, *range);
         }
     }
@@ -443,7 +443,7 @@ impl Device {
         Ok(done)
     }
 
-    /// Finds where the device has the global or link variable at `host`; one round trip, once.
+    /// Finds the device's address of the global or link variable at `host`; one round trip, once.
     pub(crate) fn resolve(&self, host: usize) -> Result<()> {
         let spec = {
             let state = self.lock();
@@ -468,7 +468,7 @@ impl Device {
         Ok(())
     }
 
-    /// Tells the observer, if there is one that wants to know. Not to be called with a lock held.
+    /// Notifies the observer, if one is registered. Must not be called with a lock held.
     #[inline]
     pub(crate) fn tell(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
         if self.watch.is_active() {
@@ -505,7 +505,7 @@ impl Device {
         Some(Handles { device, context, stream: cuda.stream_of(queue) })
     }
 
-    /// Its regions see only what a slot or a pointer variable names.
+    /// Whether its regions access only what a slot or a pointer variable names.
     pub(crate) fn sees_named_memory_only(&self) -> bool {
         self.client.sees_named_memory_only()
     }
@@ -525,7 +525,7 @@ impl Device {
     }
 }
 
-/// A device's client that looks before each call whether this thread holds a lock.
+/// A device's client that checks before each call whether this thread holds a lock.
 pub(crate) struct WaitingCalls<'a>(&'a dyn DeviceClient);
 
 impl<'a> std::ops::Deref for WaitingCalls<'a> {
@@ -545,7 +545,7 @@ impl DeviceData {
         self.tickets
     }
 
-    /// Returns the device's address of `bytes` at `host`, if that can be said at once: present there, or an address of
+    /// Returns the device's address of `bytes` at `host`, if that is known at once: present there, or an address of
     /// its own.
     pub(crate) fn located(&self, host: usize, bytes: usize) -> Option<DevicePtr> {
         match self.table.find(host, bytes) {
@@ -565,7 +565,7 @@ impl DeviceData {
     }
 
     /// Makes an object's variables present. What was present at their addresses is left over from an
-    /// object that was unloaded without saying so; returned is what of that is to be unlocked.
+    /// object that was unloaded without notice. Returns what of that has to be unlocked.
     fn add_globals(&mut self, globals: &[Global], queues: &Queues) -> Vec<HostRange> {
         let mut locked = Vec::new();
         for global in globals {
@@ -588,7 +588,7 @@ impl DeviceData {
         locked
     }
 
-    /// Forgets an object's variables. Returns what is to be unlocked.
+    /// Forgets an object's variables. Returns what has to be unlocked.
     fn remove_globals(&mut self, globals: &[Global], queues: &Queues) -> Vec<HostRange> {
         let mut locked = Vec::new();
         for global in globals {
@@ -600,7 +600,7 @@ impl DeviceData {
         locked
     }
 
-    /// Ends the entries in a range. Returns what is to be unlocked.
+    /// Ends the entries in a range. Returns what has to be unlocked.
     fn forget(&mut self, range: HostRange, queues: &Queues) -> Vec<HostRange> {
         let after = After { queue: None, moment: queues.now() };
         let mut locked = Vec::new();

@@ -1,4 +1,4 @@
-//! What the session knows of an error that a device has reported.
+//! Explains errors that a device has reported.
 
 use crate::Runtime;
 use crate::bare_pointers::BarePointer;
@@ -8,12 +8,12 @@ use crate::given::{GivenRegion, Means};
 use crate::ports::ConstantKind;
 use accord_types::{Error, ErrorCode, HostRange};
 
-/// The longest distance behind a pointer at which a region may have read what it leads to.
+/// The longest distance behind a pointer at which a region may have read its target.
 const REACH: usize = 1 << 30;
 
 impl Runtime {
-    /// Adds to the error of a region that crashed where it was outside of the device's data, or what it was given that leads to the program's
-    /// memory, and the ways out.
+    /// Adds to the error of a region that crashed where it was outside the device's data. Otherwise it adds which arguments lead to host
+    /// memory, and the remedies.
     pub fn explain(&self, error: Error) -> Error {
         if error.code() != ErrorCode::Execution {
             return error;
@@ -46,8 +46,8 @@ impl Runtime {
         )
     }
 
-    /// Explains an error by the function or constant of the program that the region accessed. Where a pointer leads
-    /// there that the region got without a clause, the pointer is what is to be mended.
+    /// Explains an error by the function or constant of the program that the region accessed. If a pointer leads
+    /// there that the region got without a clause, the pointer has to be corrected.
     fn explain_constant(&self, error: &Error) -> Option<Error> {
         let accessed = accessed_address(error.cause())?;
         let constant = self.host.constant_at(accessed)?;
@@ -117,8 +117,8 @@ impl Runtime {
         }))
     }
 
-    /// Returns the name of the variable that the pointer is or, where an optimized program keeps that in a register, of
-    /// one that leads to the same place.
+    /// Returns the name of the pointer's variable. If an optimized program keeps that in a register, the name of a
+    /// variable that leads to the same place.
     fn name(&self, pointer: BarePointer) -> Option<String> {
         let name = |address, len| self.host.describe(HostRange { start: address, len });
         let is_named = |name: &String| !name.starts_with("0x");
@@ -155,7 +155,7 @@ impl Runtime {
             return Some(error);
         }
         let error = error.more(format!("it was given pointers that nothing maps: {pointers}"));
-        // Fortran passes arrays with their bounds: only objects are left to pass by address.
+        // Fortran passes arrays with their bounds: only objects are passed by address.
         let is_fortran = self.host.is_fortran();
         Some(error.instead(match region.means {
             Means::Array if !is_fortran => {
@@ -172,14 +172,14 @@ impl Runtime {
     }
 }
 
-/// The address that a region was stopped at, where its error has that.
+/// Returns the address at which a region was stopped, if its error contains it.
 fn accessed_address(cause: &str) -> Option<usize> {
     let (_, after) = cause.split_once("at address 0x")?;
     let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
     usize::from_str_radix(&after[..end], 16).ok()
 }
 
-/// Whether a text has a name that is not the beginning of a longer one.
+/// Whether a text contains a name that is not the beginning of a longer one.
 fn is_named(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let next = text[at + name.len()..].chars().next();

@@ -4,10 +4,10 @@ use crate::plan::{Plan, Step};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DevicePtr, HostRange};
 
-/// Ranges of one launch that are kept.
+/// Ranges of one launch that are recorded.
 const RANGES_MAX: usize = 64;
 
-/// The data of the last failed launch: it is not present any more when the error is explained.
+/// The data of the last failed launch: it is no longer present when the error is explained.
 #[derive(Default)]
 pub(crate) struct FailedLaunch(ShortLock<Vec<(DevicePtr, HostRange)>>);
 
@@ -17,7 +17,7 @@ impl FailedLaunch {
         self.0.lock().clone()
     }
 
-    /// Keeps where the data of a failed launch is.
+    /// Records the ranges of a failed launch's data.
     #[cold]
     pub(crate) fn note(&self, plan: &Plan) {
         let ranges = plan.before.iter().chain(&plan.after).filter_map(|step| match *step {

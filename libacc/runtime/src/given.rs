@@ -1,8 +1,8 @@
-//! Which pointers regions were given that no clause maps: for the message, if one of them crashes.
+//! Records pointers without a clause that regions got, for the message if one of them crashes.
 
 use accord_types::short_lock::ShortLock;
 
-/// Regions that are remembered; the last ones.
+/// The last regions that are recorded.
 const REGIONS_MAX: usize = 16;
 /// Pointers of one region that are named.
 const POINTERS_MAX: usize = 4;
@@ -21,7 +21,7 @@ struct List {
 pub(crate) struct GivenRegion {
     pub(crate) function: usize,
     pub(crate) pointers: [usize; POINTERS_MAX],
-    /// The region got copies of the blocks.
+    /// Whether the region got copies of the blocks.
     pub(crate) lent: bool,
     /// The meaning of the first of them.
     pub(crate) means: Means,
@@ -39,7 +39,7 @@ pub(crate) enum Means {
 }
 
 impl Given {
-    /// Remembers a launch with such pointers, and whether it got a copy of the block behind each. Allocates nothing.
+    /// Records a launch with such pointers, and whether it got a copy of the block behind each. Allocates nothing.
     pub(crate) fn note(&self, function: usize, means: Means, pointers: impl Iterator<Item = (usize, bool)>) {
         let mut region = GivenRegion { function, pointers: [0; POINTERS_MAX], lent: false, means };
         for (to, (pointer, lent)) in region.pointers.iter_mut().zip(pointers) {

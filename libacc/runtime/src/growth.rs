@@ -1,4 +1,4 @@
-//! More memory for a device's allocator, and less: what may wait is done without the device's lock.
+//! Maps and unmaps memory for a device's allocator: blocking calls are made without the device's lock.
 
 use crate::device::{Device, PLACES_MAX};
 use crate::memory::Range;
@@ -6,7 +6,7 @@ use crate::queues::After;
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, QueueId, Result};
 
 impl Device {
-    /// Maps a range that the allocator asked for. Returns why the device has no memory for it, if it has none.
+    /// Maps a range that the allocator requested. Returns why the device has no memory for it, if it has none.
     ///
     /// # Errors
     /// Returns all other errors.
@@ -20,7 +20,7 @@ impl Device {
         };
         let mut state = self.lock();
         if self.epoch() != epoch {
-            // It has ended meanwhile, and what it had with it.
+            // It was shut down meanwhile, with all its memory.
             if let (true, Ok(start)) = (allocates, &mapped) {
                 self.space.remove_slab(*start);
             }
@@ -38,7 +38,7 @@ impl Device {
         }
     }
 
-    /// Memory where the driver likes, but not where another device of the session has some: that other one may be of another process.
+    /// Returns memory at the driver's choice, but not where another device of the session, maybe of another process, has some.
     fn slab(&self, len: u64) -> Result<DevicePtr> {
         let mut taken = Vec::new();
         let found = loop {
@@ -48,7 +48,7 @@ impl Device {
             };
             match self.space.add_slab(self.index, AddressRange { start, len }) {
                 Ok(()) => break Ok(start),
-                // The driver does not give the same place as long as it is taken.
+                // The driver does not return the same place while it is allocated.
                 Err(error) if taken.len() + 1 == PLACES_MAX => {
                     taken.push(start);
                     break Err(error);
@@ -57,13 +57,13 @@ impl Device {
             }
         };
         for start in taken {
-            // An error of the device comes back from its next call.
+            // The device's next call returns its error.
             let _ = self.client().unmap(QueueId::SYNC, start, len);
         }
         found
     }
 
-    /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
+    /// Returns ranges that the allocator no longer needs, once the synchronous queue gets there.
     ///
     /// # Errors
     /// Returns the errors of the device; the ranges are idle memory again then.

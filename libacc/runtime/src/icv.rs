@@ -1,4 +1,4 @@
-//! Which device a thread means: the control variables of OpenACC 3.3, 2.3.
+//! The current device of a thread: the control variables of OpenACC 3.3, 2.3.
 
 use crate::Runtime;
 use crate::device::Device;
@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// The current device of this thread. Not started by this.
+    /// Returns the current device of this thread, without starting it.
     ///
     /// # Errors
-    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable` if the environment asks for what is
-    /// not there.
+    /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable` if the environment names what does
+    /// not exist.
     pub(crate) fn current(&self, t: &mut LocalThread) -> Result<Current> {
         if t.in_host_region() {
             return Ok(Current::Host);
@@ -28,7 +28,7 @@ impl Runtime {
         Ok(current)
     }
 
-    /// The current device, started; none is the host.
+    /// Returns the current device, started; none is the host.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::current`], and those of starting it.
@@ -39,7 +39,7 @@ impl Runtime {
         }
     }
 
-    /// A device, started.
+    /// Returns a device, started.
     ///
     /// # Errors
     /// Returns the errors of starting it.
@@ -64,7 +64,7 @@ impl Runtime {
         })
     }
 
-    /// Replaces `Default` by the type that it stands for: the one that the environment names, else NVIDIA GPUs,
+    /// Replaces `Default` by its meaning: the type that the environment names, else NVIDIA GPUs,
     /// else CPU devices, else the host.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Runtime {
         self.resolve_type(t.wanted.unwrap_or(self.initial_type()))
     }
 
-    /// Settles the device numbers, if they are not yet: the program names one, or uses a device without.
+    /// Determines the device numbers, unless done: the program names one, or uses a device without.
     pub(crate) fn settle(&self, named: Option<i64>, device_type: DeviceType) {
         if device_type == DeviceType::Host || self.first.get().is_some() {
             return;
@@ -130,17 +130,17 @@ impl Runtime {
         });
     }
 
-    /// All devices in the order of their numbers.
+    /// Returns all devices in the order of their numbers.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Device> {
         from(&self.devices, self.first.get().copied().unwrap_or_default())
     }
 
-    /// The devices that a concrete type (or "not the host") names, in the order of their numbers.
+    /// Returns the devices that a concrete type (or "not the host") names, in the order of their numbers.
     pub(crate) fn of_type(&self, device_type: DeviceType) -> impl Iterator<Item = &Device> {
         self.in_order().filter(move |device| device_type == DeviceType::NotHost || device.device_type == device_type)
     }
 
-    /// The device with number `num` among those of a concrete type.
+    /// Returns the device with number `num` among those of a concrete type.
     ///
     /// # Errors
     /// Returns `acc_error_device_type_unavailable` if there is none of the type, `acc_error_device_unavailable` if
@@ -178,7 +178,7 @@ impl Runtime {
         }
     }
 
-    /// Says that a bad device number is the environment's, where it is.
+    /// Adds that a bad device number comes from the environment, if it does.
     fn blame_setting(&self, error: Error) -> Error {
         if self.settings.device_num.is_none() || error.code() != ErrorCode::DeviceUnavailable {
             return error;
@@ -192,7 +192,7 @@ impl Runtime {
             .remedy(remedy_for(device_type, "see `accord info` for the devices that are there"))
     }
 
-    /// The type that a new thread starts with: the last one that any thread set.
+    /// Returns the type that a new thread starts with: the last one that any thread set.
     pub(crate) fn initial_type(&self) -> DeviceType {
         DeviceType::from_raw(self.last_type.load(Ordering::Relaxed)).unwrap_or(DeviceType::Default)
     }
@@ -203,7 +203,7 @@ impl Runtime {
     }
 }
 
-/// Returns the remedy where a type has no device: CPU devices can appear as NVIDIA's.
+/// Returns the remedy if a type has no device: CPU devices can appear as NVIDIA's.
 const fn remedy_for(device_type: DeviceType, otherwise: &'static str) -> &'static str {
     match device_type {
         DeviceType::Nvidia => "set ACCORD_EMULATE=nvidia, with which CPU devices appear as that type",
@@ -211,7 +211,7 @@ const fn remedy_for(device_type: DeviceType, otherwise: &'static str) -> &'stati
     }
 }
 
-/// All of them, once round from `first`.
+/// Returns all of them, cyclically from `first`.
 fn from(devices: &[Device], first: usize) -> impl Iterator<Item = &Device> {
     let (before, after) = devices.split_at(first);
     after.iter().chain(before)

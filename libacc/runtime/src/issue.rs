@@ -1,4 +1,4 @@
-//! Does without the lock what a construct decided under it.
+//! Carries out without the lock what a construct decided under it.
 
 use crate::device::{Device, DeviceData};
 use crate::plan::{Happened, Plan, STORE_MAX, Step};
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 /// Copies of single variables have a buffer of their own.
 const SMALL_STORE_MAX: usize = 64;
 
-/// Largest constant of the program that is looked at when it would be copied out: a region can change one only behind the
-/// compiler's back, and a large one is not worth the way.
+/// Largest constant of the program that is compared when it would be copied out. A region can change one only without the
+/// compiler's knowledge, and a large one is not worth the transfer.
 const COMPARED_MAX: usize = 64 << 10;
 
-/// Puts commands into one queue of a device and keeps the books.
+/// Puts commands into one queue of a device and updates the tables.
 pub(crate) struct Issue<'a> {
     pub(crate) device: &'a Device,
     /// All devices of the session.
@@ -25,7 +25,7 @@ pub(crate) struct Issue<'a> {
 }
 
 impl Issue<'_> {
-    /// Makes the queue come after what a plan needs to be done first.
+    /// Makes the queue wait for what has to be done before a plan.
     #[inline]
     pub(crate) fn join_for(&self, plan: &Plan) -> Result<()> {
         if let Some(due) = plan.due {
@@ -38,20 +38,20 @@ impl Issue<'_> {
         if self.device.copies_out.is_empty() { Ok(()) } else { self.after_pending_copies(plan) }
     }
 
-    /// Makes the queue come after the synchronous one, as far as it has to.
+    /// Makes the queue wait for the synchronous one, as far as necessary.
     pub(crate) fn join(&self) -> Result<()> {
         let due = self.device.queues().due(self.queue);
         due.map_or(Ok(()), |due| self.join_synchronous(due))
     }
 
     fn join_synchronous(&self, due: Due) -> Result<()> {
-        // Noted when it is done: another thread that finds this noted must find it done.
+        // Recorded when it is done: another thread that finds this recorded must find it done.
         self.device.client().wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
         self.device.queues().joined(self.queue, due);
         Ok(())
     }
 
-    /// Makes what the plan copies out come after what other queues, of all devices, bring into the same memory: the later copy stays.
+    /// Orders what the plan copies out after copies of other queues, of all devices, to the same memory: the later copy remains.
     fn after_pending_copies(&self, plan: &Plan) -> Result<()> {
         let Device { copies_out, index, .. } = self.device;
         for step in plan.before.iter().chain(&plan.after) {
@@ -65,7 +65,7 @@ impl Issue<'_> {
                     continue;
                 }
                 if self.queue == QueueId::SYNC {
-                    // By the host: a queue that has failed must not take the synchronous one along.
+                    // The host waits: a failed queue must not make the synchronous one fail.
                     self.device.wait_told(one.queue)?;
                 } else {
                     self.device.queue_follows(self.queue, one.queue, true).map_err(|error| error.queue(self.queue))?;
@@ -75,7 +75,7 @@ impl Issue<'_> {
         Ok(())
     }
 
-    /// Tells the observer what a watched plan began or ended.
+    /// Notifies the observer of what a watched plan began or ended.
     pub(crate) fn tell(&self, all: &[Happened]) {
         for happened in all {
             self.device.tell(happened.what, |notice| {
@@ -87,7 +87,7 @@ impl Issue<'_> {
         }
     }
 
-    /// Puts commands of the plan in: those before the launch, or after it.
+    /// Sends commands of the plan: those before the launch, or after it.
     pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
         let put = |step: &Step| {
             if plan.watched { self.step_told(*step, plan) } else { self.step(*step, plan) }
@@ -95,7 +95,7 @@ impl Issue<'_> {
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
 
-    /// Notes that commands went in, at the moment that is returned. `left_behind`: the caller does not wait for them.
+    /// Records that commands were sent, and returns the moment. `left_behind`: the caller does not wait for them.
     pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) -> Moment {
         let mut state = self.device.has_write_backs.load(Ordering::Acquire).then(|| self.device.lock());
         let mut queues = self.device.queues();
@@ -118,8 +118,8 @@ impl Issue<'_> {
         queues.now()
     }
 
-    /// Ends the issue once the commands went in, or failed to: others may use what arrived, blocks become free. `tell`:
-    /// the observer was not told yet what ended.
+    /// Ends the issue once the commands were sent, or failed to be: others may use what arrived, blocks become free. `tell`:
+    /// the observer was not notified yet of what ended.
     pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, tell: bool) -> Result<()> {
         if tell && plan.watched {
             self.tell(&plan.ends);
@@ -146,7 +146,7 @@ impl Issue<'_> {
         unlocked.and(self.device.shrink(&idle))
     }
 
-    /// The program may free its arrays when this construct is over: now, or for those that a queue copies to when that is waited for.
+    /// Unlocks arrays that the program may free when this construct is over; those that a queue copies to when that is waited for.
     fn unlock(&self, plan: &Plan) -> Result<()> {
         let mut result = Ok(());
         for (range, copied) in &plan.unlocks {
@@ -156,7 +156,7 @@ impl Issue<'_> {
         result
     }
 
-    /// The same for an observer.
+    /// Does the same for an observer.
     fn step_told(&self, step: Step, plan: &Plan) -> Result<()> {
         use ProfilingEvent::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
         let (start, end, host, address, len) = match step {
@@ -199,7 +199,7 @@ impl Issue<'_> {
                     self.host.read(src.start, piece);
                     client.store(self.queue, dst, piece)
                 };
-                // To clear the large one costs more than the rest of a small copy.
+                // Clearing the large one costs more than the rest of a small copy.
                 if src.len <= SMALL_STORE_MAX {
                     store(&mut [0; SMALL_STORE_MAX][..src.len])
                 } else {
@@ -235,7 +235,7 @@ impl Issue<'_> {
         }
     }
 
-    /// Copies to memory of which a part is read-only, and compares that part. `whole` is what the copy is about.
+    /// Copies to memory of which a part is read-only, and compares that part. `whole` is the range of the copy.
     #[cold]
     fn out_by_parts(&self, src: DevicePtr, dst: HostRange, whole: HostRange) -> Result<()> {
         let client = self.device.client();

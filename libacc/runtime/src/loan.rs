@@ -1,7 +1,7 @@
-//! The copies of blocks that are lent to one launch: `construct/unmapped.rs`.
+//! Copies of blocks for one launch: `construct/unmapped.rs`.
 //!
 //! The program may use other parts of a block meanwhile, and so may regions of other threads and other devices. So the device gets
-//! a copy of what the block held at the call, and only bytes that differ from that afterwards are written back.
+//! a copy of the block as of the call, and only bytes that differ from that afterwards are written back.
 
 use crate::device::WaitingCalls;
 use crate::plan::Loan;
@@ -11,11 +11,11 @@ use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 use smallvec::SmallVec;
 
-/// Buffers that launches have used and others will: what is lent is lent again as a rule.
+/// Buffers of earlier launches: a block is usually copied again.
 #[derive(Default)]
 pub(crate) struct SpareBuffers(ShortLock<Vec<Spare>>);
 
-/// Most buffers that are kept, and most bytes of all of them. What is larger takes its time anyway.
+/// Most buffers that are kept, and most bytes of all of them. Larger copies take long anyway.
 const SPARE_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 16 << 20;
 
@@ -46,7 +46,7 @@ impl SpareBuffers {
     }
 }
 
-/// Buffers for the loans of one launch. They are neither used again nor freed if the launch failed: copies may still be under way.
+/// Buffers for the copies of one launch. They are neither reused nor freed if the launch failed: copies may still be running.
 pub(crate) struct Buffers<'a> {
     host: &'a dyn HostMemory,
     spare: &'a SpareBuffers,
@@ -58,14 +58,14 @@ const LENT_INLINE: usize = 4;
 
 struct Lent {
     loan: Loan,
-    /// What the block held at the call, and behind it what it holds after the region.
+    /// The block's bytes at the call, followed by its bytes after the region.
     buffer: usize,
     /// Its length, which may be more than the block takes.
     room: usize,
 }
 
 impl<'a> Buffers<'a> {
-    /// Takes the blocks' bytes.
+    /// Copies the blocks' bytes into buffers.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory` if there is no memory for a copy.
@@ -94,7 +94,7 @@ impl<'a> Buffers<'a> {
         self.lent.is_empty()
     }
 
-    /// Before the launch.
+    /// Copies them to the device before the launch.
     ///
     /// # Errors
     /// Returns the errors of [`crate::ports::DeviceClient`].
@@ -105,7 +105,7 @@ impl<'a> Buffers<'a> {
         })
     }
 
-    /// After the launch.
+    /// Copies them back after the launch.
     ///
     /// # Errors
     /// Returns the errors of [`crate::ports::DeviceClient`].
@@ -136,7 +136,7 @@ impl<'a> Buffers<'a> {
     }
 }
 
-/// The parts of a block around pointers in it: offsets of their starts and ends. `pointers` of one block are in order.
+/// Returns the parts of a block around pointers in it: offsets of their starts and ends. `pointers` of one block are in order.
 fn between(block: HostRange, pointers: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let inside = move |pointer: &&usize| pointer.wrapping_sub(block.start) < block.len;
     let offsets = pointers.iter().filter(inside).map(move |pointer| pointer - block.start);

@@ -1,4 +1,4 @@
-//! What belongs to one thread of the program.
+//! The state of one thread of the program.
 
 use crate::construct::{Region, Scratch};
 use accord_types::{AsyncArg, DeviceType, QueueId};
@@ -18,9 +18,9 @@ pub(crate) enum Current {
 /// `fork` starts with a new one, as it starts with a new [`crate::Runtime`].
 #[derive(Default)]
 pub struct LocalThread {
-    /// The current device, once it was needed or set.
+    /// The current device, once it was used or set.
     pub(crate) current: Option<Current>,
-    /// The type of its device, where that is set and the device itself is not settled yet.
+    /// The type of its device, if that is set and the device itself is not determined yet.
     pub(crate) wanted: Option<DeviceType>,
     /// acc-default-async-var, unless it is `acc_async_noval` itself.
     pub(crate) default_async: Option<AsyncArg>,
@@ -30,19 +30,19 @@ pub struct LocalThread {
     pub(crate) scratch: Scratch,
     /// The driver's context of a device: the device, how often it was shut down, and the context.
     pub(crate) context: Option<(usize, u32, Option<usize>)>,
-    /// The program has named its device, and expects the driver's context to be there.
+    /// Whether the program has named its device, and expects the driver's context to exist.
     pub(crate) named: bool,
     host_regions: u32,
 }
 
 impl LocalThread {
-    /// Call before running a region on the host (after [`crate::Placement::Host`]): until
-    /// [`LocalThread::end_host_region`] the current device type reads as host.
+    /// Makes the current device type read as host until [`LocalThread::end_host_region`]. Call it before running a
+    /// region on the host (after [`crate::Placement::Host`]).
     pub fn begin_host_region(&mut self) {
         self.host_regions = self.host_regions.saturating_add(1);
     }
 
-    /// Call after the region has returned.
+    /// Ends that. Call it after the region has returned.
     pub fn end_host_region(&mut self) {
         self.host_regions = self.host_regions.saturating_sub(1);
     }

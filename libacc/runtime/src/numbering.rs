@@ -1,12 +1,12 @@
-//! Which device the program's device numbers begin with, where that is settled when the program names the first one.
+//! Determines the device with number 0, if that depends on the first number that the program names.
 //!
-//! Programs of MPI jobs compute numbers in two ways: `local_rank % n`, which wants the own node's devices first, and
-//! `rank % n`, which wants one order for all. The first number that a program names tells which one it is.
-//! docs/design/devices.md has the reasons, and what each order promises.
+//! Programs of MPI jobs compute numbers in two ways. `local_rank % n` requires the own node's devices first,
+//! `rank % n` one order for all. The first number that a program names shows which way it uses.
+//! docs/design/devices.md has the reasons, and what each order guarantees.
 
 use accord_types::Rank;
 
-/// The devices of one type, in local order: the own node's, then the other nodes' in the global order, which goes round.
+/// The devices of one type, in local order: the own node's, then the other nodes' in the global order, cyclically.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Devices {
     /// Number of devices.
@@ -17,7 +17,7 @@ pub(crate) struct Devices {
     pub(crate) global: u32,
 }
 
-/// The device, by its place in the local order, that gets number 0. `named` is the number that the program has named
+/// Returns the device, by its place in the local order, that gets number 0. `named` is the number that the program has named
 /// first, if it has named one before it used a device.
 pub(crate) fn first(rank: Rank, devices: Devices, named: Option<u32>) -> u32 {
     let n = devices.count;
@@ -27,7 +27,7 @@ pub(crate) fn first(rank: Rank, devices: Devices, named: Option<u32>) -> u32 {
         return 0;
     }
     if rank.local_size <= devices.own {
-        // What it would have got by its local rank: a device of its own node, which no other rank gets.
+        // The device by its local rank: one of its own node, which no other rank gets.
         return (of_local + n - named) % n;
     }
     devices.global
@@ -59,7 +59,7 @@ mod tests {
     }
 
     impl Job<'_> {
-        /// Host in the job, and the rank with all that a launcher tells.
+        /// Returns each rank's host in the job, with all that a launcher tells it.
         fn ranks(&self) -> Vec<(usize, Rank)> {
             let hosts = self.hosts.len() as u32;
             let per_host = self.ranks.div_ceil(hosts);
@@ -92,7 +92,7 @@ mod tests {
                 .map(|(host, rank)| {
                     let node = self.hosts[host];
                     let own = self.devices[node];
-                    // The local order begins with the own node, where it has devices.
+                    // The local order begins with the own node, if it has devices.
                     let begin =
                         if own == 0 { 0 } else { global.iter().position(|(at, _)| *at == node).unwrap() as u32 };
                     let named = match idiom {
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Most and fewest ranks on one device.
+    /// Returns the most and fewest ranks on one device.
     fn load(devices: &[u32], got: &[(usize, u32)]) -> (usize, usize) {
         let all = devices.iter().enumerate().flat_map(|(node, count)| (0..*count).map(move |at| (node, at)));
         let loads: Vec<usize> = all.map(|device| got.iter().filter(|other| **other == device).count()).collect();
@@ -186,7 +186,7 @@ mod tests {
                 assert_eq!(load(&each, &got).0, 1, "{placement:?} {got:?}");
             }
         }
-        // By local rank the nodes can't know of each other: each begins with the first device.
+        // Local ranks know nothing of other nodes: each node begins with the first device.
         let got = Job { hosts: &[0, 1], devices: &each, ranks: 4, placement: Placement::Block }.devices(Idiom::Local);
         assert_eq!(got, [(2, 0), (2, 1), (2, 0), (2, 1)]);
     }

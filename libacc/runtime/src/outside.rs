@@ -1,21 +1,21 @@
-//! Accesses of a region to device memory where no data is: how far they are from the nearest data, for the message.
+//! Accesses of a region to device memory outside its data: how far they are from the nearest data, for the message.
 
 use crate::device::Device;
 use accord_types::{DevicePtr, HostRange};
 
-/// Data near an address where there is none.
+/// Data near an address outside data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Near {
     /// Range of the data in the program.
     pub(crate) host: HostRange,
     /// Bytes from the data to the address.
     pub(crate) distance: u64,
-    /// The address is behind the data, not ahead of it.
+    /// Whether the address is behind the data, not before it.
     pub(crate) is_behind: bool,
 }
 
 impl Device {
-    /// The data nearest to an address of this device's memory at which there is none. None if the address is no such one, or no data is known.
+    /// Returns the data nearest to an address of this device's memory outside data. None for other addresses, or if no data is known.
     pub(crate) fn data_near(&self, address: u64) -> Option<Near> {
         if !self.is_started() || self.shown_client().allocates() {
             return None;
@@ -41,7 +41,7 @@ fn nearest(ranges: impl Iterator<Item = (DevicePtr, HostRange)>, address: u64) -
         let distance = if is_behind { address - end } else { first.saturating_sub(address) };
         Near { host, distance, is_behind }
     });
-    // Where one range holds the address it is data.
+    // If one range contains the address it is data.
     near.min_by_key(|near| near.distance).filter(|near| near.distance > 0 || near.is_behind)
 }
 

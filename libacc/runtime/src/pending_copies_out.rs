@@ -1,18 +1,18 @@
-//! Copies to the program's memory that queues have not done yet. Reads of that memory come after them, also where the
-//! program has forgotten to say so.
+//! Copies to the program's memory that queues have not done yet. Reads of that memory come after them, also if the
+//! program lacks the necessary `wait`.
 
 use crate::queues::Moment;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{HostRange, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Most copies that are remembered one by one per queue.
+/// Most copies per queue that are recorded one by one.
 pub(crate) const PENDING_COPIES_MAX: usize = 256;
 
-/// The copies of all devices. The innermost of locks: none is taken with it held.
+/// The copies of all devices. The innermost lock: none is taken with it held.
 pub(crate) struct PendingCopiesOut {
     devices: Box<[OfDevice]>,
-    /// Devices that have some: what costs a look when there are none.
+    /// Devices that have some, so that a check is cheap if there are none.
     busy: AtomicUsize,
 }
 
@@ -24,16 +24,16 @@ struct OfDevice {
 
 struct OfQueue {
     queue: QueueId,
-    /// In the order in which they were put in.
+    /// In the order in which they were queued.
     list: Vec<Copy>,
-    /// More than are remembered were put in, the last one then.
+    /// When the last one was queued, if there were more than are recorded.
     more: Option<Moment>,
 }
 
 struct Copy {
     range: HostRange,
     moment: Moment,
-    /// Brings back a small variable that a region has changed.
+    /// Whether it copies back a small variable that a region has changed.
     is_variable: bool,
 }
 
@@ -41,11 +41,11 @@ struct Copy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingCopyOut {
     pub(crate) queue: QueueId,
-    /// The last copy that does was put in then.
+    /// When the last copy that does was queued.
     pub(crate) moment: Moment,
-    /// Or it may: there are too many copies to know.
+    /// Whether it is only possible: there are too many copies to know.
     pub(crate) unknown: bool,
-    /// Whether it writes nothing there but small variables that regions have changed.
+    /// Whether it writes nothing there except small variables that regions have changed.
     pub(crate) only_variables: bool,
 }
 
@@ -62,7 +62,7 @@ impl PendingCopiesOut {
         self.set_busy(device, true);
     }
 
-    /// The same for a small variable that a region may change. The last copy of each counts.
+    /// Does the same for a small variable that a region may change. The last copy of each counts.
     pub(crate) fn add_variable(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
         let mut queues = self.lock(device);
         let of = OfQueue::of(&mut queues, queue);
@@ -91,7 +91,7 @@ impl PendingCopiesOut {
         self.set_busy(device, false);
     }
 
-    /// Whether there are none at all: one look.
+    /// Whether there are none at all: one load.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
@@ -109,7 +109,7 @@ impl PendingCopiesOut {
         all
     }
 
-    /// Calls `act` with each of them, which takes no lock.
+    /// Calls `act` with each of them. `act` takes no lock.
     pub(crate) fn each_here(&self, device: usize, range: HostRange, act: impl FnMut(PendingCopyOut)) {
         if self.any(device) {
             self.lock(device).iter().filter_map(|of| of.pending(range)).for_each(act);
@@ -130,7 +130,7 @@ impl PendingCopiesOut {
         self.devices[device].queues.lock()
     }
 
-    /// With the device's lock held.
+    /// Counts the devices with copies. Call it with the device's lock held.
     fn set_busy(&self, device: usize, busy: bool) {
         match (self.devices[device].busy.swap(busy, Ordering::AcqRel), busy) {
             (false, true) => drop(self.busy.fetch_add(1, Ordering::AcqRel)),

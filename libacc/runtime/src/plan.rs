@@ -1,4 +1,4 @@
-//! What a construct decided under its device's lock. [`crate::issue`] does it without the lock.
+//! The decisions of a construct under its device's lock. [`crate::issue`] carries them out without the lock.
 
 use crate::construct::Spaced;
 use crate::ports::{Chain, Part, ReadWhen};
@@ -16,7 +16,7 @@ pub(crate) enum Step {
     /// Writes bytes that the construct made: pointers, descriptors.
     Bytes {
         dst: DevicePtr,
-        /// Where in [`Plan::bytes`].
+        /// Offset in [`Plan::bytes`].
         at: usize,
         len: usize,
     },
@@ -29,12 +29,12 @@ pub(crate) enum Step {
     /// Copies what has changed of a block to the program's memory.
     OutChanged {
         src: DevicePtr,
-        /// Where in [`Plan::bytes`] is what it was filled with.
+        /// Offset in [`Plan::bytes`] of its initial contents.
         at: usize,
         len: usize,
-        /// From where to where in [`Plan::parts`].
+        /// Start and end in [`Plan::parts`].
         parts: (usize, usize),
-        /// Where in [`Plan::chains`].
+        /// Index in [`Plan::chains`].
         chain: Option<usize>,
     },
     /// Copies within the device.
@@ -58,7 +58,7 @@ pub(crate) struct Happened {
     pub(crate) bytes: u64,
 }
 
-/// A block of the program, or what of it is not present, and its copy for one launch.
+/// A block of the program, or the part of it that is not present, and its copy for one launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Loan {
     pub(crate) block: HostRange,
@@ -70,16 +70,16 @@ pub(crate) struct Loan {
 pub(crate) struct Plan {
     /// Marks the entries that arrive with this construct.
     pub(crate) ticket: u64,
-    /// The operations of the synchronous queue that its queue has to come after, as [`crate::queues::Queues::due`]
-    /// says.
+    /// The operations of the synchronous queue that its queue has to wait for, see
+    /// [`crate::queues::Queues::due`].
     pub(crate) due: Option<Due>,
-    /// The queue waits for these first: they may still use memory that was given to this construct.
+    /// Queues to wait for first: they may still use memory that this construct got.
     pub(crate) waits: Vec<QueueId>,
-    /// Before the launch, or all.
+    /// Commands before the launch, or all.
     pub(crate) before: Vec<Step>,
-    /// After the launch.
+    /// Commands after the launch.
     pub(crate) after: Vec<Step>,
-    /// Contents of [`Step::Bytes`], and of blocks that come back.
+    /// Contents of [`Step::Bytes`], and of blocks that are copied back.
     pub(crate) bytes: Vec<u8>,
     /// Places of those.
     pub(crate) parts: Vec<Part>,
@@ -87,19 +87,19 @@ pub(crate) struct Plan {
     pub(crate) chains: Vec<Arc<Chain>>,
     /// Blocks without users once the commands are done.
     pub(crate) frees: Vec<DevicePtr>,
-    /// Some of them may still be in use by queues other than this construct's.
+    /// Whether some of them may still be in use by queues other than this construct's.
     pub(crate) frees_shared: bool,
     /// Queues that have used data that the commands copy out for the last time.
     pub(crate) copied_used_by: QueueSet,
     /// Whether an observer watches the plan.
     pub(crate) watched: bool,
-    /// Data that becomes present, and device memory that is taken; filled if watched.
+    /// Data that becomes present, and device memory that is allocated; filled if watched.
     pub(crate) begins: Vec<Happened>,
-    /// Data that stops being present, and device memory that is given back; filled if watched.
+    /// Data that stops being present, and device memory that is freed; filled if watched.
     pub(crate) ends: Vec<Happened>,
-    /// Arrays whose pages may be locked and need not be any more, and whether the commands copy to them.
+    /// Arrays whose pages may be locked and need not be any longer, and whether the commands copy to them.
     pub(crate) unlocks: Vec<(HostRange, bool)>,
-    /// Entries whose first bytes these commands carry.
+    /// Entries whose first bytes are in these commands.
     pub(crate) arrivals: Vec<EntryId>,
     /// Blocks that the launch gets a copy of.
     pub(crate) loans: Vec<Loan>,
@@ -135,7 +135,7 @@ impl Plan {
         self.watched = watched;
     }
 
-    /// Whether there is nothing to tell the device.
+    /// Whether the device gets no commands.
     pub(crate) fn is_silent(&self) -> bool {
         self.waits.is_empty() && self.before.is_empty() && self.after.is_empty()
     }
@@ -152,7 +152,7 @@ impl Plan {
         self.before.push(Step::Bytes { dst, at, len: bytes.len() });
     }
 
-    /// After the launch, brings back what has changed of the block at `src`: the bytes from `at` on, the last ones of
+    /// After the launch, copies back what has changed of the block at `src`: the bytes from `at` on, the last ones of
     /// [`Plan::bytes`], for the last `count` parts, or the next value of a chain.
     pub(crate) fn brings_back(&mut self, src: DevicePtr, at: usize, count: usize, chain: Option<Arc<Chain>>) {
         let parts = (self.parts.len() - count, self.parts.len());
@@ -169,15 +169,15 @@ impl Plan {
     }
 }
 
-/// The largest frame of the caller that is treated as one.
+/// The largest frame of the caller.
 pub(crate) const FRAME_MAX: usize = 1 << 20;
 
 /// Returns when a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
-/// `near`: memory close to them is in the caller's frame, and may be a compiler temporary that its next construct uses
-/// again. Memory that queued copies will still write can only be read in order.
+/// `near`. Memory close to them is in the caller's frame, and may be a compiler temporary that its next construct
+/// reuses. Memory that queued copies will still write can only be read in order.
 pub(crate) fn read_when(src: HostRange, near: usize, arriving: bool) -> ReadWhen {
     /// GCC passes large `firstprivate` aggregates by their own address, like `copyin`; the program may change them
-    /// at once. Up to this size taking them along costs less than most launches.
+    /// at once. Up to this size copying them immediately costs less than most launches.
     const VALUE_MAX: usize = 128 << 10;
     let temporary = src.start.abs_diff(near) < FRAME_MAX || src.len <= VALUE_MAX;
     if !arriving && temporary { ReadWhen::BeforeReturn } else { ReadWhen::InOrder }

@@ -1,4 +1,4 @@
-//! What the runtime needs from the world: devices to drive, memory of the program to read.
+//! The runtime's interfaces to its environment: devices to drive, memory of the program to read.
 
 use accord_types::short_lock::ShortLock;
 use accord_types::{
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 pub use accord_types::ReadWhen;
 
-/// Bytes of larger copies (not those that commands carry) between a program and one node, and how long they were under way.
+/// Bytes of larger copies (not those inside commands) between a program and one node, and the time that they took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     /// Bytes to the node.
@@ -20,43 +20,43 @@ pub struct Wire {
     pub sent_ns: u64,
     /// Bytes from the node.
     pub received: u64,
-    /// Nanoseconds that they took to come in.
+    /// Nanoseconds that receiving them took.
     pub received_ns: u64,
 }
 
 /// One device as the program drives it: in-process, or at the other end of a link.
 ///
-/// Operations go into a queue and return at once; none of them costs a round trip but
+/// Operations go into a queue and return at once; none of them costs a round trip except
 /// [`DeviceClient::wait`], [`DeviceClient::test`], [`DeviceClient::global`] and [`DeviceClient::memory_free`]. A queue exists from its first use.
-/// An error of an earlier operation comes back from a later call on the same queue or device.
+/// A later call on the same queue or device returns an error of an earlier operation.
 pub trait DeviceClient: Send + Sync {
     /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// The type under which the program sees it.
+    /// Returns the type under which the program sees it.
     fn device_type(&self) -> DeviceType;
 
-    /// Whether its regions see only memory that a launch's arguments or a pointer variable name.
+    /// Whether its regions access only memory that a launch's arguments or a pointer variable name.
     fn sees_named_memory_only(&self) -> bool {
         false
     }
 
-    /// The program's number of it is another than at first. Comes before [`DeviceClient::start`].
+    /// Changes the program's number of it. Comes before [`DeviceClient::start`].
     fn renumber(&self, num: DeviceNum) {
         let _ = num;
     }
 
-    /// Another process drives it.
+    /// Whether another process drives it.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Returns the route of operations to the device, for people: what carries them, and why. `None` before the first.
+    /// Returns the route of operations to the device, as text: what carries them, and why. `None` before the first.
     fn route(&self) -> Option<String> {
         Some("in-process".to_owned())
     }
 
-    /// First address and length of the address range that this program's allocator hands out.
+    /// Returns first address and length of the address range of this program's allocator.
     fn addresses(&self) -> (DevicePtr, u64);
 
     /// Returns how many addresses the device likes to have.
@@ -65,31 +65,31 @@ pub trait DeviceClient: Send + Sync {
     }
 
     /// Sets the place of the device's memory for its next start, so that no other device of the session has the same
-    /// addresses. [`DeviceClient::addresses`] tells where it lies then.
+    /// addresses. [`DeviceClient::addresses`] returns the actual place then.
     fn lie_at(&self, place: AddressRange) {
         let _ = place;
     }
 
-    /// Starts the device (`acc_init`): a remote one is connected, a worker started.
+    /// Starts the device (`acc_init`): connects a remote one, starts a worker.
     /// Called before anything else and again after [`DeviceClient::shutdown`].
     ///
     /// # Errors
     /// Returns `acc_error_device_init`, `acc_error_device_unavailable`.
     fn start(&self) -> Result<()>;
 
-    /// Puts memory behind a range of [`DeviceClient::addresses`]. Granularity: 2 MiB.
+    /// Maps memory at a range of [`DeviceClient::addresses`]. Granularity: 2 MiB.
     ///
     /// # Errors
-    /// Returns `acc_error_out_of_memory` here when it can be known, else at a later call.
+    /// Returns `acc_error_out_of_memory` here if it can be known, else at a later call.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
 
     /// Whether memory comes from [`DeviceClient::allocate`] and not by [`DeviceClient::map`]: then the device has no addresses of its
-    /// own, and each allocation lies where its driver likes. Fixed for the life of the session.
+    /// own, and its driver chooses the place of each allocation. Fixed for the life of the session.
     fn allocates(&self) -> bool {
         false
     }
 
-    /// Takes `len` bytes of memory, as one allocation of the driver's own, and returns its place. [`DeviceClient::unmap`] gives it back, as a whole.
+    /// Allocates `len` bytes of memory, as one allocation of the driver, and returns its place. [`DeviceClient::unmap`] frees it, as a whole.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory`.
@@ -97,13 +97,13 @@ pub trait DeviceClient: Send + Sync {
         Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
     }
 
-    /// Gives the memory behind a range back when `queue` gets there.
+    /// Returns the memory of a range when `queue` gets there.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()>;
 
-    /// Writes a few bytes (at most 4 KiB), taken before the call returns.
+    /// Writes a few bytes (at most 4 KiB), read before the call returns.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
@@ -115,14 +115,14 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()>;
 
-    /// Part of the program's memory, which stays where it is until [`DeviceClient::unregister_pages`], is copied again and again: a device may
+    /// Announces that part of the program's memory, which stays in place until [`DeviceClient::unregister_pages`], is copied often: a device may
     /// make that faster. Never blocks.
     fn register_pages(&self, range: HostRange) {
         let _ = range;
     }
 
-    /// Ends what [`DeviceClient::register_pages`] of the same range has begun: the program may free the memory. `after` is the queue that has the
-    /// last copy to it, which ends it in its turn; without one that is done before the call returns.
+    /// Ends [`DeviceClient::register_pages`] of the same range: the program may free the memory. `after` is the queue with the
+    /// last copy to it, which ends it in its turn. Without one it is done before the call returns.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
@@ -137,8 +137,8 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
-    /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`DeviceClient::copy_out`], each part
-    /// to its own place, but touches only what has changed. With a `chain` it is one variable, and what counts is what the chain's
+    /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`DeviceClient::copy_out`]. Each part
+    /// goes to its own place, and only changed bytes are written. With a `chain` it is one variable, compared with what the chain's
     /// last copy brought, if there was one.
     ///
     /// # Errors
@@ -152,15 +152,15 @@ pub trait DeviceClient: Send + Sync {
         chain: Option<&Arc<Chain>>,
     ) -> Result<()>;
 
-    /// Compares device memory with the program's, which is read-only, in place of a copy out to `whole`, of which it is a part or
+    /// Compares device memory with the program's, which is read-only. It replaces a copy out to `whole`, of which it is a part or
     /// all. A difference is an error of the queue.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()>;
 
-    /// Returns how often [`DeviceClient::copy_out_changed`] of any device has written: as long as that stays, what the
-    /// program has in its memory does not come from there.
+    /// Returns how often [`DeviceClient::copy_out_changed`] of any device has written: while that stays unchanged, the
+    /// program's memory has no new values from there.
     fn changes(&self) -> Changes {
         Changes::default()
     }
@@ -171,8 +171,8 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()>;
 
-    /// Runs a region. `key` identifies the function cheaply (its host address); `spec` is asked
-    /// for on the first launch of that key only.
+    /// Runs a region. `key` identifies the function cheaply (its host address); `spec` is called
+    /// on the first launch of that key only.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
@@ -191,10 +191,10 @@ pub trait DeviceClient: Send + Sync {
         dims
     }
 
-    /// The object with these function addresses was unloaded: keys in this range mean nothing any more.
+    /// Forgets functions of an unloaded object: keys in this range are no longer valid.
     fn forget_functions(&self, keys: std::ops::Range<u64>);
 
-    /// Device address of a `declare` variable.
+    /// Returns the device address of a `declare` variable.
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
@@ -206,14 +206,14 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the errors that the trait lists.
     fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()>;
 
-    /// Blocks until everything now in `queues` is done. One round trip however many they are.
+    /// Blocks until everything now in `queues` is done. Takes one round trip for any number of them.
     ///
     /// # Errors
     /// Returns the first failure of those queues.
     fn wait(&self, queues: &[QueueId]) -> Result<()>;
 
-    /// A thread is about to wait for queues of another device, and may wait for some of this one next: asks how far
-    /// those have got that the program has waited for before. Neither waits nor fails: the next wait returns a failure.
+    /// Queries the progress of queues that the program has waited for before, as a thread is about to wait for another device's and
+    /// may wait for these next. Neither waits nor fails: the next wait returns a failure.
     fn ask_ahead(&self) {}
 
     /// Whether everything now in `queues` is done.
@@ -222,13 +222,13 @@ pub trait DeviceClient: Send + Sync {
     /// Returns the first failure of those queues.
     fn test(&self, queues: &[QueueId]) -> Result<bool>;
 
-    /// Bytes that can still be mapped (`acc_property_free_memory` less what the allocator holds).
+    /// Returns the bytes that can still be mapped (`acc_property_free_memory` less what the allocator holds).
     ///
     /// # Errors
     /// Returns the errors that the trait lists.
     fn memory_free(&self) -> Result<u64>;
 
-    /// Returns how many bytes the cluster lets a session have on the device, if that is less than it has.
+    /// Returns how many bytes of the device a session may use, if the cluster limits that.
     fn quota(&self) -> Option<u64> {
         None
     }
@@ -238,12 +238,12 @@ pub trait DeviceClient: Send + Sync {
         None
     }
 
-    /// Whether regions of the started device reach the program's memory by its own addresses.
+    /// Whether regions of the started device access host memory by its own addresses.
     fn reaches_program_memory(&self) -> bool {
         false
     }
 
-    /// The CUDA driver's own objects behind the device, if it has any.
+    /// Returns the CUDA driver's own objects behind the device, if it has any.
     fn cuda(&self) -> Option<&dyn CudaObjects> {
         None
     }
@@ -258,7 +258,7 @@ pub trait DeviceClient: Send + Sync {
 
 /// A started device's objects in the CUDA driver (OpenACC 3.3, A.2.1), as numbers.
 pub trait CudaObjects: Send + Sync {
-    /// The driver's number of the device.
+    /// Returns the driver's number of the device.
     ///
     /// # Errors
     /// Returns an error if it is not started.
@@ -276,7 +276,7 @@ pub trait CudaObjects: Send + Sync {
     /// Returns the driver's error.
     fn make_context(&self) -> Result<usize>;
 
-    /// The stream of a queue. From now on the program may put work of its own into it.
+    /// Returns the stream of a queue. From now on the program may put its own work into it.
     ///
     /// # Errors
     /// Returns the errors of [`DeviceClient`].
@@ -285,7 +285,7 @@ pub trait CudaObjects: Send + Sync {
     /// The stream of a queue, for looking at only; 0 where the queue has none yet.
     fn stream_of(&self, queue: QueueId) -> usize;
 
-    /// Makes a stream of the program's a queue's own; what was in the queue is waited for.
+    /// Makes a stream of the program's a queue's own, and waits for what was in the queue.
     ///
     /// # Errors
     /// Returns the errors of [`DeviceClient`].
@@ -294,17 +294,17 @@ pub trait CudaObjects: Send + Sync {
 
 /// The devices of a session, in the order of their device numbers.
 pub trait Cluster: Send + Sync {
-    /// All devices, whatever their type. Fixed for the life of the session.
+    /// Returns all devices, of whatever type. Fixed for the life of the session.
     fn clients(&self) -> &[Arc<dyn DeviceClient>];
 
-    /// The program's own node, if it is one of the cluster's.
+    /// Returns the program's own node, if it is one of the cluster's.
     fn own_node(&self) -> Option<NodeId> {
         None
     }
 
     /// Copies from one device to another (indices into [`Cluster::ports`]), in the order of
-    /// `queue` of the source device. What the program did synchronously to the target before
-    /// this call comes first there. Waiting for `queue` of the source includes the arrival.
+    /// `queue` of the source device. Earlier synchronous operations on the target
+    /// come first there. Waiting for `queue` of the source includes the arrival.
     ///
     /// # Errors
     /// Returns the errors of [`DeviceClient`].
@@ -319,7 +319,7 @@ pub trait Cluster: Send + Sync {
     ) -> Result<()>;
 }
 
-/// A variable of the program in a block that travels as a whole.
+/// A variable of the program in a block that is copied as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     /// Offset in the block.
@@ -328,20 +328,20 @@ pub struct Part {
     pub dst: HostRange,
 }
 
-/// A variable that regions change one after the other, each going on from what the last one left. Its copies back land in that
+/// A variable that regions change one after the other, each from the previous one's value. Its copies back are done in that
 /// order.
 #[derive(Debug, Default)]
 pub struct Chain(ShortLock<ChainState>);
 
 #[derive(Debug, Default)]
 struct ChainState {
-    /// What came last.
+    /// The last value that arrived.
     last: Option<[u8; CHAIN_BYTES_MAX]>,
-    /// Of the regions whose values have not come.
+    /// Effects of the regions whose values have not arrived.
     effects: VecDeque<Arc<RegionEffect>>,
 }
 
-/// Whether a region changes one of its small variables, as its launches so far have shown.
+/// Whether a region changes one of its small variables, according to its launches so far.
 #[derive(Debug, Default)]
 pub struct RegionEffect(AtomicU8);
 
@@ -349,7 +349,7 @@ impl RegionEffect {
     const KEEPS: u8 = 1;
     const CHANGES: u8 = 2;
 
-    /// Whether it has done so, or may have.
+    /// Whether it has changed it, or may have.
     pub(crate) fn may_change(&self) -> bool {
         self.0.load(Ordering::Relaxed) != Self::KEEPS
     }
@@ -364,7 +364,7 @@ impl RegionEffect {
 pub const CHAIN_BYTES_MAX: usize = 32;
 
 impl Chain {
-    /// The next value is here: whether the region that brings it has changed what it found. The chain's first region found `sent`.
+    /// Handles the arrival of the next value. Returns whether its region has changed what it found. The chain's first region found `sent`.
     pub fn is_changed(&self, sent: &[u8], value: &[u8]) -> bool {
         let mut state = self.0.lock();
         let changed = state.last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;
@@ -377,7 +377,7 @@ impl Chain {
         changed
     }
 
-    /// The value of one more region will come.
+    /// Announces the value of one more region.
     pub(crate) fn expect(&self, effect: Arc<RegionEffect>) {
         self.0.lock().effects.push_back(effect);
     }
@@ -393,8 +393,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether what was read right after `noted` may have been written since, if this is asked after it was read again. A write that was
-    /// under way then may have come before the first read, or after it.
+    /// Whether what was read right after `noted` may have been written since, if this is called after it was read again. A write that was
+    /// in progress then may have come before the first read, or after it.
     #[must_use]
     pub fn any_since(self, noted: Self) -> bool {
         self.begun != noted.done
@@ -404,13 +404,13 @@ impl Changes {
 /// The permission to copy into the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetAccess {
-    /// Write.
+    /// It may be written.
     Writable,
-    /// Only compare: all of it is read-only.
+    /// It is only to be compared: all of it is read-only.
     ReadOnly,
     /// All of it is a constant of a loaded object.
     Constant,
-    /// Not the same everywhere: see [`HostMemory::target_parts`].
+    /// It differs from part to part: see [`HostMemory::target_parts`].
     Mixed,
 }
 
@@ -428,7 +428,7 @@ pub struct ProgramConstant {
 pub enum ConstantKind {
     /// Code.
     Function,
-    /// What the compiler has made for a class: its virtual functions, its type.
+    /// The compiler's own data for a class: its virtual functions, its type.
     OfClass,
     /// A string, a table, a variable that does not change.
     Data,
@@ -439,19 +439,19 @@ pub trait HostMemory: Send + Sync {
     /// Reads `buf.len()` bytes at `address`, which the program has promised are readable.
     fn read(&self, address: usize, buf: &mut [u8]);
 
-    /// Looks whether a copy may read this memory.
+    /// Checks whether a copy may read this memory.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if it is not there.
+    /// Returns `acc_error_invalid_argument` if it does not exist.
     fn check_source(&self, range: HostRange) -> Result<()>;
 
-    /// Looks what a copy may do to this memory.
+    /// Determines what a copy may do to this memory.
     ///
     /// # Errors
     /// Returns the errors of [`HostMemory::check_source`].
     fn check_target(&self, range: HostRange) -> Result<TargetAccess>;
 
-    /// Takes memory apart of which not all is writable. None of the parts is [`TargetAccess::Mixed`].
+    /// Splits memory of which not all is writable. None of the parts is [`TargetAccess::Mixed`].
     ///
     /// # Errors
     /// Returns the errors of [`HostMemory::check_source`].
@@ -469,7 +469,7 @@ pub trait HostMemory: Send + Sync {
         false
     }
 
-    /// Allocates on the host (`acc_malloc` on the host device); 0 when there is no memory.
+    /// Allocates on the host (`acc_malloc` on the host device); 0 if there is no memory.
     fn allocate(&self, bytes: usize) -> usize;
 
     /// Frees what [`HostMemory::allocate`] returned.
@@ -481,7 +481,7 @@ pub trait HostMemory: Send + Sync {
     /// Writes those of `bytes` bytes at `after` that differ from the ones at `before` to `dst`, and no others.
     fn merge(&self, dst: usize, before: usize, after: usize, bytes: usize);
 
-    /// The block of the program's memory that holds an address: a heap block or a variable. Asked with
+    /// Returns the block of the program's memory that contains an address: a heap block or a variable. Called with
     /// `ACCORD_UNMAPPED=map` only.
     fn block_of(&self, address: usize) -> Option<HostRange> {
         let _ = address;
@@ -499,28 +499,28 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
-    /// Returns the name by which another process finds a constant in which the loader has put addresses, where all of a
+    /// Returns the name by which another process finds a constant that contains relocated addresses, if all of a
     /// range is one.
     fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
         let _ = range;
         None
     }
 
-    /// Names the function or constant of a loaded object that holds an address. None if there is none.
+    /// Names the function or constant of a loaded object that contains an address. None if there is none.
     fn constant_at(&self, address: usize) -> Option<ProgramConstant> {
         let _ = address;
         None
     }
 
-    /// Bytes of an element of the Fortran array whose descriptor is at `descriptor`, going by its declared type, where debug information
-    /// has that; 0 where it may be of a type that extends that one. `entry` is the descriptor's entry of the construct that the calling thread is in.
+    /// Returns the bytes of an element of the Fortran array whose descriptor is at `descriptor`, by its declared type, if debug information
+    /// has that; 0 if it may be of an extended type. `entry` is the descriptor's entry of the calling thread's construct.
     fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
         let _ = (descriptor, entry);
         None
     }
 
-    /// Whether the code that the calling thread's construct is in has sections with gaps, which GCC passes as one stretch that may reach past
-    /// the array. No where it is C or C++ by its debug information.
+    /// Whether the code of the calling thread's construct may have sections with gaps. GCC passes those as one range that may extend past
+    /// the array. False if its debug information says C or C++.
     fn sections_may_have_gaps(&self) -> bool {
         true
     }
@@ -530,17 +530,17 @@ pub trait HostMemory: Send + Sync {
         false
     }
 
-    /// `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
+    /// Reports that `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         let _ = (range, entry, element);
     }
 
-    /// An `update` names the pointer at `range`, as its entry number `entry`, but not what it points to.
+    /// Reports that an `update` names the pointer at `range`, as its entry number `entry`, but not its target.
     fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
         let _ = (range, entry);
     }
 
-    /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.
+    /// Reports that a region got a pointer without a clause, as entry number `entry` of its construct; `block` was mapped for it.
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         let _ = (function, entry, pointer, block);
     }

@@ -1,8 +1,8 @@
-//! What an observer of devices is told (OpenACC 3.3, 5.1): the events behind a construct.
+//! Notifications for an observer of devices (OpenACC 3.3, 5.1): the events behind a construct.
 //!
-//! The shell raises the events of constructs themselves and knows the callbacks; the runtime says
-//! what each construct did. Notices come on the thread that made the call, in the order of what
-//! they tell, while no lock is held.
+//! The shell raises the events of constructs themselves and knows the callbacks; the runtime reports
+//! what each construct did. Notices are delivered on the thread that made the call, in the order of
+//! their events, while no lock is held.
 
 use accord_types::{DeviceNum, DeviceType, LaunchDims, QueueId};
 use std::sync::OnceLock;
@@ -21,11 +21,11 @@ pub enum ProfilingEvent {
     DeviceShutdownEnd,
     /// `acc_ev_create`: host data became present.
     Create,
-    /// `acc_ev_delete`: it is present no more.
+    /// `acc_ev_delete`: it is no longer present.
     Delete,
-    /// `acc_ev_alloc`: device memory was taken.
+    /// `acc_ev_alloc`: device memory was allocated.
     Alloc,
-    /// `acc_ev_free`: device memory was given back.
+    /// `acc_ev_free`: device memory was freed.
     Free,
     /// `acc_ev_enter_data_start` of the data that a compute construct maps.
     EnterDataStart,
@@ -53,7 +53,7 @@ pub enum ProfilingEvent {
     WaitEnd,
 }
 
-/// One thing that happened, and where.
+/// One event and its subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     /// The event.
@@ -64,15 +64,15 @@ pub struct Notice {
     pub device: DeviceNum,
     /// Its place in [`crate::ports::Cluster::ports`].
     pub index: usize,
-    /// The driver's objects behind it, if this process has such.
+    /// The driver's objects behind it, if this process has any.
     pub handles: Option<Handles>,
-    /// The runtime did it on its own: no directive, clause or routine asks for just this.
+    /// Whether the runtime did it on its own: no directive, clause or routine requests exactly this.
     pub implicit: bool,
-    /// The queue; the synchronous one where there is none.
+    /// The queue; the synchronous one if there is none.
     pub queue: QueueId,
-    /// Host address of the data; 0 where there is none.
+    /// Host address of the data; 0 if there is none.
     pub host: usize,
-    /// Its device address; 0 where there is none.
+    /// Its device address; 0 if there is none.
     pub address: u64,
     /// Bytes of data.
     pub bytes: u64,
@@ -89,7 +89,7 @@ pub struct Handles {
     pub device: i32,
     /// The context.
     pub context: usize,
-    /// The stream of the event's queue; 0 where it has none yet.
+    /// The stream of the event's queue; 0 if it has none yet.
     pub stream: usize,
 }
 
@@ -102,25 +102,25 @@ pub struct Subject {
     pub device: DeviceNum,
     /// Its place in [`crate::ports::Cluster::ports`]; none is the host.
     pub index: Option<usize>,
-    /// The driver's objects behind it, if it is started and this process has such.
+    /// The driver's objects behind it, if it is started and this process has any.
     pub handles: Option<Handles>,
     /// The queue of the construct's async-argument.
     pub queue: QueueId,
 }
 
-/// Takes notices.
+/// Receives notices.
 pub trait Observer: Send + Sync {
-    /// Set while any observer is registered; the only word read while there is none. Asked for once.
+    /// Returns the flag that is set while any observer is registered; the only word read while there is none. Called once.
     fn wanted(&self) -> &'static AtomicBool;
 
-    /// Whether that holds for the calling thread. Asked only while [`Observer::wanted`] is set.
+    /// Whether that holds for the calling thread. Called only while [`Observer::wanted`] is set.
     fn is_active(&self) -> bool;
 
-    /// Takes a notice of the calling thread. May call the runtime.
+    /// Receives a notice of the calling thread. May call the runtime.
     fn notice(&self, notice: &Notice);
 }
 
-/// The runtime's observer, if it has one, and where it says that it wants to know.
+/// The runtime's observer, if it has one, and the flag that enables it.
 #[derive(Default)]
 pub(crate) struct Watch(OnceLock<(&'static AtomicBool, Box<dyn Observer>)>);
 
@@ -136,7 +136,7 @@ impl Watch {
         self.0.get().is_some_and(|(wanted, observer)| wanted.load(Ordering::Relaxed) && observer.is_active())
     }
 
-    /// Tells the observer.
+    /// Notifies the observer.
     pub(crate) fn tell(&self, notice: &Notice) {
         if let Some((_, observer)) = self.0.get() {
             observer.notice(notice);

@@ -1,4 +1,4 @@
-//! What the shell knows of the program: settings from its surroundings, and variables of its objects.
+//! The shell's information about the program: settings from its environment, and variables of its objects.
 
 use accord_types::{DeviceType, GlobalSpec, Rank};
 
@@ -9,18 +9,18 @@ pub struct Settings {
     pub device_type: Option<DeviceType>,
     /// `ACC_DEVICE_NUM` (OpenACC 3.3, 4.2).
     pub device_num: Option<u32>,
-    /// `GOMP_OPENACC_DIM`: gangs, workers, vector length where neither clause nor compiler chose; 0 leaves it open.
+    /// `GOMP_OPENACC_DIM`: gangs, workers, vector length if neither clause nor compiler chose; 0 leaves it open.
     pub default_dims: [u32; 3],
-    /// The program's place in its MPI job, if the first number that it names settles the order of device numbers; else
+    /// The program's rank in its MPI job, if the first number that it names determines the order of device numbers; else
     /// the order is that of the clients.
     pub rank: Option<Rank>,
     /// `GOMP_DEBUG`.
     pub debug: bool,
     /// `ACCORD_PAGE_LOCK=off`: the program's arrays stay pageable, however often they are copied.
     pub pageable: bool,
-    /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped around it.
+    /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped for it.
     pub maps_unmapped: bool,
-    /// Devices' memory has to lie in `AddressRange::LOW_WINDOW`.
+    /// Whether devices' memory has to lie in `AddressRange::LOW_WINDOW`.
     pub low_addresses: bool,
     /// A number of this process alone: for choices that programs are not to make alike.
     pub seed: u64,

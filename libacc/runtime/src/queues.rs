@@ -1,4 +1,4 @@
-//! What is known of a device's queues without asking it: how much went in, how much is done.
+//! What is known of a device's queues without a query: how many operations they got, and how many are done.
 //!
 //! Time is the device's own count of operations put into its queues (OpenACC 3.3, 2.16).
 
@@ -9,33 +9,33 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Moment(pub(crate) u64);
 
-/// After whose work, up to when, something may be touched again.
+/// The work after which something may be accessed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct After {
     /// This queue's work, or that of all queues.
     pub(crate) queue: Option<QueueId>,
-    /// Put in up to then.
+    /// Work up to this moment.
     pub(crate) moment: Moment,
 }
 
-/// Queues other than the synchronous one, in little room: it may have some that were never put in.
+/// Queues other than the synchronous one, in a compact set with false positives.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct QueueSet(u32);
 
 impl QueueSet {
-    /// Puts a queue in.
+    /// Inserts a queue.
     pub(crate) fn insert(&mut self, queue: QueueId) {
         if queue != QueueId::SYNC {
             self.0 |= Self::bit(queue);
         }
     }
 
-    /// Puts in what another set has.
+    /// Inserts the queues of another set.
     pub(crate) fn extend(&mut self, other: Self) {
         self.0 |= other.0;
     }
 
-    /// False if the queue was not put in.
+    /// Whether the queue may have been inserted; false is certain.
     pub(crate) fn may_have(self, queue: QueueId) -> bool {
         self.0 & Self::bit(queue) != 0
     }
@@ -50,7 +50,7 @@ impl QueueSet {
 }
 
 impl After {
-    /// The empty condition: nothing has to happen first.
+    /// The empty condition, which holds at once.
     pub(crate) const NOTHING: Self = Self { queue: None, moment: Moment(0) };
 }
 
@@ -58,29 +58,29 @@ impl After {
 #[derive(Default)]
 pub(crate) struct Queues {
     now: Moment,
-    /// In order of their ids.
+    /// Sorted by id.
     queues: Vec<QueueProgress>,
-    /// When something was last put into the synchronous queue that its caller did not wait for.
+    /// When the synchronous queue last got an operation that its caller did not wait for.
     left_behind: Moment,
 }
 
 struct QueueProgress {
     id: QueueId,
-    /// When something was last put in.
+    /// When it last got an operation.
     filled: Moment,
-    /// Everything up to then is done.
+    /// Everything up to this moment is done.
     done: Moment,
-    /// Everything up to then is done or has failed: a queue that was waited for had waited for it.
+    /// Everything up to this moment is done or has failed: a queue that was waited for had waited for it.
     passed: Moment,
-    /// Everything that the synchronous queue had been given up to then comes first.
+    /// Everything that the synchronous queue got up to this moment comes first.
     joined: Moment,
-    /// What it has waited for, and what that had waited for: one for each queue.
+    /// The queues that it has waited for, and those that they had waited for: one entry for each queue.
     follows: Vec<Follow>,
-    /// The program puts work of its own into it, so that it is never known to be done.
+    /// Whether the program puts its own work into it, so that it is never known to be done.
     shared: bool,
 }
 
-/// The operations left behind in the synchronous queue, and the time of that question.
+/// The operations left behind in the synchronous queue, and the time of that query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Due {
     left: Moment,
@@ -91,14 +91,14 @@ pub(crate) struct Due {
 /// more.
 const FOLLOWS_MAX: usize = 64;
 
-/// Some queues: few enough as a rule to need nothing from the heap.
+/// Some queues, usually few enough to need no heap memory.
 pub(crate) type QueueList = SmallVec<[QueueId; 8]>;
 
 /// The operations that come before the rest of a queue.
 #[derive(Clone, Copy)]
 struct Follow {
     queue: QueueId,
-    /// Everything that it was given up to then.
+    /// Everything that it got up to this moment.
     until: Moment,
     /// When this queue was made to wait for it.
     since: Moment,
@@ -110,8 +110,8 @@ impl Queues {
         self.now
     }
 
-    /// Records an operation in `queue`. `left_behind`: its caller will not wait for it, yet what the program does later
-    /// in other queues has to come after it.
+    /// Records an operation in `queue`. `left_behind`: its caller will not wait for it, yet later operations of the program
+    /// in other queues have to come after it.
     pub(crate) fn filled(&mut self, queue: QueueId, left_behind: bool) {
         self.now.0 += 1;
         let now = self.now;
@@ -121,13 +121,13 @@ impl Queues {
         }
     }
 
-    /// `queue` was made to wait for what was in `other` at the moment `until`; `left_behind` as for [`Queues::filled`].
+    /// Records that `queue` was made to wait for what was in `other` at the moment `until`; `left_behind` as for [`Queues::filled`].
     pub(crate) fn waits(&mut self, queue: QueueId, other: QueueId, until: Moment, left_behind: bool) {
         self.filled(queue, left_behind);
         self.follow(queue, other, until, self.now);
     }
 
-    /// `queue` was made to wait for the synchronous one, before what it is given next: that had all of `due` then.
+    /// Records that `queue` was made to wait for the synchronous one, before its next operation: that had all of `due` then.
     pub(crate) fn joined(&mut self, queue: QueueId, due: Due) {
         let joined = &mut self.queue(queue).joined;
         *joined = due.left.max(*joined);
@@ -138,7 +138,7 @@ impl Queues {
         self.queue(queue);
         let other_at = self.find(other).ok();
         let inherited = other_at.map_or(0, |at| self.queues[at].follows.len());
-        // What the synchronous queue does comes first anyway.
+        // The synchronous queue's work comes first anyway.
         let direct = (other != QueueId::SYNC).then_some(Follow { queue: other, until, since });
         for nth in 0..=inherited {
             let new = match other_at {
@@ -156,7 +156,7 @@ impl Queues {
         }
     }
 
-    /// Whether what `queue` does next comes after what `other` was given up to `moment`.
+    /// Whether the next operation of `queue` comes after what `other` got up to `moment`.
     pub(crate) fn comes_after(&self, queue: QueueId, other: QueueId, moment: Moment) -> bool {
         let follows = |at: usize| self.queues[at].follows.iter().any(|f| f.queue == other && f.until >= moment);
         queue == other || self.find(queue).is_ok_and(follows)
@@ -171,7 +171,7 @@ impl Queues {
         }
     }
 
-    /// Marks a queue into which the program may put work of its own from now on.
+    /// Marks a queue into which the program may put its own work from now on.
     pub(crate) fn share(&mut self, queue: QueueId) {
         self.filled(queue, false);
         self.queue(queue).shared = true;
@@ -195,8 +195,8 @@ impl Queues {
         }
     }
 
-    /// Returns the operations of the synchronous queue that `queue` still has to come after. The caller makes it wait
-    /// before it puts anything in, and says so with [`Queues::joined`]; another caller that asks before that does the
+    /// Returns the operations of the synchronous queue that `queue` still has to wait for. The caller makes it wait
+    /// before it adds anything, and reports it with [`Queues::joined`]; another caller that asks before that does the
     /// same.
     pub(crate) fn due(&mut self, queue: QueueId) -> Option<Due> {
         let left = self.left_behind;
@@ -211,18 +211,18 @@ impl Queues {
         !self.queues.iter().any(|other| other.holds_up(after))
     }
 
-    /// Whether what `queue` does next comes after `after` anyway.
+    /// Whether the next operation of `queue` comes after `after` anyway.
     pub(crate) fn clear(&self, queue: QueueId, after: After) -> bool {
         !self.queues.iter().any(|other| !self.orders(queue, other) && other.holds_up(after))
     }
 
-    /// The queues that `queue` has to wait for before it may touch what is free after `after`.
+    /// Returns the queues that `queue` has to wait for before it may access what is free after `after`.
     pub(crate) fn before(&self, queue: QueueId, after: After) -> impl Iterator<Item = QueueId> + '_ {
         let holds_up = move |other: &&QueueProgress| !self.orders(queue, other) && other.holds_up(after);
         self.queues.iter().filter(holds_up).map(|other| other.id)
     }
 
-    /// The queues that have to be waited for until everything before `after` is done.
+    /// Returns the queues that have to be waited for until everything before `after` is done.
     pub(crate) fn until(&self, after: After) -> impl Iterator<Item = QueueId> + '_ {
         self.queues.iter().filter(move |other| other.holds_up(after)).map(|other| other.id)
     }
@@ -237,17 +237,17 @@ impl Queues {
         self.find(queue).is_ok_and(|at| self.has_passed(queue, self.queues[at].filled))
     }
 
-    /// Whether everything that was put into the queue up to `moment` is known to be done, or has failed.
+    /// Whether everything that the queue got up to `moment` is known to be done, or has failed.
     pub(crate) fn has_passed(&self, queue: QueueId, moment: Moment) -> bool {
         self.find(queue).is_ok_and(|at| self.queues[at].done.max(self.queues[at].passed) >= moment)
     }
 
-    /// The queues of the program that may have work left.
+    /// Returns the queues of the program that may have work left.
     pub(crate) fn all_busy(&self) -> impl Iterator<Item = QueueId> + '_ {
         self.queues.iter().filter(|q| q.id != QueueId::SYNC && q.is_busy()).map(|q| q.id)
     }
 
-    /// Whether all that `other` was given comes before what `queue` does next: it is the same queue, or the
+    /// Whether all operations of `other` come before the next of `queue`: it is the same queue, or the
     /// synchronous one, which `queue` joins first.
     fn orders(&self, queue: QueueId, other: &QueueProgress) -> bool {
         other.id == queue || (other.id == QueueId::SYNC && other.filled <= self.left_behind)

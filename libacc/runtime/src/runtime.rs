@@ -24,20 +24,20 @@ pub struct Runtime {
     pub(crate) host: Box<dyn HostMemory>,
     pub(crate) settings: Settings,
     pub(crate) devices: Vec<Device>,
-    /// Index of the device with which numbers begin, once that is settled.
+    /// Index of the device with which numbers begin, once that is determined.
     pub(crate) first: OnceLock<usize>,
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
     /// The owners of addresses.
     pub(crate) space: Arc<AddressSpace>,
     globals: ShortLock<Vec<(u64, Vec<Global>)>>,
-    /// Spare buffers for blocks that are lent.
+    /// Spare buffers for blocks that are copied for one launch.
     pub(crate) spare: SpareBuffers,
     watch: Arc<Watch>,
 }
 
 impl Runtime {
-    /// A runtime over the devices of `cluster`. Starts nothing: a device starts at its first use.
+    /// Creates a runtime over the devices of `cluster`. Starts nothing: a device starts at its first use.
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
@@ -67,21 +67,21 @@ impl Runtime {
         }
     }
 
-    /// All devices in the order of their numbers.
+    /// Returns all devices in the order of their numbers.
     pub fn clients(&self) -> impl Iterator<Item = &dyn DeviceClient> {
         self.in_order().map(Device::shown_client)
     }
 
-    /// Tells `observer` from now on what happens on devices. There is one; the first stays.
+    /// Notifies `observer` from now on of events on devices. There is one; the first stays.
     pub fn observe(&self, observer: Box<dyn Observer>) {
         self.watch.set(observer);
     }
 
-    /// Tells the observer that the devices which are in use begin to end, because the program does; or that they have ended.
+    /// Notifies the observer that started devices begin to end, because the program does; or that they have ended.
     pub fn tell_end(&self, begins: bool) {
         use crate::prof::ProfilingEvent::{DeviceShutdownEnd, DeviceShutdownStart};
         let started = || self.devices.iter().filter(|device| device.is_started());
-        // The last one that began is the first to end.
+        // Ends are in reverse order of the starts.
         if begins {
             started().for_each(|device| device.tell(DeviceShutdownStart, |_| {}));
         } else {
@@ -89,13 +89,13 @@ impl Runtime {
         }
     }
 
-    /// Writes the name of the device that an address belongs to, if there is one and that can be said at once. Neither waits nor
-    /// takes memory, for signal handlers.
+    /// Writes the name of the device that an address belongs to, if there is one and no wait is needed. Neither waits nor
+    /// allocates, for signal handlers.
     pub fn name_owner(&self, address: u64, out: &mut dyn Write) -> bool {
         self.space.name_owner(address, out)
     }
 
-    /// The name of the current device if another process drives it; none too before a device is in use.
+    /// Returns the name of the current device if another process drives it; none before a device is in use.
     pub fn elsewhere(&self, t: &mut LocalThread) -> Option<String> {
         if self.is_unsettled(t) {
             return None;
@@ -106,8 +106,8 @@ impl Runtime {
         client.is_remote().then(|| format!("{} (node {})", device.num(), client.info().node_name))
     }
 
-    /// An object was loaded: its `declare` variables are present on every device from now on.
-    /// `id` names the object until [`Runtime::unregister_globals`] (the address of its host table).
+    /// Makes `declare` variables of a loaded object present on every device from now on.
+    /// `id` identifies the object until [`Runtime::unregister_globals`] (the address of its host table).
     pub fn register_globals(&self, id: u64, globals: Vec<Global>) {
         let mut all = self.globals();
         let started = self.devices.iter().filter(|device| device.is_started());
@@ -117,7 +117,7 @@ impl Runtime {
         left.iter().for_each(|(device, locked)| device.unlock(locked));
     }
 
-    /// The object `id` was unloaded; `functions` is the address range of its regions.
+    /// Handles the unloading of the object `id`; `functions` is the address range of its regions.
     pub fn unregister_globals(&self, id: u64, functions: Range<u64>) {
         let mut left = Vec::new();
         let mut all = self.globals();
@@ -149,7 +149,7 @@ impl Runtime {
         device.unlock(&left);
     }
 
-    /// A construct on one of the devices.
+    /// Returns a construct on one of the devices.
     pub(crate) fn entering<'a>(&'a self, device: &'a Device, queue: QueueId, mode: Mode) -> Entering<'a> {
         Entering { device, all: &self.devices, host: &*self.host, queue, mode }
     }

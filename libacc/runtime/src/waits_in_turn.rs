@@ -1,5 +1,5 @@
 //! Waits for queues of several devices, one after the other: each would cost a round trip. So a thread that waits for
-//! one device's queues also asks about those of other far devices, as far as the program has waited for them before
+//! one device's queues also queries those of other remote devices, as far as the program has waited for them before
 //! (docs/design/processes.md, Waits in turn).
 
 use crate::ports::DeviceClient;

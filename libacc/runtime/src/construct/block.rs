@@ -1,4 +1,4 @@
-//! Builds the argument block of a launch, in buffers that are used again and again.
+//! Builds the argument block of a launch, in buffers that are reused.
 
 use accord_types::{ArgBlock, DevicePtr, Error, ErrorCode, Result};
 
@@ -20,7 +20,7 @@ pub(super) struct Private {
 pub(super) enum ArgLocation {
     /// Offset in the block.
     Block(usize),
-    /// It did not fit.
+    /// In device memory, as the block has no space for it.
     Device(DevicePtr),
 }
 
@@ -84,7 +84,7 @@ impl Block {
         self.relative[word / 64] |= 1 << (word % 64);
     }
 
-    /// Room for a private value of `len` bytes: its offset, or none if the block would be too large.
+    /// Reserves space for a private value of `len` bytes. Returns its offset, or none if the block would be too large.
     pub(crate) fn reserve(&mut self, len: usize) -> Option<usize> {
         let at = self.bytes.len().next_multiple_of(ALIGN);
         if at + len > ArgBlock::BYTES_MAX {

@@ -1,8 +1,8 @@
 //! Arrays that `exit data` names by their pointers.
 //!
-//! `exit data delete(p)` of a C pointer is the pointer variable to GCC: eight bytes that are not present, so nothing
-//! would happen. The array would stay, be taken for the next array at its address, and `copyout(p)` would bring
-//! nothing. `delete(s.p)` would give up `s`, in which the pointer lies. To the program's author both are the array that
+//! GCC passes `exit data delete(p)` of a C pointer as the pointer variable: eight bytes that are not present, so nothing
+//! would happen. The array would remain, and be mistaken for the next array at its address. `copyout(p)` would copy
+//! nothing. `delete(s.p)` would release `s`, which contains the pointer. The program's author means by both the array that
 //! begins where the pointer points.
 
 use super::pointee::may_be_pointer;
@@ -23,12 +23,12 @@ pub(super) struct Pointed {
     /// Number of the clause's entry.
     pub(super) entry: usize,
     pub(super) array: EntryId,
-    /// The entry in which the pointer lies, if it is attached there.
+    /// The entry that contains the pointer, if it is attached there.
     pub(super) member: Option<EntryId>,
 }
 
 impl Word {
-    /// Reads a possible pointer. Without the device's lock: the kernel may be asked whether the bytes are there.
+    /// Reads a possible pointer. Call it without the device's lock: it may ask the kernel whether the bytes are readable.
     pub(super) fn read(entry: usize, range: HostRange, memory: &dyn HostMemory) -> Option<Self> {
         if range.len != Attachment::BYTES || memory.check_source(range).is_err() {
             return None;
@@ -39,12 +39,12 @@ impl Word {
         may_be_pointer(value).then_some(Self { entry, start: range.start, value: value as usize })
     }
 
-    /// Whether no byte that it names is present: what it named has ended before.
+    /// Whether no byte that it points to is present: the data has ended before.
     pub(super) fn names_nothing(&self, table: &Table) -> bool {
         table.find_byte(self.value).is_none()
     }
 
-    /// The array that it names. `others` are the addresses that the construct names: what is among them is taken by itself.
+    /// Returns the array that it points to. `others` are the addresses that the construct names: such data has an entry of its own.
     pub(super) fn pointed(&self, table: &Table, others: &[usize]) -> Option<Pointed> {
         let array = table.find_byte(self.value).filter(|id| table[*id].start == self.value)?;
         if others.contains(&self.value) {

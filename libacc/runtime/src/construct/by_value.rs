@@ -1,12 +1,12 @@
-//! Pointers that a region gets by value.
+//! Passes the device's addresses for pointers that a region gets by value.
 //!
-//! C programs bring an array to the device by `enter data`, and name its pointer in regions elsewhere without a clause.
+//! C programs copy an array to the device by `enter data`, and name its pointer in regions elsewhere without a clause.
 //! A pointer is a scalar, and GCC passes it as it is: `firstprivate` in `parallel` and `serial`, a copy of the variable in
-//! `kernels`. On the device it would name the program's memory, which no region can mean. So a pointer to present data
-//! arrives as a pointer to the device's.
+//! `kernels`. On the device it would hold a host address, which no region can mean. So a pointer to present data
+//! is passed as a pointer to the device's copy.
 //!
-//! `present(p)` of a pointer is the pointer variable to GCC, and the array to the program's author. It means the array
-//! here.
+//! GCC takes `present(p)` of a pointer for the pointer variable, the program's author for the array. Here it means the
+//! array.
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
@@ -31,7 +31,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Gives a region the device's address for a pointer of the program's.
+    /// Passes a region the device's address for a host pointer.
     pub(super) fn point(&mut self, i: usize, (pointer, id): (usize, EntryId)) -> Result<(), Stop> {
         let id = self.ready(id)?;
         let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
@@ -40,12 +40,12 @@ impl Mapping<'_, '_> {
         self.value(i, value)
     }
 
-    /// Gives a region eight bytes of this value.
+    /// Passes a region eight bytes with this value.
     pub(super) fn value(&mut self, i: usize, value: u64) -> Result<(), Stop> {
         self.pass(i, &value.to_ne_bytes())
     }
 
-    /// Passes these bytes to the region, in place of the program's.
+    /// Passes these bytes to the region instead of the program's.
     pub(super) fn pass(&mut self, i: usize, bytes: &[u8]) -> Result<(), Stop> {
         match self.block.reserve(bytes.len()) {
             Some(at) => {
@@ -62,14 +62,14 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Absent data of a `present` or `no_create` clause: a pointer variable stands for what it points to, if that is present.
+    /// Handles absent data of a `present` or `no_create` clause: a pointer variable stands for what it points to, if that is present.
     pub(super) fn pointee_or_absent(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
         match (self.pointee_of(range)?, self.mode) {
             (Pointee::Present(found), Mode::Launch) => self.point(i, found),
             (Pointee::Present(found), Mode::Region) => self.device_pointer(range, found),
             (Pointee::Present((_, id)), Mode::Enter) => self.ready(id).map(drop),
             _ if data.absent == Absent::Skip => {
-                // Of a no_create clause the region uses the program's address (OpenACC 3.3, 2.7.10).
+                // For a no_create clause the region uses the host address (OpenACC 3.3, 2.7.10).
                 self.slot(i, range.start as u64);
                 Ok(())
             }
@@ -78,7 +78,7 @@ impl Mapping<'_, '_> {
     }
 
     /// Makes a pointer variable present for a data region, with the device's address in it: constructs inside refer to the
-    /// variable. It never comes back.
+    /// variable. It is never copied out.
     fn device_pointer(&mut self, range: HostRange, (pointer, id): (usize, EntryId)) -> Result<(), Stop> {
         let id = self.ready(id)?;
         let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
@@ -108,9 +108,9 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// The same for a scalar that no clause of its `kernels` construct names, if that is entry `i`: GCC forces the copy of those
-    /// both ways. What clauses name stays as it is. But where a `reduction` names a reference of C++, GCC maps the reference: to a
-    /// present scalar it leads there, and else what a region may follow is noted.
+    /// Does the same for entry `i`, if it is a scalar that no clause of its `kernels` construct names: GCC forces the copy of those
+    /// both ways. What clauses name stays unchanged. But where a `reduction` names a C++ reference, GCC maps the reference. To a
+    /// present scalar it leads there; otherwise what a region may follow is recorded.
     pub(super) fn kernels_pointee(&mut self, i: usize, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
         match self.pointee_of(range)? {
             Pointee::Present(found) if Kind::is_forced(self.entries.kinds[i]) || self.is_reference(range, found) => {
@@ -133,7 +133,7 @@ impl Mapping<'_, '_> {
 
     /// Returns the target of eight bytes of the program, if they are a pointer to its memory.
     pub(super) fn pointee(&self, value: u64) -> Pointee {
-        // What names our device memory is right as it is.
+        // An address of our device memory is right as it is.
         if !may_be_pointer(value) || self.state.memory.block_of(value).is_some() {
             return Pointee::None;
         }

@@ -1,7 +1,7 @@
-//! Fortran pointers to a component of an array of derived types (`p => cells%value`), and to arrays backwards.
+//! Fortran pointers to a component of an array of derived types (`p => cells%value`), and to arrays in reverse order.
 //!
-//! GCC computes start and length of the data from counts of elements, as if the elements lay side by side and upwards. The descriptor that
-//! follows says how far apart they are (its span), so here the entry gets the range in which they really lie.
+//! GCC computes start and length of the data from counts of elements, as if the elements were contiguous and ascending. The descriptor that
+//! follows contains their distance (its span), so here the entry gets the range that contains them.
 
 use super::descriptor::{Descriptor, Meant, Spaced, Whose};
 use super::entries::{Apart, Entries, Special};
@@ -12,10 +12,10 @@ use crate::ports::HostMemory;
 use crate::present::Found as Present;
 use accord_types::{Error, ErrorCode, HostRange, Result};
 
-/// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
+/// Calls `act` with the entries, those of such pointers with the ranges that contain their elements.
 ///
 /// # Errors
-/// Returns the errors of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
+/// Returns the errors of `act`; `acc_error_invalid_data_section` if the elements can't be determined.
 #[inline]
 pub(super) fn with_ranges<T>(
     host: &dyn HostMemory,
@@ -68,7 +68,7 @@ fn ranged<T>(
             let further = range.start.wrapping_sub(entries.hosts[*i]);
             sizes[pointer] = sizes[pointer].wrapping_add(further);
         }
-        // What was there comes back after the call: the array is the compiler's.
+        // The old values are restored after the call: the array is the compiler's.
         let all = *range;
         range.start = std::mem::replace(&mut entries.hosts[*i], range.start);
         apart.extend(spaced.map(|spaced| Apart { entry: *i, spaced, with_others: all, others: false }));
@@ -84,7 +84,7 @@ fn ranged<T>(
     done
 }
 
-/// Finds the entries whose ranges overlap.
+/// Groups entries whose ranges overlap.
 fn join(apart: &mut [Apart]) {
     let end = |range: HostRange| range.start + range.len;
     loop {
@@ -108,7 +108,7 @@ fn join(apart: &mut [Apart]) {
     }
 }
 
-/// Whether an array is present whose end an entry oversteps, but not its elements. Where it does not, the entry stays as it is: other
+/// Whether an array is present that contains the elements of an entry, but not its end. If not, the entry stays unchanged: other
 /// constructs name the same data without a descriptor.
 fn is_present_but_for_its_end(device: &Device, all: HostRange, elements: HostRange) -> bool {
     let state = device.lock();
@@ -120,15 +120,15 @@ fn range_of(start: usize, len: usize) -> HostRange {
     HostRange { start, len }
 }
 
-/// The elements of an entry whose descriptor counts them otherwise.
+/// The elements of an entry, compared with its descriptor.
 enum Found {
-    /// It is as it says.
+    /// The entry's own bytes.
     AsSaid,
-    /// Its elements lie here.
+    /// In this range.
     Lies(HostRange, Option<Spaced>),
-    /// Its elements end before its own end.
+    /// They end before the entry's end.
     Trimmed(HostRange),
-    /// Its elements lie in here, and their size is unknown.
+    /// Somewhere in this range, with unknown size.
     Within(HostRange),
 }
 
@@ -185,10 +185,10 @@ fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<
 }
 
 impl Mapping<'_, '_> {
-    /// Entry `i`, whose elements are `spaced`.
+    /// Handles entry `i`, whose elements are `spaced`.
     pub(super) fn spaced(&mut self, i: usize, spaced: Spaced, data: Data) -> Result<(), Stop> {
         let range = HostRange { start: self.entries.hosts[i], len: self.entries.sizes[i] };
-        // What lies between the elements is the program's on the device, too.
+        // What lies between the elements belongs to the program on the device, too.
         let data = Data { copy_in: true, ..data };
         let joined = self.entries.joined(i).filter(|_| self.mode != Mode::Enter && data.absent == Absent::Create);
         if let Some(all) = joined
@@ -207,8 +207,8 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Entry `i`, whose elements lie somewhere in `within`: there is no telling which bytes to bring, but where all of them are present
-    /// there is nothing to bring.
+    /// Handles entry `i`, whose elements lie somewhere in `within`. Which bytes to copy is unknown, but where all of them are present,
+    /// nothing has to be copied.
     pub(super) fn somewhere(&mut self, i: usize, within: HostRange, data: Data) -> Result<(), Stop> {
         let start = self.entries.hosts[i];
         match self.find(within) {
@@ -224,7 +224,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-/// The error for elements of which the entry says neither how large they are nor where.
+/// Returns the error for elements whose size and place the entry does not determine.
 pub(super) fn unknown_component(within: HostRange) -> Error {
     let more = "which is not what its length says, so it points to a component (p => cells%value), of which nothing here says the size";
     Error::about(

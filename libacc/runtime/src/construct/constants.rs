@@ -9,7 +9,7 @@ use accord_types::HostRange;
 use std::sync::Arc;
 
 impl Device {
-    /// Makes the constants that a region names present. The region's code does not change, so that once is enough.
+    /// Makes the constants that a region names present. The region's code does not change, so once is enough.
     #[cold]
     pub(crate) fn publish_constants(&self, host: &dyn HostMemory, function: usize, entries: &Entries<'_>) {
         let mut added = Vec::new();
@@ -20,7 +20,7 @@ impl Device {
                 let range = HostRange { start: entries.hosts[i], len: entries.len_of(i) };
                 (is_data && range.len > 0).then_some(range)
             });
-            // The loader is asked without the lock.
+            // The loader is queried without the lock.
             let found: Vec<_> =
                 ranges.filter_map(|range| Some((range, host.constant_with_addresses(range)?))).collect();
             let mut state = self.lock();
@@ -35,7 +35,7 @@ impl Device {
         self.constants.add(function, added);
     }
 
-    /// An object was unloaded: its constants are present no more. The others are found again.
+    /// Handles the unloading of an object: its constants are no longer present. The others are found again.
     pub(crate) fn forget_constants(&self) {
         let present = self.constants.forget();
         let mut state = self.lock();

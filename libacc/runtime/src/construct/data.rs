@@ -12,16 +12,16 @@ use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, QueueId, Result};
 
 impl Runtime {
-    /// Start of a `data` or `host_data` region (2.6.5, 2.8).
+    /// Starts a `data` or `host_data` region (2.6.5, 2.8).
     ///
     /// # Errors
-    /// Returns the errors of [`Runtime::parallel`]. The region is not on this thread's stack then.
+    /// Returns the errors of [`Runtime::parallel`]. The thread has not entered the region then.
     pub fn data_start(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
         let started = self.start_region(t, flags, entries);
         started.map_err(|error| error.call(if entries.use_devices() { "host_data" } else { "data" }))
     }
 
-    /// End of the innermost `data` region of this thread.
+    /// Ends the innermost `data` region of this thread.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`]; `acc_error_invalid_argument` if the thread is in no region.
@@ -32,7 +32,7 @@ impl Runtime {
     fn start_region(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
         let device = if on_host(flags) { None } else { self.target(t)? };
         let Some(device) = device else {
-            // The end comes whatever the condition was.
+            // The end is reached whatever the condition was.
             t.regions.push(None);
             return Ok(());
         };
@@ -68,7 +68,7 @@ impl Runtime {
         self.finish(device, QueueId::SYNC, plan)
     }
 
-    /// Enters a construct that outlasts the call and tells the device.
+    /// Enters a construct that outlasts the call, and sends its commands to the device.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -85,7 +85,7 @@ impl Runtime {
         self.send_or_undo(t, device, queue, mode)
     }
 
-    /// Tells the device what was decided; if that fails, nothing of it remains.
+    /// Sends the plan to the device; if that fails, undoes all of it.
     ///
     /// # Errors
     /// Returns the errors of the device.
@@ -105,7 +105,7 @@ impl Runtime {
         sent
     }
 
-    /// Puts a plan without a launch into a queue. Copies out are waited for if the queue is the synchronous one.
+    /// Puts a plan without a launch into a queue. Waits for copies out if the queue is the synchronous one.
     ///
     /// # Errors
     /// Returns the errors of the device.
@@ -142,12 +142,12 @@ impl Runtime {
         sent
     }
 
-    /// A synchronous end may copy out and free what other queues still use, if the program forgot to wait for them.
+    /// Waits for queues that the program forgot to wait for: a synchronous end may copy out and free what they still use.
     #[cold]
     fn wait_for_forgotten(device: &Device, plan: &Plan) -> Result<()> {
         let used = |busy: &QueueId| plan.copied_used_by.may_have(*busy);
         let forgotten: QueueList = device.queues().all_busy().filter(used).collect();
-        // By the host: a queue that has failed must not take the synchronous one along, and is to be told of.
+        // The host waits: a failed queue must not make the synchronous one fail, and its failure is to be reported.
         forgotten.into_iter().try_for_each(|forgotten| device.wait_told(forgotten))
     }
 }

@@ -11,7 +11,7 @@ const ALLOC: u16 = 0x00;
 const SYNC: i32 = -2;
 
 impl Runtime {
-    /// `declare` of local variables, at the start and at the end of their scope (2.13). Every entry is on its own.
+    /// Handles `declare` of local variables, at the start and at the end of their scope (2.13). Each entry is independent.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -31,7 +31,7 @@ impl Runtime {
                 Kind::DevicePtr | Kind::Pointer | Kind::Descriptor => {}
                 Kind::Release { .. } => self.exit_data(t, flags, one, SYNC, &[])?,
                 Kind::Data(Data { copy_in: false, copy_out: true, .. }) => self.exit_data(t, flags, one, SYNC, &[])?,
-                // Only what is absent: there is one `declare` at the end of the scope, too.
+                // Only what is absent: the end of the scope has one `declare`, too.
                 Kind::Data(data) if word & 0xff == ALLOC && data.absent == Absent::Create => {
                     if !self.is_present(t, host, size)? {
                         self.enter_data(t, flags, one, SYNC, &[])?;

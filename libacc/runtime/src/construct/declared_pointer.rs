@@ -1,7 +1,7 @@
 //! `declare` variables that are pointers (OpenACC 3.3, 2.7.2, attach action).
 //!
-//! Regions and routines read such a variable on the device, so GCC says nothing of it where a clause names what it points to
-//! (`enter data copyin(p[0:n])`), nor for a Fortran scalar that is allocatable. It is known by what it holds in the program.
+//! Regions and routines read such a variable on the device. So GCC has no entry for it if a clause names its target
+//! (`enter data copyin(p[0:n])`), nor for an allocatable Fortran scalar. It is found by its value in the program.
 
 use super::map::{Mapping, Stop};
 use crate::ports::HostMemory;
@@ -19,7 +19,7 @@ impl Mapping<'_, '_> {
         self.attach_each(|_, value| has(target, value))
     }
 
-    /// The same for those among them whose bytes have just come from the program.
+    /// Does the same for those whose bytes were just copied from the program.
     pub(super) fn reattach_declared(&mut self, copied: HostRange) -> Result<(), Stop> {
         self.attach_each(|at, _| has(copied, at))
     }

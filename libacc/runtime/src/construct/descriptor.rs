@@ -1,8 +1,8 @@
-//! gfortran's array descriptors: which elements of the program an entry means whose length GCC has computed from one.
+//! gfortran's array descriptors: determine which elements an entry means whose length GCC has computed from one.
 
 use accord_types::HostRange;
 
-/// Elements with something else of the program between them.
+/// Elements that are not contiguous in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spaced {
     /// Bytes from one to the next.
@@ -14,11 +14,11 @@ pub(crate) struct Spaced {
 /// The meaning of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meant {
-    /// The bytes that it names.
+    /// The entry's own bytes.
     AsSaid,
     /// Elements from `low` to `high`, counted in spans from the descriptor's base.
     Elements { low: i64, high: i64 },
-    /// More than one thing.
+    /// Ambiguous.
     Unclear,
 }
 
@@ -27,9 +27,9 @@ pub(super) enum Meant {
 pub(super) enum Whose {
     /// The variable's own.
     Own,
-    /// The variable's own, or those of the array that the variable points into: a component of each of them is meant then.
+    /// The variable's own, or those of the array that the variable points into; then a component of each is meant.
     Either {
-        /// All of them, at a size of component that is likely.
+        /// Whether all of them are meant, at a likely size of the component.
         likely: bool,
     },
     /// Those of the array that the variable points into.
@@ -68,8 +68,8 @@ impl Descriptor {
     /// Bytes of the smallest.
     pub(super) const MIN: usize = Self::FIXED + Self::DIMENSION;
 
-    /// Length of the descriptor at the start of `bytes`, which may be anything that begins with a pointer. gfortran's descriptors agree with
-    /// themselves: the offset follows from strides and lower bounds.
+    /// Returns the length of the descriptor at the start of `bytes`, which may be anything that begins with a pointer. gfortran's descriptors are
+    /// consistent: the offset follows from strides and lower bounds.
     pub(super) fn len(bytes: &[u8]) -> Option<usize> {
         let word = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let rank = usize::from(*bytes.get(28)?);
@@ -116,7 +116,7 @@ impl Descriptor {
         self.span == self.element && self.all().iter().all(|(stride, _)| *stride > 0)
     }
 
-    /// Returns whose elements it describes, going by an entry of `bytes` at `start` that was computed from it. `p =>
+    /// Returns whose elements it describes, for an entry of `bytes` at `start` that was computed from it. `p =>
     /// cells%value`, where `cells` is allocatable or a pointer, gives `p` the descriptor of `cells`, with another
     /// start: an element is a whole cell there, but GCC counts the bytes of values.
     pub(super) fn whose(&self, start: i64, bytes: i64, alignment: i64) -> Whose {
@@ -130,17 +130,17 @@ impl Descriptor {
         if bytes % self.element != 0 || distance % self.element != 0 {
             return Whose::Array;
         }
-        // Numbers are as large as they are aligned, complex ones twice that.
+        // Numbers are as large as their alignment, complex ones twice that.
         let fits = |size: i64| size < self.element && all.checked_mul(size) == Some(bytes);
         Whose::Either { likely: distance == 0 && (fits(alignment) || fits(2 * alignment)) }
     }
 
-    /// The size of its elements.
+    /// Returns the size of its elements.
     pub(super) fn element(&self) -> i64 {
         self.element
     }
 
-    /// The same elements' components of `bytes` bytes.
+    /// Returns the descriptor of the elements' components of `bytes` bytes.
     pub(super) fn component(&self, bytes: i64) -> Self {
         Self { element: bytes, ..self.clone() }
     }
@@ -156,7 +156,7 @@ impl Descriptor {
         self.range(low, high).map(|(range, _)| range)
     }
 
-    /// A range of plain elements without what lies behind the last of them. GCC counts whole strides, also behind that: up to where
+    /// Returns a range of contiguous elements without what follows the last of them. GCC counts whole strides, also after that: up to where
     /// another element would begin, which may be past the end of the array.
     pub(super) fn trimmed(&self, range: HostRange) -> Option<HostRange> {
         let whole = self.whole()?;

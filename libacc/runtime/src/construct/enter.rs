@@ -1,4 +1,4 @@
-//! Enters a construct, however many tries it takes.
+//! Enters a construct, with as many attempts as needed.
 
 use super::Leaving;
 use super::entries::Entries;
@@ -21,7 +21,7 @@ pub(crate) struct Entering<'a> {
 }
 
 impl Entering<'_> {
-    /// Fills `scratch` with what the construct holds and what has to be told to the device.
+    /// Fills `scratch` with what the construct holds and the commands for the device.
     /// A compute construct also leaves at once: its end is part of the plan.
     ///
     /// # Errors
@@ -30,8 +30,8 @@ impl Entering<'_> {
         self.plan(entries, scratch, |mapping| mapping.run())
     }
 
-    /// The same for anything else that looks data up: `act` is called under the lock until it
-    /// can do what it is for.
+    /// Does the same for any other use of the present table: calls `act` under the lock until nothing
+    /// stops it.
     ///
     /// # Errors
     /// Returns the errors of `act`.
@@ -49,7 +49,7 @@ impl Entering<'_> {
         }
     }
 
-    /// Does what stopped the first attempt, and tries again until nothing does.
+    /// Handles what stopped the first attempt, and repeats until nothing does.
     #[cold]
     fn again<'s>(
         &'s self,
@@ -102,7 +102,7 @@ impl Entering<'_> {
         }
     }
 
-    /// One attempt under the lock. Nothing of it remains if something stops it.
+    /// Attempts once under the lock. Undoes all of it if something stops it.
     #[inline]
     fn attempt(
         &self,
@@ -142,7 +142,7 @@ impl Entering<'_> {
         if self.mode == Mode::Launch {
             Leaving { state, plan, counter }.launch(region, self.host);
         }
-        // Asked now, as the lock is held.
+        // Queried now, as the lock is held.
         plan.due = queues.due(self.queue);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The arrays of a call, and what is known of them beyond what they say.
+//! The arrays of a call, with further information about their entries.
 
 use super::descriptor::Spaced;
 use super::kind::Kind;
@@ -16,17 +16,17 @@ pub struct Entries<'a> {
     pub sizes: &'a [usize],
     /// Map kinds: kind in the low byte, log2 of the alignment in the high byte.
     pub kinds: &'a [u16],
-    /// Further knowledge of some entries.
+    /// Further information about some entries.
     pub(super) special: Special<'a>,
 }
 
 impl<'a> Entries<'a> {
-    /// The arrays as GCC passes them.
+    /// Creates the entries from the arrays as GCC passes them.
     pub fn new(hosts: &'a mut [usize], sizes: &'a [usize], kinds: &'a [u16]) -> Self {
         Self { hosts, sizes, kinds, special: Special::default() }
     }
 
-    /// Makes slots lead to objects, for a region that the program runs itself: GCC 12's finds a pointer to an object in
+    /// Makes slots lead to objects, for a region that the program runs itself: GCC 12's code finds a pointer to an object in
     /// the slot of one of its members, where nothing else is found.
     pub(super) fn lead_to_objects(&mut self) {
         for (i, word) in self.kinds.iter().enumerate() {
@@ -58,7 +58,7 @@ impl<'a> Entries<'a> {
         Ok(false)
     }
 
-    /// Sections that may be one element of an array on the heap or in a static variable.
+    /// Returns sections that may be one element of an array on the heap or in a static variable.
     pub(crate) fn elements(&self) -> impl Iterator<Item = HostRange> {
         let near = self.hosts.as_ptr().addr();
         (0..self.hosts.len()).filter_map(move |i| {
@@ -84,41 +84,41 @@ impl<'a> Entries<'a> {
         if (0..self.hosts.len()).filter(is_member).any(names_member) { Means::Object } else { Means::Array }
     }
 
-    /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
-    /// elements, comes with a negative one.
+    /// Returns the bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
+    /// elements, has a negative one.
     pub(crate) fn len_of(&self, i: usize) -> usize {
         self.sizes[i].cast_signed().max(0).cast_unsigned()
     }
 }
 
-/// Knowledge of entries beyond their own words.
+/// Information about entries beyond their own words.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Special<'a> {
-    /// Entries with something else of the program between their elements.
+    /// Entries whose elements are not contiguous in the program.
     pub(super) apart: &'a [Apart],
     /// Entries whose elements lie somewhere in a range.
     pub(super) within: &'a [(usize, HostRange)],
 }
 
-/// An entry with something else of the program between its elements.
+/// An entry whose elements are not contiguous in the program.
 #[derive(Clone, Copy)]
 pub(super) struct Apart {
     pub(super) entry: usize,
     pub(super) spaced: Spaced,
     /// Range of these elements and those of other such entries between them: other components of the same array.
     pub(super) with_others: HostRange,
-    /// There are others.
+    /// Whether there are others.
     pub(super) others: bool,
 }
 
 impl Entries<'_> {
-    /// Returns the spacing of the elements of entry `i`, if something else is between them.
+    /// Returns the spacing of the elements of entry `i`, if they are not contiguous.
     pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
         self.special.apart.iter().find(|apart| apart.entry == i).map(|apart| apart.spaced)
     }
 
-    /// Returns the range of entry `i` and the others between whose elements each other's are. `None` if there are no
-    /// others.
+    /// Returns the range of entry `i` and of those whose elements are interleaved with its own. `None` if there are
+    /// none.
     pub(super) fn joined(&self, i: usize) -> Option<HostRange> {
         let joined = self.special.apart.iter().find(|apart| apart.entry == i && apart.others);
         joined.map(|apart| apart.with_others)

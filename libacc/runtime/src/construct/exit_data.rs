@@ -13,7 +13,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `enter data` (2.6.6).
+    /// Handles `enter data` (2.6.6).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -31,7 +31,7 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, enter).map_err(|error| error.call("enter data"))
     }
 
-    /// `exit data` (2.6.6).
+    /// Handles `exit data` (2.6.6).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -49,7 +49,7 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, exit).map_err(|error| error.call("exit data"))
     }
 
-    /// `enter data` or `exit data`, told apart by the entries (compilers before GCC 12).
+    /// Handles `enter data` or `exit data`, distinguished by the entries (compilers before GCC 12).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -106,7 +106,7 @@ impl Runtime {
         let mut state = device.lock();
         let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
-        // Everything is looked at before anything changes.
+        // All entries are checked before anything changes.
         for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             exit_action(Kind::decode(*word).map_err(|error| device.place(error))?, *word, range)
@@ -122,7 +122,7 @@ impl Runtime {
         let pointed: Vec<Pointed> =
             words.iter().filter_map(|word| word.pointed(&leaving.state.table, entries.hosts)).collect();
         let pointed = |i: usize| pointed.iter().find(|one| one.entry == i);
-        // Detach before any copy back.
+        // Detaches before any copy back.
         for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             match exit_action(Kind::decode(*word)?, *word, range)? {
@@ -163,7 +163,7 @@ impl Runtime {
         self.finish(device, queue, plan)
     }
 
-    /// Returns the possible pointers among the bytes to give up.
+    /// Returns the possible pointers among the bytes to release.
     fn released_words(&self, entries: &Entries<'_>) -> Result<Vec<Word>> {
         let mut words = Vec::new();
         for (i, ((host, size), word)) in entries.hosts.iter().zip(entries.sizes).zip(entries.kinds).enumerate() {
@@ -187,7 +187,7 @@ fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
     Ok(match kind {
         _ if range.start == 0 => Action::Nothing,
         Kind::Detach { finalize } => Action::Detach { finalize },
-        // Also of negative length, as `Entries::len_of` says.
+        // Includes negative lengths: see `Entries::len_of`.
         Kind::Release { .. } | Kind::Data(_) if range.len.cast_signed() <= 0 => Action::Nothing,
         Kind::Release { finalize } => Action::Release { out: false, finalize },
         Kind::Data(data) if data.copy_out && !data.copy_in => {
@@ -204,7 +204,7 @@ fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
     })
 }
 
-/// Finds the entry that holds a range. Absent data is no error here.
+/// Finds the entry that contains a range. Absent data is no error here.
 fn find_to_release(leaving: &Leaving<'_>, range: HostRange) -> Result<Option<EntryId>> {
     match leaving.state.table.find(range.start, range.len) {
         Found::Absent => Ok(None),

@@ -1,4 +1,4 @@
-//! Fortran arrays in `firstprivate` clauses. GCC passes the descriptor of an allocatable array or a pointer as it is, and nothing that it describes.
+//! Fortran arrays in `firstprivate` clauses. GCC passes the descriptor of an allocatable array or a pointer as it is, without the array.
 
 use super::descriptor::Descriptor;
 use super::kind::{Absent, Data};
@@ -10,8 +10,8 @@ use crate::present::Attachment;
 use accord_types::HostRange;
 
 impl Mapping<'_, '_> {
-    /// Gives the region a descriptor that leads to the array on the device, if the bytes of entry `i` are a descriptor: where the array is present to that,
-    /// else to a copy for this launch (firstprivate, OpenACC 3.3, 2.5.14).
+    /// Gives the region a descriptor that leads to the array on the device, if the bytes of entry `i` are a descriptor. If the array is present it leads
+    /// to that, otherwise to a copy for this launch (firstprivate, OpenACC 3.3, 2.5.14).
     pub(super) fn firstprivate_array(&mut self, i: usize, range: HostRange) -> Result<bool, Stop> {
         if !(Descriptor::MIN..=Descriptor::MAX).contains(&range.len) {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! The variables that a procedure shares with its internal procedures. GCC keeps them in one object, the procedure's frame, and maps
-//! all of it `tofrom` ahead of a compute construct's own entries, as soon as a clause names one of them. The region's code finds the
+//! The variables that a procedure shares with its internal procedures. GCC keeps them in one object, the procedure's frame. As soon as a
+//! clause names one of them, it maps all of it `tofrom` before a compute construct's own entries. The region's code finds the
 //! variables by their own entries; it needs the frame only to call internal procedures.
 
 use super::kind::{Data, Kind};
@@ -9,7 +9,7 @@ use crate::present::Found;
 use accord_types::{HostRange, QueueId};
 
 impl Mapping<'_, '_> {
-    /// Whether the construct's first entry may be a frame: other entries lie in it, and it lies on the caller's stack.
+    /// Whether the construct's first entry may be a frame: it contains other entries, and lies on the caller's stack.
     pub(super) fn is_frame(&self, range: HostRange, data: Data) -> bool {
         // The caller's arrays of entries are in its frame.
         let near = self.entries.hosts.as_ptr().addr();
@@ -30,8 +30,8 @@ impl Mapping<'_, '_> {
         })
     }
 
-    /// Maps it. Where variables in it are present by themselves, the region gets a copy of the rest for the launch. The host
-    /// goes on with variables in it while an asynchronous region runs, so only what clauses name is copied out of that.
+    /// Maps it. If variables in it are present separately, the region gets a copy of the rest for the launch. The host
+    /// continues with variables in it while an asynchronous region runs, so only what clauses name is copied out.
     pub(super) fn frame(&mut self, range: HostRange, data: Data) -> Result<(), Stop> {
         if let Found::Partly(_) = self.state.table.find(range.start, range.len) {
             return self.private(0, range);

@@ -1,15 +1,15 @@
-//! Map kinds: what GCC's code says about each entry.
+//! Map kinds: how GCC's code describes each entry.
 
 use accord_types::{Error, ErrorCode, Result};
 
 /// The direction of a copy, and whether the data has to be present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
-    /// Copies in when it becomes present.
+    /// Whether it is copied in when it becomes present.
     pub(crate) copy_in: bool,
-    /// Copies out when it stops being present.
+    /// Whether it is copied out when it stops being present.
     pub(crate) copy_out: bool,
-    /// Copies whether or not it was there before (OpenMP's `always`).
+    /// Whether it is copied even if it was present before (OpenMP's `always`).
     pub(crate) always: bool,
     /// The treatment of absent data.
     pub(crate) absent: Absent,
@@ -27,12 +27,12 @@ pub(crate) enum Absent {
     Create,
     /// Stops (`present`).
     Fail,
-    /// Does without (`no_create`).
+    /// Leaves it absent (`no_create`).
     Skip,
 }
 
 /// The kind of one entry. The numbers are GCC's; its `force` forms mean the same as the plain
-/// ones, because OpenACC wants "present or" everywhere.
+/// ones, because OpenACC specifies "present or" everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A section of memory.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Pointer,
     /// A Fortran array descriptor.
     Descriptor,
-    /// Give up the data: `exit data delete`, with `finalize` or without.
+    /// Release the data: `exit data delete`, with `finalize` or without.
     Release {
         /// Sets the dynamic counter to zero.
         finalize: bool,
@@ -54,10 +54,10 @@ pub(crate) enum Kind {
     Value,
     /// `host_data use_device`.
     UseDevice {
-        /// Leaves absent data's address alone (`if_present`).
+        /// Whether absent data's address stays unchanged (`if_present`).
         if_present: bool,
     },
-    /// A section of no bytes, or one whose length is not known: looked up by its address.
+    /// A section of no bytes, or one of unknown length: looked up by its address.
     Zero,
     /// The next entries are members of one object; the size is their number.
     Struct,
@@ -67,10 +67,10 @@ pub(crate) enum Kind {
     Attach,
     /// Detach it.
     Detach {
-        /// As if the counter were one.
+        /// Whether to act as if the counter were one.
         finalize: bool,
     },
-    /// Delete a section of no bytes: nothing to do.
+    /// Delete a section of no bytes, which has no effect.
     DeleteZero,
 }
 
@@ -122,7 +122,7 @@ impl Kind {
         })
     }
 
-    /// Whether an entry is [`Data::BOTH_WAYS`], forced or not, and aligned to 8 bytes or less: what scalars of a `kernels` construct are.
+    /// Whether an entry is [`Data::BOTH_WAYS`], forced or not, and aligned to 8 bytes or less, as scalars of a `kernels` construct are.
     #[inline]
     pub(crate) fn is_plain_both_ways(word: u16) -> bool {
         const FORCED: u16 = 0x80;
@@ -130,18 +130,18 @@ impl Kind {
         word & !(FORCED | ALIGNMENTS) == 0x03
     }
 
-    /// `finalize` forms of `copyout` and `delete`: GCC forces them.
+    /// Whether it is a `finalize` form of `copyout` or `delete`: GCC forces them.
     pub(crate) fn is_forced(word: u16) -> bool {
         word & 0x80 != 0
     }
 
-    /// A pointer or descriptor that belongs to the data entry before it.
+    /// Whether it is a pointer or descriptor that belongs to the data entry before it.
     pub(crate) fn follows_data(self) -> bool {
         matches!(self, Self::Pointer | Self::Descriptor | Self::Attach | Self::AlwaysPointer)
     }
 }
 
-/// All kinds, by their numbers.
+/// Returns all kinds, by their numbers.
 const fn known() -> [Option<Kind>; 256] {
     let mut all = [None; 256];
     let mut word = 0;

@@ -1,4 +1,4 @@
-//! Leaving a construct: gives up what it held, copies out and frees entries without holders.
+//! Leaves a construct: releases what it held, copies out and frees entries without holders.
 
 use super::descriptor::Spaced;
 use super::region::{Mapped, Region, Use};
@@ -19,8 +19,8 @@ pub(crate) struct Leaving<'a> {
 }
 
 impl Leaving<'_> {
-    /// The end of a compute construct, right after its start: copies out come after the launch. Table entries go now,
-    /// so that what comes next at the same host address is not taken for the same data.
+    /// Ends a compute construct, right after its start: copies out come after the launch. Table entries are removed now,
+    /// so that new data at the same host address is not mistaken for the same data.
     pub(crate) fn launch(&mut self, region: &Region, host: &dyn HostMemory) {
         for (id, offset) in &region.attached {
             // A pointer that came with its target stays as it is on the device: the next construct need not store it again.
@@ -51,15 +51,15 @@ impl Leaving<'_> {
         }
     }
 
-    /// Gives up all that a construct holds. An entry that several of its clauses mean is there until the last of them: then all is
-    /// copied out that any of them is to copy out.
+    /// Releases all that a construct holds. An entry that several of its clauses mean stays until the last of them. Then all is
+    /// copied out that any of them copies out.
     fn give_up_all(&mut self, mapped: &[Mapped]) {
         for (k, one) in mapped.iter().enumerate() {
             self.release(one, &mapped[..k], false);
         }
     }
 
-    /// Copies out what the clauses before the last one of an entry name and that one does not. Whether there is any.
+    /// Copies out what earlier clauses of an entry name and the last one does not. Returns whether there is any.
     fn copy_out_earlier(&mut self, earlier: &[Mapped], last: &Mapped) -> bool {
         let mut any = false;
         let contains = |outer: &Mapped, inner: &Mapped| match (outer.out, inner.out) {
@@ -82,7 +82,7 @@ impl Leaving<'_> {
         any
     }
 
-    /// Gives up one reference, or all dynamic ones. The last one removes the entry after copying `out`.
+    /// Releases one reference, or all dynamic ones. The last one removes the entry after copying `out`.
     pub(crate) fn give_up(
         &mut self,
         id: EntryId,
@@ -94,10 +94,10 @@ impl Leaving<'_> {
         self.release(&Mapped { id, out, spaced, always }, &[], finalize);
     }
 
-    /// The same; `earlier` are references that the construct has given up before.
+    /// Does the same; `earlier` are references that the construct has released before.
     fn release(&mut self, mapped: &Mapped, earlier: &[Mapped], finalize: bool) {
         let id = mapped.id;
-        // Gone already: `acc_shutdown` or `acc_unmap_data` inside the region.
+        // Removed already by `acc_shutdown` or `acc_unmap_data` inside the region.
         let Some(entry) = self.state.table.get_mut(id) else { return };
         let ended = entry.release(self.counter, finalize);
         let out = mapped.out.filter(|_| ended || mapped.always);
@@ -110,7 +110,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// Takes an entry out of the table; its memory is free once the plan is done. `copied`: the plan copies it out before.
+    /// Takes an entry out of the table; its memory is freed once the plan is done. `copied`: the plan copies it out before.
     pub(super) fn remove(&mut self, id: EntryId, copied: bool) {
         let Some(entry) = self.state.table.remove(id) else { return };
         if entry.locked {
@@ -135,7 +135,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// One holder of a block less, once the plan is done.
+    /// Removes one holder of a block, once the plan is done.
     fn free(&mut self, block: DevicePtr) {
         self.plan.frees.push(block);
         if self.plan.watched {
@@ -166,7 +166,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// Copies a part of an entry out, but for pointers that hold device addresses: the
+    /// Copies a part of an entry out, except for pointers that hold device addresses: the
     /// program's keep their values, as if they had been detached first.
     pub(crate) fn copy_out(&mut self, id: EntryId, range: HostRange) {
         let entry = &self.state.table[id];
@@ -188,7 +188,7 @@ impl Leaving<'_> {
         piece(from, end);
     }
 
-    /// The detach action (OpenACC 3.3, 2.7.2) for the pointer variable at `host`; `finalize` as if its counter were one.
+    /// Performs the detach action (OpenACC 3.3, 2.7.2) for the pointer variable at `host`; with `finalize` as if its counter were one.
     pub(crate) fn detach(&mut self, id: EntryId, host: usize, finalize: bool, memory: &dyn HostMemory) {
         let entry = &mut self.state.table[id];
         let offset = host - entry.start;
@@ -201,7 +201,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// Takes back what a construct that failed has done so far.
+    /// Undoes what a construct that failed has done so far.
     pub(crate) fn undo(&mut self, region: &Region, queues: &Queues) {
         for (id, offset) in &region.attached {
             self.unhold_pointer(*id, *offset);
@@ -228,13 +228,13 @@ impl Leaving<'_> {
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
         give_back(self.state, &self.plan.frees, after, queues);
-        // Other threads may have given up what this one held last.
+        // Other threads may have released what this one held last.
         let unlocks = std::mem::take(&mut self.plan.unlocks);
         self.plan.clear();
         self.plan.unlocks = unlocks;
     }
 
-    /// Counts an attachment down; true if it was the last.
+    /// Decrements an attachment's counter; returns true if it was the last.
     fn unhold_pointer(&mut self, id: EntryId, offset: usize) -> bool {
         let Some(entry) = self.state.table.get_mut(id) else { return false };
         let Ok(at) = entry.attachment(offset) else { return false };

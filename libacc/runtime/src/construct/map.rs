@@ -1,7 +1,7 @@
-//! Entering a construct: makes data present, counts who holds it, fills the slots.
+//! Enters a construct: makes data present, counts its holders, fills the slots.
 //!
-//! Two passes: first all data, then all pointers, since a pointer may come before the object that
-//! holds it. Everything is decided under the device's lock; [`crate::plan::Plan`] says what to do.
+//! Has two passes: first all data, then all pointers, since a pointer may come before the object that
+//! contains it. Everything is decided under the device's lock; [`crate::plan::Plan`] lists the resulting operations.
 
 use super::block::Block;
 use super::entries::Entries;
@@ -18,10 +18,10 @@ use crate::prof::ProfilingEvent;
 use crate::queues::Queues;
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 
-/// Largest copied-in value that travels inside a launch.
+/// Largest copied-in value that is part of a launch's arguments.
 pub(super) const PRIVATE_MAX: usize = 256;
 
-/// Largest scalar: what GCC passes by a mapping of its own making is no larger.
+/// Largest scalar: what GCC passes by an implicit mapping is no larger.
 const SCALAR_MAX: usize = 16;
 
 /// The kind of construct that is entered.
@@ -31,36 +31,36 @@ pub(crate) enum Mode {
     Launch,
     /// A data region.
     Region,
-    /// `enter data`, `declare` and the routines that do the same.
+    /// `enter data`, `declare` and the equivalent routines.
     Enter,
 }
 
-/// The reason why a construct could not be entered yet. Nothing of it remains; the caller acts on it without the lock
+/// The reason why a construct could not be entered yet. All of it is undone; the caller acts on it without the lock
 /// and tries again.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Data of another thread is on its way, or memory: wait for it.
+    /// Data of another thread, or memory, is in transit: wait for it.
     Arrival,
-    /// Find out where the device has the global variable at this address.
+    /// Find the device's address of the global variable at this address.
     Resolve(usize),
     /// Wait for these queues.
     Wait(Vec<QueueId>),
-    /// Have more memory mapped.
+    /// Map more memory.
     Grow(Range),
-    /// Give memory back, and wait until that is done.
+    /// Return memory, and wait until that is done.
     Shrink(Vec<Range>),
     /// Wait for these queues of other devices.
     WaitElsewhere(Vec<(usize, QueueId)>),
-    /// It can't be.
+    /// It fails.
     Fail(Error),
 }
 
 /// The history of attempts to enter a construct.
 #[derive(Default)]
 pub(crate) struct Tried {
-    /// All that was in these when the construct began is done.
+    /// Queues whose operations before the construct are done.
     pub(crate) waited: Vec<QueueId>,
-    /// Whether it has waited for all that other devices were bringing into the memory that it reads.
+    /// Whether it has waited for other devices' copies into the memory that it reads.
     pub(crate) waited_elsewhere: bool,
     /// The reason why the device maps no more memory.
     pub(crate) refused: Option<Error>,
@@ -83,7 +83,7 @@ pub(crate) struct Mapping<'a, 'e> {
 }
 
 impl Mapping<'_, '_> {
-    /// Enters the construct. After an error the caller undoes what [`Region`] has noted.
+    /// Enters the construct. After an error the caller undoes what [`Region`] has recorded.
     pub(crate) fn run(&mut self) -> Result<(), Stop> {
         let count = self.entries.hosts.len();
         if self.mode == Mode::Launch {
@@ -116,7 +116,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Lets other threads use new data at once, if there is nothing to tell the device.
+    /// Lets other threads use new data at once, if the device gets no commands.
     pub(crate) fn settle_if_silent(&mut self) {
         if self.plan.is_silent() {
             for id in self.plan.arrivals.drain(..) {
@@ -133,12 +133,12 @@ impl Mapping<'_, '_> {
         if self.mode == Mode::Enter { Counter::Dynamic } else { Counter::Structured }
     }
 
-    /// First pass: entry `i`, if it is about data. Returns the next entry.
+    /// Handles entry `i` in the first pass, if it is about data. Returns the next entry.
     fn data_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
         let (host, size) = (self.entries.hosts[i], self.entries.sizes[i]);
         match kind {
             Kind::Struct => return self.structure(i),
-            // What is not there and not said to be, is nothing: absent Fortran arguments come so.
+            // A null address is nothing, unless declared otherwise: absent Fortran arguments arrive so.
             Kind::Value if self.mode == Mode::Launch => self.block.set(i, host as u64),
             _ if is_nothing(host) => {}
             Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
@@ -197,7 +197,7 @@ impl Mapping<'_, '_> {
             (None, Absent::Fail | Absent::Skip) => return self.pointee_or_absent(i, range, data),
             (None, Absent::Create) => {
                 self.check_program_memory(range)?;
-                // An observer is told of small arrays as of large ones: they are created and deleted then.
+                // An observer is notified of small arrays as of large ones: they are created and deleted then.
                 let told = self.plan.watched && range.len > SCALAR_MAX;
                 if !told && self.stands_alone(i, range, data)? {
                     if !data.copy_out {
@@ -226,7 +226,7 @@ impl Mapping<'_, '_> {
         self.create(place, backing, range, data)
     }
 
-    /// A section without bytes: the slot is the device's address if there is one.
+    /// Handles a section without bytes: the slot gets the device's address if there is one.
     fn zero(&mut self, i: usize, host: usize) -> Result<(), Stop> {
         if self.mode == Mode::Enter {
             return Ok(());
@@ -247,7 +247,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// `deviceptr`. C: the entry is the pointer variable. Fortran: the entry is the device address itself and the next one
+    /// Handles `deviceptr`. C: the entry is the pointer variable. Fortran: the entry is the device address itself and the next one
     /// the pointer variable.
     fn device_ptr(&mut self, i: usize) -> Result<(), Stop> {
         let (host, size) = (self.entries.hosts[i], self.entries.sizes[i]);
@@ -315,7 +315,7 @@ impl Mapping<'_, '_> {
         Ok(!self.after_pending_copies(range)?)
     }
 
-    /// Counts a holder of an entry and notes what to do at the end.
+    /// Counts a holder of an entry and records what to do at the end.
     pub(super) fn hold(&mut self, id: EntryId, range: HostRange, data: Data) {
         let counter = self.counter();
         let entry = &mut self.state.table[id];
@@ -324,7 +324,7 @@ impl Mapping<'_, '_> {
         self.region.mapped.push(Mapped { id, out: data.copy_out.then_some(range), spaced: None, always: data.always });
     }
 
-    /// New present data at `device`: the caller has found it absent.
+    /// Creates present data at `device`, which the caller has found absent.
     pub(super) fn create(
         &mut self,
         device: DevicePtr,
@@ -358,7 +358,7 @@ impl Mapping<'_, '_> {
         Ok(device)
     }
 
-    /// Counts a copy of an entry's bytes, which may be the one that makes locking its pages pay.
+    /// Counts a copy of an entry's bytes, after which locking its pages may be worth it.
     pub(crate) fn count(&mut self, id: EntryId, bytes: usize) {
         let entry = &mut self.state.table[id];
         if self.device.locks_pages && entry.moves(bytes) {
@@ -367,7 +367,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Device memory for a new entry. A `link` variable's is known to regions by its name.
+    /// Returns device memory for a new entry. Regions know a `link` variable's by its name.
     fn memory_for(&mut self, range: HostRange) -> Result<(DevicePtr, Backing), Stop> {
         let Some(link) = self.state.link(range).cloned() else {
             let block = self.allocate(range.len, Purpose::Data)?;
@@ -392,7 +392,7 @@ impl Mapping<'_, '_> {
         Ok(address)
     }
 
-    /// Memory that no observer is told of, neither now nor when it is given back.
+    /// Allocates memory whose allocation and release no observer is notified of.
     pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
         let DeviceData { memory, .. } = &mut *self.state;
         let taken = memory.take(
@@ -423,7 +423,7 @@ impl Mapping<'_, '_> {
         self.region.temporaries.push(device);
         self.plan.before.push(match value {
             Some(src) => Step::Copy { dst: device, src, len: range.len as u64 },
-            // Too much for the launch, or a compiler temporary of any size: read now either way.
+            // Too much for the launch, or a compiler temporary of any size: it is read now in either case.
             None => Step::In { dst: device, src: range, when: ReadWhen::BeforeReturn },
         });
         self.slot(i, device.0);
@@ -439,7 +439,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Makes sure that an entry's address is known and its bytes are on their way.
+    /// Makes sure that an entry's address is known and its bytes are in transit.
     pub(super) fn ready(&self, id: EntryId) -> Result<EntryId, Stop> {
         let entry = &self.state.table[id];
         match entry.arriving {
@@ -467,7 +467,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-/// Whether an entry's address is none. No variable lies in the lowest page: GCC passes what happens to be on the stack as the address
+/// Whether an entry's address is null. No variable lies in the lowest page: GCC passes any value from the stack as the address
 /// of a copy that the region does not read.
 pub(super) fn is_nothing(host: usize) -> bool {
     const PAGE: usize = 4096;

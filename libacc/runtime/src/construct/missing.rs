@@ -3,14 +3,14 @@
 use crate::present::{Entry, Table};
 use accord_types::{Error, ErrorCode, HostRange};
 
-/// Present data farther away says nothing of what a section was meant to be.
+/// Present data farther away gives no hint about what a section was meant to be.
 const NEAR: usize = 1 << 20;
-/// Entries of a section that is present in parts which are named.
+/// Entries of a section that is present in parts which the message names.
 const PARTS_MAX: usize = 3;
 /// The size of the largest element of a C or Fortran array of numbers.
 pub(crate) const ELEMENT_MAX: usize = 16;
 
-/// The error for data that has to be there and is not.
+/// Returns the error for data that has to be present and is not.
 pub(crate) fn not_present(range: HostRange, table: &Table) -> Error {
     let end = range.start.saturating_add(range.len);
     let is_near =
@@ -29,7 +29,7 @@ pub(crate) fn not_present(range: HostRange, table: &Table) -> Error {
     error.remedy("map it with a data region, enter data or acc_copyin before")
 }
 
-/// The same in a directive. Where absent memory could be lent to regions, the message says so.
+/// Does the same for a directive. If absent memory can be copied for regions, the message says so.
 pub(crate) fn not_present_in_clause(range: HostRange, table: &Table, maps_unmapped: bool) -> Error {
     let error = not_present(range, table);
     if maps_unmapped || error.remedy_text() == Some(ONE_ELEMENT) {
@@ -40,7 +40,7 @@ pub(crate) fn not_present_in_clause(range: HostRange, table: &Table, maps_unmapp
     )
 }
 
-/// The error for data of which only a part is there.
+/// Returns the error for partly present data.
 pub(crate) fn partly_present(range: HostRange, table: &Table) -> Error {
     let parts: Vec<&Entry> = table.overlapping(range).into_iter().filter_map(|id| table.get(id)).collect();
     let error = Error::about(
@@ -62,7 +62,7 @@ pub(crate) fn partly_present(range: HostRange, table: &Table) -> Error {
     })
 }
 
-/// The note on a clause with an index in place of a section.
+/// The note on a clause with an index instead of a section.
 pub(crate) const ONE_ELEMENT: &str =
     "that is one element, did you mean [0:N]? Write a[0:n], in Fortran a or a(1:n), in the clause that has mapped it";
 

@@ -1,4 +1,4 @@
-//! The directives, as GCC's code asks for them.
+//! The directives, as GCC's code calls them.
 
 mod block;
 mod by_pointer;

@@ -1,9 +1,9 @@
-//! What the entries of a construct name, to tell what stands alone from what others mean too.
+//! What the entries of a construct name, to distinguish data of one entry from data that several name.
 
 use super::kind::Kind;
 use accord_types::HostRange;
 
-/// The memory that a construct's entries name: gathered once, when an entry has to be told from the others.
+/// The memory that a construct's entries name, gathered when an entry has to be compared with the others.
 #[derive(Default)]
 pub(crate) struct Names {
     gathered: bool,
@@ -11,23 +11,23 @@ pub(crate) struct Names {
     references: Vec<usize>,
     /// First byte and end of each section, in order.
     sections: Vec<(usize, usize)>,
-    /// No byte is in two sections.
+    /// Whether no byte is in two sections.
     apart: bool,
-    /// There are pointers, or members of objects.
+    /// Whether there are pointers, or members of objects.
     pointers: bool,
     /// First byte and end of the range that has all scalars, and maybe other memory between them.
     scalars: (usize, usize),
     marks: Marks,
-    /// Some are set: to clear all of them costs more than the rest of a small construct.
+    /// Whether some are set: clearing all of them costs more than the rest of a small construct.
     marked: bool,
-    /// What a block takes that has all small variables that are copied both ways.
+    /// Size of a block for all small variables that are copied both ways.
     room: usize,
 }
 
 /// Largest variable that is taken for a scalar.
 pub(super) const SCALAR_MAX: usize = 64;
 
-/// The bytes of scalars by the low bits of their addresses: to see without sorting that they are apart.
+/// The bytes of scalars by the low bits of their addresses, to show without sorting that they are disjoint.
 #[derive(Default)]
 struct Marks {
     bytes: [u64; Self::WORDS],
@@ -77,7 +77,7 @@ impl Names {
         self.gathered
     }
 
-    /// Adds an entry at an address, of so many bytes if it is a section. `pointed` gives what it points to, if it is a pointer.
+    /// Adds an entry at an address, of so many bytes if it is a section. `pointed` returns its target, if it is a pointer.
     pub(super) fn add(&mut self, kind: Kind, host: usize, len: usize, pointed: impl FnOnce() -> usize) {
         self.pointers |= kind.follows_data() || matches!(kind, Kind::Zero | Kind::Struct);
         match kind {
@@ -98,14 +98,14 @@ impl Names {
         self.add_room(len, 8);
     }
 
-    /// One more small variable is copied both ways. `align` is 8 or more.
+    /// Counts one more small variable that is copied both ways. `align` is 8 or more.
     #[inline]
     pub(super) fn add_room(&mut self, len: usize, align: usize) {
-        // At most so much is lost before one.
+        // The most bytes that alignment can skip before one.
         self.room += len.next_multiple_of(8) + align - 8;
     }
 
-    /// Whether a byte of a scalar may be in another section too, so that a closer look is needed.
+    /// Whether a byte of a scalar may be in another section too, which needs an exact check.
     pub(super) fn scalars_may_meet(&self) -> bool {
         let (start, end) = self.scalars;
         self.marks.twice != 0 || self.sections.iter().any(|section| section.0 < end && start < section.1)
@@ -128,7 +128,7 @@ impl Names {
         self.apart = self.sections.windows(2).all(|pair| pair[0].1 <= pair[1].0);
     }
 
-    /// Whether a pointer names a byte of a range, or its end.
+    /// Whether a pointer points to a byte of a range, or to its end.
     pub(super) fn refer_to(&self, range: HostRange) -> bool {
         self.references.iter().any(|address| (range.start..=range.start + range.len).contains(address))
     }
@@ -138,7 +138,7 @@ impl Names {
         self.apart
     }
 
-    /// The range that has all scalars, and maybe other memory between them.
+    /// Returns the range that has all scalars, and maybe other memory between them.
     pub(super) fn scalars(&self) -> HostRange {
         let (start, end) = self.scalars;
         HostRange { start, len: end.saturating_sub(start) }
@@ -149,7 +149,7 @@ impl Names {
         self.room
     }
 
-    /// Whether no byte is in two sections, and there is nothing but sections and values.
+    /// Whether no byte is in two sections, and there are only sections and values.
     pub(super) fn are_plain(&self) -> bool {
         self.apart && !self.pointers
     }
@@ -178,7 +178,7 @@ mod tests {
         assert!(!names(&[(5000, 5000), (5100, 8), (9999, 8)]).are_apart());
     }
 
-    /// The names of scalars and other sections, as those who gather them do it.
+    /// Returns the names of scalars and other sections, gathered as in a construct.
     fn gathered(scalars: &[(usize, usize)], sections: &[(usize, usize)]) -> Names {
         let mut names = Names::default();
         names.clear();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn scalars_are_apart_in_whatever_order_they_come() {
-        // Of those that lie whole windows of marks apart each has the same marks.
+        // Scalars whole windows of marks apart have the same marks.
         for (stride, len) in [(8, 8), (60, 60), (100, 64), (2048, 4)] {
             let up: Vec<_> = (0..9).map(|nth| (5001 + stride * nth, len)).collect();
             let down: Vec<_> = up.iter().rev().copied().collect();

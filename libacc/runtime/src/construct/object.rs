@@ -1,7 +1,7 @@
-//! Objects that are absent, of which a compute construct names members (`copy(p->a)`, in a method `copy(a)`).
+//! Absent objects of which a compute construct names members (`copy(p->a)`, in a method `copy(a)`).
 //!
-//! GCC says what the members are of, and from version 13 on makes the region's pointer to the object of that. GCC 12
-//! passes the pointer by value, where the object is `this` or a Fortran pointer, and in Fortran names the object once
+//! GCC's entries say which object the members belong to, and from version 13 on make the region's pointer to the object from
+//! that. GCC 12 passes the pointer by value if the object is `this` or a Fortran pointer. In Fortran it names the object once
 //! for each member. So the members of one object keep their distances whichever clause names them, and such a pointer
 //! leads to where the object would be.
 
@@ -13,17 +13,17 @@ use crate::memory::Purpose;
 use crate::present::{Attachment, Backing, Found};
 use accord_types::{DevicePtr, HostRange};
 
-/// A place whose bytes come otherwise.
+/// A place whose bytes are copied separately.
 const RESERVED: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
 
 impl Mapping<'_, '_> {
-    /// The block that an earlier entry has made for members of the same object, if these are among them.
+    /// Returns the block that an earlier entry has made for members of the same object, if these are among them.
     pub(super) fn object_with(&self, base: usize, members: HostRange) -> Option<Object> {
         let holds = |all: HostRange| all.start <= members.start && members.start + members.len <= all.start + all.len;
         self.region.objects.iter().find(|object| object.base == base && holds(object.members)).copied()
     }
 
-    /// Absent members together with those that entries from `next` on name of the same object.
+    /// Returns the range of absent members and of those that entries from `next` on name of the same object.
     fn with_later_members(&self, base: usize, members: HostRange, next: usize) -> Result<HostRange, Stop> {
         let (mut start, mut end) = (members.start, members.start + members.len);
         let count = if self.mode == Mode::Launch { self.entries.hosts.len() } else { 0 };
@@ -43,7 +43,7 @@ impl Mapping<'_, '_> {
         Ok(HostRange { start, len: end - start })
     }
 
-    /// A block for absent members, and for those that entries from `next` on name of the same object.
+    /// Creates a block for absent members, and for those that entries from `next` on name of the same object.
     pub(super) fn new_object(&mut self, base: usize, members: HostRange, next: usize) -> Result<Object, Stop> {
         let members = self.with_later_members(base, members, next)?;
         let pointers = self.absent_pointers(base)?;
@@ -72,8 +72,8 @@ impl Mapping<'_, '_> {
         Ok(object)
     }
 
-    /// Returns the places of an object's pointers that the construct attaches (`copy(p->x[0:n])`), as far as they are
-    /// neither present nor among what it names.
+    /// Returns the places of an object's pointers that the construct attaches (`copy(p->x[0:n])`), if they are
+    /// neither present nor named by it.
     fn absent_pointers(&self, base: usize) -> Result<Vec<usize>, Stop> {
         let mut found = Vec::new();
         let count = if self.mode == Mode::Launch && !self.device.maps_unmapped { self.entries.hosts.len() } else { 0 };
@@ -94,7 +94,7 @@ impl Mapping<'_, '_> {
         Ok(found)
     }
 
-    /// The nearest object below an address that the construct says something of.
+    /// Returns the nearest object below an address that the construct names.
     fn object_of(&self, at: usize) -> Result<Option<usize>, Stop> {
         let mut nearest = None;
         for j in 0..self.entries.hosts.len() {
@@ -106,7 +106,7 @@ impl Mapping<'_, '_> {
         Ok(nearest)
     }
 
-    /// Whether a member, or a descriptor, takes a pointer along.
+    /// Whether a member or a descriptor includes a pointer.
     fn is_named(&self, at: usize) -> Result<bool, Stop> {
         for j in 0..self.entries.hosts.len() {
             let (host, len) = (self.entries.hosts[j], self.entries.len_of(j));
@@ -118,7 +118,7 @@ impl Mapping<'_, '_> {
         Ok(false)
     }
 
-    /// After all data of the construct: pointers by value to objects of which it names members.
+    /// Resolves pointers by value to objects of which the construct names members, after all its data.
     pub(super) fn settle_objects(&mut self) -> Result<(), Stop> {
         let mut k = 0;
         while k < self.region.strays.len() {
@@ -143,10 +143,10 @@ impl Mapping<'_, '_> {
         Ok(true)
     }
 
-    /// An object of which the construct names what pointers in it point to (`copy(p->x[0:n])`): GCC 12 has the pointers attached, but maps nothing that they could be
-    /// in. So it is there for this launch, up to the last of them.
+    /// Handles an object of which the construct names the targets of pointers in it (`copy(p->x[0:n])`). GCC 12 has the pointers attached, but maps
+    /// nothing that contains them. So the object is present for this launch, up to the last of them.
     fn bring_pointers(&mut self, stray: Stray) -> Result<bool, Stop> {
-        // Then all of it is lent.
+        // Then all of it is copied.
         if self.device.maps_unmapped {
             return Ok(false);
         }
@@ -183,7 +183,7 @@ impl Mapping<'_, '_> {
         Ok(true)
     }
 
-    /// Returns the region's address of the object at an address of the program, if the construct says what is in it.
+    /// Returns the region's address of the object at an address of the program, if the construct names something in it.
     fn object_at(&self, pointer: usize) -> Result<Option<u64>, Stop> {
         let mut found = None;
         for i in 0..self.entries.hosts.len() {
@@ -191,7 +191,7 @@ impl Mapping<'_, '_> {
                 continue;
             }
             let device = self.block.value(i);
-            // Members that are present at other distances.
+            // Some members are present at other distances.
             if device == 0 || device == pointer as u64 || found.is_some_and(|other| other != device) {
                 return Ok(None);
             }

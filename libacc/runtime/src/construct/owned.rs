@@ -1,10 +1,10 @@
-//! Device addresses where a construct means another device's, or the program's memory.
+//! Checks for device addresses where a construct means another device's, or the program's memory.
 
 use super::map::{Mapping, Mode, Stop};
 use accord_types::HostRange;
 
 impl Mapping<'_, '_> {
-    /// Data of the program is to be made present: it is not device memory.
+    /// Checks that data to be made present is not in device memory.
     pub(super) fn check_program_memory(&self, range: HostRange) -> Result<(), Stop> {
         match self.device.space.owner(range.start as u64) {
             None => Ok(()),

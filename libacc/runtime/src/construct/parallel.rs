@@ -16,8 +16,8 @@ use crate::{LocalThread, Runtime};
 use accord_types::{LaunchDims, QueueId, Result};
 
 impl Runtime {
-    /// A compute construct (OpenACC 3.3, 2.5). `flags` is the `dev` word of the call, `function` the
-    /// address of the region's host version, `tags` what its launch tags say.
+    /// Runs a compute construct (OpenACC 3.3, 2.5). `flags` is the `dev` word of the call, `function` the
+    /// address of the region's host version, `tags` the meaning of its launch tags.
     ///
     /// # Errors
     /// Returns the errors of the specification for its clauses, and those of the device.
@@ -89,7 +89,7 @@ impl Runtime {
         Self::settle_launch(&issue, &scratch.plan, sent, queue == QueueId::SYNC)
     }
 
-    /// A launch with pointers that nothing maps.
+    /// Launches with pointers to memory that is not mapped.
     #[cold]
     fn launch_with_strays(
         &self,
@@ -108,11 +108,11 @@ impl Runtime {
         );
         let loans = match Buffers::take(&*self.host, &self.spare, &scratch.plan.loans) {
             Ok(loans) => loans,
-            // The device's memory for them is there already.
+            // The device's memory for them is allocated already.
             Err(error) => return Self::settle_launch(issue, &scratch.plan, Err(device.place(error)), false),
         };
         let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
-        // What is lent comes back before the program goes on, which may use it.
+        // Copied blocks are copied back before the program continues, which may use them.
         let waits = issue.queue == QueueId::SYNC || !loans.is_empty();
         Self::settle_launch(issue, &scratch.plan, sent, waits)?;
         if !loans.is_empty() {
@@ -137,7 +137,7 @@ impl Runtime {
     ) -> Result<()> {
         let (plan, device, queue) = (&scratch.plan, issue.device, issue.queue);
         issue.join_for(plan)?;
-        // Lent blocks first: pointers in them become the device's.
+        // Copied blocks first: pointers in them become the device's.
         if let Some(loans) = loans {
             loans.copy_in(&device.client(), queue)?;
         }
@@ -160,7 +160,7 @@ impl Runtime {
         loans.map_or(Ok(()), |loans| loans.copy_out(&device.client(), queue))
     }
 
-    /// Ends a compute construct after its commands were sent, or not: books, and the wait if there is one.
+    /// Ends a compute construct after its commands were sent, or not: updates the tables, and waits if necessary.
     fn settle_launch(issue: &Issue<'_>, plan: &Plan, sent: Result<()>, waits: bool) -> Result<()> {
         let Issue { device, queue, .. } = *issue;
         let moment = issue.filled(&plan.after, false);
@@ -172,7 +172,7 @@ impl Runtime {
         sent.and(waited).map_err(|error| error.queue(queue))
     }
 
-    /// Asks for the blocks of a construct's pointers, so that nothing has to be read from files for them while the device is
+    /// Looks up the blocks of a construct's pointers, so that no files have to be read for them while the device is
     /// locked.
     #[cold]
     fn look_ahead(&self, entries: &Entries<'_>) {
@@ -191,7 +191,7 @@ impl Runtime {
         }
     }
 
-    /// The commands for a compute construct's own data, before or after its launch.
+    /// Sends the commands for a compute construct's own data, before or after its launch.
     #[inline]
     fn data_of_construct(issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
         if !plan.watched {

@@ -1,9 +1,9 @@
-//! What a value of the program may point to.
+//! Decides what a value of the program may point to.
 
 use crate::present::EntryId;
 
-/// Heaps of programs at fixed addresses, and their variables, lie below. There an integer is too easily an address inside of an
-/// array; the start of one is met by none by chance.
+/// Heaps of programs at fixed addresses, and their variables, lie below. There an integer is easily an address inside an
+/// array by chance, but not the start of one.
 pub(super) const LOW: u64 = 1 << 40;
 /// Addresses of programs lie below.
 const USER_END: u64 = 1 << 47;

@@ -1,4 +1,4 @@
-//! Entering a construct, second pass: pointers, descriptors and members of objects
+//! Enters a construct, second pass: pointers, descriptors and members of objects
 //! (OpenACC 3.3, 2.6.4 and 2.7.2, attach action).
 
 use super::descriptor::Descriptor;
@@ -11,7 +11,7 @@ use crate::present::{Attachment, Backing, EntryId, Found};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
 
 impl Mapping<'_, '_> {
-    /// Second pass: entry `i`, if it is about a pointer. Returns the next entry.
+    /// Handles entry `i` in the second pass, if it is about a pointer. Returns the next entry.
     pub(super) fn pointer_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
         let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
         match kind {
@@ -56,15 +56,15 @@ impl Mapping<'_, '_> {
         Ok(matches!(self.kind(before)?, Kind::Data(data) if data.absent == Absent::Skip))
     }
 
-    /// Whether the pointer of entry `i` is attached because its target is named (`copy(s.p[0:n])`): GCC puts that just before it.
+    /// Whether the pointer of entry `i` is attached because its target is named (`copy(s.p[0:n])`): GCC puts the target's entry just before it.
     fn came_with_target(&self, i: usize) -> Result<bool, Stop> {
         let Some(before) = i.checked_sub(1) else { return Ok(false) };
         let start = (self.read_pointer(self.entries.hosts[i]) as usize).wrapping_add(self.entries.sizes[i]);
         Ok(matches!(self.kind(before)?, Kind::Data(_) | Kind::Zero) && self.entries.hosts[before] == start)
     }
 
-    /// The attach action for the pointer variable at `host` inside an entry. A null pointer becomes one on the device,
-    /// uncounted. Without a target that is present there is nothing to do.
+    /// Performs the attach action for the pointer variable at `host` inside an entry. A null pointer becomes one on the device,
+    /// uncounted. Without a present target this has no effect.
     pub(crate) fn attach(&mut self, id: EntryId, host: usize, bias: usize) -> Result<(), Stop> {
         let raw = self.read_pointer(host);
         if raw == 0 {
@@ -76,7 +76,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// A Fortran pointer is attached with its descriptor (OpenACC 3.3, 2.7.2), of which GCC names only the address: the device gets the
+    /// Copies a Fortran pointer's descriptor, which is attached with it (OpenACC 3.3, 2.7.2). GCC names only its address: the device gets the
     /// program's bounds.
     fn bring_bounds(&mut self, id: EntryId, host: usize) {
         let mut bytes = [0; Descriptor::MAX];
@@ -92,7 +92,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// After a copy over part of an entry: attached pointers in it hold device addresses again.
+    /// Restores device addresses in attached pointers after a copy over part of an entry.
     #[inline]
     pub(super) fn repoint(&mut self, id: EntryId, range: HostRange) -> Result<(), Stop> {
         if !self.state.table[id].attachments.is_empty() {
@@ -112,7 +112,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// `host_data use_device`: gives the caller device addresses. All are found before any is written.
+    /// Handles `host_data use_device`: passes device addresses to the caller. All are found before any is written.
     pub(super) fn use_device(&mut self) -> Result<(), Stop> {
         if self.mode != Mode::Region {
             return Ok(());
@@ -131,7 +131,7 @@ impl Mapping<'_, '_> {
                             self.entries.hosts[i] = self.translate(id, host).0 as usize;
                         }
                     }
-                    // With a device that reaches it, the program's own address is right, as in shared memory.
+                    // If the device accesses host memory, the host address is right, as in shared memory.
                     None if if_present || self.device.uses_as_is() => {}
                     None => return Err(not_present(HostRange { start: host, len: 1 }, &self.state.table).into()),
                 }
@@ -140,7 +140,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Members of one object, which stay at their distances from each other.
+    /// Handles members of one object, which keep their distances from each other.
     pub(super) fn structure(&mut self, i: usize) -> Result<usize, Stop> {
         let after = i.saturating_add(1).saturating_add(self.entries.sizes[i]);
         if after > self.entries.hosts.len() {
@@ -148,7 +148,7 @@ impl Mapping<'_, '_> {
                 format!("an object with {} members in {} entries", self.entries.sizes[i], self.entries.hosts.len());
             return Err(Error::new(ErrorCode::InvalidArgument, cause).into());
         }
-        // What host addresses and device addresses differ by, once a member is found.
+        // The difference of host and device addresses, once a member is found.
         let mut distance: Option<(u64, HostRange)> = None;
         let mut absent: Option<(usize, usize, usize)> = None;
         for j in i + 1..after {
@@ -233,7 +233,7 @@ impl Mapping<'_, '_> {
         let range = HostRange { start: self.entries.hosts[j], len: self.entries.len_of(j) };
         match self.kind(j)? {
             Kind::Data(data) if range.start != 0 && range.len > 0 => Ok(Some((range, data))),
-            // From GCC 14 on. It is only reserved and counted here: the second pass brings its bytes.
+            // From GCC 14 on. It is only reserved and counted here: the second pass copies its bytes.
             Kind::Descriptor if range.start != 0 && range.len > 0 => {
                 let reserved = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
                 Ok(Some((range, reserved)))
@@ -246,8 +246,8 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// A Fortran array descriptor and the pointers that follow it: the program's bytes, with device addresses
-    /// in place of the pointers.
+    /// Handles a Fortran array descriptor and the pointers that follow it: the program's bytes, with device addresses
+    /// instead of the pointers.
     fn descriptor(&mut self, i: usize) -> Result<usize, Stop> {
         let range = HostRange { start: self.entries.hosts[i], len: self.entries.sizes[i] };
         if range.len == 0 {
@@ -309,7 +309,7 @@ impl Mapping<'_, '_> {
         Ok(next)
     }
 
-    /// The device's copy of a pointer variable: where it is present, in place; else for this launch only.
+    /// Provides the device's copy of a pointer variable: in place if it is present, otherwise for this launch only.
     fn pointer_variable(&mut self, i: usize, host: usize, target: Target) -> Result<(), Stop> {
         if let Some(id) = self.holder_of(host)? {
             let value = self.absolute(target)?;
@@ -344,8 +344,8 @@ impl Mapping<'_, '_> {
         Ok(self.state.memory.block_of(address as u64).map(|_| raw))
     }
 
-    /// Notes what the device's pointer at `host` holds, and stores it unless that is known to be there or
-    /// `store` is false. `held` counts an attach action.
+    /// Records what the device's pointer at `host` holds. Stores it, unless it is known to be there or `store` is
+    /// false. `held` counts an attach action.
     pub(super) fn set_pointer(&mut self, id: EntryId, host: usize, value: u64, held: bool, store: bool) {
         let device = self.translate(id, host);
         let entry = &mut self.state.table[id];

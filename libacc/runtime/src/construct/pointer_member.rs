@@ -1,7 +1,7 @@
-//! Pointer members: pointer variables that GCC maps along with what they point to.
+//! Pointer members: pointer variables that GCC maps together with what they point to.
 //!
-//! `enter data copyin(s.p[0:n])` of a variable `s` makes the array present (OpenACC 3.3, 2.7.7), and an entry for `s.p` too:
-//! a pointer member. The specification knows none, so members give way when the object that they are in becomes present after them. What
+//! `enter data copyin(s.p[0:n])` of a variable `s` makes the array present (OpenACC 3.3, 2.7.7), and an entry for `s.p` too: a pointer
+//! member. The specification has none, so members are removed when the object that contains them becomes present after them. What
 //! held them holds the object from then on, as it does where the object came first.
 
 use super::Leaving;
@@ -30,8 +30,8 @@ impl Mapping<'_, '_> {
         Ok(false)
     }
 
-    /// Takes the members in `range` out of the table if it holds nothing else there and all of them lie inside, so that the
-    /// whole range can become present. The region notes what they were.
+    /// Takes the members in `range` out of the table if it contains nothing else there and all of them lie inside. Then the
+    /// whole range can become present. The region records what they were.
     pub(super) fn take_pointer_members(&mut self, range: HostRange, data: Data) -> Result<(), Stop> {
         if self.mode != Mode::Enter
             || data.absent != Absent::Create
@@ -64,7 +64,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Gives a new object what its members had: holders, and attached pointers.
+    /// Transfers to a new object what its members had: holders, and attached pointers.
     pub(super) fn inherit_pointer_members(&mut self, id: EntryId) {
         let table = &mut self.state.table;
         let object = table[id].range();
@@ -83,7 +83,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Notes the same for entry `i`, which names no member by itself: its structure is named by the same directive.
+    /// Records the same for entry `i`, which names no member by itself: its structure is named by the same directive.
     pub(super) fn count_pointer_member(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         if self.is_pointer_member(i)?
             && let Some(id) = self.find(range)?
@@ -93,7 +93,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Notes that `enter data` has counted a structure for the member at `range`.
+    /// Records that `enter data` has counted a structure for the member at `range`.
     pub(super) fn count_member(&mut self, id: EntryId, range: HostRange) {
         let table = &mut self.state.table;
         let entry = &table[id];
@@ -105,8 +105,8 @@ impl Mapping<'_, '_> {
 }
 
 impl Leaving<'_> {
-    /// Gives up what names all of an entry or a part of it. A member of a structure ends the references that it has brought: with
-    /// `finalize` all of them, else one. Without any, the part counts for the entry, unless it `is_pointer`: GCC names a pointer beside
+    /// Releases what names all of an entry or a part of it. A member of a structure ends the references that it has added: with
+    /// `finalize` all of them, otherwise one. Without any, the part counts for the entry, unless it `is_pointer`: GCC names a pointer beside
     /// the array that it points to.
     pub(crate) fn give_up_part(
         &mut self,
@@ -134,7 +134,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// Takes back [`Mapping::inherit_pointer_members`]; `region` still holds the objects.
+    /// Undoes [`Mapping::inherit_pointer_members`]; `region` still holds the objects.
     pub(super) fn disinherit_pointer_members(&mut self, members: &[Entry]) {
         for member in members {
             if let Found::Whole(id) = self.state.table.find(member.start, member.len()) {
@@ -145,10 +145,10 @@ impl Leaving<'_> {
         }
     }
 
-    /// Takes back [`Mapping::take_pointer_members`], after the objects are gone.
+    /// Undoes [`Mapping::take_pointer_members`], after the objects are removed.
     pub(super) fn restore_pointer_members(&mut self, members: &[Entry]) {
         for member in members {
-            // Not absent only if the device was shut down and used again meanwhile.
+            // It is present only if the device was shut down and used again meanwhile.
             if self.state.table.find(member.start, member.len()) == Found::Absent {
                 self.state.table.insert(member.clone());
             }

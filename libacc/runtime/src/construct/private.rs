@@ -1,7 +1,7 @@
-//! Pointers and descriptors that a launch carries, and pointers at those.
+//! Pointers and descriptors that a launch contains, and pointers to those.
 //!
-//! A Fortran dummy argument that is allocatable or a pointer comes as the address of the caller's descriptor (or pointer, of a
-//! scalar). GCC maps the array, the descriptor, and the dummy's own pointer at the descriptor. The latter two live for one
+//! A Fortran dummy argument that is allocatable or a pointer is passed as the address of the caller's descriptor (or pointer, of a
+//! scalar). GCC maps the array, the descriptor, and the dummy's own pointer to the descriptor. The latter two exist for one
 //! launch only, in its argument block, where the pointer is relative.
 
 use super::block::{ArgLocation, Private};
@@ -41,7 +41,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// A descriptor for this launch only, from the bytes at `at` of the plan, which are the plan's last. `entries` are it
+    /// Creates a descriptor for this launch only, from the bytes at `at` of the plan, which are the plan's last. `entries` are it
     /// and the pointers in it.
     pub(super) fn private_descriptor(
         &mut self,
@@ -84,7 +84,7 @@ impl Mapping<'_, '_> {
         })
     }
 
-    /// A device address for a target: what is in the block gets a copy in device memory, for what is not in the block.
+    /// Returns a device address for a target: what is in the block gets a copy in device memory, for use from outside the block.
     pub(super) fn absolute(&mut self, target: Target) -> Result<u64, Stop> {
         let inside = match target {
             Target::Device(value) => return Ok(value),

@@ -1,7 +1,7 @@
-//! When a construct reads the program's memory.
+//! Decides when a construct reads the program's memory.
 //!
-//! What a queue still brings there comes first. A program that asks for less than that has forgotten a `wait` (OpenACC 3.3,
-//! 2.16); under GCC's own library it works, whose asynchronous copies of ordinary memory block, so it does here.
+//! Copies of queues into that memory come first. A program that does not require this has forgotten a `wait` (OpenACC 3.3,
+//! 2.16). It works with libgomp, whose asynchronous copies of ordinary memory block, so it does here.
 
 use super::map::{Mapping, Stop};
 use crate::pending_copies_out::PendingCopyOut;
@@ -28,7 +28,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Before the program's bytes are read by the call itself: nothing is on its way there.
+    /// Makes sure that nothing is being copied to the program's bytes before the call itself reads them.
     #[inline]
     pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
         if self.device.copies_out.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
@@ -38,7 +38,7 @@ impl Mapping<'_, '_> {
         self.nothing_elsewhere(range)?;
         let mut queues = Vec::new();
         self.device.copies_out.each_here(self.device.index, range, |one| {
-            // What other threads queued since is theirs to order.
+            // The program has to order what other threads have queued since.
             if !self.tried.waited.contains(&one.queue) && !self.passes(&one, range) {
                 queues.push(one.queue);
             }
@@ -46,12 +46,12 @@ impl Mapping<'_, '_> {
         if queues.is_empty() { Ok(()) } else { Err(Stop::Wait(queues)) }
     }
 
-    /// Whether all that arrives are small variables of regions that come first: what counts of those is found on the device.
+    /// Whether all pending copies are small variables of regions that come first: their current values are found on the device.
     fn passes(&self, one: &PendingCopyOut, range: HostRange) -> bool {
         one.only_variables && self.queue != QueueId::SYNC && self.state.write_backs.passes(one.queue, range, self.queue)
     }
 
-    /// Makes the queue come after what queues of this device still bring into a range. Whether there is any such thing: then it
+    /// Makes the queue wait for this device's queues that still copy into a range. Returns whether there are any: then it
     /// can be read in the queue's order only.
     pub(super) fn after_pending_copies(&mut self, range: HostRange) -> Result<bool, Stop> {
         if self.device.copies_out.is_empty() {
@@ -60,7 +60,7 @@ impl Mapping<'_, '_> {
         self.nothing_elsewhere(range)?;
         let (mut certain, mut unknown, mut waits) = (false, Vec::new(), Vec::new());
         self.device.copies_out.each_here(self.device.index, range, |one| {
-            // The program may set a small variable while the queue goes on, so it is read at the call.
+            // The program may set a small variable while the queue continues, so it is read at the call.
             if one.unknown || one.only_variables {
                 if !self.passes(&one, range) && !self.tried.waited.contains(&one.queue) {
                     unknown.push(one.queue);

@@ -1,6 +1,6 @@
 //! C++ references in `reduction` clauses of compute constructs.
 //!
-//! For `copy(s) reduction(+: s)` of a `double &s` GCC maps the double, and of the reference an entry without bytes at a
+//! For `copy(s) reduction(+: s)` of a `double &s` GCC maps the double, and for the reference an entry without bytes at a
 //! temporary of the caller. The region follows it twice: to a pointer, and to the double. Without `copy(s)` it maps the reference as if it
 //! were a scalar of eight bytes.
 
@@ -15,7 +15,7 @@ use accord_types::HostRange;
 const SCALAR_MAX: usize = 16;
 
 impl Mapping<'_, '_> {
-    /// After all data of the construct: has such entries lead to what other entries of it have made present.
+    /// Makes such entries lead to what other entries of the construct have made present, after all its data.
     pub(super) fn settle_references(&mut self) -> Result<(), Stop> {
         for k in (0..self.region.strays.len()).rev() {
             let entry = self.region.strays[k].entry;
@@ -28,18 +28,18 @@ impl Mapping<'_, '_> {
     }
 
     /// Whether a variable that is copied both ways is such a reference to present data: a temporary of the caller that
-    /// names all of a scalar. No program is known that says `copy(p)` of a pointer to a scalar.
+    /// names all of a scalar. No known program has `copy(p)` of a pointer to a scalar.
     pub(super) fn is_reference(&self, variable: HostRange, (pointer, id): (usize, EntryId)) -> bool {
         let entry = &self.state.table[id];
         entry.start == pointer && entry.len() <= SCALAR_MAX && self.is_temporary(variable.start)
     }
 
-    /// Whether an address is in the caller's frame: elsewhere it may be that of nothing that can be read.
+    /// Whether an address is in the caller's frame: other addresses may not be readable.
     fn is_temporary(&self, address: usize) -> bool {
         address.abs_diff(self.entries.hosts.as_ptr().addr()) < FRAME_MAX
     }
 
-    /// The device's address of what a reference in the caller's frame names, if another entry has it.
+    /// Returns the device's address of the target of a reference in the caller's frame, if another entry has it.
     fn referred(&self, i: usize) -> Result<Option<u64>, Stop> {
         let host = self.entries.hosts[i];
         if !self.is_temporary(host) || self.entries.len_of(i) != 0 || !matches!(self.kind(i)?, Kind::Data(_)) {

@@ -1,4 +1,4 @@
-//! What a construct holds, and the buffers in which a thread gathers it.
+//! The data that a construct holds, and the buffers in which a thread gathers it.
 
 use super::block::Block;
 use super::descriptor::Spaced;
@@ -25,17 +25,17 @@ pub(crate) struct Region {
     pub(crate) by_clause: Vec<(EntryId, usize)>,
     /// Pointers that it was the first to store.
     pub(crate) stored: Vec<(EntryId, usize)>,
-    /// Entries of several components of one array, which it has made present as one.
+    /// Entries for several components of one array, which it has made present as one.
     pub(crate) joined: Vec<EntryId>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
-    /// Entries that an object of the construct has taken the place of.
+    /// Entries that an object of the construct has replaced.
     pub(crate) pointer_members: Vec<Entry>,
     /// Members for which it has counted a structure.
     pub(crate) members: Vec<HostRange>,
     /// Small variables that are copied both ways.
     pub(crate) write_backs: Vec<Use>,
-    /// Variables that travel together.
+    /// Variables that are copied in one block.
     pub(crate) together: Together,
     /// Blocks of members of absent objects.
     pub(super) objects: Vec<Object>,
@@ -49,13 +49,13 @@ pub(crate) struct Mapped {
     pub(crate) id: EntryId,
     /// The range to copy out at the end.
     pub(crate) out: Option<HostRange>,
-    /// The spacing, if only elements in it are to be copied.
+    /// The spacing, if only elements in it are copied.
     pub(crate) spaced: Option<Spaced>,
-    /// Even if others hold the entry too.
+    /// Whether to copy even if others hold the entry too.
     pub(crate) always: bool,
 }
 
-/// Buffers that a thread uses for one construct after the other.
+/// Buffers that a thread reuses from construct to construct.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) plan: Plan,
@@ -83,7 +83,7 @@ impl Region {
     }
 }
 
-/// Pointers farther into an object are none of it.
+/// Pointers farther into an object are not taken for its members.
 pub(super) const OBJECT_MAX: usize = 4096;
 
 /// Absent members of one object in one block.
@@ -110,11 +110,11 @@ impl Object {
 pub(crate) struct Stray {
     /// Its entry in the construct.
     pub(crate) entry: usize,
-    /// The address that it names.
+    /// The address that it holds.
     pub(crate) pointer: usize,
-    /// The form in which the region gets it.
+    /// How the region gets it.
     pub(crate) form: Form,
-    /// The block that is lent for it, once there is one.
+    /// The block that is copied for it, once there is one.
     pub(crate) block: Option<HostRange>,
 }
 
@@ -123,15 +123,15 @@ pub(crate) struct Stray {
 pub(crate) enum Form {
     /// In its slot.
     Slot,
-    /// In a scalar that its slot leads to; the variable is here in the program.
+    /// In a scalar that its slot leads to; the variable is at this range in the program.
     Scalar(HostRange),
     /// In a variable that is present.
     Present(EntryId, usize),
-    /// As a scalar of its own, which may be no pointer after all.
+    /// As a scalar of its own, which may not be a pointer.
     Other,
 }
 
-/// A construct's use of one; nothing is kept of it until the construct is certain.
+/// A construct's use of one; it is recorded only once the construct is certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
     /// Its number in the construct.
@@ -140,18 +140,18 @@ pub(crate) struct Use {
     pub(super) device: DevicePtr,
     pub(super) value: Value,
     pub(super) changes: Changes,
-    /// The place is new.
+    /// Whether the place is new.
     pub(super) fresh: bool,
 }
 
 impl Use {
-    /// The place, if it goes with the construct that did not happen.
+    /// Returns the place, if it is to be freed with a construct that did not happen.
     pub(super) fn fresh_block(&self) -> Option<DevicePtr> {
         self.fresh.then_some(self.device)
     }
 }
 
-/// The variables of one construct that travel together.
+/// The variables of one construct that are copied in one block.
 #[derive(Default)]
 pub(crate) struct Together {
     /// The block on the device, once there is one.

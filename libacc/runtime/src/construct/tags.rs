@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// The content of the tags.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tags {
-    /// Sizes that were not known when the program was compiled; 0 where they were, or are open.
+    /// Sizes that were unknown when the program was compiled; 0 where they were known, or are unspecified.
     pub dims: LaunchDims,
     /// The `async` clause; without one the construct is synchronous.
     pub queue: AsyncArg,
@@ -24,7 +24,7 @@ const WAIT: u32 = 3;
 const NEXT: u32 = 0xffff;
 
 impl Tags {
-    /// Takes the words apart: the launch tags with their operands and the final 0, behind which none is taken.
+    /// Decodes the launch tags with their operands, up to the final 0.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` for a tag without a known meaning or a list that ends early,

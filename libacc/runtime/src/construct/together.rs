@@ -1,7 +1,7 @@
-//! Small variables that a synchronous compute construct copies both ways travel together: in one block to the device, and after
-//! the region in one block back, of which the program's memory gets what has changed.
+//! Copies the small variables that a synchronous compute construct copies both ways in one block to the device. After the region
+//! one block is copied back, of which the program's memory gets what has changed.
 //!
-//! GCC maps every scalar of a `kernels` construct so. One by one their copies would cost many times what the region does.
+//! GCC maps every scalar of a `kernels` construct so. Separate copies would take many times as long as the region.
 
 use super::declared_pointer::point_into;
 use super::kind::{Data, Kind};
@@ -15,7 +15,7 @@ use crate::ports::Part;
 use crate::present::Found;
 use accord_types::{DevicePtr, HostRange, QueueId};
 
-/// Alignment of a variable that asks for less. GCC says what each needs; close together they take fewer cache lines, which go from
+/// The least alignment of a variable. GCC passes what each needs; close together they occupy fewer cache lines, which move from
 /// core to core and back in each region.
 const ALIGN_MIN: usize = 8;
 /// The alignment of the strictest types.
@@ -32,13 +32,13 @@ impl Mapping<'_, '_> {
             && self.region.together.next(alignment(self.entries.kinds[i])) + len <= self.room()
     }
 
-    /// Bytes for all variables that may go along.
+    /// Returns the bytes for all variables that may be in the block.
     fn room(&self) -> usize {
         self.names.room().min(BYTES_MAX)
     }
 
-    /// Takes all absent scalars along and sets their slots, if nothing about the construct is out of the ordinary. What is left is
-    /// looked at entry by entry, which costs much more. False if nothing was done.
+    /// Puts all absent scalars into the block and sets their slots, if the construct has no special case. The rest is
+    /// handled entry by entry, which costs much more. Returns false if nothing was done.
     pub(super) fn take_scalars_along(&mut self) -> Result<bool, Stop> {
         if self.mode != Mode::Launch
             || self.queue != QueueId::SYNC
@@ -128,7 +128,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Entry `i` does.
+    /// Puts entry `i` into the block.
     pub(super) fn take_along(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
         let device = self.open_block()?;
@@ -141,7 +141,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// The block, which is made for the first of them.
+    /// Returns the block, which is created for the first of them.
     fn open_block(&mut self) -> Result<DevicePtr, Stop> {
         if let Some(device) = self.region.together.device {
             return Ok(device);
@@ -157,7 +157,7 @@ impl Mapping<'_, '_> {
         Ok(device)
     }
 
-    /// All entries were looked at: says what is in the block, and how it comes back.
+    /// Completes the block after all entries: records its contents, and how it is copied back.
     pub(super) fn send_together(&mut self) {
         let Together { device, values, len, parts } = &self.region.together;
         let Some(device) = device.filter(|_| !parts.is_empty()) else { return };
@@ -169,7 +169,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-/// Whether an entry is a scalar, or as small, that is copied both ways.
+/// Whether an entry is a scalar, or equally small, that is copied both ways.
 #[inline]
 fn is_scalar(start: usize, len: usize, kind: u16) -> bool {
     Kind::is_plain_both_ways(kind) && len.wrapping_sub(1) < SCALAR_MAX && !is_nothing(start)

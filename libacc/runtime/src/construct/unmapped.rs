@@ -1,9 +1,9 @@
-//! Pointers that a region gets to memory that nothing maps.
+//! Pointers that a region gets to memory that is not mapped.
 //!
-//! Programs for unified memory hand plain pointers over. With `ACCORD_UNMAPPED=map` the whole block that such a pointer names is
-//! lent to the region: a copy of it is on the device for this one launch ([`Loan`]), and what the region has changed comes back
-//! before the call returns. A GPU that reaches the program's memory itself uses it as it is. Without the setting the region gets what it would get under GCC's own runtime, and if it crashes the message names
-//! those pointers. `docs/design/data.md` says why it is so.
+//! Programs for unified memory pass plain pointers. With `ACCORD_UNMAPPED=map` the whole block that such a pointer points into is
+//! copied for the region: the device has a copy for this one launch ([`Loan`]), and what the region has changed is copied back
+//! before the call returns. A GPU that accesses host memory uses it directly. Without the setting the region gets what libgomp
+//! would pass. If it crashes, the message names those pointers. `docs/design/data.md` explains why.
 
 use super::kind::{Absent, Data};
 use super::map::{Mapping, Mode, Stop};
@@ -15,26 +15,26 @@ use crate::plan::Loan;
 use crate::present::{Backing, EntryId, Found};
 use accord_types::HostRange;
 
-/// The alignment of device memory, which is more than any type asks for.
+/// The alignment of device memory, which is more than any type needs.
 const ALIGNMENT: usize = 256;
 
 /// Holds an entry without copies.
 const NOTHING: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
 
 impl Mapping<'_, '_> {
-    /// Notes a pointer to absent memory; [`Mapping::settle_strays`] comes back to it.
+    /// Records a pointer to absent memory; [`Mapping::settle_strays`] handles it.
     pub(super) fn stray(&mut self, entry: usize, pointer: usize, form: Form) {
         self.region.strays.push(Stray { entry, pointer, form, block: None });
     }
 
-    /// Whether absent memory is lent to regions: then `present` is no error, and an update has nothing to do.
+    /// Whether absent memory can be copied for regions: then `present` is no error, and an update has no effect.
     pub(super) fn is_lendable(&self, range: HostRange) -> bool {
         let holds = |block: HostRange| range.len <= (block.start + block.len).saturating_sub(range.start);
         self.device.maps_unmapped && self.host.block_of(range.start).is_some_and(holds)
     }
 
-    /// The pointer in a variable of the program that a clause names as a whole, if it is to be followed: the setting asks for that,
-    /// and it names a block, or what is present.
+    /// Returns the pointer in a variable of the program that a clause names as a whole, if it is to be followed: the setting requires that,
+    /// and it points into a block, or to present data.
     pub(super) fn followed(&self, range: HostRange) -> Option<usize> {
         if !self.device.maps_unmapped || self.mode != Mode::Launch || range.len != size_of::<usize>() {
             return None;
@@ -46,7 +46,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Entry `i` names the variable of such a pointer as a whole. False if the variable is present: that has to be done, too.
+    /// Handles entry `i`, which names the variable of such a pointer as a whole. Returns false if the variable is present: that has to be handled, too.
     pub(super) fn follow(&mut self, i: usize, variable: HostRange, pointer: usize) -> Result<bool, Stop> {
         let present = self.find(variable)?;
         let form = present.map_or(Form::Scalar(variable), |id| Form::Present(id, variable.start));
@@ -54,7 +54,7 @@ impl Mapping<'_, '_> {
         Ok(present.is_none())
     }
 
-    /// After all data of the construct: gives the region what there is for its strays.
+    /// Gives the region what there is for its strays, after all data of the construct.
     pub(super) fn settle_strays(&mut self) -> Result<(), Stop> {
         self.settle_objects()?;
         self.settle_references()?;
@@ -84,7 +84,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// The entry for the block that a pointer names, which is made if there is none.
+    /// Returns the entry for the block that a pointer points into, which is created if there is none.
     fn lend(&mut self, k: usize, pointer: usize) -> Result<Option<EntryId>, Stop> {
         if let Some(id) = self.state.table.find_byte(pointer) {
             // Of another pointer of this construct, or present by a clause after it.
@@ -103,7 +103,7 @@ impl Mapping<'_, '_> {
         if self.device.uses_as_is() {
             return Ok(None);
         }
-        // What is aligned in the program is so on the device: GPUs insist on it.
+        // Alignment in the program is kept on the device: GPUs require it.
         let ahead = block.start % ALIGNMENT;
         let room = self.allocate(ahead + block.len, Purpose::Data)?;
         let device = room.offset(ahead as u64);
@@ -113,7 +113,7 @@ impl Mapping<'_, '_> {
         Ok(self.state.table.find_byte(inside))
     }
 
-    /// Pointers of the construct that lie in lent blocks: the device's copy has other addresses than the program, which are not to come back.
+    /// Records pointers of the construct that lie in copied blocks: the device's copy holds other addresses, which must not be copied back.
     pub(super) fn note_lent_pointers(&mut self) {
         for loan in &self.plan.loans {
             if let Found::Whole(id) = self.state.table.find(loan.block.start, loan.block.len) {

@@ -15,11 +15,11 @@ use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 /// The direction of an update, and the treatment of absent data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Direction {
-    /// Whether it goes to the program's memory.
+    /// Whether it copies to the program's memory.
     pub(crate) out: bool,
-    /// Absent data is skipped (`if_present`).
+    /// Whether absent data is skipped (`if_present`).
     pub(crate) if_present: bool,
-    /// A section that starts inside present data and is no longer than that is cut to it: GCC widens
+    /// Whether a section that starts inside present data and is no longer than that is cut to it: GCC extends
     /// strided Fortran sections past the end. C has no such sections.
     pub(crate) cut: bool,
     /// Whether it is of a Fortran array with a descriptor: strided ones may be longer than the array, by less than a
@@ -28,7 +28,7 @@ pub(crate) struct Direction {
 }
 
 impl Runtime {
-    /// `update` (2.14.4).
+    /// Handles `update` (2.14.4).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -46,7 +46,7 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, update).map_err(|error| error.call("update"))
     }
 
-    /// Whether a construct is about a device: neither its `if` clause nor the program has chosen the host.
+    /// Whether a construct is for a device: neither its `if` clause nor the program has chosen the host.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -63,7 +63,7 @@ impl Runtime {
     ) -> Result<()> {
         let exact = self.plan_update(t, device, queue, entries, false);
         match exact {
-            // Only then it is asked for, as that takes long.
+            // Queried only then, as it takes long.
             Err(error) if error.code() == ErrorCode::PartlyPresent && self.host.sections_may_have_gaps() => {
                 self.plan_update(t, device, queue, entries, true)?;
             }
@@ -76,7 +76,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// An `update` of a pointer, not of what it points to: a pointer that is attached keeps its value on either side, and an absent one
+    /// Warns of an `update` of a pointer, not of its target. An attached pointer keeps its value on either side, and an absent one
     /// is skipped where `if_present` says so.
     #[cold]
     fn tell_of_pointers(&self, device: &Device, entries: &Entries<'_>) {
@@ -140,7 +140,7 @@ impl super::map::Mapping<'_, '_> {
         self.update_elements(range, direction, None)
     }
 
-    /// The same; to the program only the elements, if they are `spaced`.
+    /// Does the same; to the program only the elements, if they are `spaced`.
     #[inline]
     fn update_elements(&mut self, range: HostRange, direction: Direction, spaced: Option<Spaced>) -> Result<(), Stop> {
         let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };

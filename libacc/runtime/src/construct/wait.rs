@@ -1,4 +1,4 @@
-//! Waiting: the `wait` directive and clauses (OpenACC 3.3, 2.16).
+//! The `wait` directive and clauses (OpenACC 3.3, 2.16).
 
 use crate::device::Device;
 use crate::queues::QueueList;
@@ -6,7 +6,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
 
 impl Runtime {
-    /// `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
+    /// Handles `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
     /// block: that queue waits.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Device {
         self.wait_for(queue, busy)
     }
 
-    /// Makes `queue` wait for all queues; the host does if it is the synchronous one, and hears of failures of synchronous
-    /// operations too that have returned before they were done.
+    /// Makes `queue` wait for all queues; the host waits if it is the synchronous one. The host then also gets failures of synchronous
+    /// operations that returned before they were done.
     ///
     /// # Errors
     /// Returns the first failure of what was waited for.

@@ -1,11 +1,11 @@
 //! Small variables that an asynchronous compute construct copies both ways.
 //!
-//! GCC maps every scalar that is declared inside a data construct `copy`, a loop's own index
-//! included, and the program goes on changing it while the region is queued. A copy that wrote the old
-//! value back would change the program's loop. So such a value goes out with the call, and comes
-//! back only if the region has changed what it found. Its place on the device stays until the queue was waited for: a
-//! later region of the queue that copies the same, unchanged variable finds what the earlier one made of it, as the queue's
-//! order asks (OpenACC 3.3, 2.16). So does a region of another queue that was made to wait for it. All that ends when a later
+//! GCC maps every scalar that is declared inside a data construct `copy`, including a loop's own index. The program
+//! continues changing it while the region is queued, and a copy that wrote the old value back would change the
+//! program's loop. So such a value is sent with the call, and copied
+//! back only if the region has changed it. Its place on the device stays until the queue was waited for. A
+//! later region of the queue that copies the same, unchanged variable finds the earlier one's result, as the queue's
+//! order requires (OpenACC 3.3, 2.16). So does a region of another queue that was made to wait for it. All that ends when a later
 //! command copies something else to the variable, or the program has waited for the region: then the program's memory counts.
 
 use super::map::{Mapping, Mode, Stop};
@@ -24,7 +24,7 @@ impl Mapping<'_, '_> {
         self.mode == Mode::Launch && self.queue != QueueId::SYNC && len <= WRITE_BACK_BYTES_MAX
     }
 
-    /// Entry `i` is one.
+    /// Handles entry `i` as one.
     pub(super) fn write_back(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
         let changes = self.device.changes();
@@ -35,7 +35,7 @@ impl Mapping<'_, '_> {
             self.state.write_backs.0.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
         let device = match known {
             Some(device) => device,
-            // It is the queue's until that has no work left: no construct gives it back.
+            // It belongs to the queue until that is idle: no construct frees it.
             None => self.allocate_untold(range.len, Purpose::Arguments)?,
         };
         self.region.write_backs.push(Use { entry: i, range, device, value, changes, fresh: known.is_none() });
@@ -43,7 +43,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Waits for what queued regions make of variables that this one has in part only, or that have it: such have places of
+    /// Waits for results of queued regions for variables that overlap this one without being the same: such have places of
     /// their own.
     fn after_write_backs_around(&self, range: HostRange, value: Value) -> Result<(), Stop> {
         match self
@@ -55,16 +55,16 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// What queued regions that come first make of variables in a range, if the program has not set those since. That is
-    /// certain where they hold what they did; else what they hold may have come from a region before the last one. `value` is what
-    /// the range itself holds, if that was read before: it may be something else by now.
+    /// Returns results of queued regions that come first for variables in a range, if the program has not set those since. That is
+    /// certain if they hold their earlier value; otherwise that may have come from a region before the last one. `value` is what
+    /// the range itself held when it was read before; it may differ by now.
     fn write_backs_of(&self, range: HostRange, value: Option<Value>) -> impl Iterator<Item = (&WriteBack, bool)> {
         let end = range.start.saturating_add(range.len);
         let comes_first = |e: &&WriteBack| {
             e.counts != Counts::Elsewhere && (e.queue == self.queue || e.followers.contains(&self.queue))
         };
         let overlaps = move |e: &&WriteBack| e.range.start < end && range.start < e.range.start + e.range.len;
-        // What other threads queued since is theirs to order.
+        // The program has to order what other threads have queued since.
         let waited = |e: &&WriteBack| self.tried.waited.contains(&e.queue);
         self.state.write_backs.0.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter_map(
             move |write_back| {
@@ -81,8 +81,8 @@ impl Mapping<'_, '_> {
         )
     }
 
-    /// Returns the device's address of the result of queued regions for a variable that is copied in now, if the
-    /// program has not set it since: the program's own memory may only get it later.
+    /// Returns the device's address of the result of queued regions for a variable that is copied in now. None if the
+    /// program has set it since. The program's own memory may only get the result later.
     #[inline]
     pub(super) fn value_on_device(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
         if self.queue == QueueId::SYNC || self.state.write_backs.0.is_empty() {
@@ -105,7 +105,7 @@ impl Mapping<'_, '_> {
             let effect = self.state.effects.of(self.region.function, entry);
             let write_backs = &mut self.state.write_backs;
             let stays = |write_back: &WriteBack| write_back.device == device && write_back.holds(&value);
-            // What the queue's last region left there is what this one has to find, unless the program has set it since, or
+            // This region has to find what the queue's last region left there. That does not hold if the program has set it since, or
             // another queue's region has come in between.
             let stays = write_backs.0.iter().any(stays);
             let passed_on = if stays { None } else { write_backs.pass_on(self.queue, range, &value) };

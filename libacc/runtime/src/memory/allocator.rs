@@ -1,8 +1,8 @@
-//! Blocks of one device's address range. A freed block carries the moment after which it may be
+//! Blocks of one device's address range. A freed block has the moment after which it may be
 //! used again, so freeing never waits and reuse in the same queue costs nothing.
 //!
-//! It decides only. Mapping and unmapping may wait for another node: the caller does them without the device's lock, says how it
-//! went, and asks again.
+//! It only decides. Mapping and unmapping may wait for another node: the caller does them without the device's lock, reports
+//! the result, and asks again.
 
 use super::slabs::Slabs;
 use crate::queues::{After, Queues};
@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const GRANULE: u64 = 256;
 /// Memory is mapped and unmapped in multiples of this.
 const PAGE: u64 = 2 << 20;
-/// Largest growth beyond what is needed, where the device has that much to spare.
+/// Largest growth beyond what is needed, if the device has that much to spare.
 const GROWTH: u64 = 32 << 20;
-/// Free blocks that are looked at for one that needs no wait.
+/// Free blocks that are examined for one that needs no wait.
 const LOOKS: usize = 32;
 
 /// The purpose of a block; messages about lack of memory count by it.
@@ -34,14 +34,14 @@ pub(crate) enum Purpose {
 pub(crate) enum Blocked {
     /// Wait for these queues.
     Until(Vec<QueueId>),
-    /// Map this range, and say so with [`Allocator::grown`]. Where the driver chooses the place, the range has only a length, and
-    /// [`Allocator::got`] is told of the place.
+    /// Map this range, and report it with [`Allocator::grown`]. If the driver chooses the place, the range has only a length, and
+    /// [`Allocator::got`] gets the place.
     Grow(Range),
-    /// Another thread is mapping memory, of which there may be enough for both.
+    /// Another thread is mapping memory, which may suffice for both.
     Growing,
-    /// Unmap these ranges in the synchronous queue's order, and say so with [`Allocator::unmapped`]; then wait for that queue.
+    /// Unmap these ranges in the synchronous queue's order, and report it with [`Allocator::unmapped`]; then wait for that queue.
     Shrink(Vec<Range>),
-    /// There will be none.
+    /// It fails.
     Failed(Error),
 }
 
@@ -69,9 +69,9 @@ pub(crate) struct Allocator {
     free: BTreeMap<u64, Free>,
     by_len: BTreeSet<(u64, u64)>,
     used: BTreeMap<u64, Used>,
-    /// Address ranges whose memory was given back.
+    /// Address ranges whose memory was returned.
     retired: Vec<Retired>,
-    /// The driver's allocations, where it chooses their places; none where memory is put behind addresses that are known.
+    /// The driver's allocations, if it chooses their places; none if memory is mapped at addresses that are known.
     slabs: Option<Slabs>,
 }
 
@@ -83,7 +83,7 @@ struct Free {
 
 struct Used {
     len: u64,
-    /// As it was asked for.
+    /// The requested size.
     bytes: u64,
     purpose: Purpose,
     shares: u32,
@@ -103,14 +103,14 @@ impl Allocator {
         Self { capacity, end, top, ..Self::default() }
     }
 
-    /// An allocator of memory that comes in allocations of the driver's own, for a device with `capacity` bytes of memory.
+    /// Creates an allocator of memory that consists of the driver's own allocations, for a device with `capacity` bytes of memory.
     pub(crate) fn of_slabs(capacity: u64) -> Self {
         Self { capacity, slabs: Some(Slabs::default()), ..Self::default() }
     }
 
-    /// A block of at least `bytes` for use in `queue`. Queues that have to be made to wait for others
-    /// before they use it are added to `waits`: `queue` waits for each. `refused`: why the device did not map what was asked for
-    /// since something was last given back to it.
+    /// Returns a block of at least `bytes` for use in `queue`. Adds to `waits` queues that have to be made to wait for others
+    /// before they use it: `queue` waits for each. `refused`: why the device refused the last request, unless memory
+    /// was returned to it since.
     pub(crate) fn take(
         &mut self,
         bytes: u64,
@@ -126,7 +126,7 @@ impl Allocator {
         let fitting = self.fitting(len, queue, queues);
         let (start, after) = match fitting {
             Some((start, after)) if queues.clear(queue, after) => (start, after),
-            // Memory that another queue still uses: rather take more than make queues wait for each other.
+            // Another queue still uses that memory: more memory is better than queues that wait for each other.
             Some(found) => {
                 if self.free_bytes.saturating_add(len) <= self.slack() && refused.is_none() {
                     self.grow(len, queues)?;
@@ -134,8 +134,8 @@ impl Allocator {
                 found
             }
             None => {
-                // Others use the device too: if it refuses, what lies idle here may be what it lacks. First it is asked for no more
-                // than is needed.
+                // Others use the device too: if it refuses, memory idle here may be what it lacks. The first request is for no more
+                // than necessary.
                 if refused.is_none() || self.slabs.as_mut().is_some_and(Slabs::begin_to_save) {
                     self.grow(len, queues)?;
                 }
@@ -151,14 +151,14 @@ impl Allocator {
         Ok(DevicePtr(start))
     }
 
-    /// One more holder of a block.
+    /// Adds a holder of a block.
     pub(crate) fn share(&mut self, block: DevicePtr) {
         if let Some(used) = self.used.get_mut(&block.0) {
             used.shares = used.shares.saturating_add(1);
         }
     }
 
-    /// One holder less. The last one frees the block for use after `after`.
+    /// Removes a holder. The last one frees the block for use after `after`.
     pub(crate) fn give_back(&mut self, block: DevicePtr, mut after: After, queues: &Queues) {
         let Some(used) = self.used.get_mut(&block.0) else { return };
         used.shares -= 1;
@@ -166,14 +166,14 @@ impl Allocator {
             let len = used.len;
             self.used.remove(&block.0);
             if queues.passed(after) {
-                // Blocks without pending users join their neighbours best.
+                // Blocks without pending users can join all their neighbours.
                 after = After::NOTHING;
             }
             self.insert_free(block.0, Free { len, after });
         }
     }
 
-    /// Length of a block and its number of holders.
+    /// Returns the length of a block and its number of holders.
     pub(crate) fn holders(&self, block: DevicePtr) -> (u64, u32) {
         self.used.get(&block.0).map_or((0, 0), |used| (used.bytes, used.shares))
     }
@@ -183,13 +183,13 @@ impl Allocator {
         self.used.get(&start.0).is_some_and(|used| used.purpose == Purpose::Malloc)
     }
 
-    /// Start and length of the block in use that holds an address.
+    /// Returns start and length of the block in use that contains an address.
     pub(crate) fn block_of(&self, address: u64) -> Option<(DevicePtr, u64)> {
         let (start, used) = self.used.range(..=address).next_back()?;
         (address - start < used.len).then_some((DevicePtr(*start), used.len))
     }
 
-    /// Whether an address is one that this allocator hands out.
+    /// Whether an address may be in a block of this allocator.
     pub(crate) fn owns(&self, address: u64) -> bool {
         if let Some(slabs) = &self.slabs {
             return slabs.hold(address);
@@ -203,8 +203,8 @@ impl Allocator {
         self.free_bytes
     }
 
-    /// Returns the ranges to give back to the device, if more of it lies idle than is worth keeping: as
-    /// [`Blocked::Shrink`] says.
+    /// Returns the ranges to return to the device, if more memory is idle than is worth keeping: see
+    /// [`Blocked::Shrink`].
     pub(crate) fn trim(&mut self, queues: &Queues) -> Vec<Range> {
         let mut ranges = Vec::new();
         while self.free_bytes > self.slack() {
@@ -231,7 +231,7 @@ impl Allocator {
         }
     }
 
-    /// The driver has given a slab of `len` bytes at `start`, or none.
+    /// Records that the driver has given a slab of `len` bytes at `start`, or none.
     pub(crate) fn got(&mut self, len: u64, start: Option<DevicePtr>) {
         self.growing -= len;
         match (start, &mut self.slabs) {
@@ -243,7 +243,7 @@ impl Allocator {
         }
     }
 
-    /// A range will be unmapped after `after`; none if that could not be put into the queue.
+    /// Records that a range will be unmapped after `after`; none if that could not be put into the queue.
     pub(crate) fn unmapped(&mut self, range: Range, after: Option<After>) {
         match after {
             Some(after) => {
@@ -292,12 +292,12 @@ impl Allocator {
         self.used.values().map(|used| used.len).sum()
     }
 
-    /// Idle memory worth keeping.
+    /// Returns the idle memory worth keeping.
     fn slack(&self) -> u64 {
         self.capacity / 4
     }
 
-    /// The best free block: the smallest that `queue` may use at once, else the smallest.
+    /// Returns the best free block: the smallest that `queue` may use at once, else the smallest.
     fn fitting(&self, len: u64, queue: QueueId, queues: &Queues) -> Option<(u64, After)> {
         let mut first = None;
         for (_, start) in self.by_len.range((len, 0)..).take(LOOKS) {
@@ -310,7 +310,7 @@ impl Allocator {
         first
     }
 
-    /// Has more mapped; returns if the device has no more.
+    /// Requests more memory; returns if the device has no more.
     fn grow(&mut self, len: u64, queues: &Queues) -> Result<(), Blocked> {
         let Some(least) = len.checked_next_multiple_of(PAGE).filter(|least| *least <= self.capacity) else {
             return Ok(());
@@ -319,10 +319,10 @@ impl Allocator {
             return Err(Blocked::Growing);
         }
         if self.slabs.is_some() {
-            // The driver may give the same addresses again.
+            // The driver may return the same addresses again.
             self.retired.retain(|range| !queues.passed(range.after));
         }
-        // What a queue has not given back yet is still in use there.
+        // What a queue has not unmapped yet still occupies memory.
         let leaving: u64 = self.retired.iter().filter(|range| !queues.passed(range.after)).map(|range| range.len).sum();
         let room = (self.capacity - self.mapped) / PAGE * PAGE;
         if least > room.saturating_sub(leaving) {
@@ -332,7 +332,7 @@ impl Allocator {
                 (false, false) => Ok(()),
             };
         }
-        // What a region does to memory that is mapped and in no block goes unnoticed: little of it at the start.
+        // Regions can access mapped memory outside any block unnoticed: so there is little of it at the start.
         let few = (self.mapped / 8).clamp(PAGE, GROWTH) / PAGE * PAGE;
         let usual = self.slabs.as_ref().map_or(few, |slabs| slabs.growth(least));
         let step = least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
@@ -381,10 +381,10 @@ impl Allocator {
             return Ok((*start, self.free[start].after));
         }
         if refused.is_some() && self.retired.iter().any(|range| !queues.passed(range.after)) {
-            // What the device lacks may be on its way back.
+            // Memory that the device lacks may be about to be unmapped.
             return Err(Blocked::Until(vec![QueueId::SYNC]));
         }
-        // Idle memory in pieces: give it back and map it again in one.
+        // Idle memory in pieces: it is unmapped, and mapped again in one piece.
         let pages: Vec<_> = self
             .free
             .iter()
@@ -452,7 +452,7 @@ impl Allocator {
         self.used.insert(start, Used { len, bytes, purpose, shares: 1 });
     }
 
-    /// Adds a free block, joined with neighbours that wait for the same; its start then.
+    /// Adds a free block, joined with neighbours that wait for the same. Returns its start then.
     fn insert_free(&mut self, mut start: u64, mut free: Free) -> u64 {
         let joins = |a: After, b: After| a.queue == b.queue && (a == After::NOTHING) == (b == After::NOTHING);
         if let Some((before, left)) = self.free.range(..start).next_back().map(|(s, f)| (*s, *f))
@@ -477,7 +477,7 @@ impl Allocator {
         start
     }
 
-    /// The part of a free block that may go back to the device.
+    /// Returns the part of a free block that can be returned to the device.
     fn returnable(&self, start: u64, len: u64) -> Option<(u64, u64)> {
         match &self.slabs {
             Some(slabs) => slabs.is_one(start, len).then_some((start, len)),
@@ -485,7 +485,7 @@ impl Allocator {
         }
     }
 
-    /// Whether another slab begins here: no block reaches from one to another.
+    /// Whether another slab begins here: no block extends from one to another.
     fn is_border(&self, address: u64) -> bool {
         self.slabs.as_ref().is_some_and(|slabs| slabs.begins_at(address))
     }

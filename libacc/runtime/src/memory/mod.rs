@@ -1,4 +1,4 @@
-//! Device memory, handed out by the program's side so that allocating costs no round trip.
+//! Device memory, allocated on the program's side so that an allocation costs no round trip.
 
 mod allocator;
 mod slabs;

@@ -1,10 +1,10 @@
-//! Memory that the driver gives at places of its own choice: each slab is one of its allocations, and goes back as a whole.
+//! Memory at places that the driver chooses: each slab is one of its allocations, and is returned as a whole.
 
 use std::collections::BTreeMap;
 
 /// Usual size of a slab.
 const SLAB: u64 = 256 << 20;
-/// Blocks of this size have a slab of their own: what is left of a usual one would be too much.
+/// Blocks of this size have a slab of their own: the rest of a usual one would be too large.
 const ALONE: u64 = SLAB / 4;
 
 /// The slabs of a device's memory.
@@ -25,12 +25,12 @@ impl Slabs {
         self.known.remove(&start);
     }
 
-    /// Returns how much to take at least, for a block that needs `least`.
+    /// Returns the least allocation for a block that needs `least`.
     pub(super) fn growth(&self, least: u64) -> u64 {
         if self.saves || least >= ALONE { least } else { SLAB }
     }
 
-    /// Takes no more than is needed from now on. Returns whether this is the first time.
+    /// Allocates no more than necessary from now on. Returns whether this is the first time.
     pub(super) fn begin_to_save(&mut self) -> bool {
         !std::mem::replace(&mut self.saves, true)
     }

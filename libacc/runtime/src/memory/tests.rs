@@ -26,7 +26,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Where a driver puts its next allocation: right behind the last one, which is the hardest to keep apart.
+    /// Returns the place of a driver's next allocation: right behind the last one, which is the hardest to keep apart.
     fn place(&self, len: u64) -> Range {
         let start = DevicePtr(self.3.get().max(BASE));
         self.3.set(start.0 + len);
@@ -45,7 +45,7 @@ fn allocator(capacity: u64) -> Allocator {
     Allocator::new(DevicePtr(BASE), 1 << 40, capacity)
 }
 
-/// As a device does it: what the allocator says is done, and it is asked again.
+/// Allocates as a device does: carries out the allocator's requests, and asks again.
 fn take_for(
     memory: &mut Allocator,
     purpose: Purpose,
@@ -111,7 +111,7 @@ fn a_second_thread_waits_for_growth_that_is_enough_for_it() {
     memory.grown(first, true);
     memory.check_invariants();
     assert_eq!(ask(&mut memory, 5 * MIB).unwrap(), first.start);
-    // What could not be mapped is asked for again.
+    // What could not be mapped is requested again.
     let Err(Blocked::Grow(again)) = ask(&mut memory, 64 * MIB) else { panic!("there is room") };
     assert_eq!(again, second);
 }
@@ -177,7 +177,7 @@ fn a_slab_goes_back_as_a_whole_and_no_block_is_in_two() {
         memory.give_back(block, After::NOTHING, &queues);
         memory.check_invariants();
     }
-    // All is free and side by side, but what is in no slab alone is taken anew.
+    // All is free and adjacent, but a block that fits into no single slab needs a new one.
     let again = new(&mut memory, &mut queues, 400 * MIB);
     assert_eq!(again.0, large.0 + 300 * MIB);
     // Idle memory beyond what is worth keeping: whole slabs only.
@@ -306,7 +306,7 @@ fn a_device_that_has_less_than_it_says_gets_back_what_lies_idle() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each block remembers when its last user is done. Its next user must come after that: in the same queue, made to
+    /// Checks that the next user of each block comes after the moment when its last user is done: in the same queue, made to
     /// wait, or because the host has waited.
     #[test]
     fn no_block_is_used_by_two_queues_at_once(

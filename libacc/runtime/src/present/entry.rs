@@ -4,7 +4,7 @@ use crate::queues::QueueSet;
 use accord_types::{DevicePtr, GlobalSpec, HostRange};
 use std::sync::Arc;
 
-/// Names an entry of a [`super::Table`] for as long as that entry lives; a later entry in the same slot has another name.
+/// Identifies an entry of a [`super::Table`] for as long as that entry lives; a later entry in the same slot has another id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EntryId {
     pub(super) slot: u32,
@@ -25,7 +25,7 @@ pub(crate) enum Counter {
 pub(crate) enum DataLocation {
     /// At this address.
     At(DevicePtr),
-    /// Where the device's loader put this variable; asked for at first use.
+    /// Where the device's loader put this variable; queried at first use.
     Global(Arc<GlobalSpec>),
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Lifetime {
     Counted,
     /// The unloading of its object. Regions and `exit data` neither count nor copy it.
     Global,
-    /// `acc_unmap_data`. Its dynamic counter does not sink below one otherwise.
+    /// `acc_unmap_data`. Its dynamic counter does not drop below one before that.
     Mapped,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Lifetime {
 pub(crate) enum Backing {
     /// The allocator's block that starts here; struct members share one.
     Block(DevicePtr),
-    /// Not ours to free: a global, memory of `acc_map_data`, an address that stands for itself.
+    /// Not ours to free: a global, memory of `acc_map_data`, a host address used as device address.
     Foreign,
     /// A `link` variable's: a block, and a pointer variable at the second address that names it.
     Linked(DevicePtr, DevicePtr),
@@ -81,21 +81,21 @@ pub(crate) struct Entry {
     pub(crate) backing: Backing,
     /// The action that ends the entry.
     pub(crate) lifetime: Lifetime,
-    /// Regions that hold it.
+    /// Number of regions that hold it.
     pub(crate) structured: u32,
-    /// `enter data` and API calls that hold it.
+    /// Number of `enter data` and API calls that hold it.
     pub(crate) dynamic: u32,
     /// Its attached pointers, in order of their offsets.
     pub(crate) attachments: Vec<Attachment>,
-    /// A pointer variable that is only there for what it points to (`construct/pointer_member.rs`).
+    /// Whether it is a pointer variable that is only present for its target (`construct/pointer_member.rs`).
     pub(crate) pointer_member: bool,
     /// Queues that have used it.
     pub(crate) used_by: QueueSet,
     /// Bytes that updates and the like have copied, as far as page-locking would have helped.
     pub(crate) moved: u64,
-    /// The device was asked to lock its pages.
+    /// Whether the device was asked to lock its pages.
     pub(crate) locked: bool,
-    /// The construct that is still putting the first bytes there: others wait for it.
+    /// The construct that is still copying the first bytes there: others wait for it.
     pub(crate) arriving: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ impl Entry {
         HostRange { start: self.start, len: self.len() }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
@@ -137,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// The device address of a host address in it. Its place is known.
+    /// Returns the device address of a host address in it. Its place is known.
     pub(crate) fn translate(&self, host: usize) -> DevicePtr {
         let device = self.device().unwrap_or_default();
         DevicePtr(device.0.wrapping_add(host as u64).wrapping_sub(self.start as u64))
@@ -152,8 +152,8 @@ impl Entry {
         }
     }
 
-    /// The present decrement action; `finalize` sets the dynamic counter to its least value.
-    /// True if that ended the entry's lifetime. A counter that is zero stays so, and ends nothing.
+    /// Performs the present decrement action; `finalize` sets the dynamic counter to its least value.
+    /// Returns true if that ended the entry's lifetime. A counter that is zero stays so, and ends nothing.
     pub(crate) fn release(&mut self, counter: Counter, finalize: bool) -> bool {
         let dynamic_min = u32::from(self.lifetime == Lifetime::Mapped);
         let (count, least) = match counter {
@@ -167,7 +167,7 @@ impl Entry {
         self.structured == 0 && self.dynamic == 0
     }
 
-    /// Counts a copy of `bytes` bytes from or to the program's memory. True once in the entry's life: when locking its pages is
+    /// Counts a copy of `bytes` bytes from or to the program's memory. Returns true once in the entry's life: when locking its pages is
     /// likely to pay, see docs/design/cuda.md ("Page-locked arrays").
     pub(crate) fn moves(&mut self, bytes: usize) -> bool {
         /// Shorter copies gain nothing.
@@ -185,7 +185,7 @@ impl Entry {
         self.locked
     }
 
-    /// Position of the attachment at `offset`, or where it belongs.
+    /// Returns the position of the attachment at `offset`, or where to insert it.
     pub(crate) fn attachment(&self, offset: usize) -> Result<usize, usize> {
         self.attachments.binary_search_by_key(&offset, |a| a.offset)
     }

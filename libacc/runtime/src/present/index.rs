@@ -1,10 +1,10 @@
-//! A sorted map from start address to what a lookup needs, in chunks that few cache lines can search.
+//! A sorted map from start address to what a lookup needs, in chunks that can be searched in few cache lines.
 
 use super::entry::EntryId;
 use accord_types::DevicePtr;
 
-/// Most addresses in a chunk. With 128 the upper level of 100,000 addresses still fits in the first cache, and a
-/// search in a chunk touches four cache lines.
+/// Most addresses in a chunk. With 128 the upper level of 100,000 addresses still fits in the L1 cache, and a
+/// search in a chunk accesses four cache lines.
 const CHUNK_MAX: usize = 128;
 /// A chunk this small is joined to its neighbour if both together stay below half of a full one.
 const CHUNK_SMALL: usize = 16;
@@ -25,7 +25,7 @@ struct Chunk {
     leaves: Vec<Leaf>,
 }
 
-/// The properties of the entry at an address that need no look at it: a lookup that stays here costs one cache miss
+/// The properties of the entry at an address that need no access to it: a lookup that stays here costs one cache miss
 /// less.
 #[derive(Clone, Copy)]
 pub(super) struct Leaf {
@@ -63,7 +63,7 @@ impl Index {
         Some(Position { chunk, at })
     }
 
-    /// The place after `position`, or the first place of all.
+    /// Returns the place after `position`, or the first place of all.
     #[inline]
     pub(super) fn after(&self, position: Option<Position>) -> Option<Position> {
         let Some(Position { chunk, at }) = position else {
@@ -100,7 +100,7 @@ impl Index {
         chunk.leaves.insert(place, leaf);
         self.firsts[at] = chunk.starts[0];
         if chunk.starts.len() > CHUNK_MAX {
-            // Addresses that come in ascending order leave full chunks behind.
+            // Addresses in ascending order leave full chunks behind.
             let half = if place + 1 == chunk.starts.len() { place } else { chunk.starts.len() / 2 };
             let upper = Chunk { starts: chunk.starts.split_off(half), leaves: chunk.leaves.split_off(half) };
             self.firsts.insert(at + 1, upper.starts[0]);
@@ -108,7 +108,7 @@ impl Index {
         }
     }
 
-    /// Notes the device address of the entry that begins at `start`.
+    /// Records the device address of the entry that begins at `start`.
     pub(super) fn place(&mut self, start: usize, device: DevicePtr) {
         if let Some(Position { chunk, at }) = self.floor(start)
             && self.chunks[chunk].starts[at] == start
@@ -117,7 +117,7 @@ impl Index {
         }
     }
 
-    /// Removes an address; true if it was there.
+    /// Removes an address. Returns whether it was there.
     pub(super) fn remove(&mut self, start: usize) -> bool {
         let Some(Position { chunk: at, at: place }) = self.floor(start) else { return false };
         let chunk = &mut self.chunks[at];
@@ -139,12 +139,12 @@ impl Index {
         true
     }
 
-    /// All entries in order of their addresses.
+    /// Returns all entries in order of their addresses.
     pub(super) fn ids(&self) -> impl Iterator<Item = EntryId> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.leaves.iter().map(|leaf| leaf.id))
     }
 
-    /// Panics if the order or the two levels have gone wrong.
+    /// Panics if the order or the two levels are inconsistent.
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.firsts.len(), self.chunks.len());
@@ -174,7 +174,7 @@ impl Index {
     }
 }
 
-/// Number of addresses that are not above `address`. The standard library's search has no branch that depends on
+/// Returns the number of addresses that are not above `address`. The standard library's search has no branch that depends on
 /// them; one that does costs three times as much.
 #[inline]
 fn upper_bound(sorted: &[usize], address: usize) -> usize {

@@ -1,12 +1,12 @@
 //! References to structures that `enter data` has counted for their members.
 //!
 //! GCC names a member beside the array that it points to (`enter data copyin(s.p[0:n])`), and so counts `s` once more. A later
-//! `exit data` of the member gives up these references and no others: with `finalize` all of them.
+//! `exit data` of the member releases these references and no others: with `finalize` all of them.
 
 use accord_types::HostRange;
 use std::collections::BTreeMap;
 
-/// Members that are counted on one device. Of more members `finalize` ends the whole structure, as it does under libgomp.
+/// Members that are counted on one device. For further members `finalize` ends the whole structure, as it does under libgomp.
 const MEMBERS_MAX: usize = 1 << 20;
 
 /// References by start and length of the member.
@@ -23,7 +23,7 @@ impl Members {
         }
     }
 
-    /// Notes that there is a member at `range`, though it has brought no reference.
+    /// Records that there is a member at `range`, though it has added no reference.
     pub(crate) fn note(&mut self, range: HostRange) {
         let key = (range.start, range.len);
         if self.0.len() < MEMBERS_MAX {
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(members.take(range(64, 8), 1), 1);
         assert_eq!(members.take(range(64, 8), u32::MAX), 1);
         assert_eq!(members.take(range(64, 8), 1), 0);
-        // It stays known as a member.
+        // It remains recorded as a member.
         assert!(members.has(range(64, 8)) && !members.has(range(64, 16)));
         assert_eq!(members.of(range(64, 4)), 1);
     }

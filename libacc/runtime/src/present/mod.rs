@@ -1,5 +1,5 @@
-//! The present table of one device: which host ranges have device memory, and who holds them: reference
-//! and attachment counters (OpenACC 3.3, 2.6.7 and 2.6.8). Pure data: no device is spoken to here.
+//! The present table of one device: which host ranges have device memory, and who holds them, with reference
+//! and attachment counters (OpenACC 3.3, 2.6.7 and 2.6.8). Pure data: it sends nothing to a device.
 
 mod entry;
 mod index;

@@ -53,7 +53,7 @@ impl Table {
         }
     }
 
-    /// The device address of a range that is wholly present, if that is known: a lookup that does not touch the entry.
+    /// Returns the device address of a range that is wholly present, if known, without access to the entry.
     #[inline]
     pub(crate) fn locate(&self, start: usize, len: usize) -> Option<DevicePtr> {
         let (first, leaf) = self.index.at(self.index.floor(start)?);
@@ -61,7 +61,7 @@ impl Table {
         leaf.device.filter(|_| end <= leaf.end).map(|device| device.offset((start - first) as u64))
     }
 
-    /// Notes where the device has a global variable.
+    /// Records the device's address of a global variable.
     pub(crate) fn place(&mut self, id: EntryId, device: DevicePtr) {
         if let Some(entry) = self.get_mut(id) {
             entry.place = DataLocation::At(device);
@@ -70,7 +70,7 @@ impl Table {
         }
     }
 
-    /// The entry that holds this one byte.
+    /// Returns the entry that contains this one byte.
     pub(crate) fn find_byte(&self, address: usize) -> Option<EntryId> {
         match self.find(address, 1) {
             Found::Whole(id) => Some(id),
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// The entry that holds an address, or ends just before it: one past the end of an array is
+    /// Returns the entry that contains an address, or ends just before it: one past the end of an array is
     /// as good as the array for pointers and `use_device`.
     pub(crate) fn find_pointer(&self, address: usize) -> Option<EntryId> {
         self.find_byte(address).or_else(|| self.find_byte(address.checked_sub(1)?))
@@ -123,31 +123,31 @@ impl Table {
         Some(entry)
     }
 
-    /// The entry, if it is still there.
+    /// Returns the entry, if it is still there.
     pub(crate) fn get(&self, id: EntryId) -> Option<&Entry> {
         let slot = self.slots.get(id.slot as usize)?;
         slot.entry.as_ref().filter(|_| slot.generation == id.generation)
     }
 
-    /// The entry, if it is still there.
+    /// Returns the entry, if it is still there.
     pub(crate) fn get_mut(&mut self, id: EntryId) -> Option<&mut Entry> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         slot.entry.as_mut().filter(|_| slot.generation == id.generation)
     }
 
-    /// All entries in order of their host addresses.
+    /// Returns all entries in order of their host addresses.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
         self.index.ids().filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// The last entry before an absent range, and the first one behind it.
+    /// Returns the last entry before an absent range, and the first one behind it.
     pub(crate) fn around(&self, range: HostRange) -> [Option<&Entry>; 2] {
         let floor = self.index.floor(range.start);
         let entry = |position| self.get(self.index.at(position).1.id);
         [floor.and_then(entry), self.index.after(floor).and_then(entry)]
     }
 
-    /// Entries that overlap a range, in order.
+    /// Returns entries that overlap a range, in order.
     pub(crate) fn overlapping(&self, range: HostRange) -> Vec<EntryId> {
         let end = range.start.saturating_add(range.len);
         let mut position = self.index.floor(range.start);
@@ -174,7 +174,7 @@ impl Table {
         self.index.len()
     }
 
-    /// Host address of a device address, if host data is there (`acc_hostptr`). Looks at every entry.
+    /// Returns the host address of a device address, if host data is there (`acc_hostptr`). Examines every entry.
     pub(crate) fn host_of(&self, device: DevicePtr) -> Option<usize> {
         self.iter().find_map(|(_, entry)| {
             let offset = device.0.checked_sub(entry.device()?.0)?;
@@ -182,7 +182,7 @@ impl Table {
         })
     }
 
-    /// Host address of what the program has mapped to any of this device memory.
+    /// Returns the host address of what the program has mapped to any of this device memory.
     pub(crate) fn mapped_to(&self, device: DevicePtr, len: u64) -> Option<usize> {
         let (start, (mapped, host)) = self.mapped.range(..device.0.saturating_add(len)).next_back()?;
         (start.saturating_add(*mapped) > device.0).then_some(*host)

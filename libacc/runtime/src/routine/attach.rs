@@ -8,8 +8,8 @@ use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, Result};
 
 impl Runtime {
-    /// `acc_attach` and `acc_attach_async` (3.2.29). `pointer` is the address of the pointer variable. If it or
-    /// what it points to is not present, nothing happens.
+    /// Implements `acc_attach` and `acc_attach_async` (3.2.29). `pointer` is the address of the pointer variable. If it or
+    /// its target is not present, nothing happens.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_null_pointer`, `acc_error_invalid_async`, and those of the device.
@@ -17,7 +17,7 @@ impl Runtime {
         self.attach_one(t, pointer, async_).map_err(|error| error.call("acc_attach"))
     }
 
-    /// `acc_detach` and its forms (3.2.29). Nothing happens if the pointer is not attached.
+    /// Implements `acc_detach` and its forms (3.2.29). Nothing happens if the pointer is not attached.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::attach`].

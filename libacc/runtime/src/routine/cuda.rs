@@ -8,7 +8,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, DeviceNum, DeviceType, Error, QueueId, Result};
 
 impl Runtime {
-    /// `acc_get_current_cuda_device`: the driver's number; none for other devices.
+    /// Implements `acc_get_current_cuda_device`. Returns the driver's number; none for other devices.
     ///
     /// # Errors
     /// Returns the errors of starting the device.
@@ -16,7 +16,7 @@ impl Runtime {
         self.with_cuda(t, |_, cuda| cuda.device()).map_err(|error| error.call("acc_get_current_cuda_device"))
     }
 
-    /// `acc_get_current_cuda_context`.
+    /// Implements `acc_get_current_cuda_context`.
     ///
     /// # Errors
     /// Returns the errors of starting the device.
@@ -24,14 +24,14 @@ impl Runtime {
         self.with_cuda(t, |_, cuda| cuda.context()).map_err(|error| error.call("acc_get_current_cuda_context"))
     }
 
-    /// The driver's context of this thread's device, if that is of this process and has started, or the program has just named it. Starts
+    /// Returns the driver's context of this thread's device, if that is of this process and has started, or the program has just named it. Starts
     /// no device.
     pub fn driver_context(&self, t: &mut LocalThread) -> Option<usize> {
         let named = std::mem::take(&mut t.named);
         let Some(Current::Device(index)) = t.current.filter(|_| !t.in_host_region()) else { return None };
         let device = &self.devices[index];
         if !device.is_started() {
-            // What is wrong with the device is told at its start.
+            // Errors of the device are reported at its start.
             return device.cuda().filter(|_| named)?.make_context().ok();
         }
         let epoch = device.epoch();
@@ -45,7 +45,7 @@ impl Runtime {
         context
     }
 
-    /// `acc_get_cuda_stream`. Waits for the queue are real waits from now on, whatever is known of it.
+    /// Implements `acc_get_cuda_stream`. Waits for the queue always reach the driver from now on.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, those of the device.
@@ -59,7 +59,7 @@ impl Runtime {
         get(t).map_err(|error: Error| error.call("acc_get_cuda_stream"))
     }
 
-    /// `acc_set_cuda_stream`; false if the device has no streams of CUDA's.
+    /// Implements `acc_set_cuda_stream`. Returns false if the device has no CUDA streams.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::cuda_stream`].
@@ -74,14 +74,14 @@ impl Runtime {
         set(t).map_err(|error: Error| error.call("acc_set_cuda_stream"))
     }
 
-    /// Returns the subject of this thread's next construct for an observer, with the construct's async-argument. Starts
+    /// Returns the device of this thread's next construct for an observer, with the construct's async-argument. Starts
     /// nothing.
     pub fn subject(&self, t: &mut LocalThread, async_: i32) -> Option<Subject> {
         let on = self.current(t).ok()?;
         Some(self.subject_on(t, on, async_))
     }
 
-    /// The same for a routine that names the device by its number.
+    /// Does the same for a routine that names the device by its number.
     pub fn subject_numbered(&self, t: &mut LocalThread, num: i32, async_: i32) -> Option<Subject> {
         let current_type = self.current_type(t).ok()?;
         let on = self.nth(i64::from(num), current_type).ok()?;

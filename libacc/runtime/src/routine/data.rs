@@ -1,4 +1,4 @@
-//! Data by address: `acc_copyin` and its kin (OpenACC 3.3, 3.2.18 to 3.2.20).
+//! Data by address: `acc_copyin` and related routines (OpenACC 3.3, 3.2.18 to 3.2.20).
 
 use crate::construct::{Absent, Data, Direction, Entries, Leaving, Mode, Stop, partly_present};
 use crate::device::Device;
@@ -7,7 +7,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, Count, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_copyin` and `acc_copyin_async` (3.2.18): the device address. On the host device, the host address.
+    /// Implements `acc_copyin` and `acc_copyin_async` (3.2.18). Returns the device address; on the host device, the host address.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_null_pointer` for null with bytes, `acc_error_partly_present`,
@@ -16,7 +16,7 @@ impl Runtime {
         self.enter_one(t, host, bytes, async_, true).map_err(|error| error.call("acc_copyin"))
     }
 
-    /// `acc_create` and `acc_create_async` (3.2.18): the device address. On the host device, the host address.
+    /// Implements `acc_create` and `acc_create_async` (3.2.18). Returns the device address; on the host device, the host address.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::copyin`].
@@ -24,8 +24,8 @@ impl Runtime {
         self.enter_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_create"))
     }
 
-    /// `acc_copyout` and its forms (3.2.19). Absent data, null with any size and no bytes are left alone, as GCC's own
-    /// library does.
+    /// Implements `acc_copyout` and its forms (3.2.19). Ignores absent data, null with any size and no bytes, as libgomp
+    /// does.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::copyin`].
@@ -33,7 +33,7 @@ impl Runtime {
         self.exit_one(t, host, bytes, async_, finalize, true).map_err(|error| error.call("acc_copyout"))
     }
 
-    /// `acc_delete` and its forms (3.2.19). What it leaves alone, see [`Runtime::copyout`].
+    /// Implements `acc_delete` and its forms (3.2.19). Ignores the same as [`Runtime::copyout`].
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::copyin`].
@@ -41,7 +41,7 @@ impl Runtime {
         self.exit_one(t, host, bytes, async_, finalize, false).map_err(|error| error.call("acc_delete"))
     }
 
-    /// `acc_update_device` and `acc_update_device_async` (3.2.20).
+    /// Implements `acc_update_device` and `acc_update_device_async` (3.2.20).
     ///
     /// # Errors
     /// Returns `acc_error_not_present`, and the errors of [`Runtime::copyin`].
@@ -49,7 +49,7 @@ impl Runtime {
         self.update_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_update_device"))
     }
 
-    /// `acc_update_self` and `acc_update_self_async` (3.2.20).
+    /// Implements `acc_update_self` and `acc_update_self_async` (3.2.20).
     ///
     /// # Errors
     /// Returns `acc_error_not_present`, and the errors of [`Runtime::copyin`].
@@ -94,7 +94,7 @@ impl Runtime {
         let mut state = device.lock();
         match state.table.find(range.start, range.len) {
             Found::Absent => return Ok(()),
-            // No bytes end nothing but what no bytes began.
+            // No bytes end only what no bytes began.
             Found::Whole(id) if bytes == 0 && state.table[id].len() > range.len => return Ok(()),
             Found::Partly(_) => return Err(device.place(partly_present(range, &state.table))),
             Found::Whole(id) => {
@@ -121,7 +121,7 @@ impl Runtime {
         self.finish(device, queue, &t.scratch.plan)
     }
 
-    /// The current device, started, and the queue that an async-argument names; none for the host device.
+    /// Returns the current device, started, and the queue that an async-argument names; none for the host device.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, and those of starting the device.

@@ -1,4 +1,4 @@
-//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, and `acc_on_device`).
+//! Chooses a device (OpenACC 3.3, 3.2.1 to 3.2.5, and `acc_on_device`).
 
 use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
@@ -6,10 +6,10 @@ use accord_types::{DeviceType, Error, ErrorCode, Result};
 use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// `acc_get_num_devices` (3.2.1). "Not the host" counts all devices; there are none of type "none".
+    /// Implements `acc_get_num_devices` (3.2.1). "Not the host" counts all devices; there are none of type "none".
     ///
     /// # Errors
-    /// Returns an error if the environment asks for a type that is not there.
+    /// Returns an error if the environment names a type without devices.
     pub fn get_num_devices(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
         if device_type == DeviceType::None {
             return Ok(0);
@@ -18,7 +18,7 @@ impl Runtime {
         count(t).map_err(|error: Error| error.call("acc_get_num_devices"))
     }
 
-    /// `acc_set_device_type` (3.2.2), for this thread and as the type that new threads start with.
+    /// Implements `acc_set_device_type` (3.2.2), for this thread and as the type that new threads start with.
     ///
     /// # Errors
     /// Returns `acc_error_device_type_unavailable`.
@@ -49,15 +49,15 @@ impl Runtime {
         set(t).map_err(|error: Error| error.call("acc_set_device_type"))
     }
 
-    /// `acc_get_device_type` (3.2.3): a concrete type, never "default".
+    /// Implements `acc_get_device_type` (3.2.3). Returns a concrete type, never "default".
     ///
     /// # Errors
-    /// Returns an error if the environment asks for a device that is not there.
+    /// Returns an error if the environment names a device that does not exist.
     pub fn get_device_type(&self, t: &mut LocalThread) -> Result<DeviceType> {
         self.current_type(t).map_err(|error| error.call("acc_get_device_type"))
     }
 
-    /// `acc_set_device_num` (3.2.4): device `num` of that type, for this thread; for
+    /// Implements `acc_set_device_num` (3.2.4): device `num` of that type, for this thread; for
     /// `acc_device_none` and `acc_device_current`, of the type in use.
     ///
     /// # Errors
@@ -77,12 +77,12 @@ impl Runtime {
         set(t).map_err(|error: Error| error.call("acc_set_device_num"))
     }
 
-    /// `acc_get_device_num` (3.2.5): this thread's device, if it is of that type; else the number
+    /// Implements `acc_get_device_num` (3.2.5): this thread's device, if it is of that type; else the number
     /// that a thread starts with. `None` if there is no device of that type.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` for `acc_device_none`; if the environment asks for a device that is not
-    /// there.
+    /// Returns `acc_error_invalid_argument` for `acc_device_none`; an error if the environment names a device that does not
+    /// exist.
     pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<Option<u32>> {
         let get = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
@@ -104,7 +104,7 @@ impl Runtime {
         get(t).map_err(|error: Error| error.call("acc_get_device_num"))
     }
 
-    /// `acc_on_device`, called by the program's own thread: it is on the host.
+    /// Implements `acc_on_device`, called by the program's own thread: it is on the host.
     ///
     /// # Errors
     /// Returns no error today.
@@ -113,10 +113,10 @@ impl Runtime {
         Ok(matches!(device_type, DeviceType::Host | DeviceType::None))
     }
 
-    /// The type that an argument stands for.
+    /// Returns the type that an argument means.
     ///
     /// # Errors
-    /// Returns an error if the environment asks for a type that is not there.
+    /// Returns an error if the environment names a type without devices.
     pub(super) fn concrete(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<DeviceType> {
         match device_type {
             DeviceType::Current => self.current_type(t),

@@ -1,5 +1,5 @@
-//! Queues of a device that is named by its number among those of the current type (OpenACC 3.3, 3.2.9 to 3.2.12). A device
-//! that was not started has nothing to wait for, and is not started by this.
+//! Queues of a device that is named by its number among those of the current type (OpenACC 3.3, 3.2.9 to 3.2.12). These routines
+//! don't start a device; one that was not started has nothing to wait for.
 
 use crate::device::Device;
 use crate::local_thread::Current;
@@ -18,7 +18,7 @@ pub enum AnyDone {
 }
 
 impl Runtime {
-    /// `acc_async_test_device` (3.2.9).
+    /// Implements `acc_async_test_device` (3.2.9).
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, `acc_error_device_unavailable`, or the failure of what is in the queue.
@@ -27,7 +27,7 @@ impl Runtime {
         self.numbered(t, num)?.map_or(Ok(true), |device| device.test(&[queue]))
     }
 
-    /// `acc_async_test_all_device` (3.2.9).
+    /// Implements `acc_async_test_all_device` (3.2.9).
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable`, or the failure of what is in some queue.
@@ -37,7 +37,7 @@ impl Runtime {
         device.test(&busy)
     }
 
-    /// `acc_wait_device` (3.2.10), and with a queue that waits `acc_wait_device_async` (3.2.11). The host waits if
+    /// Implements `acc_wait_device` (3.2.10), and with a queue that waits `acc_wait_device_async` (3.2.11). The host waits if
     /// `waiting` is `acc_async_sync`.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Runtime {
         device.queue_waits(t.queue(waiting), &[t.queue(waited)])
     }
 
-    /// `acc_wait_all_device` (3.2.10), and with a queue that waits `acc_wait_all_device_async` (3.2.11). The host waits
+    /// Implements `acc_wait_all_device` (3.2.10), and with a queue that waits `acc_wait_all_device_async` (3.2.11). The host waits
     /// if `waiting` is `acc_async_sync`.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Runtime {
         device.wait_for_all(t.queue(waiting))
     }
 
-    /// `acc_wait_any` and `acc_wait_any_device` (3.2.12) without the waiting: looks once at the `count` async-arguments
+    /// Implements one poll of `acc_wait_any` and `acc_wait_any_device` (3.2.12) without waiting, for the `count` async-arguments
     /// at `list`, on device `num` or the current one.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Starting and ending the use of devices (OpenACC 3.3, 3.2.7 and 3.2.8).
+//! Starts and ends the use of devices (OpenACC 3.3, 3.2.7 and 3.2.8).
 
 use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
@@ -6,7 +6,7 @@ use accord_types::{DeviceType, Error, Result};
 use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// `acc_init` (3.2.7): sets the current type and starts this thread's device of it. Others of that type start
+    /// Implements `acc_init` (3.2.7): sets the current type and starts this thread's device of it. Others of that type start
     /// at their first use: a cluster has many.
     ///
     /// # Errors
@@ -18,7 +18,7 @@ impl Runtime {
             }
             self.set_device_type(t, device_type)?;
             if self.is_unsettled(t) {
-                // Which device is this rank's is known when it is named or used, and starts then.
+                // The device of this rank is determined when it is named or used, and starts then.
                 return Ok(());
             }
             self.target(t).map(|_| ())
@@ -26,7 +26,7 @@ impl Runtime {
         init(t).map_err(|error: Error| error.call("acc_init"))
     }
 
-    /// `acc_init_device` (3.2.7): makes device `num` of that type this thread's and starts it.
+    /// Implements `acc_init_device` (3.2.7): makes device `num` of that type this thread's and starts it.
     ///
     /// # Errors
     /// Returns `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_init`.
@@ -41,7 +41,7 @@ impl Runtime {
         init(t).map_err(|error: Error| error.call("acc_init_device"))
     }
 
-    /// `acc_shutdown` (3.2.8): all data on the devices of that type is gone, whatever its counters say. A later use
+    /// Implements `acc_shutdown` (3.2.8): all data on the devices of that type is lost, whatever its counters are. A later use
     /// starts them again.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Runtime {
         shut_down(t).map_err(|error: Error| error.call("acc_shutdown"))
     }
 
-    /// `acc_shutdown_device` (3.2.8): all data on device `num` of that type is gone. It stays the current device of threads that use it,
+    /// Implements `acc_shutdown_device` (3.2.8): all data on device `num` of that type is lost. It remains the current device of threads that use it,
     /// and starts again at its next use.
     ///
     /// # Errors

@@ -9,8 +9,8 @@ use crate::{LocalThread, Runtime};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_map_data` (3.2.21): `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
-    /// The dynamic counter is one and does not sink below.
+    /// Implements `acc_map_data` (3.2.21): `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
+    /// The dynamic counter is one and does not drop below.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already, or any of the
@@ -19,7 +19,7 @@ impl Runtime {
         self.map_one(t, host, device, bytes).map_err(|error| error.call("acc_map_data"))
     }
 
-    /// `acc_unmap_data` (3.2.22): the opposite. The device memory stays.
+    /// Implements `acc_unmap_data` (3.2.22), the inverse. The device memory remains allocated.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` unless `host` was passed to [`Runtime::map_data`], `acc_error_present` if a
@@ -28,7 +28,7 @@ impl Runtime {
         self.unmap_one(t, host).map_err(|error| error.call("acc_unmap_data"))
     }
 
-    /// `acc_deviceptr` (3.2.23): the device address of a host address; 0 if absent. On the host device, the same.
+    /// Implements `acc_deviceptr` (3.2.23). Returns the device address of a host address; 0 if absent; the same on the host device.
     ///
     /// # Errors
     /// Returns the errors of starting the device.
@@ -52,7 +52,7 @@ impl Runtime {
         find(t).map_err(|error: Error| error.call("acc_deviceptr"))
     }
 
-    /// `acc_hostptr` (3.2.24): the host address of a device address; 0 if no host data is there.
+    /// Implements `acc_hostptr` (3.2.24). Returns the host address of a device address; 0 if no host data is there.
     ///
     /// # Errors
     /// Returns the errors of starting the device.
@@ -61,7 +61,7 @@ impl Runtime {
         Ok(on.lock().table.host_of(DevicePtr(device as u64)).unwrap_or(0))
     }
 
-    /// `acc_is_present` (3.2.25): all `bytes` are; for no bytes, whether the address is. Null never is.
+    /// Implements `acc_is_present` (3.2.25): whether all `bytes` are; for no bytes, whether the address is. Null never is.
     ///
     /// # Errors
     /// Returns the errors of starting the device.
@@ -153,7 +153,7 @@ impl Runtime {
         if let Some(place) = known {
             return Ok(place);
         }
-        // It is on its way, or not there.
+        // It is in transit, or absent.
         let range = HostRange { start: host, len: bytes };
         let entering = self.entering(device, QueueId::SYNC, Mode::Enter);
         let mut place = DevicePtr(0);

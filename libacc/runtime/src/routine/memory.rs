@@ -12,7 +12,7 @@ use accord_types::short_lock;
 use accord_types::{AsyncArg, Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_malloc` (3.2.16): a device address; 0 for no bytes. On the host device, host memory.
+    /// Implements `acc_malloc` (3.2.16). Returns a device address; 0 for no bytes. On the host device, host memory.
     ///
     /// # Errors
     /// Returns `acc_error_out_of_memory`, and those of the device.
@@ -20,7 +20,7 @@ impl Runtime {
         self.allocate_block(t, bytes).map_err(|error| error.call("acc_malloc"))
     }
 
-    /// `acc_free` (3.2.17). Null is left alone.
+    /// Implements `acc_free` (3.2.17). Ignores null.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` unless `device` came from [`Runtime::malloc`] and was not freed since, or
@@ -29,7 +29,7 @@ impl Runtime {
         self.free_block(t, device).map_err(|error| error.call("acc_free"))
     }
 
-    /// `acc_memcpy_to_device` (3.2.26) and its asynchronous form.
+    /// Implements `acc_memcpy_to_device` (3.2.26) and its asynchronous form.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_null_pointer` for null with bytes, `acc_error_invalid_argument` for memory that is
@@ -62,7 +62,7 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_to_device"))
     }
 
-    /// `acc_memcpy_from_device` (3.2.27) and its asynchronous form.
+    /// Implements `acc_memcpy_from_device` (3.2.27) and its asynchronous form.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::memcpy_to_device`].
@@ -94,7 +94,7 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_from_device"))
     }
 
-    /// `acc_memcpy_device` (3.2.28) and its asynchronous form. Addresses say which device they belong to: if it is another one than
+    /// Implements `acc_memcpy_device` (3.2.28) and its asynchronous form. Addresses identify their device. If it is another one than
     /// the current, the copy goes there, or from there, in the queue of the source device as with `acc_memcpy_d2d`.
     ///
     /// # Errors
@@ -125,9 +125,9 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_device"))
     }
 
-    /// `acc_memcpy_d2d` and its asynchronous form (3.2.30), whose queue is the source device's. The host addresses are
-    /// present on the two devices (numbers within the current device type); one that is not, but is an
-    /// address that `acc_malloc` gave on that device, is taken as that.
+    /// Implements `acc_memcpy_d2d` and its asynchronous form (3.2.30), whose queue is the source device's. The host addresses are
+    /// present on the two devices (numbers within the current device type). An absent one may also be an
+    /// address that `acc_malloc` returned on that device.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable`, `acc_error_not_present`, `acc_error_partly_present`,
@@ -168,7 +168,7 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_d2d"))
     }
 
-    /// `device` is an address of the device `on` (none is the host), as far as is known, and `host` one of the program.
+    /// Checks that `device` is an address of the device `on` (none is the host), as far as is known, and `host` one of the program.
     pub(super) fn check_ends(&self, on: Option<&Device>, device: usize, host: usize) -> Result<()> {
         let place = |error: Error| on.map_or(error.clone(), |on| on.place(error));
         let index = on.map(|on| on.index);
@@ -183,7 +183,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Copies within the program's memory, after what queues still bring there.
+    /// Copies within the program's memory, after pending copies of queues to it.
     fn copy_here(&self, dst: usize, src: usize, bytes: usize) -> Result<()> {
         for start in [src, dst] {
             let arriving =
@@ -288,7 +288,7 @@ impl Runtime {
     }
 }
 
-/// Memory that this device's allocator hands out has to be in use; other addresses are the device's business.
+/// Checks that memory of this device's allocator is in use; the device checks other addresses.
 fn allocated(memory: &crate::memory::Allocator, address: usize, bytes: usize) -> Result<()> {
     let (start, len) = (address as u64, bytes as u64);
     if !memory.owns(start) {

@@ -1,4 +1,4 @@
-//! What a device is (OpenACC 3.3, 3.2.6).
+//! Properties of a device (OpenACC 3.3, 3.2.6).
 
 use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
@@ -16,7 +16,7 @@ const VENDOR: i32 = 0x10002;
 const DRIVER: i32 = 0x10003;
 
 impl Runtime {
-    /// `acc_get_property` for numbers: 0 for unknown properties and devices that are not there.
+    /// Implements `acc_get_property` for numbers: 0 for unknown properties and devices that don't exist.
     ///
     /// # Errors
     /// Returns the errors of the device, for its free memory.
@@ -37,7 +37,7 @@ impl Runtime {
         get(t).map_err(|error: Error| error.call("acc_get_property"))
     }
 
-    /// `acc_get_property_string`: none for unknown properties and devices that are not there.
+    /// Implements `acc_get_property_string`: none for unknown properties and devices that don't exist.
     ///
     /// # Errors
     /// Returns no error today.
@@ -67,7 +67,7 @@ impl Runtime {
         })
     }
 
-    /// The device that a query is about, if there is one. `acc_device_current` is this thread's, whatever the number.
+    /// Returns the device that a query is about, if there is one. `acc_device_current` is this thread's, whatever the number.
     fn asked(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Option<Current> {
         if device_type == DeviceType::Current {
             return self.current(t).ok();

@@ -5,7 +5,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
 
 impl Runtime {
-    /// `acc_async_test` (3.2.9). True for a queue that was never used.
+    /// Implements `acc_async_test` (3.2.9). True for a queue that was never used.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, or the failure of what is in the queue.
@@ -17,7 +17,7 @@ impl Runtime {
         test(t).map_err(|error: accord_types::Error| error.call("acc_async_test"))
     }
 
-    /// `acc_async_test_all` (3.2.9).
+    /// Implements `acc_async_test_all` (3.2.9).
     ///
     /// # Errors
     /// Returns the failure of an operation in some queue.
@@ -30,7 +30,7 @@ impl Runtime {
         test(t).map_err(|error: accord_types::Error| error.call("acc_async_test_all"))
     }
 
-    /// `acc_wait` (3.2.10). At once for a queue that was never used.
+    /// Implements `acc_wait` (3.2.10). Returns at once for a queue that was never used.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, or the failure of what was in the queue.
@@ -43,7 +43,7 @@ impl Runtime {
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait"))
     }
 
-    /// `acc_wait_all` (3.2.10).
+    /// Implements `acc_wait_all` (3.2.10).
     ///
     /// # Errors
     /// Returns the first failure of what was waited for.
@@ -55,7 +55,7 @@ impl Runtime {
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all"))
     }
 
-    /// `acc_wait_async` (3.2.11): `queue` waits for `waited`; the host does if `queue` is `acc_async_sync`.
+    /// Implements `acc_wait_async` (3.2.11): `queue` waits for `waited`; the host waits if `queue` is `acc_async_sync`.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`, and those of the device.
@@ -68,7 +68,7 @@ impl Runtime {
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_async"))
     }
 
-    /// `acc_wait_all_async` (3.2.11).
+    /// Implements `acc_wait_all_async` (3.2.11).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::wait_async`].
@@ -80,8 +80,8 @@ impl Runtime {
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all_async"))
     }
 
-    /// `acc_get_default_async` (3.2.13): the queue of `async` without an argument. At first queue 0: programs
-    /// pass it on to routines that want a queue, so it is one.
+    /// Implements `acc_get_default_async` (3.2.13). Returns the queue of `async` without an argument. Initially queue 0: programs
+    /// pass it to routines that require a queue.
     ///
     /// # Errors
     /// Returns no error today.
@@ -93,7 +93,7 @@ impl Runtime {
         })
     }
 
-    /// `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` brings the initial value back.
+    /// Implements `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` restores the initial value.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async`.

@@ -1,4 +1,4 @@
-//! What the error of a crashed region says of pointers that were copied without what they point to.
+//! The error of a crashed region about pointers that were copied without their targets.
 
 use super::world::World;
 use super::world::kind::*;
@@ -15,7 +15,7 @@ fn crashed(at: Option<usize>) -> Error {
     Error::new(ErrorCode::Execution, format!("region scale ended with SIGSEGV{at}"))
 }
 
-/// A pointer variable is present, and a structure with another pointer in its third word.
+/// Creates a world with a pointer variable that is present, and a structure with another pointer in its third word.
 fn world() -> World {
     let mut w = World::new();
     w.put_u64(POINTER, ARRAY as u64);

@@ -1,4 +1,4 @@
-//! `exit data` and `update` of pointers, in place of what they point to.
+//! `exit data` and `update` of pointers, instead of their targets.
 
 use super::world::World;
 use super::world::kind::*;
@@ -52,7 +52,7 @@ fn what_is_no_start_of_an_array_names_none() {
     w.put_u64(POINTER, ARRAY as u64);
     w.exit(&[(DELETE, 4, POINTER)]).unwrap();
     assert_eq!(w.counters(ARRAY), (0, 1));
-    // The variable comes first, and what is named by itself.
+    // The variable comes first, and what has an entry of its own.
     w.enter(&[(TO, 8, POINTER)]).unwrap();
     w.exit(&[(RELEASE, 8, POINTER)]).unwrap();
     w.enter(&[(TO, BYTES, ARRAY)]).unwrap();
@@ -71,7 +71,7 @@ fn an_attached_member_is_detached_and_its_object_stays() {
     assert!(!w.present(ARRAY, 1));
     assert_eq!(w.counters(OBJECT), (0, 1));
     assert_eq!(w.on_device(MEMBER, 8), (ARRAY as u64).to_ne_bytes(), "the program's pointer");
-    // One that is not attached is a part of its object.
+    // A pointer that is not attached is a part of its object.
     w.enter(&[(TO, BYTES, ARRAY)]).unwrap();
     w.exit(&[(RELEASE, 8, MEMBER)]).unwrap();
     assert!(!w.present(OBJECT, 1) && w.present(ARRAY, BYTES));

@@ -3,14 +3,14 @@
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
 
-/// Where heaps lie.
+/// An address where heaps lie.
 const ARRAY: usize = 0x5600_0000_1000;
 const LOW_ARRAY: usize = 0x120_0000;
 const POINTER: usize = 0x7ffe_0000_0100;
 const REGION: usize = 0x40_1000;
 const BYTES: usize = 4000;
 
-/// What a region finds where a scalar's slot leads.
+/// Returns the value to which a scalar's slot leads.
 fn seen(w: &mut World, kind: u16, value: usize) -> u64 {
     w.put_u64(POINTER, value as u64);
     let (to, from) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Copies to what is read-only in the program, and to and from what it does not have.
+//! Copies to read-only memory of the program, and to and from memory that it does not have.
 
 use super::fake::NO_MEMORY;
 use super::world::World;

@@ -42,7 +42,7 @@ fn members_share_one_block_at_their_distances() {
         assert_eq!((k.slots[1], k.slots[2], k.slots[3]), (object, object, object));
         assert_eq!(k.read(object, 4), 10u32.to_ne_bytes());
         assert_eq!(k.read_u64(object + 8), k.slots[4]);
-        // Taken off: r points where r[0] would be.
+        // Rebased: r points where r[0] would be.
         assert_eq!(k.read_u64(object + 24) + 8, k.slots[6]);
         let (p, n) = (k.slots[4], object);
         k.write(p, &[7; 40]);
@@ -117,7 +117,7 @@ fn an_object_takes_the_place_of_pointers_that_came_before_it() {
     assert_eq!(w.on_device(B + 24, 8), (C as u64).to_ne_bytes(), "detached");
     w.exit(&[(FROM, 32, B)]).unwrap();
     assert_eq!(w.get(B, 32), [10u64, A as u64, 9, C as u64].map(u64::to_ne_bytes).concat());
-    // Other members do not give way.
+    // Other members are not removed.
     w.enter(&[(STRUCT, 1, B), (TO, 8, B + 16)]).unwrap();
     assert_eq!(w.enter(&[(TO, 32, B)]).unwrap_err().code(), ErrorCode::PartlyPresent);
     w.exit(&[(RELEASE, 8, B + 16)]).unwrap();
@@ -328,7 +328,7 @@ fn what_any_clause_is_to_copy_out_is_copied_at_the_last_of_them() {
     assert_eq!(w.get(0x1000, 1), [2]);
     w.data_end();
     assert_eq!(filled(&w), (vec![3; 0x10], vec![3; 40], vec![3; 8]));
-    // What no clause names for it stays the program's.
+    // Bytes that no clause copies out stay the program's.
     w.look(&[(TO, 400, 0x1000), (FROM, 40, 0x1010), (TO, 8, 0x1040)], |k| k.write(k.slots[0], &[4; 400]));
     assert_eq!(filled(&w), (vec![3; 0x10], vec![4; 40], vec![3; 8]));
     w.assert_empty();

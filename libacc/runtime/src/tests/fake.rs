@@ -1,5 +1,5 @@
-//! A device that runs as late as it may: nothing in a queue happens before a wait for it, so an order that was only
-//! hoped for shows as wrong bytes.
+//! A device that runs as late as it may: nothing in a queue happens before a wait for it, so missing
+//! ordering shows as wrong bytes.
 
 use crate::ports::{Chain, Cluster, DeviceClient, HostMemory, Part, ReadWhen, TargetAccess};
 use accord_types::{
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 const PAGE: u64 = 2 << 20;
-/// Where the program has no memory.
+/// An address where the program has no memory.
 pub(super) const NO_MEMORY: usize = 0x7fff_0000_0000;
-/// Where a fake device keeps global variables and the argument blocks of running regions.
+/// Addresses of a fake device's global variables and of the argument blocks of running regions.
 const GLOBALS: u64 = 0x6000_0000_0000;
 const ARGUMENTS: u64 = 0x7000_0000_0000;
 
@@ -43,7 +43,7 @@ impl Bytes {
     }
 }
 
-/// The chunks of a range: number, offset in it, and which bytes of the range it holds.
+/// Returns the chunks of a range: number, offset in it, and the bytes of the range that it contains.
 fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -63,9 +63,9 @@ pub(super) struct Ram {
     blocks: Mutex<BTreeSet<usize>>,
     /// The program's heap blocks, as far as they are known.
     pub(super) known: Mutex<Vec<HostRange>>,
-    /// What is not writable.
+    /// Memory that is not writable.
     pub(super) constants: Mutex<Vec<(HostRange, TargetAccess)>>,
-    /// Devices that start from now on reach it themselves.
+    /// Whether devices that start from now on access it directly.
     pub(super) reached: AtomicBool,
     /// The program is known to be in C.
     pub(super) is_c: AtomicBool,
@@ -181,7 +181,7 @@ impl Running<'_> {
     }
 }
 
-/// A device's memory, which knows where there is none.
+/// A device's memory, with detection of accesses outside it.
 #[derive(Default)]
 pub(super) struct Memory {
     bytes: Bytes,
@@ -230,7 +230,7 @@ struct FakeQueue {
     failed: Option<Error>,
 }
 
-/// What a test asks of a fake device about the commands it got.
+/// Numbers of commands that a fake device got, for tests.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
     pub(super) round_trips: usize,
@@ -254,7 +254,7 @@ struct FakeDevice {
     started: bool,
 }
 
-/// See the module.
+/// The fake device: see the module.
 pub(super) struct Fake {
     info: DeviceInfo,
     device_type: DeviceType,
@@ -263,13 +263,13 @@ pub(super) struct Fake {
     inner: Mutex<FakeDevice>,
     gate: Mutex<Option<(QueueId, Arc<Barrier>)>>,
     locks: Mutex<Vec<Lock>>,
-    /// It is another node's.
+    /// Whether it belongs to another node.
     pub(super) remote: AtomicBool,
-    /// How often it was asked how far its queues have got, for a wait for another one.
+    /// How often its queues' progress was queried, during a wait for another one.
     pub(super) asked: AtomicUsize,
 }
 
-/// What became of the pages of an array.
+/// A change of an array's page lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lock {
     Lock(HostRange),
@@ -278,7 +278,7 @@ pub(super) enum Lock {
 }
 
 impl Fake {
-    /// What became of the pages of arrays since the last call.
+    /// Returns the changes of page locks since the last call.
     pub(super) fn locks(&self) -> Vec<Lock> {
         std::mem::take(&mut self.locks.lock().unwrap())
     }
@@ -322,7 +322,7 @@ impl Fake {
         self.inner.lock().unwrap().counts
     }
 
-    /// Bytes at a device address, once everything is done.
+    /// Returns bytes at a device address, once everything is done.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
         let mut inner = self.inner.lock().unwrap();
         let all: Vec<_> = inner.queues.keys().copied().collect();
@@ -332,12 +332,12 @@ impl Fake {
         inner.memory.read(at, len)
     }
 
-    /// A wait for this queue does not end before the barrier opens.
+    /// Makes a wait for this queue block until the barrier opens.
     pub(super) fn gate(&self, queue: QueueId, barrier: Arc<Barrier>) {
         *self.gate.lock().unwrap() = Some((queue, barrier));
     }
 
-    /// The next command that gets to run in this queue fails.
+    /// Makes the next command that runs in this queue fail.
     pub(super) fn fail(&self, queue: QueueId, error: Error) {
         self.put(queue, Op::Fail(error)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Waits that a program has forgotten before it reads what a queue brings, on devices that run as late as they may.
+//! Forgotten waits before a program reads what a queue copies, on devices that run as late as they may.
 
 use super::world::kind::*;
 use super::world::{SYNC, World, call};
@@ -14,7 +14,7 @@ fn tags(queue: i32) -> Vec<u32> {
     if queue == SYNC { vec![0] } else { vec![0x2000_0000 | queue.cast_unsigned(), 0] }
 }
 
-/// A region that fills `A` with 5, and one that copies its first array to its second.
+/// Creates a world with a region that fills `A` with 5, and one that copies its first array to its second.
 fn world(bytes: usize) -> World {
     let w = World::with(&[DeviceType::Cpu, DeviceType::Cpu], 1 << 30, crate::Settings::default());
     w.kernel(FILL, move |k| k.write(k.slots[0], &vec![5; bytes]));
@@ -26,7 +26,7 @@ fn world(bytes: usize) -> World {
     w
 }
 
-/// Queue 1 of device 0 brings `A`, which is not on the device any more.
+/// Makes queue 1 of device 0 copy `A` out, which is not on the device afterwards.
 fn bring(w: &mut World, bytes: usize) {
     w.enter(&[(ALLOC, bytes, A)]).unwrap();
     w.parallel(FILL, &[(FORCE_PRESENT, bytes, A)], &tags(1)).unwrap();

@@ -7,7 +7,7 @@ const POINTER: usize = 0x7ffe_0000_0100;
 const OBJECT: usize = 0x5600_0000_1000;
 const ARRAY: usize = 0x5600_0001_0000;
 
-/// What a region finds in a slot, and where the slot of the variable at `POINTER` leads.
+/// Returns what a region finds in each slot, and where the slot of the variable at `POINTER` leads.
 fn slots(w: &mut World, list: &[(u16, usize, usize)]) -> (Vec<u64>, Option<u64>) {
     let (to, from) = std::sync::mpsc::channel();
     let pointer = list.iter().position(|(_, _, host)| *host == POINTER);
@@ -80,7 +80,7 @@ fn pointers_that_are_attached_bring_their_object() {
     });
     assert_eq!(w.get(OBJECT, 8), [5; 8], "it does not come back");
     w.assert_empty();
-    // Of one that is present in part nothing is known.
+    // An object that is present in part gives no address.
     w.enter(&[(TO, 8, OBJECT + 8)]).unwrap();
     let list = [(ZERO_LEN, 0, OBJECT), (TOFROM, 80, ARRAY), (ATTACH, 0, OBJECT + 24)];
     assert_eq!(slots(&mut w, &list).0[0], 0);

@@ -1,4 +1,4 @@
-//! What an observer is told, and in which order.
+//! The notifications of an observer, and their order.
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
@@ -35,7 +35,7 @@ impl Observer for Recorder {
 
 fn watched() -> (World, Arc<Record>) {
     let w = World::new();
-    // Not freed: a test's, of which there are few.
+    // Not freed: tests create few.
     let active = Box::leak(Box::new(AtomicBool::new(false)));
     let record = Arc::new(Record { active, notices: Mutex::default() });
     w.runtime.observe(Box::new(Recorder(record.clone())));

@@ -1,4 +1,4 @@
-//! Which arrays are page-locked, and when they no longer are.
+//! Arrays that are page-locked, and when they are unlocked.
 
 use super::fake::Lock;
 use super::world::kind::*;
@@ -30,7 +30,7 @@ fn an_array_is_locked_once_it_was_copied_often_enough() {
     w.enter(&[(TO, LEN, A)]).unwrap();
     update(&mut w, TIMES - 2);
     assert_eq!(w.fake().locks(), []);
-    // Half of it there, half of it back.
+    // Half of it copied in, half of it copied out.
     w.update(&[(FORCE_TO, LEN / 2, A)]).unwrap();
     assert_eq!(w.fake().locks(), []);
     w.update(&[(FORCE_FROM, LEN / 2, A + LEN / 2)]).unwrap();

@@ -1,10 +1,10 @@
-//! Pointers at what a launch carries: dummy arguments of Fortran that are allocatable or pointers.
+//! Pointers to what a launch contains: dummy arguments of Fortran that are allocatable or pointers.
 
 use super::world::kind::*;
 use super::world::{One, World};
 
 const ARRAY: usize = 0x10_0000;
-/// The caller's descriptor, and the callee's pointer at it.
+/// The caller's descriptor, and the callee's pointer to it.
 const DESCRIPTOR: usize = 0x7ffe_0000_0100;
 const DUMMY: usize = 0x7ffe_0000_0010;
 
@@ -49,7 +49,7 @@ fn a_scalars_pointer_is_found_by_the_pointer_at_it() {
 
 #[test]
 fn pointers_are_right_wherever_the_block_is_full() {
-    // Each of so many fills in front of them that the descriptor, the pointer or both don't fit any more.
+    // Each of so many fills in front of them that the descriptor, the pointer or both no longer fit.
     for fill in 0..40 {
         let mut w = World::new();
         let filling = DESCRIPTOR - 0x10_0000;

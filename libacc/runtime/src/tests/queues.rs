@@ -1,4 +1,4 @@
-//! Order: what the program may rely on holds even on a device that does everything as late as it may.
+//! Order: the guarantees for programs hold even on a device that does everything as late as it may.
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World, call};
@@ -12,7 +12,7 @@ fn tags(queue: u32) -> [u32; 2] {
     [0x2000_0000 | queue, 0]
 }
 
-/// A region that copies `bytes` from its first slot's memory to its second's.
+/// Defines a region that copies `bytes` from its first slot's memory to its second's.
 fn copying(w: &World, bytes: usize) {
     w.kernel(REGION, move |k| {
         let value = k.read(k.slots[0], bytes);
@@ -129,7 +129,7 @@ fn waits_of_all_kinds() {
 
 #[test]
 fn memory_of_a_busy_queue_goes_to_another_only_in_order() {
-    // So little memory that the second queue has to take the first one's.
+    // So little memory that the second queue has to use the first one's.
     let mut w = World::with(&[accord_types::DeviceType::Cpu], 4 << 20, crate::Settings::default());
     const LEN: usize = 3 << 20;
     w.put(A, &[1; 16]);

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 const ADD_ONE: usize = 0x40_1000;
 const ASYNC_1: &[u32] = &[0x2000_0001, 0];
 
-/// Host addresses and sizes: small ones, which travel with launches, and large ones.
+/// Host addresses and sizes: small ones, which are part of a launch's arguments, and large ones.
 const ARRAYS: [(usize, usize); 5] =
     [(0x10_0000, 8), (0x10_0008, 200), (0x20_0000, 4096), (0x30_0000, 5000), (0x40_0000, 100_000)];
 
-/// One array as the specification sees it. All of its bytes are equal.
+/// One array as the specification defines it. All of its bytes are equal.
 #[derive(Clone, Copy, Default)]
 struct Model {
     host: u8,
@@ -75,7 +75,7 @@ impl Run {
         Self { w, models: Default::default(), regions: Vec::new(), queue: SYNC }
     }
 
-    /// What the program may only touch once the queue is empty.
+    /// Handles what the program may only access once the queue is empty.
     fn drain(&mut self) {
         self.w.runtime.wait_all(&mut self.w.t).unwrap();
     }
@@ -137,7 +137,7 @@ impl Run {
             Act::Launch { array, out } => {
                 let (host, len) = ARRAYS[*array];
                 let kind = if *out { TOFROM } else { TO };
-                // The length is a temporary in the frame: the next call writes over it.
+                // The length is a temporary in the frame: the next call overwrites it.
                 self.w.put_u64(0x7f00_0000, len as u64);
                 let tags = if self.queue == SYNC { NO_TAGS } else { ASYNC_1 };
                 self.w.parallel(ADD_ONE, &[(kind, len, host), (TO, 8, 0x7f00_0000)], tags).unwrap();

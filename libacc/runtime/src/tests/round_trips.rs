@@ -1,5 +1,5 @@
-//! What an operation costs, counted at the device: round trips only where the meaning needs one,
-//! and in steady state no commands that the program did not ask for.
+//! Costs of operations, counted at the device: round trips only where the semantics require one,
+//! and in steady state no commands that the program did not request.
 
 use super::fake::Counts;
 use super::world::kind::*;
@@ -29,7 +29,7 @@ fn launch(w: &mut World, list: &[One], tags: &[u32]) {
     assert_eq!(w.parallel(REGION, list, tags).unwrap(), Placement::Device);
 }
 
-/// What `act` costs.
+/// Returns the cost of `act`.
 fn cost(w: &mut World, act: impl FnOnce(&mut World)) -> Counts {
     let before = w.fake().counts();
     act(w);
@@ -140,12 +140,12 @@ fn update_device_has_no_round_trip_and_update_self_has_one() {
     let spent = cost(&mut w, |w| w.update(&[(FORCE_FROM, LARGE, B)]).unwrap());
     assert_eq!(spent, Counts { commands: 1, copies_out: 1, round_trips: 1, ..Counts::default() });
     let spent = cost(&mut w, |w| w.runtime.update_self(&mut w.t, B, LARGE, 1).unwrap());
-    // The queue joins what the synchronous update left behind, unless the host has waited for it.
+    // The queue waits for what the synchronous update left behind, unless the host has waited for it.
     assert_eq!(spent, Counts { commands: 1, copies_out: 1, ..Counts::default() });
 }
 
-/// Parts of rows, one directive each: updates of the device never wait, and updates of the host only where the program
-/// asks to.
+/// Copies parts of rows, one directive each: updates of the device never wait, and updates of the host only where the program
+/// waits.
 #[test]
 fn updates_of_rows_are_a_command_each_and_a_wait_for_all() {
     const ROWS: usize = 100;
@@ -214,7 +214,7 @@ fn a_compute_construct_with_data_costs_one_round_trip_in_all() {
     assert_eq!(spent, Counts { round_trips: 0, ..expected });
 }
 
-/// Local variables, not neighbours.
+/// Returns local variables that are not adjacent.
 fn scalars(count: usize) -> Vec<One> {
     (0..count).map(|n| (FORCE_TOFROM, [4, 8, 16][n % 3], A + 48 * n)).collect()
 }
@@ -333,7 +333,7 @@ fn only_what_a_region_has_changed_is_written() {
 #[test]
 fn a_wait_asks_the_other_far_devices_that_were_waited_for() {
     let mut w = World::with(&[DeviceType::Cpu; 3], 1 << 30, Settings::default());
-    // The first one is this node's.
+    // The first one belongs to this node.
     w.fakes[1..].iter().for_each(|fake| fake.remote.store(true, Ordering::Relaxed));
     let round = |w: &mut World| {
         for device in 0..3 {
@@ -345,7 +345,7 @@ fn a_wait_asks_the_other_far_devices_that_were_waited_for() {
     };
     assert_eq!(round(&mut w), [0, 1, 0], "the second one was waited for when the third one was");
     assert_eq!([(); 2].map(|()| round(&mut w)), [[0, 2, 2]; 2], "by the two others each");
-    // Of many a wait asks some, and others with the next one.
+    // With many devices a wait queries some, and the next one others.
     let mut w = World::with(&[DeviceType::Cpu; 60], 1 << 30, Settings::default());
     w.fakes.iter().for_each(|fake| fake.remote.store(true, Ordering::Relaxed));
     let mut round = || {

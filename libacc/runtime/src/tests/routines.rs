@@ -47,7 +47,7 @@ fn device_numbers_are_per_type_and_per_thread() {
     assert_eq!(w.runtime.get_device_type(&mut other).unwrap(), DeviceType::Cpu);
     assert_eq!(w.runtime.get_device_num(&mut other, DeviceType::Cpu).unwrap(), Some(0));
     assert!(!w.runtime.is_present(&mut other, A, 8).unwrap());
-    // "Not the host" goes through all of them.
+    // "Not the host" includes all of them.
     for num in 0..3 {
         w.runtime.set_device_num(&mut w.t, num, DeviceType::NotHost).unwrap();
         assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::NotHost).unwrap(), Some(num as u32));
@@ -227,7 +227,7 @@ fn mapped_data_stays_until_it_is_unmapped() {
     assert!(w.runtime.unmap_data(&mut w.t, A + 10).is_err());
     w.runtime.unmap_data(&mut w.t, A).unwrap();
     assert_eq!(w.runtime.unmap_data(&mut w.t, A).unwrap_err().code(), ErrorCode::InvalidArgument);
-    // The device's memory is one array's only.
+    // The device's memory belongs to one array only.
     w.runtime.map_data(&mut w.t, A, block, 50).unwrap();
     w.runtime.map_data(&mut w.t, B, block + 50, 50).unwrap();
     let copied = w.runtime.copyin(&mut w.t, B + 0x1000, 64, SYNC).unwrap();

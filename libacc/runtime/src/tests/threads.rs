@@ -12,7 +12,7 @@ const B: usize = 0x20_0000;
 const REGION: usize = 0x40_1000;
 const LEN: usize = 50_000;
 
-/// Long enough for a machine that does much else; a test that needs it has failed.
+/// The timeout: long enough for a loaded machine; a test that exceeds it has failed.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 #[test]

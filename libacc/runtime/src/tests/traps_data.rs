@@ -1,4 +1,4 @@
-//! What goes wrong with data when GCC's calls are taken at face value; numbered as in our notes on GCC's interface.
+//! Faults with data if GCC's calls are taken at face value; numbered as in our notes on GCC's interface.
 
 use super::world::kind::*;
 use super::world::{IF_FALSE, NO_TAGS, World, call};
@@ -63,7 +63,7 @@ fn trap_02_but_what_a_queued_copy_still_brings_is_read_in_order() {
     w.parallel(REGION, &[(FORCE_PRESENT, 8, A)], ASYNC_1).unwrap();
     w.runtime.update_self(&mut w.t, A, 8, 1).unwrap();
     w.runtime.delete(&mut w.t, A, 8, 1, false).unwrap();
-    // A is absent now, and its 99 is still on its way to the program's memory.
+    // A is absent now, and its 99 is still in transit to the program's memory.
     w.parallel(REGION + 1, &[(TO, 8, A), (FORCE_PRESENT, 8, B)], ASYNC_1).unwrap();
     w.runtime.wait_queue(&mut w.t, 1).unwrap();
     assert_eq!(w.on_device(B, 8), 99u64.to_ne_bytes());
@@ -158,7 +158,7 @@ fn trap_06_a_members_descriptor_reaches_the_device_with_its_bounds() {
     w.assert_empty();
 }
 
-/// From GCC 14 on the descriptor is itself the member, and the data comes with its pointer alone.
+/// From GCC 14 on the descriptor is itself the member, and the data has its pointer alone.
 #[test]
 fn trap_06_a_descriptor_may_be_the_member() {
     let mut w = World::new();
@@ -204,7 +204,7 @@ fn trap_06_a_descriptor_may_be_the_member() {
     ])
     .unwrap();
     w.assert_empty();
-    // An object that is there as a whole, and whose array is allocated since.
+    // An object that is present as a whole, and whose array is allocated since.
     w.put_u64(da, 0);
     w.enter(&[(TO, 168, v)]).unwrap();
     w.put_u64(da, A as u64);
@@ -226,7 +226,7 @@ fn trap_07_attach_before_its_container() {
     w.enter(&[(ALLOC, 80, A), (ATTACH, 0, this), (TO, 16, this)]).unwrap();
     let device = w.runtime.deviceptr(&mut w.t, A).unwrap() as u64;
     assert_eq!(w.on_device(this, 8), device.to_ne_bytes());
-    // The same inside a compute construct, where the small container may not travel as a private value.
+    // The same inside a compute construct, where the small container must not be passed as a private value.
     w.look(&[(FORCE_PRESENT, 16, this), (ZERO_LEN, 0, this), (FORCE_PRESENT, 80, A), (ATTACH, 0, this)], |k| {
         assert_eq!(k.read_u64(k.slots[1]), k.slots[2]);
     });
@@ -282,7 +282,7 @@ fn trap_10_null_addresses_and_empty_sections_are_nothing() {
         // a(4:0) of 4-byte elements
         (TOFROM, negative, A),
         (FORCE_PRESENT, negative, A),
-        // A copy that the region does not read, at what happened to be on the stack.
+        // A copy that the region does not read, at any address from the stack.
         (TO, 4, 0x10),
     ];
     w.look(&nothing, |k| assert!(k.slots.iter().all(|slot| *slot == 0)));

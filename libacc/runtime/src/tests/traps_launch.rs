@@ -1,4 +1,4 @@
-//! What goes wrong with launches, globals and threads; numbered as in our notes on GCC's interface.
+//! Faults with launches, globals and threads; numbered as in our notes on GCC's interface.
 
 use super::fake::object;
 use super::world::kind::*;
@@ -22,7 +22,7 @@ fn trap_17_globals_are_present_for_good_and_copied_by_updates_only() {
     w.runtime.register_globals(1, vec![global(A, 40, false)]);
     w.put(A, &[3; 40]);
     assert!(w.present(A, 40));
-    // update device(g[1:2]) arrives; clauses that name the whole variable do not.
+    // update device(g[1:2]) takes effect; clauses that name the whole variable do not.
     w.update(&[(FORCE_TO, 8, A + 4)]).unwrap();
     assert_eq!(w.on_device(A, 12), [0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 3]);
     w.data_start(&[(TOFROM, 40, A)]).unwrap();
@@ -77,7 +77,7 @@ fn a_declared_pointer_leads_to_what_becomes_present_behind_it() {
     let other = w.runtime.deviceptr(&mut w.t, A + 400).unwrap() as u64;
     assert_eq!(value(&w), other);
     w.exit(&[(RELEASE, 400, A), (RELEASE, 400, A + 400)]).unwrap();
-    // Small enough to travel with the launch, where the pointer could not lead to it.
+    // Small enough to be part of the launch, where the pointer could not lead to it.
     w.look(&[(TO, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
     w.look(&[(FORCE_TOFROM, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
 }
