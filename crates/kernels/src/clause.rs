@@ -75,7 +75,7 @@ impl Clause {
         self.argument.as_ref().map_or_else(|| self.name.clone(), |argument| format!("{}({argument})", self.name))
     }
 
-    /// The elements of its list.
+    /// Returns the elements of its list.
     pub fn list(&self) -> Vec<&str> {
         let list = split(self.argument.as_deref().unwrap_or(""), ',');
         list.into_iter().filter(|one| !one.is_empty()).collect()
@@ -88,7 +88,7 @@ pub(crate) fn named(element: &str) -> &str {
     element.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(element)
 }
 
-/// A data clause without its older spellings.
+/// Returns a data clause's name without its older spellings.
 pub(crate) fn kind(name: &str) -> &str {
     let short = name.strip_prefix("present_or_").or_else(|| name.strip_prefix('p').filter(|_| name != "present"));
     short.unwrap_or(name)
@@ -99,12 +99,12 @@ pub(crate) fn moves(kind: &str) -> bool {
     matches!(kind, "copy" | "copyin" | "copyout" | "create" | "present")
 }
 
-/// An element of a data clause's list without its section: `p->x` of `p->x[0:n]`.
+/// Returns an element of a data clause's list without its section: `p->x` of `p->x[0:n]`.
 pub(crate) fn path(element: &str) -> &str {
     element.split(['(', '[']).next().unwrap_or(element).trim()
 }
 
-/// Paths of what a `data` construct makes present for all that is inside.
+/// Returns the paths that a `data` construct makes present for everything inside.
 pub(crate) fn made_present(directive: &Directive) -> Vec<&str> {
     if directive.name != "data" || directive.clause("if").is_some() {
         return Vec::new();
@@ -113,7 +113,7 @@ pub(crate) fn made_present(directive: &Directive) -> Vec<&str> {
     clauses.flat_map(|clause| clause.list()).map(path).collect()
 }
 
-/// Elements of the construct's data clauses: clause, element.
+/// Returns elements of the construct's data clauses: clause, element.
 pub(crate) fn mapped(construct: &Construct) -> Vec<(&str, &str)> {
     let clauses = construct.directive.clauses.iter().filter(|clause| DATA.contains(&clause.name.as_str()));
     clauses.flat_map(|clause| clause.list().into_iter().map(|element| (clause.name.as_str(), element))).collect()
@@ -134,7 +134,7 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
     word
 }
 
-/// Takes what is in the parentheses that open here, if any do.
+/// Takes the contents of the parentheses that open here, if any do.
 fn argument(rest: &mut &str) -> Option<String> {
     if !rest.starts_with('(') {
         return None;

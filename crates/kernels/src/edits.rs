@@ -11,24 +11,24 @@ pub(crate) struct Edits {
 }
 
 impl Edits {
-    /// Puts other text in place of a span.
+    /// Replaces a span with other text.
     pub(crate) fn replace(&mut self, span: Span, text: impl Into<String>) {
         let rank = 1 + i64::try_from(self.list.len()).unwrap_or(i64::MAX - 1);
         self.list.push((span, rank, text.into()));
     }
 
-    /// Puts text behind what ends at a byte; ahead of all that was closed there before, as that is around it.
+    /// Inserts text after what ends at a byte, and before all text that was closed there earlier, as that is around it.
     pub(crate) fn close(&mut self, at: usize, text: impl Into<String>) {
         let rank = -1 - i64::try_from(self.list.len()).unwrap_or(i64::MAX - 1);
         self.list.push((at..at, rank, text.into()));
     }
 
-    /// Puts text ahead of a byte.
+    /// Inserts text before a byte.
     pub(crate) fn insert(&mut self, at: usize, text: impl Into<String>) {
         self.replace(at..at, text);
     }
 
-    /// Leaves a directive out; its lines stay.
+    /// Removes a directive; its lines stay.
     pub(crate) fn blank(&mut self, source: &Source<'_>, span: Span) {
         let breaks = source.text[span.clone()].matches('\n').count();
         self.replace(span, "\n".repeat(breaks));

@@ -1,8 +1,8 @@
-//! The intermediate representation of a `kernels` construct: what front ends make of a source, and the analysis reads.
+//! The intermediate representation of a `kernels` construct, which front ends create from a source, and the analysis reads.
 //!
 //! A front end (`c`, one for each language) parses the source's text and fills in these types. It decides nothing about
-//! parallelism. It must never leave out an access: an expression that it does not understand has an access with unknown subscripts
-//! for each variable in it, and a statement that it does not understand is a [`Kind::Obstacle`]. Everything refers to the text by
+//! parallelism. It must never omit an access. An expression that it can't parse has an access with unknown subscripts
+//! for each variable in it; a statement that it can't parse is a [`Kind::Obstacle`]. Everything refers to the text by
 //! byte spans, so that the emitter can edit the text and keep each line's number.
 
 use crate::poly::Poly;
@@ -93,7 +93,7 @@ pub enum Shape {
     Array,
     /// A pointer (in Fortran an array that is `pointer` or `target`), or an array parameter of C.
     Pointer {
-        /// Whether it is `restrict`, or the language says the like.
+        /// Whether it is `restrict`, or the language guarantees the same.
         restrict: bool,
     },
     /// A structure, an array behind a component's pointer, or anything else: it may overlap anything.
@@ -208,8 +208,8 @@ pub struct Loop {
     pub exclusive: bool,
     /// The step, never 0.
     pub step: i64,
-    /// Accesses of bounds and step, which run once. In C a bound is evaluated before each iteration: the front end makes a
-    /// [`Kind::Repeat`] of a loop that writes what its bound reads.
+    /// Accesses of bounds and step, which run once. In C a bound is evaluated before each iteration: the front end represents
+    /// a loop that writes what its bound reads as a [`Kind::Repeat`].
     pub header: Vec<Access>,
     /// Its body.
     pub body: Vec<Statement>,
@@ -287,20 +287,20 @@ pub enum CallKind {
     Sequential,
     /// It has `acc routine` with another level: a loop around it must leave that level free.
     Level,
-    /// Nothing is known.
+    /// Its effects are unknown.
     Unknown,
 }
 
-/// The reason why a statement, a loop or a construct stays as GCC has it.
+/// The reason why a statement, a loop or a construct is left to GCC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
     /// The place in the text.
     pub span: Span,
-    /// The reason, as a message says it: "goto leaves the loop".
+    /// The reason, as in a message: "goto leaves the loop".
     pub reason: String,
     /// The remedy, if there is a better one than `parallel loop` by hand.
     pub remedy: Option<String>,
-    /// Whether an enclosing loop with `independent` may still run in parallel: a statement whose accesses are not understood, but
-    /// that does not leave the loop.
+    /// Whether an enclosing loop with `independent` may still run in parallel. Such a statement has unknown accesses, but
+    /// does not leave the loop.
     pub promised_away: bool,
 }

@@ -1,4 +1,4 @@
-//! Rewrites `kernels` constructs as parallel regions. Pure: text in, text out.
+//! Rewrites `kernels` constructs as parallel regions. Pure: its input and output are text.
 //!
 //! A front end reads the source into the intermediate representation ([`ir`]), [`analysis`] decides for each loop, [`plan`] for each
 //! construct, and the emitter edits the source's text.
@@ -48,7 +48,7 @@ pub struct Message {
     pub place: Line,
     /// The text.
     pub text: String,
-    /// Whether it stays as GCC has it.
+    /// Whether it is left to GCC.
     pub refused: bool,
     /// The lines of its construct, from the directive's to the end's.
     pub construct: Range<u32>,
@@ -98,14 +98,14 @@ pub fn rewrite_fortran(input: &Input<'_>, mode: Mode, rules: Rules) -> Rewritten
     Rewritten { text, messages }
 }
 
-/// What becomes of a construct.
+/// The decision on a construct.
 struct Decided {
     /// The construct, with its directives.
     span: Span,
     /// Whether a part of it is rewritten.
     opened: bool,
     notes: Vec<Note>,
-    /// What of it runs in order on the device.
+    /// Parts that run in order on the device.
     in_order: Vec<Span>,
 }
 
@@ -121,7 +121,7 @@ impl Decided {
         self.notes.iter().map(message).collect()
     }
 
-    /// The messages, also of statements of arrays that run in order. `refused` has them all, with their reasons.
+    /// Returns the messages, including statements of arrays that run in order. `refused` has them all, with their reasons.
     fn with_statements(&self, refused: &[(Line, String)], place: &dyn Fn(usize) -> Line) -> Vec<Message> {
         let mut messages = self.messages(place);
         let construct = place(self.span.start).number..place(self.span.end.saturating_sub(1)).number;
@@ -145,7 +145,7 @@ impl Decided {
     }
 }
 
-/// Plans all constructs and emits those that are opened.
+/// Plans all constructs and emits those that are rewritten.
 fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &Around)) -> Vec<Decided> {
     let decide = |construct: &Construct| {
         let end = construct.end.as_ref().map_or(construct.span.end, |end| end.end);

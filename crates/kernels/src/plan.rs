@@ -1,4 +1,4 @@
-//! Decides what becomes of a construct: which nests run in parallel, what stays on the host, where scalars live.
+//! Plans a construct: which nests run in parallel, what stays on the host, where scalars are stored.
 
 mod frames;
 mod inner;
@@ -13,7 +13,7 @@ use loops::has_no_iterations;
 pub(crate) use loops::{collapse, has_few_iterations};
 use std::collections::BTreeSet;
 
-/// The note on a construct in which there is nothing to open.
+/// The note on a construct without a parallel loop.
 pub(crate) const NO_LOOP: &str = "no loop in it can run in parallel";
 
 /// The plan for a construct.
@@ -23,15 +23,15 @@ pub struct Plan<'a> {
     pub construct: &'a Construct,
     /// Its parts, in order; what is between them stays on the host.
     pub parts: Vec<Part<'a>>,
-    /// Scalars that live on the device from one part to the next.
+    /// Scalars that stay on the device from one part to the next.
     pub device: BTreeSet<VarId>,
-    /// The one part is the whole construct.
+    /// Whether the only part is the whole construct.
     pub single: bool,
-    /// Loops that run on the host, whose directives go.
+    /// Loops that run on the host, whose directives are removed.
     pub host: Vec<&'a Loop>,
     /// Loops without iterations, which have no directives inside either.
     pub idle: Vec<Span>,
-    /// Reasons of loops that stay as they are, and what was found of the others.
+    /// Reasons why loops are left to GCC, and findings on the others.
     pub notes: Vec<Note>,
 }
 
@@ -40,9 +40,9 @@ pub struct Plan<'a> {
 pub struct Note {
     /// Offset in the text.
     pub at: usize,
-    /// The text, in NVHPC's words where it has some.
+    /// The text, in NVHPC's terms if it has any.
     pub text: String,
-    /// Whether the loop stays as GCC has it.
+    /// Whether the loop is left to GCC.
     pub refused: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Part<'a> {
         scalars: BTreeSet<VarId>,
         /// Arrays that they name.
         arrays: BTreeSet<VarId>,
-        /// A loop that GCC may open by itself.
+        /// Whether it is a loop that GCC may parallelize by itself.
         is_loop: bool,
         /// The directive of that loop.
         directive: Option<Span>,
@@ -79,7 +79,7 @@ pub struct Nest<'a> {
     pub last_value: bool,
     /// Private scalars whose last value is used afterwards: the last iteration stores it.
     pub stored: BTreeSet<VarId>,
-    /// Ranges that must not overlap: else the nest runs in order.
+    /// Ranges that must not overlap; otherwise the nest runs in order.
     pub apart: BTreeSet<(Extent, Extent)>,
 }
 
@@ -98,7 +98,7 @@ pub struct Planned<'a> {
     pub collapse: usize,
 }
 
-/// The plan of a construct, or why it stays as it is.
+/// Returns the plan of a construct, or why it is left to GCC.
 pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> {
     let whole = |reason: &str, at: usize| vec![Note { at, text: reason.to_owned(), refused: true }];
     if let Some(obstacle) = &construct.obstacle {
@@ -142,7 +142,7 @@ pub fn plan(construct: &Construct, rules: Rules) -> Result<Plan<'_>, Vec<Note>> 
     }
 }
 
-/// Whether one loop is all there is in the construct.
+/// Whether the construct consists of one loop.
 fn is_whole(construct: &Construct) -> bool {
     fn only(list: &[Statement]) -> bool {
         match list {
@@ -165,7 +165,7 @@ fn scalars(construct: &Construct) -> impl Iterator<Item = VarId> {
 struct Planner<'a> {
     construct: &'a Construct,
     rules: Rules,
-    /// Scalars that live on the device, as known so far.
+    /// Scalars that stay on the device, as known so far.
     device: BTreeSet<VarId>,
     /// Scalars that parts write.
     on_device: BTreeSet<VarId>,
@@ -176,7 +176,7 @@ struct Planner<'a> {
     failed: Option<(usize, String)>,
     /// Whether a part ends an iteration of a loop around it, which can't stay on the host then.
     jumps: bool,
-    /// Loops that are left out of the device, as they never have iterations.
+    /// Loops without iterations, which are not run on the device.
     idle: Vec<Span>,
 }
 
@@ -357,7 +357,7 @@ impl<'a> Planner<'a> {
         let parallel = judge(self.construct, of, self.rules, false, &frames::loops(around))?;
         let refuse =
             |reason: String| Err(Obstacle { span: statement.span.clone(), reason, remedy: None, promised_away: false });
-        // What is used afterwards has to be the last iteration's.
+        // A value that is used afterwards has to be the last iteration's.
         let private = parallel.scalars.private.iter().copied();
         let stored: BTreeSet<VarId> = private.filter(|variable| self.is_live(*variable, around)).collect();
         if let Some(variable) = stored.iter().find(|variable| !self.can_be_stored(**variable, of)) {
@@ -414,7 +414,7 @@ impl<'a> Planner<'a> {
         Ok(Nest { apart, loops, read, arrays, last_value, stored })
     }
 
-    /// What is compared ahead of a nest.
+    /// Returns the ranges to compare before a nest.
     fn apart(
         &mut self,
         statement: &'a Statement,
@@ -463,7 +463,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// A variable that a statement declares, if it is a declaration with a value.
+/// Returns the variable that a statement declares, if it is a declaration with a value.
 fn statement_declares(construct: &Construct, statement: &Statement) -> Option<VarId> {
     let Kind::Effect(effect) = &statement.kind else { return None };
     let inside = |access: &&crate::ir::Access| {
@@ -473,7 +473,7 @@ fn statement_declares(construct: &Construct, statement: &Statement) -> Option<Va
     effect.accesses.iter().find(inside).map(|access| access.variable)
 }
 
-/// Whether anything outside of a span names a variable, such as the header of a loop around it.
+/// Whether anything outside a span names a variable, such as the header of a surrounding loop.
 fn named_outside(construct: &Construct, variable: VarId, span: &Span) -> bool {
     let mut found = false;
     walk::loops(&construct.body, &mut |of| {

@@ -33,12 +33,12 @@ impl Poly {
         Self { terms: BTreeMap::from([(vec![variable], 1)]) }
     }
 
-    /// Its terms: variables and coefficient.
+    /// Returns its terms: variables and coefficient.
     pub fn terms(&self) -> impl Iterator<Item = (&[VarId], i64)> {
         self.terms.iter().map(|(variables, coefficient)| (&**variables, *coefficient))
     }
 
-    /// Its value, if it has no variables.
+    /// Returns its value, if it has no variables.
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.len() {
             0 => Some(0),
@@ -47,12 +47,12 @@ impl Poly {
         }
     }
 
-    /// All variables in it.
+    /// Returns all variables in it.
     pub fn variables(&self) -> BTreeSet<VarId> {
         self.terms.keys().flatten().copied().collect()
     }
 
-    /// Sum; `None` if it is too large.
+    /// Returns the sum; `None` if it is too large.
     pub fn plus(&self, other: &Self) -> Option<Self> {
         let mut new = self.clone();
         for (variables, coefficient) in &other.terms {
@@ -65,12 +65,12 @@ impl Poly {
         (new.terms.len() <= TERMS_MAX).then_some(new)
     }
 
-    /// Difference; `None` if it is too large.
+    /// Returns the difference; `None` if it is too large.
     pub fn minus(&self, other: &Self) -> Option<Self> {
         self.plus(&other.times(&Self::constant(-1))?)
     }
 
-    /// Product; `None` if it is too large.
+    /// Returns the product; `None` if it is too large.
     pub fn times(&self, other: &Self) -> Option<Self> {
         let mut new = Self::default();
         for (left, a) in &self.terms {
@@ -103,7 +103,7 @@ impl Poly {
         Some((factor, rest))
     }
 
-    /// The same with `value` in place of `variable`; `None` if it is too large.
+    /// Returns the polynomial with `value` instead of `variable`; `None` if it is too large.
     pub fn with(&self, variable: VarId, value: &Self) -> Option<Self> {
         let mut new = Self::default();
         for (variables, coefficient) in &self.terms {
@@ -117,7 +117,7 @@ impl Poly {
         Some(new)
     }
 
-    /// The same with other variables, no two of which become one.
+    /// Returns the polynomial with other variables, no two of which become one.
     pub fn renamed(&self, name: impl Fn(VarId) -> VarId) -> Self {
         let term = |(variables, coefficient): (&Vec<VarId>, &i64)| {
             let mut variables: Vec<VarId> = variables.iter().map(|variable| name(*variable)).collect();
@@ -127,7 +127,7 @@ impl Poly {
         Self { terms: self.terms.iter().map(term).collect() }
     }
 
-    /// The greatest common divisor of all coefficients but the constant's; 0 if there are none.
+    /// Returns the greatest common divisor of all coefficients but the constant's; 0 if there are none.
     pub fn divisor(&self) -> i64 {
         let coefficients = self.terms.iter().filter(|(variables, _)| !variables.is_empty());
         coefficients

@@ -1,8 +1,8 @@
-//! Gives what `loop` directives make private variables of their own.
+//! Creates variables for those that `loop` directives make private.
 //!
-//! A `private` clause (OpenACC 3.3, 2.9.10) makes copies, as a directive does of the variables of its loops: what the source's variable
-//! of the same name holds is neither read nor changed. In the intermediate representation the copy is another variable
-//! ([`Variable::private_of`]), so that all that follows tells the two apart.
+//! A `private` clause (OpenACC 3.3, 2.9.10) makes copies, as a directive does of the variables of its loops. The source's variable
+//! of the same name is neither read nor changed. In the intermediate representation the copy is another variable
+//! ([`Variable::private_of`]), so that later passes distinguish the two.
 
 use crate::ir::{Access, Construct, Kind, Loop, Statement, Storage, VarId, Variable};
 use crate::plan::collapse;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From variables to their copies.
 type Copies = BTreeMap<VarId, VarId>;
 
-/// The source's language, as far as it says what is private.
+/// The source's language, for the rules of privatization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Language {
     /// C and C++: the variables of the directive's loops.
@@ -62,7 +62,7 @@ fn copy(of: &mut Loop, language: Language, variables: &mut Vec<Variable>) {
     of.private.extend(copies.values());
 }
 
-/// Variables that a loop's directive makes private.
+/// Returns variables that a loop's directive makes private.
 fn private(of: &Loop, language: Language, variables: &[Variable]) -> BTreeSet<VarId> {
     let mut written = BTreeSet::from([of.variable]);
     walk::accesses(&of.body, &mut |access| written.extend(access.write.then_some(access.variable)));
@@ -70,7 +70,7 @@ fn private(of: &Loop, language: Language, variables: &[Variable]) -> BTreeSet<Va
     let clauses = of.directive.iter().flat_map(|directive| &directive.clauses);
     let names: BTreeSet<&str> =
         clauses.filter(|clause| clause.name == "private").flat_map(|clause| clause.list()).map(str::trim).collect();
-    // A copy of what is only read would have no value: the source's is read.
+    // A copy of a variable that is only read would have no value: the source's is read.
     let mut found: BTreeSet<VarId> =
         written.into_iter().filter(|id| names.contains(variables[id.0].name.as_str())).collect();
     let mut next = Some(of);
@@ -85,7 +85,7 @@ fn private(of: &Loop, language: Language, variables: &[Variable]) -> BTreeSet<Va
     found
 }
 
-/// Variables of loops that no directive belongs to.
+/// Collects variables of loops without a directive.
 fn undirected(list: &[Statement], found: &mut BTreeSet<VarId>) {
     for statement in list {
         match &statement.kind {

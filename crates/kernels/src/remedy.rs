@@ -1,8 +1,8 @@
-//! What to write for a loop that stays as GCC has it.
+//! Remedies for loops that are left to GCC.
 
 use crate::Message;
 
-/// How a reason begins, or what it contains, and what helps.
+/// The beginning of a reason, or a part of it, and its remedy.
 const REMEDIES: &[(&str, &str)] = &[
     ("loop carried dependence", "loop independent, if the iterations don't need each other's values"),
     (" may overlap", "restrict on the pointers, --assume-no-alias, or loop independent"),
@@ -34,7 +34,7 @@ const REMEDIES: &[(&str, &str)] = &[
 ];
 
 impl Message {
-    /// Returns the remedy for a loop that stays as GCC has it.
+    /// Returns the remedy for a loop that is left to GCC.
     pub fn remedy(&self) -> &'static str {
         let known = REMEDIES.iter().find(|(reason, _)| self.text.contains(reason));
         known.map_or("parallel loop by hand", |(_, remedy)| remedy)

@@ -1,4 +1,4 @@
-//! A preprocessed source: where its lines are from, its directives, and the text without both for a parser.
+//! A preprocessed source: the origin of its lines, its directives, and the text without both for a parser.
 
 use crate::clause::Directive;
 use crate::ir::Span;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Source<'a> {
     /// The text.
     pub text: &'a str,
-    /// The text with blanks in place of line markers, directives and lines of system headers; bytes stand where they stand in `text`.
+    /// The text with blanks instead of line markers, directives and lines of system headers; bytes keep their offsets in `text`.
     pub code: String,
     /// Directives of OpenACC, in order.
     pub directives: Vec<Directive>,
@@ -19,7 +19,7 @@ pub struct Source<'a> {
 /// The origin of a line of the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// The file's name, as a line marker has it.
+    /// The file's name in a line marker.
     pub file: String,
     /// The line's number, from 1.
     pub number: u32,
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The directive right before a byte, with nothing but blanks, markers and other directives between.
+    /// Returns directives right before a byte, with only blanks, markers and other directives between.
     pub fn directives_before(&self, at: usize) -> impl Iterator<Item = &Directive> {
         self.directives
             .iter()
@@ -97,7 +97,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// File, number and flags of a line marker, from its number on.
+/// Returns file, number and flags of a line marker, from its number on.
 pub(crate) fn marker(text: &str) -> Option<(String, u32, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number = text[..digits].parse().ok()?;

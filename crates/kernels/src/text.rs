@@ -1,4 +1,4 @@
-//! Pieces of directives' text, where strings and parentheses are looked at.
+//! Functions for directives' text that respect strings and parentheses.
 
 /// Returns the offset of the parenthesis that closes the first one of `text`, or the end if there is none.
 pub fn closing(text: &str) -> usize {
@@ -36,7 +36,7 @@ pub fn split(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// Up to a `!` that is in no string.
+/// Returns the text up to a `!` that is in no string.
 pub fn without_comment(text: &str) -> &str {
     let mut quote = None;
     for (at, c) in text.char_indices() {

@@ -14,13 +14,13 @@ pub(super) struct Tested {
     pub(super) step: i64,
     /// Least and greatest value of its variable.
     pub(super) bounds: Option<(Poly, Poly)>,
-    /// Polynomials that are not negative where the loop runs: of loops around it.
+    /// Polynomials of surrounding loops that are not negative where the loop runs.
     pub(super) facts: Vec<Poly>,
 }
 
 /// A pair of references.
 struct Pair {
-    /// How far the second iteration is from the first, in values of the loop's variable.
+    /// The distance of the two iterations, in values of the loop's variable.
     distance: VarId,
     /// Variables with their ranges, inner ones last.
     ranges: Vec<(VarId, (Poly, Poly))>,
@@ -29,7 +29,7 @@ struct Pair {
     span: Option<Poly>,
 }
 
-/// Whether no two different iterations touch the same element by these two references of one array.
+/// Whether no two different iterations access the same element by these two references of one array.
 pub(super) fn independent(
     construct: &Construct,
     tested: &Tested,
@@ -47,7 +47,7 @@ pub(super) fn independent(
     if let Some(bounds) = &tested.bounds {
         pair.ranges.extend([tested.variable, other].map(|variable| (variable, bounds.clone())));
     }
-    // The second reference's inner loops run on their own.
+    // The second reference's inner loops run independently.
     let mut renamed: Vec<(VarId, Poly)> = vec![(tested.variable, Poly::variable(other))];
     for (at, list) in [&first.loops, &second.loops].into_iter().enumerate() {
         for inner in list {
@@ -85,7 +85,7 @@ pub(super) fn independent(
     })
 }
 
-/// Bounds of the subscript of a reference with one, over all iterations of the tested loop and of inner ones.
+/// Returns the bounds of the subscript of a one-dimensional reference, over all iterations of the tested loop and of inner ones.
 pub(super) fn extent(
     construct: &Construct,
     tested: &Tested,
@@ -126,7 +126,7 @@ impl Pair {
     /// Whether the difference of two subscripts is not zero for any distance but zero.
     fn never_zero(&self, difference: &Poly) -> bool {
         let Some((factor, rest)) = difference.split(self.distance) else { return false };
-        // Constant coefficients that have a divisor which the constant has not.
+        // A divisor of all coefficients that does not divide the constant.
         let divisor = difference.divisor();
         if divisor > 1 && difference.offset() % divisor != 0 {
             return true;
@@ -134,7 +134,7 @@ impl Pair {
         self.outweighs(&factor, &rest) || self.out_of_range(&factor, &rest)
     }
 
-    /// Whether `factor` times one step is larger than anything that `rest` may be.
+    /// Whether `factor` times one step exceeds any possible value of `rest`.
     fn outweighs(&self, factor: &Poly, rest: &Poly) -> bool {
         if factor.variables().iter().any(|variable| self.ranges.iter().any(|(ranged, _)| ranged == variable)) {
             return false;
@@ -151,7 +151,7 @@ impl Pair {
         })
     }
 
-    /// Whether the difference is out of reach of any two iterations: all of it is greater than zero, or less.
+    /// Whether the difference can't be 0 for any two iterations: it is always greater than zero, or always less.
     fn out_of_range(&self, factor: &Poly, rest: &Poly) -> bool {
         let Some(span) = &self.span else { return false };
         let reach = factor.times(span);
@@ -161,7 +161,7 @@ impl Pair {
         let reach = if self.not_negative(factor) { Some(reach) } else { reach.times(&Poly::constant(-1)) };
         [1, -1].into_iter().any(|sign| {
             let beyond = || -> Option<bool> {
-                // The least value of sign * rest, less all that the distance may take away.
+                // The least value of sign * rest, less the most that the distance can subtract.
                 let least = self.greatest(&rest.times(&Poly::constant(-sign))?)?.times(&Poly::constant(-1))?;
                 Some(self.not_negative(&least.minus(reach.as_ref()?)?.minus(&Poly::constant(1))?))
             };
@@ -169,7 +169,7 @@ impl Pair {
         })
     }
 
-    /// An upper bound of a polynomial in which no variable with a range is left.
+    /// Returns an upper bound of a polynomial that contains no variable with a range.
     fn greatest(&self, poly: &Poly) -> Option<Poly> {
         let mut poly = poly.clone();
         for (variable, (low, high)) in self.ranges.iter().rev() {

@@ -14,7 +14,7 @@ use dependence::{Tested, independent};
 use references::{Reference, References};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pairs of ranges that are compared ahead of a nest.
+/// Pairs of ranges that are compared before a nest.
 const COMPARISONS_MAX: usize = 32;
 
 /// The rules that the analysis may rely on.
@@ -31,7 +31,7 @@ pub struct Rules {
 /// A loop that may run in parallel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parallel {
-    /// Whether `independent` promises it, without a proof.
+    /// Whether `independent` asserts it, without a proof.
     pub promised: bool,
     /// Its scalars.
     pub scalars: Scalars,
@@ -41,7 +41,7 @@ pub struct Parallel {
     pub overlaps: BTreeSet<(VarId, VarId)>,
 }
 
-/// Clauses of a loop, as far as they name variables.
+/// Variables that clauses of a loop name.
 struct Named {
     private: BTreeSet<VarId>,
     reductions: BTreeMap<VarId, String>,
@@ -66,7 +66,7 @@ impl Named {
     }
 }
 
-/// Whether a loop's iterations may run in any order; else what prevents it. `promised` if an outer loop's `collapse` promises it;
+/// Decides whether a loop's iterations may run in any order; else returns the obstacle. `promised` if an outer loop's `collapse` asserts it;
 /// `around` are the loops around it in the construct.
 pub fn judge(
     construct: &Construct,
@@ -145,7 +145,7 @@ fn tested(of: &Loop, around: &[&Loop]) -> Tested {
     Tested { variable: of.variable, step: of.step, bounds: references::bounds(of), facts: facts.collect() }
 }
 
-/// Elements that a pointer's accesses stay in: from one subscript to another.
+/// The range of elements that a pointer's accesses stay in, from one subscript to another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Extent {
     /// The pointer.
@@ -156,7 +156,7 @@ pub struct Extent {
     pub last: Poly,
 }
 
-/// Ranges of which each pair must not overlap, so that no accesses of different pointers meet; `None` if they are not known.
+/// Returns ranges of which each pair must not overlap, so that accesses of different pointers never conflict; `None` if they are not known.
 pub(crate) fn extents(
     construct: &Construct,
     of: &Loop,
@@ -217,7 +217,7 @@ fn obstacle(list: &[Statement], promised: bool) -> Option<Obstacle> {
     found
 }
 
-/// What all iterations store to as a whole though it is no scalar, that is neither theirs nor named in a clause.
+/// Returns a non-scalar that all iterations store to as a whole, that is neither local to an iteration nor named in a clause.
 fn stored_whole(construct: &Construct, of: &Loop, named: &Named) -> Option<VarId> {
     let mut found = None;
     walk::accesses(&of.body, &mut |access| {
@@ -230,7 +230,7 @@ fn stored_whole(construct: &Construct, of: &Loop, named: &Named) -> Option<VarId
     found
 }
 
-/// Whether anything outside of a loop's body names a variable, or something outside of the construct may.
+/// Whether anything outside a loop's body names a variable, or something outside the construct may.
 fn named_outside(construct: &Construct, of: &Loop, id: VarId) -> bool {
     let (mut all, mut inside) = (0usize, 0usize);
     walk::accesses(&construct.body, &mut |access| all += usize::from(access.variable == id));
@@ -273,7 +273,7 @@ fn relation(construct: &Construct, rules: Rules, first: VarId, second: VarId) ->
     if pointer(first.shape) && pointer(second.shape) { Relation::Comparable } else { Relation::Unknown }
 }
 
-/// A type as far as other types' objects are never accessed by it: signed and unsigned are one.
+/// Returns the class of a type: objects of other classes are never accessed by it. Signed and unsigned are one class.
 fn kind(element: Element) -> (u8, u32) {
     match element {
         Element::Integer { bits, .. } => (0, bits),
@@ -294,7 +294,7 @@ pub(crate) fn is_contiguous(construct: &Construct, of: &Loop) -> bool {
     })
 }
 
-/// Returns how many accesses have neighbouring elements for neighbouring values of a loop's variable, less those that have distant ones.
+/// Returns the number of accesses to adjacent elements for adjacent values of a loop's variable, less those to distant ones.
 pub(crate) fn contiguity(body: &[Statement], variable: VarId) -> i64 {
     let mut score = 0;
     walk::accesses(body, &mut |access| {

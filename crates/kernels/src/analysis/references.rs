@@ -1,4 +1,4 @@
-//! Accesses of arrays in a loop's body, with subscripts over the loops' variables and what does not change.
+//! Accesses of arrays in a loop's body, with subscripts over the loops' variables and invariants.
 
 use crate::ir::{Access, Construct, Kind, Loop, Shape, Statement, VarId};
 use crate::poly::Poly;
@@ -16,7 +16,7 @@ pub(super) struct Reference {
     pub(super) loops: Vec<usize>,
 }
 
-/// A loop inside of the one under test, whose variable is a symbol of its own.
+/// A loop inside the one under test, whose variable is a symbol of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     pub(super) symbol: VarId,
@@ -33,14 +33,14 @@ pub(super) struct References {
     pub(super) next: usize,
 }
 
-/// What a scalar is worth at a place: a polynomial, or unknown.
+/// The value of a scalar at a place: a polynomial, or unknown.
 type Values = BTreeMap<VarId, Option<Poly>>;
 
 impl References {
     pub(super) fn of(construct: &Construct, of: &Loop) -> Self {
         let mut new = Self { all: Vec::new(), inner: Vec::new(), next: construct.variables.len() };
         let mut values = Values::new();
-        // What the body writes has another value in each iteration.
+        // A variable that the body writes has another value in each iteration.
         forget(&of.body, &mut values);
         values.remove(&of.variable);
         new.statements(construct, &of.body, &mut values, &mut Vec::new());
@@ -127,7 +127,7 @@ fn range(of: &Loop, values: &Values) -> Option<(Poly, Poly)> {
     Some(if of.step > 0 { (first, last) } else { (last, first) })
 }
 
-/// A polynomial with the values of its variables.
+/// Returns a polynomial with the values of its variables.
 fn worth(poly: &Poly, values: &Values) -> Option<Poly> {
     let mut new = poly.clone();
     for variable in poly.variables() {

@@ -1,4 +1,4 @@
-//! What a loop does with its scalars: private, reduction, or carried from one iteration to the next.
+//! Classifies a loop's scalars: private, reduction, or carried from one iteration to the next.
 
 use crate::ir::{Access, Construct, Kind, Loop, Shape, Statement, Storage, VarId};
 use crate::walk;
@@ -18,7 +18,7 @@ pub struct Scalars {
 }
 
 impl Scalars {
-    /// Looks at a loop. `known` are those of its clauses: private ones, and reductions with their operators.
+    /// Classifies the scalars of a loop. `known` are those of its clauses: private ones, and reductions with their operators.
     pub(super) fn of(
         construct: &Construct,
         of: &Loop,
@@ -41,7 +41,7 @@ impl Scalars {
             inner.insert(one.variable);
             of_inner.extend(&one.private);
         });
-        // Private variables of loops around are no more the iteration's own than others.
+        // Private variables of surrounding loops are shared by the iterations like others.
         let is_own = |id: VarId| match construct.variables[id.0].private_of {
             Some(_) => of_inner.contains(&id),
             None => construct.variables[id.0].storage == Storage::Inside && declared_in(construct, of, id),
@@ -71,7 +71,7 @@ impl Scalars {
     }
 }
 
-/// Whether a variable's declaration is inside of a loop's body: an effect there writes it first, or nothing outside names it.
+/// Whether a variable's declaration is inside a loop's body: an effect there writes it first, or nothing outside names it.
 fn declared_in(construct: &Construct, of: &Loop, variable: VarId) -> bool {
     let mut outside = false;
     let (mut in_header, mut count, mut inner) = (false, 0usize, 0usize);
@@ -92,7 +92,7 @@ fn contains(of: &Loop, other: &Loop) -> bool {
     of.body_span.start <= other.body_span.start && other.body_span.end <= of.body_span.end
 }
 
-/// The operator by which all accesses of a scalar update it; `None` for scalars with other accesses too.
+/// Returns the operator by which all accesses of a scalar update it; `None` for scalars with other accesses too.
 fn updates(list: &[Statement]) -> BTreeMap<VarId, Option<String>> {
     let mut found: BTreeMap<VarId, Option<String>> = BTreeMap::new();
     let mut inside: BTreeMap<VarId, usize> = BTreeMap::new();
@@ -119,14 +119,14 @@ fn updates(list: &[Statement]) -> BTreeMap<VarId, Option<String>> {
     found
 }
 
-/// Scalars that may be read before they are written.
+/// Returns scalars that may be read before they are written.
 pub(crate) fn exposed(construct: &Construct, list: &[Statement]) -> BTreeSet<VarId> {
     let mut walk = Assigned { construct, exposed: BTreeSet::new() };
     walk.statements(list, &mut BTreeSet::new());
     walk.exposed
 }
 
-/// Scalars that are written on each path, also on those that end an iteration of a loop around.
+/// Returns scalars that are written on each path, including those that end an iteration of a surrounding loop.
 pub(crate) fn definitely_written(construct: &Construct, list: &[Statement]) -> BTreeSet<VarId> {
     let mut all = Assigned { construct, exposed: BTreeSet::new() };
     let mut assigned = BTreeSet::new();

@@ -1,10 +1,10 @@
-//! Calls: what is known of the function, and what happens to its arguments.
+//! Calls: the properties of the function, and the effects on its arguments.
 
 use super::expressions::{Expressions, Found};
 use crate::ir::{Call, CallKind, Shape};
 use tree_sitter::Node;
 
-/// Functions of `math.h`, `stdlib.h` and `algorithm` that only compute, without `f` or `l` at their end.
+/// Functions of `math.h`, `stdlib.h` and `algorithm` without side effects, without the suffix `f` or `l`.
 #[rustfmt::skip]
 const PURE: &[&str] = &[
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh",

@@ -1,4 +1,4 @@
-//! Expressions: which variables they access, and which of them are polynomials.
+//! Expressions: the variables that they access, and their values as polynomials.
 
 use super::liveness::operator;
 use super::symbols::{Declared, Symbols};
@@ -8,12 +8,12 @@ use crate::poly::Poly;
 use std::collections::{HashMap, HashSet};
 use tree_sitter::Node;
 
-/// What tells variables of a construct apart.
+/// Distinguishes variables of a construct.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Key {
     /// Where it is declared.
     Declared(usize),
-    /// A component, or what the source does not declare.
+    /// A component, or a name that the source does not declare.
     Path(String),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Found {
 struct Lvalue {
     variable: VarId,
     subscripts: Vec<Option<Poly>>,
-    /// What is left of the type.
+    /// The rest of the type.
     rest: Type,
     /// Its path, for components.
     path: String,
@@ -84,7 +84,7 @@ impl<'s> Expressions<'s> {
         &self.types[variable.0]
     }
 
-    /// The variable of an identifier, which is put into the construct's list.
+    /// Returns the variable of an identifier, which is added to the construct's list.
     pub(super) fn variable(&mut self, identifier: Node<'_>) -> VarId {
         let name = self.text(identifier);
         let declared = self.symbols.resolve(identifier);
@@ -129,7 +129,7 @@ impl<'s> Expressions<'s> {
         id
     }
 
-    /// Accesses of an expression whose value is read.
+    /// Collects the accesses of an expression whose value is read.
     pub(super) fn read(&mut self, node: Node<'_>, found: &mut Found) {
         match node.kind() {
             "identifier" if self.symbols.enumerator(node).is_some() => {}
@@ -146,7 +146,7 @@ impl<'s> Expressions<'s> {
             }
             "pointer_expression" if self.text(node).starts_with('*') => self.lvalue_access(node, false, found),
             "pointer_expression" => {
-                // An address: what is done with it is not known.
+                // An address: its uses are unknown.
                 if let Some(argument) = node.child_by_field_name("argument") {
                     self.escape(argument, found);
                 }
@@ -212,7 +212,7 @@ impl<'s> Expressions<'s> {
         self.mentions(node, &mut found.accesses);
     }
 
-    /// The access of an lvalue, after those of its subscripts.
+    /// Adds the access of an lvalue, after those of its subscripts.
     pub(super) fn lvalue_access(&mut self, node: Node<'_>, write: bool, found: &mut Found) {
         let Some(lvalue) = self.lvalue(node, found) else {
             found.opaque = Some("an expression that is not understood");
@@ -294,7 +294,7 @@ impl<'s> Expressions<'s> {
         }
     }
 
-    /// What the text does not declare: it may be anything.
+    /// Returns the lvalue of a name that the text does not declare: it may be anything.
     fn undeclared(&mut self, name: &str) -> Lvalue {
         let key = Key::Path(name.to_owned());
         let known = self.ids.get(&key).copied();
@@ -302,11 +302,11 @@ impl<'s> Expressions<'s> {
         Lvalue { variable, subscripts: Vec::new(), rest: Type::UNKNOWN, path: name.to_owned(), followed: false }
     }
 
-    /// `base[index]`
+    /// Returns the lvalue of `base[index]`.
     fn element(&mut self, mut base: Lvalue, index: Option<Poly>, span: Span, found: &mut Found) -> Option<Lvalue> {
         let is_unknown = matches!(base.rest.derived.first(), None | Some(Derived::Function));
         if is_unknown && self.symbols.cxx {
-            // An operator of a class, or what a reference stands for.
+            // An operator of a class, or the target of a reference.
             if base.subscripts.is_empty() {
                 base.subscripts.push(None);
             }
@@ -328,7 +328,7 @@ impl<'s> Expressions<'s> {
                 Some(base)
             }
             Derived::Pointer { .. } => {
-                // A pointer in memory: it is read, and what it points to may be anything.
+                // A pointer in memory: it is read, and its target may be anything.
                 let subscripts = if base.subscripts.is_empty() { vec![None] } else { base.subscripts };
                 found.accesses.push(Access { variable: base.variable, write: false, subscripts, span });
                 let path = format!("{}{}", base.path, if base.path.ends_with(']') { "" } else { "*" });
@@ -345,7 +345,7 @@ impl<'s> Expressions<'s> {
         }
     }
 
-    /// The expression as a polynomial, if it is one in arithmetic that does not wrap.
+    /// Returns the expression as a polynomial, if its arithmetic does not wrap.
     pub(super) fn poly(&mut self, node: Node<'_>) -> Option<Poly> {
         match node.kind() {
             "number_literal" => {

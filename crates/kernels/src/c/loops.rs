@@ -27,7 +27,7 @@ impl Statements<'_, '_> {
         Some(format!("the loop's bound is a call of {}, which each iteration evaluates", call.name))
     }
 
-    /// The loop, if its trip count is known before it starts.
+    /// Returns the loop, if its trip count is known before it starts.
     fn counted(&mut self, node: Node<'_>, directive: Option<Directive>) -> Option<Loop> {
         let initializer = node.child_by_field_name("initializer")?;
         let (name, first, declares) = match initializer.kind() {

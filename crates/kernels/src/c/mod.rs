@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use symbols::Symbols;
 use tree_sitter::{Node, Parser, Tree};
 
-/// All `kernels` constructs of a source, in order. A construct whose text is not understood has an obstacle.
+/// Returns all `kernels` constructs of a source, in order. A construct that could not be parsed has an obstacle.
 pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
     let kernels =
         source.directives.iter().filter(|directive| matches!(directive.name.as_str(), "kernels" | "kernels loop"));
@@ -29,7 +29,7 @@ pub(crate) fn constructs(source: &Source<'_>, cxx: bool) -> Vec<Construct> {
     if kernels.is_empty() {
         return Vec::new();
     }
-    // Keywords of GCC that the grammar lacks, as long as they were.
+    // Keywords of GCC that the grammar lacks, padded to their length.
     let code = source.code.replace("__restrict__", "restrict    ").replace("__restrict", "restrict  ");
     let Some(tree) = parse(&code, cxx) else { return Vec::new() };
     let symbols = Symbols::new(tree.root_node(), &code, cxx);
@@ -70,12 +70,12 @@ fn unreadable(directive: &Directive, at: usize, reason: &str) -> Construct {
     }
 }
 
-/// Where the text goes on after a directive.
+/// Returns where the text continues after a directive.
 fn after(code: &str, end: usize) -> usize {
     code.len() - code[end..].trim_start().len()
 }
 
-/// What `data` constructs around a statement map.
+/// Returns the variables that `data` constructs around a statement map.
 fn present(source: &Source<'_>, root: Node<'_>, code: &str, body: Node<'_>) -> BTreeSet<String> {
     let before = source.directives.iter().filter(|directive| directive.span.end <= body.start_byte());
     let around = before.filter(|directive| {
@@ -179,7 +179,7 @@ fn construct(
     new
 }
 
-/// Whether a directive outside of the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.
+/// Whether a directive outside the construct reads a variable, as in `copy(a[0:n])` or `if(n)`.
 fn in_directives(source: &Source<'_>, name: &str, body: Node<'_>) -> bool {
     let own = |directive: &&Directive| {
         body.byte_range().contains(&directive.span.start)
@@ -196,7 +196,7 @@ fn in_directives(source: &Source<'_>, name: &str, body: Node<'_>) -> bool {
     })
 }
 
-/// Functions with `acc routine`, and whether they have a level.
+/// Returns functions with `acc routine`, and whether they have a level.
 fn routines(source: &Source<'_>, code: &str) -> HashMap<String, bool> {
     let mut found = HashMap::new();
     for directive in source.directives.iter().filter(|directive| directive.name == "routine") {
@@ -219,7 +219,7 @@ fn routines(source: &Source<'_>, code: &str) -> HashMap<String, bool> {
     found
 }
 
-/// Variables that data clauses and `declare` name, with where the directives stand.
+/// Returns variables that data clauses and `declare` name, with the positions of the directives.
 fn mapped(source: &Source<'_>) -> HashMap<String, HashSet<usize>> {
     let mut found: HashMap<String, HashSet<usize>> = HashMap::new();
     for directive in &source.directives {

@@ -2,10 +2,10 @@
 
 use crate::ir::{Reduction, VarId};
 
-/// The reduction by an operator of C, if it is one.
+/// Returns the reduction by an operator of C, if it is one.
 pub(super) fn reduction(variable: VarId, operator: &str) -> Option<Reduction> {
     let operator = match operator {
-        // A difference is a sum of what is taken away.
+        // A difference is a sum of negated terms.
         "-" => "+",
         "+" | "*" | "&" | "|" | "^" | "&&" | "||" => operator,
         _ => return None,

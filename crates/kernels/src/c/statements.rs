@@ -17,7 +17,7 @@ pub(super) struct Statements<'a, 's> {
 }
 
 impl Statements<'_, '_> {
-    /// A block's statements, or the one statement.
+    /// Returns a block's statements, or the one statement.
     pub(super) fn body(&mut self, node: Node<'_>) -> Vec<Statement> {
         if node.kind() != "compound_statement" {
             return self.statement(node).into_iter().collect();
@@ -67,7 +67,7 @@ impl Statements<'_, '_> {
         if is_atomic {
             let variables = &self.expressions.variables;
             match &mut kind {
-                // What it stores to may be any iteration's: only a promise says that the order does not matter.
+                // Its target may belong to any iteration: only an assertion in the source makes the order irrelevant.
                 Kind::Effect(effect)
                     if effect
                         .accesses
@@ -206,7 +206,7 @@ impl Statements<'_, '_> {
         Kind::Branch { condition: found.accesses, arms }
     }
 
-    /// A block stays one, for what it declares.
+    /// A block remains a block, for its declarations.
     fn arm(&mut self, node: Node<'_>) -> Vec<Statement> {
         self.body(node)
     }

@@ -1,17 +1,17 @@
-//! What names mean in a source of C or C++.
+//! The meaning of names in a source of C or C++.
 
 use super::types::{Derived, Type, declarator, named};
 use crate::ir::{Element, Storage};
 use std::collections::{HashMap, HashSet};
 use tree_sitter::Node;
 
-/// Typedefs of typedefs that are followed.
+/// Nested typedefs that are followed.
 const TYPEDEFS_MAX: usize = 16;
 
 /// A declared variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Declared {
-    /// Place of its name's declaration, which tells variables apart.
+    /// Position of its name's declaration, which distinguishes variables.
     pub(super) at: usize,
     pub(super) r#type: Type,
     pub(super) storage: Storage,
@@ -27,9 +27,9 @@ pub(super) struct Symbols<'s> {
     fields: HashMap<&'s str, Option<Type>>,
     /// Constants of enumerations, with their values as far as they are numbers.
     enumerators: HashMap<&'s str, Option<i64>>,
-    /// Names whose address is taken somewhere, that a reference of C++ stands for, or that a lambda captures.
+    /// Names whose address is taken somewhere, that a C++ reference refers to, or that a lambda captures.
     taken: HashSet<&'s str>,
-    /// Positions of functions' parameters that are references to what is no constant.
+    /// Positions of functions' parameters that are references to non-constants.
     references: HashMap<&'s str, HashSet<usize>>,
     pub(super) cxx: bool,
 }
@@ -72,7 +72,7 @@ impl<'s> Symbols<'s> {
         }
     }
 
-    /// Fields and addresses, which stand anywhere.
+    /// Collects fields and taken addresses, at any depth.
     fn inner(&mut self, node: Node<'_>) {
         match node.kind() {
             "field_declaration" => {
@@ -116,7 +116,7 @@ impl<'s> Symbols<'s> {
         }
     }
 
-    /// A lambda may run when its text is past.
+    /// Collects the names in a lambda, which may run later than its text.
     fn captured(&mut self, node: Node<'_>) {
         if node.kind() == "identifier" {
             self.taken.insert(&self.code[node.byte_range()]);
@@ -145,7 +145,7 @@ impl<'s> Symbols<'s> {
         }
     }
 
-    /// Whether a function may change an argument that is a variable; `true` of functions whose declaration is not in the text.
+    /// Whether a function may change an argument that is a variable; `true` for functions whose declaration is not in the text.
     pub(super) fn changes_argument(&self, function: &str, at: usize) -> bool {
         self.cxx && self.references.get(function).is_none_or(|references| references.contains(&at))
     }
@@ -163,7 +163,7 @@ impl<'s> Symbols<'s> {
         }
     }
 
-    /// The value of an identifier that names a constant of an enumeration; `Some(None)` if it is no number in the source.
+    /// Returns the value of an identifier that names a constant of an enumeration; `Some(None)` if it is no number in the source.
     pub(super) fn enumerator(&self, identifier: Node<'_>) -> Option<Option<i64>> {
         let known = self.enumerators.get(&self.code[identifier.byte_range()])?;
         self.resolve(identifier).is_none().then_some(*known)
@@ -179,7 +179,7 @@ impl<'s> Symbols<'s> {
         self.fields.get(name).cloned().flatten().unwrap_or(Type::UNKNOWN)
     }
 
-    /// The names that a declaration declares, with their types.
+    /// Returns the names that a declaration declares, with their types.
     pub(super) fn declarators<'t>(&self, declaration: Node<'t>) -> Vec<(Node<'t>, Type)> {
         let Some(base) = self.base(declaration) else { return Vec::new() };
         let mut cursor = declaration.walk();
@@ -199,7 +199,7 @@ impl<'s> Symbols<'s> {
         found
     }
 
-    /// The type that `auto` has by its value: that of a number without a point or a suffix.
+    /// Returns the type that `auto` has by its value: that of a number without a point or a suffix.
     fn deduced(&self, value: Node<'_>) -> Element {
         let digits = self.code[value.byte_range()].bytes().all(|byte| byte.is_ascii_digit());
         match digits && value.kind() == "number_literal" {
@@ -260,7 +260,7 @@ impl<'s> Symbols<'s> {
         false
     }
 
-    /// The variable that an identifier names; `None` if the source does not declare it.
+    /// Returns the variable that an identifier names; `None` if the source does not declare it.
     pub(super) fn resolve(&self, identifier: Node<'_>) -> Option<Declared> {
         let name = &self.code[identifier.byte_range()];
         let mut child = identifier;
@@ -289,7 +289,7 @@ impl<'s> Symbols<'s> {
                     // An earlier declaration may leave out an array's bounds.
                     return all.first().cloned();
                 }
-                // What a lambda captures is a member of it.
+                // A captured variable is a member of the lambda.
                 "lambda_expression" => return self.parameter(parent.child_by_field_name("declarator")?, name),
                 "class_specifier" | "struct_specifier" => return None,
                 _ => None,

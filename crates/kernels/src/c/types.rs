@@ -3,14 +3,14 @@
 use crate::ir::Element;
 use tree_sitter::Node;
 
-/// A type: elements, and from the outside inwards what is derived from them.
+/// A type: elements, and from the outside inwards the types derived from them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Type {
     /// The elements' type.
     pub(super) element: Element,
     /// `double *a[3]` is an array, then a pointer.
     pub(super) derived: Vec<Derived>,
-    /// `volatile` or `_Atomic` anywhere in it.
+    /// Whether it contains `volatile` or `_Atomic`.
     pub(super) volatile: bool,
     /// A template's type parameter.
     pub(super) is_parameter: bool,
@@ -42,7 +42,7 @@ impl Type {
     }
 }
 
-/// Names of types that the standard headers define, whose text is not read.
+/// Returns types that the standard headers define, whose text is not read.
 pub(super) fn named(name: &str) -> Option<Element> {
     let integer = |signed, bits| Some(Element::Integer { signed, bits });
     match name {
@@ -70,7 +70,7 @@ pub(super) fn named(name: &str) -> Option<Element> {
     }
 }
 
-/// The declared name of a declarator, with what it derives appended to `derived`.
+/// Returns the declared name of a declarator, with the derived types appended to `derived`.
 pub(super) fn declarator<'t>(node: Node<'t>, code: &str, derived: &mut Vec<Derived>) -> Option<Node<'t>> {
     match node.kind() {
         "identifier" | "type_identifier" | "field_identifier" => Some(node),

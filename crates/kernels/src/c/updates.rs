@@ -8,7 +8,7 @@ use crate::ir::{Effect, Reduction, VarId};
 use tree_sitter::Node;
 
 impl Statements<'_, '_> {
-    /// `s = s + e`, `s = e + s`, `s = fmax(s, e)`: the right side of an assignment to `variable`.
+    /// Recognizes `s = s + e`, `s = e + s`, `s = fmax(s, e)` by the right side of an assignment to `variable`.
     pub(super) fn own_update(&mut self, variable: VarId, mut right: Node<'_>) -> Option<Reduction> {
         while right.kind() == "parenthesized_expression" {
             right = right.named_child(0)?;
@@ -54,7 +54,7 @@ impl Statements<'_, '_> {
         }
     }
 
-    /// `condition ? value : s`, or `if (condition) s = value`, as `max` or `min`.
+    /// Recognizes `condition ? value : s`, or `if (condition) s = value`, as `max` or `min`.
     fn extremum(
         &mut self,
         variable: VarId,
@@ -111,7 +111,7 @@ impl Statements<'_, '_> {
         found.accesses.iter().any(|access| access.variable == variable)
     }
 
-    /// `if (e > s) s = e;`
+    /// Recognizes `if (e > s) s = e;`.
     pub(super) fn conditional_update(&mut self, condition: Node<'_>, then: Node<'_>) -> Option<Effect> {
         let mut then = then;
         if then.kind() == "compound_statement" && then.named_child_count() == 1 {

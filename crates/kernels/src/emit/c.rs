@@ -1,4 +1,4 @@
-//! C and C++: `parallel loop` in place of `kernels`.
+//! C and C++: emits `parallel loop` instead of `kernels`.
 
 use super::clauses::{Around, in_order, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
@@ -8,7 +8,7 @@ use crate::ir::{Directive, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 use crate::source::Source;
 
-/// Edits for one construct.
+/// Emits the edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits: &mut Edits) {
     let construct = plan.construct;
     let directive = construct.directive.span.clone();
@@ -47,10 +47,10 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
     }
 }
 
-/// A part that runs in order, with its directive. `own` is that of its loop.
+/// Emits a part that runs in order, with its directive. `own` is that of its loop.
 pub(super) fn serial(source: &Source<'_>, span: &Span, text: &str, own: Option<&Span>, edits: &mut Edits) {
     edits.insert(span.start, format!("{}{{ ", pragma(source, span.start, text)));
-    // The loop's own directive comes behind that of its part.
+    // The loop's own directive follows that of its part.
     if let Some(directive) = own {
         edits.blank(source, directive.clone());
         let own = source.text[directive.clone()].trim().to_owned();
@@ -59,7 +59,7 @@ pub(super) fn serial(source: &Source<'_>, span: &Span, text: &str, own: Option<&
     edits.close(span.end, " }");
 }
 
-/// Keeps values around a loop.
+/// Saves and restores values around a loop.
 pub(super) fn keep(of: &Keeping<'_>, edits: &mut Edits) {
     let (mut open, mut close) = (String::from("{ "), String::new());
     for name in &of.names {
@@ -110,7 +110,7 @@ pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> 
     format!(" if ({left} {relation} {}) {{ {stores}}}", of.step.abs())
 }
 
-/// Returns the text ahead of a nest: the comparison of its pointers' ranges.
+/// Returns the text before a nest: the comparison of its pointers' ranges.
 pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let name = |id: VarId| plan.construct.variables[id.0].name.clone();
     let end = |extent: &Extent, last: bool| {
@@ -129,7 +129,7 @@ pub(super) fn opening(plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     if condition.is_empty() { open } else { format!("{open}if ({condition}) {{") }
 }
 
-/// Returns the text behind a nest: the same in order, where ranges overlap, and the last value of its variable.
+/// Returns the text after a nest: the same in order, if ranges overlap, and the last value of its variable.
 pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_order: Option<&str>) -> String {
     let span = nest.loops[0].span.clone();
     let mut text = String::new();
@@ -155,7 +155,7 @@ pub(super) fn closing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, in_
     text
 }
 
-/// The text of a loop with blank lines in place of directives. `on_host` if no region has its private variables.
+/// Returns the text of a loop with blank lines instead of directives. `on_host` if no region has its private variables.
 fn copy(source: &Source<'_>, plan: &Plan<'_>, span: &Span, on_host: bool) -> String {
     let inside = source.directives.iter().filter(|one| span.contains(&one.span.start));
     let mut edits = Edits::default();
@@ -165,14 +165,14 @@ fn copy(source: &Source<'_>, plan: &Plan<'_>, span: &Span, on_host: bool) -> Str
     text.split_off(span.start)
 }
 
-/// The loop without its body, which leaves its variable what it would be, and the brace that closes the nest.
+/// Returns the loop without its body, which gives its variable the last value, and the brace that closes the nest.
 pub(super) fn last_value(source: &Source<'_>, nest: &Nest<'_>) -> String {
     let planned = &nest.loops[0];
     let header = source.code[planned.span.start..planned.of.body_span.start].replace('\n', " ");
     format!(" {header} ; }}")
 }
 
-/// A directive on a line of its own ahead of a byte, whose line and column stay.
+/// Returns a directive on a line of its own before a byte, whose line and column stay.
 pub(super) fn pragma(source: &Source<'_>, at: usize, text: &str) -> String {
     format!("\n#pragma acc {text}{}", back(source, at))
 }

@@ -1,7 +1,8 @@
-//! C: plain host loops whose iterations run in another order, to show a wrong plan.
+//! C: emits plain host loops whose iterations run in another order, to reveal a wrong plan.
 //!
-//! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration,
-//! scalars that are only read have a copy in each iteration that must not change, and reductions are put together from groups. Data clauses are left out: the program has to run with host devices.
+//! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration.
+//! Scalars that are only read have a copy in each iteration that must not change. Reductions are combined from groups. Data clauses are left
+//! out: the program has to run with host devices.
 
 use super::c::{closing, keep, opening, serial, storing};
 use super::private;
@@ -33,11 +34,11 @@ static __attribute__((__unused__)) void accord_read(int *said, const char *where
 if (!*said && __builtin_memcmp(p, q, n)) { *said = 1; \
 accord_dprintf(2, \"%s: error: %s is written in a loop that may only read it\\n\", where, name); } }\n";
 
-/// Edits for one construct.
+/// Emits the edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
     let construct = plan.construct;
     let inside = construct.directive.span.start..construct.span.end;
-    // Loops that run in order stay regions, on the host: GCC gives them their private variables.
+    // Loops that run in order remain regions, on the host: GCC gives them their private variables.
     let stay = private::in_order(plan);
     for directive in source.directives.iter().filter(|directive| inside.contains(&directive.span.start)) {
         let at = directive.span.start;
@@ -150,7 +151,7 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     edits.close(of.body_span.end, end);
 }
 
-/// The value that changes nothing.
+/// Returns the neutral element of an operator.
 fn identity(operator: &str, name: &str) -> String {
     match operator {
         "*" | "&&" => "1".into(),

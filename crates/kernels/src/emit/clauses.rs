@@ -6,12 +6,12 @@ use crate::plan::{Nest, Note, Part, Plan, Planned, has_few_iterations};
 use crate::walk;
 use std::collections::BTreeSet;
 
-/// Clauses that go from the construct to each of its parts.
+/// Clauses that each part of a construct gets from it.
 const TO_PARTS: &[&str] = &["async", "wait", "if", "self", "num_gangs", "num_workers", "vector_length", "default"];
 
-/// Clauses that say how many threads there are.
+/// Clauses for the number of threads.
 const SIZES: &[&str] = &["num_gangs", "num_workers", "vector_length"];
-/// A region of one thread, of which GCC does not warn as it does of `serial`.
+/// A region of one thread, for which GCC does not warn as it does for `serial`.
 const ONE_THREAD: &str = "parallel num_gangs(1) num_workers(1)";
 
 /// The mapping of the data of a construct with several parts.
@@ -30,7 +30,7 @@ pub(crate) enum Around {
     },
 }
 
-/// Returns the clauses that map the construct's data around its parts; a note where that can't be said.
+/// Returns the clauses that map the construct's data around its parts; a note if that can't be expressed.
 pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     let construct = plan.construct;
     if plan.single {
@@ -38,9 +38,9 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     }
     let refuse = |text: String| Err(Note { at: construct.directive.span.start, text, refused: true });
     let mut written = written(construct);
-    // Loops of the host set their variables between the parts.
+    // Loops on the host set their variables between the parts.
     written.extend(plan.host.iter().map(|of| construct.variables[of.variable.0].name.as_str()));
-    // What a combined construct says of its loop goes to that.
+    // The loop clauses of a combined construct go to its loop.
     let stays = |name: &str| crate::clause::DATA.contains(&name) || TO_PARTS.contains(&name);
     for clause in construct.directive.clauses.iter().filter(|clause| stays(&clause.name)) {
         let argument = clause.argument.as_deref().unwrap_or("");
@@ -73,7 +73,7 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
             maps.push(("copy".into(), variable.name.clone()));
         }
     }
-    // The compiler finds present what a `data` construct around maps.
+    // The compiler finds present what a surrounding `data` construct maps.
     let is_present = |name: &str, element: &str| moves(name) && construct.present.contains(path(element));
     maps.retain(|(name, element)| name != "deviceptr" && !is_present(name, element));
     if maps.iter().all(|(name, _)| matches!(name.as_str(), "present" | "no_create")) {
@@ -130,7 +130,7 @@ fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
 pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
     let mut text = String::from("parallel loop");
     text += &of_loop(plan.construct, nest, 0);
-    // GCC passes a reference's own address to the device otherwise.
+    // Otherwise GCC passes a reference's own address to the device.
     let referred: BTreeSet<&str> = nest
         .loops
         .iter()
@@ -153,7 +153,7 @@ pub(super) fn kept(name: &str) -> String {
     format!("accord_l_{name}")
 }
 
-/// The directive of a nest that runs in order after all, as pointers overlap.
+/// Returns the directive of a nest that runs in order after all, as pointers overlap.
 pub(crate) fn in_order(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
     let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
     let own = nest.loops[0].parallel.iter().flat_map(|parallel| &parallel.scalars.private);
@@ -180,7 +180,7 @@ pub(crate) fn of_serial(
     format!("{name}{}", shared(plan, around, scalars, arrays, by_value, is_loop))
 }
 
-/// Clauses about data and those that each part has from the construct.
+/// Returns clauses for data, and those that each part gets from the construct.
 fn shared(
     plan: &Plan<'_>,
     around: &Around,
@@ -226,7 +226,7 @@ fn shared(
     text
 }
 
-/// Clauses of a parallel loop of a nest, by its number.
+/// Returns clauses of a parallel loop of a nest, by its number.
 pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> String {
     let planned = &nest.loops[at];
     let Some(parallel) = &planned.parallel else {
@@ -288,7 +288,7 @@ pub(crate) fn of_loop(construct: &Construct, nest: &Nest<'_>, at: usize) -> Stri
     text
 }
 
-/// Reductions of a loop's directive over what is no scalar, with their operators.
+/// Returns reductions of a loop's directive over non-scalars, with their operators.
 fn reductions_of_references<'a>(construct: &'a Construct, of: &'a Loop) -> Vec<(&'a str, &'a str)> {
     let clauses = of.directive.iter().flat_map(|directive| &directive.clauses);
     let lists = clauses.filter(|clause| clause.name == "reduction").filter_map(|clause| clause.argument.as_deref());
@@ -318,12 +318,12 @@ fn contains(outer: &Planned<'_>, inner: &Planned<'_>) -> bool {
     outer.span.start < inner.span.start && inner.span.end <= outer.span.end
 }
 
-/// Gang, worker and vector as 1, 2 and 3.
+/// Returns gang, worker and vector as 1, 2 and 3.
 fn level(clause: &str) -> Option<usize> {
     ["gang", "worker", "vector"].iter().position(|level| *level == clause).map(|at| at + 1)
 }
 
-/// Whether the levels that the source names are such as `parallel` takes: each parallel loop has some, and inner ones finer ones.
+/// Whether the levels in the source suit `parallel`: each parallel loop has some, and inner ones finer ones.
 fn levels_fit(nest: &Nest<'_>) -> bool {
     let of = |planned: &Planned<'_>| -> Vec<usize> {
         let clauses = planned.of.directive.iter().flat_map(|directive| &directive.clauses);
@@ -338,8 +338,8 @@ fn levels_fit(nest: &Nest<'_>) -> bool {
     })
 }
 
-/// The level of a loop in a nest of two without levels in the source: a row for each gang, its elements for the lanes. GCC gives the
-/// inner loop workers too, which wait for each other at each row; where an element takes a loop, more threads are worth it.
+/// Returns the level of a loop in a nest of two without levels in the source: a row for each gang, its elements for the lanes. GCC gives the
+/// inner loop workers too, which wait for each other at each row; if an element takes a loop, more threads are worth it.
 fn own_level(construct: &Construct, nest: &Nest<'_>, at: usize) -> Option<&'static str> {
     let is_counted = |one: &&Planned<'_>| one.parallel.is_some() && !one.collapsed;
     let parallel: Vec<&Planned<'_>> = nest.loops.iter().filter(is_counted).collect();

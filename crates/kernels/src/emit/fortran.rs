@@ -1,4 +1,4 @@
-//! Fortran: `parallel loop` in place of `kernels`.
+//! Fortran: emits `parallel loop` instead of `kernels`.
 
 use super::clauses::{Around, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
@@ -8,7 +8,7 @@ use crate::fortran::source::{Placed, Source};
 use crate::ir::{Construct, Element, Shape, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 
-/// Edits for one construct.
+/// Emits the edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits: &mut Edits) {
     let construct = plan.construct;
     let (open, close) = match around {
@@ -43,7 +43,7 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits:
     }
 }
 
-/// A part that runs in order, with its directive.
+/// Emits a part that runs in order, with its directive.
 pub(super) fn serial(source: &Source<'_>, construct: &Construct, span: &Span, text: String, edits: &mut Edits) {
     let name = text.split(' ').next().unwrap_or_default().to_owned();
     let start = source.first_directive(span.start, construct.directive.span.end);
@@ -51,7 +51,7 @@ pub(super) fn serial(source: &Source<'_>, construct: &Construct, span: &Span, te
     insert_after(source, span.end, &[Line::Directive(format!("end {name}"))], edits);
 }
 
-/// Keeps values around a loop, as bytes.
+/// Saves and restores values around a loop, as bytes.
 pub(super) fn keep(source: &Source<'_>, construct: &Construct, of: &Keeping<'_>, edits: &mut Edits) {
     let (mut ahead, mut behind) = (vec!["block".to_owned()], Vec::new());
     ahead.extend(of.names.iter().map(|name| format!("integer(1), allocatable :: accord_o_{name}(:)")));
@@ -98,7 +98,7 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, 
     }
 }
 
-/// Returns the text ahead of a nest whose last iteration stores values.
+/// Returns the text before a nest whose last iteration stores values.
 pub(super) fn declaring(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     if nest.stored.is_empty() {
         return Vec::new();
@@ -120,7 +120,7 @@ pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> 
     [condition].into_iter().chain(stores).chain(["end if".to_owned()]).map(Line::Code).collect()
 }
 
-/// Returns the text behind a nest whose last iteration stores values.
+/// Returns the text after a nest whose last iteration stores values.
 pub(super) fn restoring(plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     if nest.stored.is_empty() {
         return Vec::new();
@@ -156,7 +156,7 @@ fn declares_kind(code: &str) -> bool {
     })
 }
 
-/// The value that the outermost loop leaves in its variable.
+/// Returns the value that the outermost loop leaves in its variable.
 pub(super) fn last_value(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let of = nest.loops[0].of;
     let name = &plan.construct.variables[of.variable.0].name;

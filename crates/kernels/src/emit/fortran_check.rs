@@ -1,7 +1,7 @@
-//! Fortran: plain host loops whose iterations run in another order, to show a wrong plan.
+//! Fortran: emits plain host loops whose iterations run in another order, to reveal a wrong plan.
 //!
 //! Each parallel loop runs its iterations reversed or in a random order. Privates have another value before each iteration and their
-//! old one after the loop, scalars that are only read must not change, and reductions are put together from groups. Data clauses are left out.
+//! old one after the loop. Scalars that are only read must not change. Reductions are combined from groups. Data clauses are left out.
 
 use super::fortran::{declared, declaring, keep, last_value, restoring, serial, storing};
 use super::private;
@@ -14,7 +14,7 @@ use crate::plan::{Part, Plan, Planned};
 /// Groups of a reduction.
 const GROUPS: usize = 3;
 
-/// Edits for one construct.
+/// Emits the edits for one construct.
 pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
     let construct = plan.construct;
     let copied = |id: VarId| construct.variables[id.0].shape == Shape::Scalar;
@@ -24,7 +24,7 @@ pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, edits: &mut Edits) {
         directive(source, end.clone(), None, edits);
     }
     let lines = plan.construct.directive.span.end..plan.construct.span.end;
-    // Loops that run in order stay regions, on the host: GCC gives them their private variables.
+    // Loops that run in order remain regions, on the host: GCC gives them their private variables.
     let stay = private::in_order(plan);
     for own in source.directives.iter().filter(|placed| lines.contains(&placed.directive.span.start)) {
         let at = own.directive.span.start;
@@ -98,7 +98,7 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around
     if !read.is_empty() {
         lines.push("logical, save :: accord_w = .false.".into());
     }
-    // The generator is xorshift; its state is the seed's at first.
+    // The generator is xorshift; its initial state is the seed's.
     lines.extend(
         [
             "if (accord_state == 0) then",
@@ -170,7 +170,7 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around
         let name = name(id);
         let differs = match construct.variables[id.0].element {
             Element::Logical => format!("({name} .neqv. accord_c_{name})"),
-            // Not a number is the same as itself here.
+            // Not a number compares equal to itself here.
             _ => format!("{name} /= accord_c_{name} .and. ({name} == {name} .or. accord_c_{name} == accord_c_{name})"),
         };
         end.push(format!("if (.not. accord_w .and. {differs}) then"));
@@ -206,12 +206,12 @@ fn random() -> Vec<String> {
     .into()
 }
 
-/// Statements on lines of their own.
+/// Returns statements on lines of their own.
 fn joined(lines: Vec<String>) -> Vec<Line> {
     lines.into_iter().map(Line::Code).collect()
 }
 
-/// The value that changes nothing.
+/// Returns the neutral element of an operator.
 fn identity(operator: &str, name: &str) -> String {
     match operator {
         "*" => "1".into(),

@@ -1,4 +1,4 @@
-//! Edits a source so that its constructs become what their plans say.
+//! Edits a source according to the plans of its constructs.
 
 pub(crate) mod c;
 pub(crate) mod check;

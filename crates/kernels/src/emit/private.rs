@@ -1,4 +1,4 @@
-//! Values of variables that a loop makes private and that runs in order: the source's variables have their old ones afterwards.
+//! Preserves the source's values of variables that a loop makes private and that runs in order.
 
 use crate::ir::{Construct, Kind, Loop, Span, VarId};
 use crate::plan::{Part, Plan};
@@ -12,13 +12,13 @@ pub(super) struct Keeping<'a> {
     pub(super) names: BTreeSet<&'a str>,
 }
 
-/// Loops of the host, from the outside inwards.
+/// Returns loops of the host, from the outside inwards.
 pub(super) fn on_host<'a>(plan: &Plan<'a>) -> Vec<Keeping<'a>> {
     let is_on_host = |of: &Loop| plan.host.iter().any(|host| std::ptr::eq(*host, of));
     keeping(plan.construct, &|of, _| is_on_host(of))
 }
 
-/// The loops of a plan that run in order, each with its directive.
+/// Returns the loops of a plan that run in order, each with its directive.
 pub(super) fn in_order<'a>(plan: &'a Plan<'_>) -> Vec<(&'a Span, Option<&'a Span>)> {
     let loops = plan.parts.iter().filter_map(|part| match part {
         Part::Serial { span, is_loop: true, directive, .. } => Some((span, directive.as_ref())),
@@ -27,7 +27,7 @@ pub(super) fn in_order<'a>(plan: &'a Plan<'_>) -> Vec<(&'a Span, Option<&'a Span
     loops.collect()
 }
 
-/// All other loops whose privates have no copies of their own in a program that checks decisions, from the outside inwards.
+/// Returns all other loops whose privates have no copies of their own in a program that checks decisions, from the outside inwards.
 pub(super) fn in_check<'a>(plan: &Plan<'a>, copied: &dyn Fn(VarId) -> bool) -> Vec<Keeping<'a>> {
     let is_parallel = |of: &Loop| {
         plan.parts.iter().any(|part| match part {
@@ -41,7 +41,7 @@ pub(super) fn in_check<'a>(plan: &Plan<'a>, copied: &dyn Fn(VarId) -> bool) -> V
     all
 }
 
-/// Loops inside of a statement, from the outside inwards.
+/// Returns loops inside a statement, from the outside inwards.
 pub(super) fn inside<'a>(construct: &'a Construct, span: &Span, with_outermost: bool) -> Vec<Keeping<'a>> {
     let mut all = keeping(construct, &|_, _| true);
     all.retain(|one| span.start <= one.span.start && one.span.end <= span.end && (with_outermost || one.span != span));
@@ -61,7 +61,7 @@ fn keeping<'a>(construct: &'a Construct, wanted: &dyn Fn(&Loop, VarId) -> bool) 
     all
 }
 
-/// Whether the source's variable that a private one stands for may be read.
+/// Whether the source's variable that a private one replaces may be read.
 fn is_used(construct: &Construct, private: VarId) -> bool {
     let Some(of) = construct.variables[private.0].private_of else { return false };
     let variable = &construct.variables[of.0];

@@ -1,4 +1,4 @@
-//! Reductions of arrays in constructs as loops: `sum`, `maxval` and the like.
+//! Writes reductions of arrays in constructs as loops: `sum`, `maxval` and the like.
 
 use super::expand::{Expander, apart, wrapped};
 use super::expressions::Reference;
@@ -8,7 +8,7 @@ use super::tree::{bare, child, children, word};
 use crate::ir::Element;
 use tree_sitter::Node;
 
-/// Reductions of arrays: the value for none, and what one element does to `s`.
+/// Reductions of arrays: the initial value, and the update of `s` by one element.
 const REDUCTIONS: &[(&str, &str, &str)] = &[
     ("sum", "0", "s = s + (e)"),
     ("product", "1", "s = s * (e)"),
@@ -20,7 +20,7 @@ const REDUCTIONS: &[(&str, &str, &str)] = &[
     ("count", "0", "if (e) s = s + 1"),
 ];
 
-/// Functions of whole arrays that stay one statement.
+/// Functions of whole arrays that remain one statement.
 const OTHERS: &[&str] = &[
     "maxloc",
     "minloc",
@@ -54,7 +54,7 @@ struct Call<'t> {
 }
 
 impl Expander<'_, '_> {
-    /// `s = sum(e)` and the like, and `b = sum(a, dim=2)`: `over` are the loops over what is stored. `None` for another right side.
+    /// Rewrites `s = sum(e)` and the like, and `b = sum(a, dim=2)`: `over` are the loops over the stored elements. `None` for another right side.
     pub(super) fn reduction(
         &mut self,
         left: &Reference<'_>,
@@ -79,7 +79,7 @@ impl Expander<'_, '_> {
         }
         let Some(dimensions) = elements.first_array(call.arrays[0])? else { return Ok(None) };
         let ranges: Vec<Dimension> = dimensions.into_iter().filter(|one| matches!(one, Dimension::Range(_))).collect();
-        // Loops that a result's element takes, and all with those around.
+        // Loops for an element of the result, and all with those around them.
         let (inner, all) = match call.dim {
             None if over.is_empty() => {
                 let inner = self.over(&ranges);

@@ -1,4 +1,4 @@
-//! `do concurrent` in constructs as loops with `independent`.
+//! Writes `do concurrent` in constructs as loops with `independent`.
 
 use super::expand::{Expander, is_nested};
 use super::lines::{self, Line};
@@ -8,12 +8,12 @@ use crate::ir::Element;
 use std::collections::HashMap;
 use tree_sitter::Node;
 
-/// What the locality clauses of a loop say.
+/// The locality clauses of a loop.
 #[derive(Default)]
 struct Locality {
     /// Variables of an iteration, and their names in the loop.
     local: Vec<(String, String)>,
-    /// Assignments ahead of the body.
+    /// Assignments before the body.
     first_values: Vec<String>,
     /// `reduction` clauses.
     reductions: String,
@@ -29,7 +29,7 @@ impl Locality {
 }
 
 impl Expander<'_, '_> {
-    /// `do concurrent` as loops with `independent`.
+    /// Writes `do concurrent` as loops with `independent`.
     pub(super) fn concurrent(&mut self, node: Node<'_>, concurrent: Node<'_>) {
         let (count, declared) = (self.count, self.declarations.len());
         if let Err(reason) = self.loops(node, concurrent) {
@@ -100,7 +100,7 @@ impl Expander<'_, '_> {
         Ok(())
     }
 
-    /// The locality clauses. A variable that is local gets another name, since the one outside keeps its value.
+    /// Reads the locality clauses. A variable that is local gets another name, since the one outside keeps its value.
     fn locality(&mut self, concurrent: Node<'_>) -> Result<Locality, Refusal> {
         let mut new = Locality::default();
         for clause in children(concurrent).into_iter().filter(|child| child.kind() == "concurrent_locality") {

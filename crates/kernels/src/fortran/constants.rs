@@ -51,7 +51,7 @@ impl Declarations {
         }
     }
 
-    /// `kind(1.d0)`, `selected_real_kind(15, 307)`, `selected_int_kind(9)`
+    /// Evaluates `kind(1.d0)`, `selected_real_kind(15, 307)`, `selected_int_kind(9)`.
     fn kind_function(&self, node: Node<'_>, code: &str) -> Option<i64> {
         let name = word(node.named_child(0)?, code);
         let arguments = child(node, "argument_list")?;

@@ -13,7 +13,7 @@ use crate::privates::{self, Language};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tree_sitter::Node;
 
-/// All `kernels` constructs of a source, in order. A construct whose text is not understood has an obstacle.
+/// Returns all `kernels` constructs of a source, in order. A construct that could not be parsed has an obstacle.
 pub(crate) fn constructs(source: &Source<'_>, input: &Input<'_>) -> Vec<Construct> {
     if !source.directives.iter().any(is_kernels) {
         return Vec::new();
@@ -94,7 +94,7 @@ fn construct(
     new
 }
 
-/// What `data` constructs around a directive map.
+/// Returns the variables that `data` constructs around a directive map.
 fn present(source: &Source<'_>, at: usize) -> BTreeSet<String> {
     let mut around: Vec<Vec<&str>> = Vec::new();
     for Placed { directive, .. } in &source.directives[..at] {
@@ -109,7 +109,7 @@ fn present(source: &Source<'_>, at: usize) -> BTreeSet<String> {
     around.into_iter().flatten().map(str::to_ascii_lowercase).collect()
 }
 
-/// What no part of a construct may be rewritten with.
+/// Returns the obstacle for variables with which no part of a construct may be rewritten.
 fn refused(variables: &[Variable], span: Span) -> Option<Obstacle> {
     let volatile = variables.iter().find(|variable| variable.volatile)?;
     Some(obstacle(span, format!("{} is volatile", volatile.name)))
@@ -144,7 +144,7 @@ pub(super) fn end_of<'a>(source: &'a Source<'_>, at: usize) -> Option<&'a Placed
     })
 }
 
-/// The block of a construct's statements, and these.
+/// Returns the block of a construct's statements, and these.
 pub(super) fn body<'t>(
     source: &Source<'_>,
     placed: &Placed,
@@ -172,7 +172,7 @@ pub(super) fn body<'t>(
     (!nodes.is_empty()).then_some((block, nodes))
 }
 
-/// Whether a directive of the procedure outside of the construct reads a variable, as in `copy(a(1:n))` or `if(n)`.
+/// Whether a directive of the procedure outside the construct reads a variable, as in `copy(a(1:n))` or `if(n)`.
 fn in_directives(source: &Source<'_>, name: &str, lines: &Span, unit: &Span) -> bool {
     let outside = source.directives.iter().map(|placed| &placed.directive).filter(|directive| {
         unit.contains(&directive.span.start) && (directive.span.start >= lines.end || directive.span.end < lines.start)
@@ -185,7 +185,7 @@ fn in_directives(source: &Source<'_>, name: &str, lines: &Span, unit: &Span) -> 
     })
 }
 
-/// Variables that data clauses and `declare` name, with where the directives stand.
+/// Returns variables that data clauses and `declare` name, with the positions of the directives.
 fn mapped(source: &Source<'_>) -> HashMap<String, HashSet<usize>> {
     let mut found: HashMap<String, HashSet<usize>> = HashMap::new();
     for directive in source.directives.iter().map(|placed| &placed.directive) {

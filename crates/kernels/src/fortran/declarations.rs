@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use tree_sitter::Node;
 
-/// Included files inside of included files.
+/// Nested included files that are read.
 const INCLUDES_MAX: usize = 8;
 
 /// Names of one scope.
@@ -43,7 +43,7 @@ pub(super) struct Declarations {
 pub(super) type Constants<'m> = dyn Fn(&str) -> HashMap<String, i64> + 'm;
 
 impl Declarations {
-    /// Reads a unit; `host` has the constants of the scope around it, `modules` those of a module.
+    /// Reads a unit; `host` has the constants of the surrounding scope, `modules` those of a module.
     pub(super) fn read(
         &mut self,
         unit: Node<'_>,
@@ -99,7 +99,7 @@ impl Declarations {
         inner.for_each(|child| self.outer_names(child, code, found));
     }
 
-    /// Integer constants with their values.
+    /// Returns integer constants with their values.
     pub(super) fn constants(&self) -> HashMap<String, i64> {
         let mut all = self.host.clone();
         all.extend(self.names.iter().filter_map(|(name, entity)| match entity.class {
@@ -230,7 +230,7 @@ impl Declarations {
         true
     }
 
-    /// Procedures of an interface block.
+    /// Reads procedures of an interface block.
     fn interface(&mut self, node: Node<'_>, code: &str) {
         for inner in children(node) {
             let Some(statement) = child(inner, &format!("{}_statement", inner.kind())) else { continue };
@@ -289,7 +289,7 @@ impl Declarations {
         }
     }
 
-    /// Element and derived type of a type specifier.
+    /// Returns element and derived type of a type specifier.
     fn r#type(&self, node: Node<'_>, code: &str) -> (Element, Option<String>) {
         match node.kind() {
             "intrinsic_type" => {
@@ -340,7 +340,7 @@ impl Declarations {
             let entity = self.entity(&word(name, code));
             let kept = entity.clone();
             *entity = common.clone();
-            // Attributes of statements before this one stay.
+            // Attributes of earlier statements remain.
             if kept.storage != Storage::Local && entity.storage == Storage::Local {
                 entity.storage = kept.storage;
             }
@@ -369,7 +369,7 @@ impl Declarations {
         }
     }
 
-    /// `dimension a(10)`, `target :: b`, `external f` and so on.
+    /// Reads `dimension a(10)`, `target :: b`, `external f` and so on.
     fn attributes(&mut self, node: Node<'_>, code: &str, _storage: Storage) {
         let qualifiers: Vec<Node<'_>> =
             children(node).into_iter().filter(|child| child.kind() == "type_qualifier").collect();
@@ -414,7 +414,7 @@ impl Declarations {
     }
 }
 
-/// Name and size of a declarator.
+/// Returns name and size of a declarator.
 fn parts(declarator: Node<'_>) -> (Node<'_>, Option<Node<'_>>) {
     match declarator.kind() {
         "sized_declarator" | "coarray_declarator" => {
@@ -457,7 +457,7 @@ fn bounds(size: Node<'_>, code: &str) -> Vec<Bounds> {
     split(text, ',').into_iter().map(one).collect()
 }
 
-/// Assumed-shape arrays begin at 1; allocatable arrays and pointers wherever they are allocated.
+/// Sets the lower bounds: assumed-shape arrays begin at 1; allocatable arrays and pointers wherever they are allocated.
 fn fix_lower(entity: &mut Entity) {
     if !entity.allocatable && !entity.pointer && entity.storage == Storage::Reference {
         for bounds in entity.bounds.iter_mut().filter(|bounds| bounds.lower.is_none()) {

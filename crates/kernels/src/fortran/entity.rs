@@ -1,4 +1,4 @@
-//! What a name means.
+//! The meaning of a name.
 
 use crate::ir::{Element, Storage};
 
@@ -42,7 +42,7 @@ pub(super) enum Class {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Procedure {
     pub(super) pure: bool,
-    /// Whether it depends on nothing but its arguments and constants.
+    /// Whether it depends only on its arguments and constants.
     pub(super) closed: bool,
     /// With `acc routine`: whether it has a level other than `seq`.
     pub(super) routine: Option<bool>,

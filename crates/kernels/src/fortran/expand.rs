@@ -1,6 +1,6 @@
 //! Statements of arrays in constructs as loops: assignments, `where`, `forall`, `do concurrent`, `sum` and the like.
 //!
-//! The new text means the same to any compiler: where the right side might read what is stored, the statement stays. Loops that end
+//! The new text means the same to any compiler: if the right side might read what is stored, the statement stays. Loops that end
 //! at a label get an `end do`.
 
 use super::constructs::{body, end_of, is_kernels};
@@ -40,7 +40,7 @@ pub(crate) fn expand(input: &Input<'_>) -> Expanded {
     for (at, placed) in source.directives.iter().enumerate().filter(|(_, placed)| is_kernels(placed)) {
         let Some((_, nodes)) = body(&source, placed, end_of(&source, at), tree.root_node()) else { continue };
         let Some(scope) = scopes.scope(nodes[0].start_byte()) else { continue };
-        // New variables are declared behind a declaration.
+        // New variables are declared after a declaration.
         if nodes.iter().any(Node::has_error) || scopes.last_declaration(scope) <= scopes.span(scope).start {
             continue;
         }
@@ -71,10 +71,10 @@ pub(crate) fn expand(input: &Input<'_>) -> Expanded {
 pub(super) struct Expander<'e, 'a> {
     pub(super) expressions: Expressions<'a>,
     pub(super) edits: &'e mut Edits,
-    /// Indices of `do concurrent` and `forall` around the statement.
+    /// Indices of surrounding `do concurrent` and `forall`.
     pub(super) renamed: HashMap<String, String>,
     pub(super) declarations: Vec<String>,
-    /// Labels of the `continue` statements at which the loops around end, inner ones last.
+    /// Labels of the `continue` statements at which surrounding loops end, inner ones last.
     labels: Vec<Option<String>>,
     /// Statements that stay as they are, and why.
     refused: Vec<(Place, Refusal)>,
@@ -111,7 +111,7 @@ impl<'a> Expander<'_, 'a> {
         }
         match self.lines_of(node) {
             Some(lines) => self.replace(node, lines),
-            // Assignments in these are not on their own.
+            // Assignments in these can't be rewritten alone.
             None if matches!(node.kind(), "where_statement" | "forall_statement") => self.rename_all(node),
             None => {
                 self.rename(node);
@@ -120,7 +120,7 @@ impl<'a> Expander<'_, 'a> {
         }
     }
 
-    /// The loops for a statement of arrays; `None` for any other, and if it can't be written so.
+    /// Returns the loops for a statement of arrays; `None` for any other, and if it can't be rewritten.
     fn lines_of(&mut self, node: Node<'_>) -> Option<Vec<String>> {
         if lines::is_labelled(self.expressions.source, self.expressions.source.start(node.start_byte())) {
             return None;
@@ -154,7 +154,7 @@ impl<'a> Expander<'_, 'a> {
         self.refused.push((source.place(source.start(node.start_byte())).0, reason));
     }
 
-    /// `if (condition) a(:) = 0` as a block.
+    /// Writes `if (condition) a(:) = 0` as a block.
     fn inline_if(&mut self, node: Node<'_>) {
         let inner = children(node);
         let [condition, statement] = &*inner else { return };
@@ -184,7 +184,7 @@ impl<'a> Expander<'_, 'a> {
         children(node).into_iter().filter(is_nested).for_each(|inner| self.rename_all(inner));
     }
 
-    /// Gives a statement's own names, not those of statements inside of it, their new ones.
+    /// Gives a statement's own names, not those of statements inside it, their new ones.
     pub(super) fn rename(&mut self, node: Node<'_>) {
         if self.renamed.is_empty() {
             return;
@@ -214,7 +214,7 @@ impl<'a> Expander<'_, 'a> {
         name
     }
 
-    /// Loops over the ranges of an array.
+    /// Returns loops over the ranges of an array.
     pub(super) fn over(&mut self, dimensions: &[Dimension]) -> Vec<Over> {
         let ranges: Vec<Range> = dimensions
             .iter()
@@ -313,7 +313,7 @@ impl<'a> Expander<'_, 'a> {
         Ok((!stored.is_empty()).then(|| wrapped(over, lines)))
     }
 
-    /// Ends a loop to a label by `end do`; the label, if nothing but `continue` has it.
+    /// Ends a loop to a label by `end do`. Returns the label, if only `continue` has it.
     fn label(&mut self, node: Node<'_>) -> Option<String> {
         let source = self.expressions.source;
         let control = child(node, "loop_control_expression").or_else(|| child(node, "while_statement"));
@@ -354,7 +354,7 @@ impl<'a> Expander<'_, 'a> {
 }
 
 impl Elements<'_, '_> {
-    /// An assignment of an element; what it stores, and its text.
+    /// Returns an assignment of an element: its target, and its text.
     fn store(&mut self, left: &Reference<'_>, right: Node<'_>, over: &[Over]) -> Result<(Use, String), Refusal> {
         if left.entity.as_ref().is_none_or(|entity| entity.element == Element::Other) {
             return Err(format!("{} is of a type of the program", left.name));
@@ -366,7 +366,7 @@ impl Elements<'_, '_> {
         Ok((stored, format!("{target} = {value}")))
     }
 
-    /// The assignments under one mask of `where`.
+    /// Writes the assignments under one mask of `where`.
     fn arm(
         &mut self,
         node: Node<'_>,
@@ -415,7 +415,7 @@ pub(super) fn apart(stored: &[Use], read: &[Use]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Lines in loops, the last dimension's being the outermost.
+/// Returns lines in loops, the last dimension's being the outermost.
 pub(super) fn wrapped(over: &[Over], inner: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = over
         .iter()

@@ -19,7 +19,7 @@ pub(super) struct Expressions<'a> {
     pub(super) source: &'a Source<'a>,
     pub(super) scopes: &'a Scopes,
     pub(super) scope: usize,
-    /// Variables, in the order in which they are met.
+    /// Variables, in the order of their first occurrence.
     pub(super) variables: Vec<Variable>,
     /// The declaration of each variable.
     pub(super) entities: Vec<Option<Entity>>,
@@ -72,7 +72,7 @@ impl<'a> Expressions<'a> {
         meaning
     }
 
-    /// The variable that an expression refers to; `None` if it is no reference.
+    /// Returns the variable that an expression refers to; `None` if it is no reference.
     pub(super) fn reference<'t>(&mut self, node: Node<'t>) -> Option<Reference<'t>> {
         match node.kind() {
             "identifier" => {
@@ -88,7 +88,7 @@ impl<'a> Expressions<'a> {
             }
             "call_expression" => {
                 let (own, lists) = callee(node)?;
-                // What is neither declared nor a variable is a function.
+                // A name that is neither declared nor a variable is a function.
                 if own.kind() == "identifier"
                     && !matches!(self.scopes.meaning(self.scope, &word(own, self.code())), Meaning::Declared(_))
                 {
@@ -119,7 +119,7 @@ impl<'a> Expressions<'a> {
                         part.storage = base.map_or(Storage::Static, |base| base.storage);
                         part.target |= base.is_some_and(|base| base.target);
                         part.volatile |= base.is_some_and(|base| base.volatile);
-                        // What a pointer leads to, or an element of an array, may be the same as another.
+                        // The target of a pointer, or an element of an array, may be the same as another.
                         let reached = |base: &Entity| base.pointer || base.target || base.equivalent || base.is_array();
                         part.equivalent |= base.is_some_and(reached);
                         part
@@ -143,7 +143,7 @@ impl<'a> Expressions<'a> {
         id
     }
 
-    /// The variable that an identifier names, if it is one.
+    /// Returns the variable that an identifier names, if it is one.
     pub(super) fn scalar(&mut self, node: Node<'_>) -> Option<VarId> {
         if node.kind() != "identifier" {
             return None;
@@ -180,7 +180,7 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// The access of a reference, after all that its subscripts read.
+    /// Adds the access of a reference, after all that its subscripts read.
     pub(super) fn access(&mut self, node: Node<'_>, reference: &Reference<'_>, write: bool, found: &mut Found) {
         for subscript in reference.outer.iter().chain(reference.subscripts.iter().flatten()) {
             self.read(*subscript, found);
@@ -255,7 +255,7 @@ impl<'a> Expressions<'a> {
                 continue;
             }
             if let Some(reference) = self.reference(value) {
-                // A procedure may use all of an array from the element that it is given.
+                // A procedure may use all of an array from the element that is passed.
                 let variable = self.variable(&reference);
                 let span = self.source.span(value.byte_range());
                 if self.variables[variable.0].shape == Shape::Scalar {
@@ -298,7 +298,7 @@ impl<'a> Expressions<'a> {
                     "-" => one.minus(&two),
                     "*" => one.times(&two),
                     "/" => Some(Poly::constant(one.as_constant()?.checked_div(two.as_constant()?)?)),
-                    // The grammar takes `-i**2` for `(-i)**2`.
+                    // The grammar parses `-i**2` as `(-i)**2`.
                     "**" if left.kind() != "unary_expression" => {
                         let exponent = two.as_constant().filter(|exponent| (0..=EXPONENT_MAX).contains(exponent))?;
                         (0..exponent).try_fold(Poly::constant(1), |product, _| product.times(&one))

@@ -1,4 +1,4 @@
-//! Intrinsic procedures that depend on their arguments only.
+//! Intrinsic procedures that depend only on their arguments.
 
 /// Elemental ones: applied to arrays they act on each element.
 const ELEMENTAL: &[&str] = &[
@@ -138,7 +138,7 @@ const ELEMENTAL: &[&str] = &[
     "trailz",
 ];
 
-/// Those that ask about an array's or a type's form, and read no element.
+/// Those that query an array's or a type's properties, and read no element.
 const INQUIRIES: &[&str] = &[
     "allocated",
     "associated",
@@ -164,7 +164,7 @@ const INQUIRIES: &[&str] = &[
     "ubound",
 ];
 
-/// Those that make an array into a scalar or another array.
+/// Those that transform an array into a scalar or another array.
 const TRANSFORMATIONAL: &[&str] = &[
     "all",
     "any",
@@ -202,7 +202,7 @@ pub(super) fn is_inquiry(name: &str) -> bool {
     INQUIRIES.contains(&name)
 }
 
-/// Whether it is an intrinsic function without other effects than its result.
+/// Whether it is an intrinsic function without side effects.
 pub(super) fn is_pure(name: &str) -> bool {
     is_elemental(name) || is_inquiry(name) || TRANSFORMATIONAL.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! Types of elements: what `real(dp)`, `integer*8` and `double precision` are.
+//! Types of elements: the meaning of `real(dp)`, `integer*8` and `double precision`.
 
 use crate::ir::Element;
 
@@ -36,17 +36,17 @@ pub(super) fn named(name: &str) -> Option<i64> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// `selected_int_kind(range)`
+/// Evaluates `selected_int_kind(range)`.
 pub(super) fn selected_int(range: i64) -> i64 {
     [(2, 1), (4, 2), (9, 4), (18, 8)].into_iter().find(|(most, _)| range <= *most).map_or(16, |(_, kind)| kind)
 }
 
-/// `selected_real_kind(precision)`
+/// Evaluates `selected_real_kind(precision)`.
 pub(super) fn selected_real(precision: i64) -> i64 {
     [(6, 4), (15, 8), (18, 10)].into_iter().find(|(most, _)| precision <= *most).map_or(16, |(_, kind)| kind)
 }
 
-/// Elements of an intrinsic type of a kind; `None` is the default one, or one that is not known.
+/// Returns elements of an intrinsic type of a kind; `None` is the default one, or one that is not known.
 pub(super) fn element(name: &str, kind: Option<i64>) -> Element {
     let bits = |kind: i64| u32::try_from(kind).map_or(0, |kind| kind.saturating_mul(8));
     match name {

@@ -1,4 +1,4 @@
-//! Statements and directives on lines of their own, in the source's form, which count as lines of the source.
+//! Inserts statements and directives on lines of their own, in the source's form, with line numbers of the source.
 
 use super::Form;
 use super::source::Source;
@@ -6,7 +6,7 @@ use crate::edits::Edits;
 use crate::ir::Span;
 use crate::source::Line as Place;
 
-/// Longest piece of a line in free form, without what continues it.
+/// Longest piece of a line in free form, without the continuation mark.
 const FREE_COLUMNS: usize = 110;
 /// Columns 7 to 72.
 const FIXED_COLUMNS: usize = 66;
@@ -49,7 +49,7 @@ fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Whether nothing but blanks, or a label, is ahead of a statement in its line.
+/// Whether only blanks, or a label, precede a statement in its line.
 fn is_first(source: &Source<'_>, at: usize) -> bool {
     source.text[line_start(source.text, at)..at].chars().all(|c| c.is_whitespace() || c.is_ascii_digit())
 }
@@ -60,18 +60,18 @@ pub(super) fn is_labelled(source: &Source<'_>, at: usize) -> bool {
     !ahead.trim().is_empty() && ahead.trim().bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Blanks that put what follows into its old column, or into the statement field.
+/// Returns blanks that put what follows into its old column, or into the statement field.
 fn indent(source: &Source<'_>, at: usize) -> String {
     let column = source.text[line_start(source.text, at)..at].chars().count();
     " ".repeat(if source.form == Form::Free { column.min(FREE_COLUMNS / 2) } else { 6 })
 }
 
-/// Puts lines ahead of a statement.
+/// Inserts lines before a statement.
 pub(crate) fn insert_before(source: &Source<'_>, at: usize, lines: &[Line], edits: &mut Edits) {
     insert_before_as(source, at, lines, &source.place(at).0, edits);
 }
 
-/// Puts lines ahead of a statement, which count as another line of the source.
+/// Inserts lines before a statement, numbered as another line of the source.
 pub(crate) fn insert_before_as(source: &Source<'_>, at: usize, lines: &[Line], place: &Place, edits: &mut Edits) {
     if lines.is_empty() {
         return;
@@ -85,7 +85,7 @@ pub(crate) fn insert_before_as(source: &Source<'_>, at: usize, lines: &[Line], p
     }
 }
 
-/// Puts lines behind a statement that ends at a byte.
+/// Inserts lines after a statement that ends at a byte.
 pub(crate) fn insert_after(source: &Source<'_>, end: usize, lines: &[Line], edits: &mut Edits) {
     if lines.is_empty() {
         return;
@@ -103,7 +103,7 @@ pub(crate) fn insert_after(source: &Source<'_>, end: usize, lines: &[Line], edit
     }
 }
 
-/// Puts lines in place of a statement.
+/// Replaces a statement with lines.
 pub(crate) fn replace(source: &Source<'_>, span: Span, lines: &[Line], edits: &mut Edits) {
     let Some((last, first)) = lines.split_last() else { return };
     let (begin, end) = (source.place(span.start).0, source.place(span.end.saturating_sub(1)).0);
@@ -126,7 +126,7 @@ pub(crate) fn replace(source: &Source<'_>, span: Span, lines: &[Line], edits: &m
     }
 }
 
-/// Puts a directive in place of another, or nothing; the lines that follow keep their numbers.
+/// Replaces a directive with another, or nothing; the lines that follow keep their numbers.
 pub(crate) fn directive(source: &Source<'_>, span: Span, new: Option<&str>, edits: &mut Edits) {
     let (begin, end) = (source.place(span.start).0, source.place(span.end.saturating_sub(1)).0);
     let next = Place { number: end.number + 1, ..end };

@@ -4,7 +4,7 @@ use super::tree::{child, children, contains, word};
 use crate::ir::Span;
 use tree_sitter::Node;
 
-/// What a part of a program does to a variable first.
+/// The first effect of a part of a program on a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     Reads,
@@ -25,7 +25,7 @@ pub(super) struct Liveness<'a> {
 const JUMPS: &[&str] = &["keyword_statement", "stop_statement", "arithmetic_if_statement"];
 
 impl Liveness<'_> {
-    /// Whether the value that it has at the construct's end may be read; `block` is the node that has the construct's statements.
+    /// Whether the value at the construct's end may be read; `block` is the node that contains the construct's statements.
     pub(super) fn after(&self, block: Node<'_>) -> bool {
         let mut unit = block;
         while !is_unit(unit) {
@@ -80,7 +80,7 @@ impl Liveness<'_> {
         }
     }
 
-    /// Statements of a block between two places.
+    /// Returns the effect of the statements of a block between two places.
     fn siblings(&self, block: Node<'_>, from: usize, to: usize) -> First {
         let mut jumps = false;
         for child in children(block) {
@@ -162,7 +162,7 @@ impl Liveness<'_> {
             }
             "keyword_statement" | "stop_statement" => {
                 let text = word(node, self.code);
-                // Nothing follows a return; its path is over.
+                // A return ends its path.
                 if self.mentions(node) {
                     First::Reads
                 } else if text.starts_with("return") || node.kind() == "stop_statement" {
@@ -180,7 +180,7 @@ impl Liveness<'_> {
         node.kind() == "identifier" && word(node, self.code) == self.name
     }
 
-    /// Whether it is named in a node, outside of the construct and of declarations.
+    /// Whether it is named in a node, outside the construct and declarations.
     fn mentions(&self, node: Node<'_>) -> bool {
         let range = node.byte_range();
         if range.start >= self.construct.start && range.end <= self.construct.end {

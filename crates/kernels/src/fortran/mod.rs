@@ -32,7 +32,7 @@ pub enum Form {
     Free,
     /// Fixed form.
     Fixed {
-        /// Columns that statements may have: 72, unless an option has another length.
+        /// Columns of statements: 72, unless an option sets another length.
         columns: usize,
     },
 }
@@ -60,7 +60,7 @@ pub struct Input<'a> {
     pub form: Form,
     /// The file's name, until a line marker has another.
     pub name: &'a str,
-    /// A module of another source, by its name in lower case.
+    /// Returns a module of another source, by its name in lower case.
     pub module: &'a dyn Fn(&str) -> Option<Module>,
     /// The text of a file that an `include` line names.
     pub include: &'a dyn Fn(&str) -> Option<String>,

@@ -36,7 +36,7 @@ impl Item {
     }
 }
 
-/// Lists inside of lists; a deeper one is no module file.
+/// Nested lists that are read; a deeper one is no module file.
 const DEPTH_MAX: usize = 100;
 
 /// Reads the text of a module file.
@@ -157,7 +157,7 @@ fn mark(attributes: &[Item], entity: &mut Entity) {
     entity.resident = attributes.iter().any(|word| word.word().starts_with("OACC_DECLARE_"));
 }
 
-/// `(2 0 EXPLICIT lower upper lower upper)`
+/// Reads `(2 0 EXPLICIT lower upper lower upper)`.
 fn bounds(list: &[Item]) -> Vec<Bounds> {
     let [rank, _, kind, limits @ ..] = list else { return Vec::new() };
     let known = matches!(kind.word(), "EXPLICIT" | "DEFERRED" | "ASSUMED_SHAPE" | "ASSUMED_SIZE" | "ASSUMED_RANK");

@@ -1,4 +1,4 @@
-//! What names mean in a source: declarations of its modules and procedures, and of modules that it uses.
+//! The meaning of names in a source: declarations of its modules and procedures, and of modules that it uses.
 
 use super::declarations::Declarations;
 use super::entity::{Class, Entity, Procedure};
@@ -11,7 +11,7 @@ use crate::ir::{Element, Span, Storage};
 use std::collections::HashMap;
 use tree_sitter::Node;
 
-/// Program units, and procedures inside of them.
+/// Program units, and procedures inside them.
 const UNITS: &[&str] = &["program", "module", "submodule", "subroutine", "function", "module_procedure", "block_data"];
 
 /// Names of modules whose text is not needed.
@@ -23,7 +23,7 @@ const INTRINSIC_MODULES: &[&str] =
 pub(super) enum Meaning {
     Declared(Entity),
     Intrinsic,
-    /// No declaration; the reason, as a message has it.
+    /// No declaration; the reason, as in a message.
     Unknown(String),
 }
 
@@ -88,7 +88,7 @@ impl Scopes {
         }
     }
 
-    /// Procedures with `acc routine`.
+    /// Reads procedures with `acc routine`.
     fn routines(&mut self, source: &Source<'_>) {
         for placed in source.directives.iter().filter(|placed| placed.directive.name == "routine") {
             let Some(at) = self.scope(placed.at) else { continue };
@@ -108,7 +108,7 @@ impl Scopes {
         }
     }
 
-    /// Whether a procedure depends on nothing but its arguments and constants.
+    /// Whether a procedure depends only on its arguments and constants.
     fn is_closed(&self, scope: usize) -> bool {
         self.all[scope].declarations.outer.iter().all(|name| match self.meaning(scope, name) {
             Meaning::Declared(entity) => matches!(entity.class, Class::Constant(_)),
@@ -117,7 +117,7 @@ impl Scopes {
         })
     }
 
-    /// Reads the module files of modules that the source uses and does not have.
+    /// Reads the module files of modules that the source uses and does not contain.
     fn modules(&mut self, root: Node<'_>, code: &str, input: &Input<'_>) {
         let units = children(root).into_iter().filter(|unit| unit.kind() == "module");
         let own: Vec<String> = units
@@ -152,7 +152,7 @@ impl Scopes {
                         let entities = scopes.filter_map(|scope| scope.declarations.names.get_mut(name));
                         entities.for_each(|entity| entity.resident = true);
                     }
-                    // They stand nowhere in the code of the source that uses them.
+                    // They have no position in the code of the source that uses them.
                     self.all[known..].iter_mut().for_each(|scope| scope.span = 0..0);
                 }
                 None => {}
@@ -160,7 +160,7 @@ impl Scopes {
         }
     }
 
-    /// Integer constants of a module.
+    /// Returns integer constants of a module.
     fn constants_of(&self, module: &str) -> HashMap<String, i64> {
         if let Some(own) = self.all.iter().find(|scope| scope.module.as_deref() == Some(module)) {
             return own.declarations.constants();
@@ -238,7 +238,7 @@ impl Scopes {
         }
     }
 
-    /// What a scope's `use` statements make of a name; the module's name if it could not be read.
+    /// Returns the meaning of a name by a scope's `use` statements; the module's name if it could not be read.
     fn used(&self, scope: usize, name: &str, depth: usize) -> Result<Option<Entity>, String> {
         if depth > USES_MAX {
             return Ok(None);
@@ -279,7 +279,7 @@ impl Scopes {
         missing.map_or(Ok(None), Err)
     }
 
-    /// The type that the implicit rules give.
+    /// Returns the type by the implicit rules.
     fn implicit(&self, scope: usize, name: &str) -> Option<Element> {
         let mut next = Some(scope);
         while let Some(at) = next {
@@ -301,7 +301,7 @@ impl Scopes {
     }
 }
 
-/// Names of the modules that `use` statements name.
+/// Collects names of the modules that `use` statements name.
 fn uses(node: Node<'_>, code: &str, found: &mut Vec<String>) {
     if node.kind() == "use_statement" {
         found.extend(child(node, "module_name").map(|name| word(name, code)));
@@ -316,5 +316,5 @@ fn uses(node: Node<'_>, code: &str, found: &mut Vec<String>) {
 /// Modules that are read for one source.
 const MODULES_MAX: usize = 1000;
 
-/// Modules of modules that are followed.
+/// Nested modules that are followed.
 const USES_MAX: usize = 16;

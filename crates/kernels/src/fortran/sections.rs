@@ -1,4 +1,4 @@
-//! Expressions of arrays, element by element.
+//! Writes expressions of arrays element by element.
 
 use super::constants::integer;
 use super::entity::Entity;
@@ -53,7 +53,7 @@ pub(super) struct Elements<'e, 'a> {
     pub(super) uses: Vec<Use>,
 }
 
-/// The reason why an expression can't be written so.
+/// The reason why an expression can't be rewritten.
 pub(super) type Refusal = String;
 
 impl<'a> Elements<'_, 'a> {
@@ -61,7 +61,7 @@ impl<'a> Elements<'_, 'a> {
         self.expressions.code()
     }
 
-    /// A text without arrays, with other names where there are some.
+    /// Returns a text without arrays, with new names where there are some.
     pub(super) fn plain(&self, node: Node<'_>) -> String {
         let (mut text, mut done) = (String::new(), node.start_byte());
         self.names(node, &mut text, &mut done);
@@ -85,7 +85,7 @@ impl<'a> Elements<'_, 'a> {
         }
     }
 
-    /// The dimensions of an array; `None` of what is no array.
+    /// Returns the dimensions of an array; `None` for anything else.
     pub(super) fn dimensions(&mut self, reference: &Reference<'_>) -> Result<Option<Vec<Dimension>>, Refusal> {
         let Some(entity) = reference.entity.as_ref().filter(|entity| entity.is_array()) else { return Ok(None) };
         let whole = |at: usize| {
@@ -188,7 +188,7 @@ impl<'a> Elements<'_, 'a> {
     pub(super) fn expression(&mut self, node: Node<'_>, over: &[Over]) -> Result<String, Refusal> {
         let own = callee(node).map_or(node, |(own, _)| own).start_byte();
         if let Some(reference) = self.expressions.reference(node) {
-            // A sign ahead of it belongs to the grammar's node.
+            // A sign before it belongs to the grammar's node.
             let sign = if node.kind() == "call_expression" { &self.code()[node.start_byte()..own] } else { "" };
             return Ok(format!("{sign}{}", self.element(&reference, over)?));
         }
@@ -218,7 +218,7 @@ impl<'a> Elements<'_, 'a> {
         }
     }
 
-    /// The text of a node with its parts written element by element.
+    /// Returns the text of a node with its parts written element by element.
     fn parts(&mut self, node: Node<'_>, over: &[Over]) -> Result<String, Refusal> {
         let (mut text, mut done) = (String::new(), node.start_byte());
         for (at, inner) in children(node).into_iter().enumerate() {
@@ -235,7 +235,7 @@ impl<'a> Elements<'_, 'a> {
         Ok(text)
     }
 
-    /// The type of an expression's elements, as far as it is known.
+    /// Returns the type of an expression's elements, as far as it is known.
     pub(super) fn element_type(&mut self, node: Node<'_>) -> Option<Element> {
         let node = bare(node);
         if let Some(reference) = self.expressions.reference(node) {
@@ -292,7 +292,7 @@ fn wider(one: Element, two: Element) -> Option<Element> {
     }
 }
 
-/// The subscript of another array where a loop's variable runs over the first one's range.
+/// Returns the subscript of another array for a loop whose variable runs over the first one's range.
 fn moved(over: &Over, range: &Range) -> String {
     let Over { variable, range: own } = over;
     let same = |one: &str, other: &str| squeezed(one) == squeezed(other);
@@ -314,7 +314,7 @@ pub(super) fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<String>().to_ascii_lowercase()
 }
 
-/// First, last and step of `a:b:c`.
+/// Returns first, last and step of `a:b:c`.
 fn extent(node: Node<'_>) -> [Option<Node<'_>>; 3] {
     let mut found = [None; 3];
     let mut at = 0;
@@ -349,7 +349,7 @@ pub(super) fn conflict(stored: &Use, read: &Use) -> bool {
     (one.may_overlap() && reached(two)) || (two.may_overlap() && reached(one))
 }
 
-/// `j` and `j-1`, `j+1` and `j-1`: the same text but for a number added.
+/// Whether two subscripts are the same text except for an added number, as `j` and `j-1`, or `j+1` and `j-1`.
 fn one_apart(one: &str, other: &str) -> bool {
     let parts = |text: &str| -> Option<(String, i64)> {
         let text = squeezed(text);

@@ -1,6 +1,6 @@
-//! A source of Fortran as statements: continuation lines joined, comments, directives and line markers taken out.
+//! A source of Fortran as statements: continuation lines joined, comments, directives and line markers removed.
 //!
-//! The statements stand one to a line in [`Source::code`], in free form whatever the source's form is, so that one grammar reads
+//! [`Source::code`] has one statement per line, in free form whatever the source's form is, so that one grammar reads
 //! both. Loops that end at a label get an `end do` of their own. Each byte knows its place in the source's text.
 
 use super::Form;
@@ -24,7 +24,7 @@ pub(crate) struct Source<'a> {
     lines: BTreeMap<usize, Line>,
 }
 
-/// A directive, and where it stands among the statements.
+/// A directive, and its position among the statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     /// The directive; its span is of the text.
@@ -33,7 +33,7 @@ pub(crate) struct Placed {
     pub(crate) at: usize,
 }
 
-/// Bytes of the code that stand in the text in the same order.
+/// Bytes of the code that are in the text in the same order.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     code: usize,
@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
         reader.source
     }
 
-    /// The place in the text of a byte of the code.
+    /// Returns the place in the text of a byte of the code.
     pub(crate) fn start(&self, at: usize) -> usize {
         let next = self.runs.partition_point(|run| run.code <= at);
         match next.checked_sub(1).and_then(|last| self.runs.get(last)) {
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The place in the text of bytes of the code.
+    /// Returns the place in the text of bytes of the code.
     pub(crate) fn span(&self, code: Span) -> Span {
         let start = self.start(code.start);
         if code.is_empty() {
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
         first
     }
 
-    /// A part of a statement on one line, without comments.
+    /// Returns a part of a statement on one line, without comments.
     pub(crate) fn statement(&self, text: &Span) -> String {
         let inside = |run: &&Run| run.text < text.end && run.text + run.length > text.start;
         let parts = self.runs.iter().filter(inside).map(|run| {
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Directives right before a byte of the code, the nearest first: with no statement between.
+    /// Returns directives right before a byte of the code, the nearest first: with no statement between.
     pub(crate) fn directives_before(&self, at: usize) -> impl Iterator<Item = &Placed> {
         self.directives.iter().rev().skip_while(move |placed| placed.at > at).take_while(move |placed| {
             self.code[placed.at..at].chars().all(|c| c.is_whitespace() || c.is_ascii_digit() || c == ';')
@@ -294,7 +294,7 @@ impl Reader<'_> {
         self.source.code.push_str(text);
     }
 
-    /// Records a directive; its names are in lower case, as all names are compared so.
+    /// Records a directive; its names are in lower case, for comparison.
     fn directive(&mut self, text: &str, span: Span) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = if text.contains(['\'', '"']) { text } else { text.to_ascii_lowercase() };
@@ -342,7 +342,7 @@ fn same_label(one: &str, other: &str) -> bool {
     !other.is_empty() && one.trim_start_matches('0') == other.trim_start_matches('0')
 }
 
-/// Where the label of `do 10 i = ...` or `do 10 while (...)` stands in a statement without its own label.
+/// Returns the position of the label of `do 10 i = ...` or `do 10 while (...)` in a statement without its own label.
 fn loop_label(statement: &str) -> Option<(usize, usize)> {
     let text = statement.trim_start();
     let at = statement.len() - text.len();
@@ -363,14 +363,14 @@ fn no_statement(line: &str) -> bool {
     line.is_empty() || line.starts_with('#') || line.starts_with('!') && free_sentinel(line).is_none()
 }
 
-/// What stands behind `!$acc`.
+/// Returns the text after `!$acc`.
 fn free_sentinel(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let rest = line.get(5..).filter(|_| line[..5].eq_ignore_ascii_case("!$acc"))?;
     (rest.is_empty() || rest.starts_with([' ', '\t', '&', '!'])).then_some(rest)
 }
 
-/// What stands in columns 7 and on of a line with a sentinel, and whether it continues the line before.
+/// Returns columns 7 and on of a line with a sentinel, and whether it continues the line before.
 fn fixed_sentinel(line: &str) -> Option<(&str, bool)> {
     let sentinel = line.get(..5)?;
     let known = ["!$acc", "c$acc", "*$acc"].iter().any(|known| sentinel.eq_ignore_ascii_case(known));
@@ -378,7 +378,7 @@ fn fixed_sentinel(line: &str) -> Option<(&str, bool)> {
     known.then(|| (line.get(5 + sixth.len_utf8()..).unwrap_or(""), !matches!(sixth, ' ' | '0' | '\t')))
 }
 
-/// The label's place, where the statement field begins, and whether the line continues the one before; `None` for lines without
+/// Returns the label's place, where the statement field begins, and whether the line continues the one before; `None` for lines without
 /// a statement.
 fn fixed_fields(line: &str) -> Option<(Option<Span>, usize, bool)> {
     let first = line.chars().next()?;

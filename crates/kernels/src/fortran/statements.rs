@@ -21,7 +21,7 @@ pub(super) struct Statements<'a> {
 const NOT_UNDERSTOOD: &str = "the statement is not understood";
 
 impl Statements<'_> {
-    /// Statements of a block. `of_loop` is set for the body of a loop, where `cycle` leaves out the rest.
+    /// Returns statements of a block. `of_loop` is set for the body of a loop, where `cycle` skips the rest.
     pub(super) fn list(&mut self, nodes: &[Node<'_>], of_loop: bool) -> Vec<Statement> {
         let mut found = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Statements<'_> {
             let variables = &self.expressions.variables;
             let stores_element = |one: &Access| !one.write || variables[one.variable.0].shape != Shape::Scalar;
             match &mut kind {
-                // What it stores to may be any iteration's: only a promise says that the order does not matter.
+                // Its target may belong to any iteration: only an assertion in the source makes the order irrelevant.
                 Kind::Effect(effect) if effect.accesses.iter().all(stores_element) => {
                     effect.calls.push(Call { name: ATOMIC.into(), kind: CallKind::Sequential, span: span.clone() });
                     effect.only_scalars = false;
@@ -145,7 +145,7 @@ impl Statements<'_> {
         })
     }
 
-    /// `if (condition) cycle` as a branch around the rest of the loop's body.
+    /// Returns `if (condition) cycle` as a branch around the rest of the loop's body.
     fn cycling(&mut self, node: Node<'_>, rest: &[Node<'_>]) -> Option<Statement> {
         if node.kind() != "if_statement"
             || !rest.iter().any(|node| !matches!(node.kind(), "statement_label" | "comment"))
@@ -310,7 +310,7 @@ impl Statements<'_> {
         if found.calls.iter().any(|call| call.kind != CallKind::Pure) {
             return None;
         }
-        // What the body writes, the bounds would have another value of.
+        // Bounds that the body writes would have another value.
         let mut written = vec![variable];
         walk::accesses(&body, &mut |access| written.extend(access.write.then_some(access.variable)));
         if found.accesses.iter().any(|access| written.contains(&access.variable)) {
@@ -425,7 +425,7 @@ fn is_whole(reference: &Reference<'_>) -> bool {
     }
 }
 
-/// The arms of an `if`; the last one is empty without `else`.
+/// Returns the arms of an `if`; the last one is empty without `else`.
 fn arms<'t>(node: Node<'t>) -> Vec<Vec<Node<'t>>> {
     let own = |node: Node<'t>| children(node).into_iter().filter(|child| is_statement(*child)).collect::<Vec<_>>();
     let mut all = vec![own(node)];

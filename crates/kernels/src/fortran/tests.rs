@@ -1,4 +1,4 @@
-//! What becomes of small sources: what is read, what is refused and why, and what is written.
+//! The treatment of small sources: what is read, what is refused and why, and what is written.
 
 use super::constructs::constructs;
 use super::source::Source;

@@ -1,4 +1,4 @@
-//! Short words for nodes of the grammar's tree.
+//! Short functions for nodes of the grammar's tree.
 
 use tree_sitter::Node;
 
@@ -8,7 +8,7 @@ pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.named_children(&mut cursor).filter(|child| child.kind() != "comment").collect()
 }
 
-/// Children of a field.
+/// Returns children of a field.
 pub(super) fn fields<'t>(node: Node<'t>, name: &str) -> Vec<Node<'t>> {
     let mut cursor = node.walk();
     node.children_by_field_name(name, &mut cursor).filter(Node::is_named).collect()
@@ -19,7 +19,7 @@ pub(super) fn child<'t>(node: Node<'t>, kind: &str) -> Option<Node<'t>> {
     children(node).into_iter().find(|child| child.kind() == kind)
 }
 
-/// Whether it has a child of this kind, also an anonymous one (a keyword).
+/// Whether it has a child of this kind, including an anonymous one (a keyword).
 pub(super) fn has_word(node: Node<'_>, kind: &str) -> bool {
     let mut cursor = node.walk();
     node.children(&mut cursor).any(|child| child.kind() == kind)
@@ -30,12 +30,12 @@ pub(super) fn contains(node: Node<'_>, kinds: &[&str]) -> bool {
     kinds.contains(&node.kind()) || children(node).into_iter().any(|child| contains(child, kinds))
 }
 
-/// Its text in lower case, without blanks.
+/// Returns its text in lower case, without blanks.
 pub(super) fn word(node: Node<'_>, code: &str) -> String {
     code[node.byte_range()].split_whitespace().collect::<String>().to_ascii_lowercase()
 }
 
-/// The expression without parentheses around it.
+/// Returns the expression without parentheses around it.
 pub(super) fn bare(mut node: Node<'_>) -> Node<'_> {
     while node.kind() == "parenthesized_expression" {
         let Some(inner) = node.named_child(0) else { break };
@@ -44,7 +44,7 @@ pub(super) fn bare(mut node: Node<'_>) -> Node<'_> {
     node
 }
 
-/// Returns the target of a `call_expression`, and its lists of arguments. The grammar takes `-a(i)` for `(-a)(i)`.
+/// Returns the target of a `call_expression`, and its lists of arguments. The grammar parses `-a(i)` as `(-a)(i)`.
 pub(super) fn callee(node: Node<'_>) -> Option<(Node<'_>, Vec<Node<'_>>)> {
     let mut own = node.named_child(0)?;
     while own.kind() == "unary_expression" {

@@ -7,7 +7,7 @@ use crate::ir::{Effect, Kind, Reduction, VarId};
 use tree_sitter::Node;
 
 impl Statements<'_> {
-    /// `if (e > s) s = e` as `max` or `min`.
+    /// Recognizes `if (e > s) s = e` as `max` or `min`.
     pub(super) fn extremum(&mut self, condition: Node<'_>, assignment: Node<'_>) -> Option<Effect> {
         if condition.kind() != "relational_expression" || assignment.kind() != "assignment_statement" {
             return None;
@@ -50,7 +50,7 @@ impl Statements<'_> {
         found.accesses.iter().any(|access| access.variable == variable)
     }
 
-    /// `s + e`, `e + s`, `max(s, e)`: the right side of an assignment to `variable`.
+    /// Recognizes `s + e`, `e + s`, `max(s, e)` as the right side of an assignment to `variable`.
     pub(super) fn own_update(&mut self, variable: VarId, right: Node<'_>) -> Option<Reduction> {
         let new = |operator: &str| Some(Reduction { variable, operator: operator.into() });
         match right.kind() {

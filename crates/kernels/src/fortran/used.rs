@@ -8,7 +8,7 @@ use tree_sitter::Node;
 pub(super) struct Use {
     pub(super) module: String,
     only: bool,
-    /// Local names and what they are in the module.
+    /// Local names and their names in the module.
     names: Vec<(String, String)>,
 }
 
@@ -34,14 +34,14 @@ impl Use {
         Some(new)
     }
 
-    /// The module's integer constants by their local names.
+    /// Returns the module's integer constants by their local names.
     pub(super) fn constants(&self, theirs: &HashMap<String, i64>) -> Vec<(String, i64)> {
         let renamed = self.names.iter().filter_map(|(local, original)| Some((local.clone(), *theirs.get(original)?)));
         let same = theirs.iter().filter(|(name, _)| self.original(name) == Some(name.as_str()));
         renamed.chain(same.map(|(name, value)| (name.clone(), *value))).collect()
     }
 
-    /// The name in the module of a local name, if the statement makes it accessible.
+    /// Returns the name in the module of a local name, if the statement makes it accessible.
     pub(super) fn original<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         if let Some((_, original)) = self.names.iter().find(|(local, _)| local == name) {
             return Some(original);

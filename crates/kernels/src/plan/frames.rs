@@ -1,4 +1,4 @@
-//! What runs around and after a statement.
+//! Statements that run around and after a statement.
 
 use crate::ir::{Loop, Statement};
 

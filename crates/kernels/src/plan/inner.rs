@@ -7,7 +7,7 @@ use crate::ir::{Access, Construct, Element, Kind, Loop, Shape, Statement, VarId}
 use crate::walk;
 
 impl<'a> Planner<'a> {
-    /// Loops in a nest's body. `collapse` loops more belong to the one around.
+    /// Plans loops in a nest's body. `collapse` loops more belong to the one around.
     pub(super) fn inner(
         &mut self,
         list: &'a [Statement],
@@ -63,12 +63,12 @@ impl<'a> Planner<'a> {
         left.any(|variable| self.is_read(variable, frames) == Some(true))
     }
 
-    /// Whether the last iteration of a nest can hand a private scalar's value to the host: each iteration sets it, and the host knows
+    /// Whether the last iteration of a nest can store a private scalar's value for the host: each iteration sets it, and the host knows
     /// which one is the last.
     pub(super) fn can_be_stored(&self, variable: VarId, of: &Loop) -> bool {
         let construct = self.construct;
         let is_scalar = |access: &Access| construct.variables[access.variable.0].shape == Shape::Scalar;
-        // An inner loop that runs in parallel has the scalar for its iterations.
+        // An inner loop that runs in parallel needs the scalar for its iterations.
         let mut in_inner = false;
         walk::loops(&of.body, &mut |inner| {
             in_inner |= inner.variable == variable;
@@ -85,7 +85,7 @@ impl<'a> Planner<'a> {
             && definitely_written(construct, &of.body).contains(&variable)
     }
 
-    /// Makes one of a nest's two outermost loops where nothing is between them: all lanes of all gangs share the iterations. GCC counts
+    /// Collapses a nest's two outermost loops if nothing is between them: all lanes of all gangs share the iterations. GCC counts
     /// the iterations of both in 32 bits: there have to be fewer.
     pub(super) fn collapse_perfect(construct: &Construct, loops: &mut [Planned<'_>]) {
         let [outer, inner, rest @ ..] = loops else { return };
@@ -110,7 +110,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Makes loops of their own of those that `tile` promises to be independent, as the clause itself is left out.
+    /// Splits loops that `tile` asserts to be independent, as the clause itself is omitted.
     pub(super) fn untile(loops: &mut [Planned<'_>]) {
         for at in 0..loops.len() {
             let has_tile = loops[at].of.directive.as_ref().is_some_and(|directive| directive.clause("tile").is_some());
@@ -124,9 +124,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Leaves inner loops without a directive to run in order where their lanes would have distant elements: those that run through no
-    /// neighbouring elements, unless a parallel loop inside does, and those of which an inner loop around has them more often: `j` in
-    /// the product of two matrices, rather than the sum over `k`.
+    /// Makes inner loops without a directive run in order if their lanes would access distant elements. These access no
+    /// adjacent elements, unless a parallel loop inside does, or fewer than a surrounding inner loop: `j` in
+    /// the product of two matrices, instead of the sum over `k`.
     pub(super) fn keep_contiguous(construct: &Construct, loops: &mut Vec<Planned<'_>>) {
         let inside = |outer: &Planned<'_>, inner: &Planned<'_>| {
             outer.span.start < inner.span.start && inner.span.end <= outer.span.end && outer.parallel.is_some()

@@ -1,4 +1,4 @@
-//! Which values of scalars are needed after a statement, and where they are.
+//! Decides which values of scalars are needed after a statement, and where they are stored.
 
 use super::Planner;
 use super::frames::Frame;
@@ -31,7 +31,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether the host may keep what a loop makes private: scalars that only the host sets, and of which no variable of the same name
-    /// is on the device. GCC would take that one's value for `firstprivate`.
+    /// is on the device. Otherwise GCC would use that one's value for `firstprivate`.
     pub(super) fn has_private_on_host(&self, of: &Loop) -> bool {
         let variables = &self.construct.variables;
         let on_device = |id: VarId| {

@@ -1,8 +1,8 @@
-//! What a loop's header and directive say of its iterations.
+//! Properties of a loop's iterations by its header and directive.
 
 use crate::ir::Loop;
 
-/// Inner loops with fewer iterations than this are no work for a vector of their own.
+/// Inner loops with fewer iterations than this are too short for a vector of their own.
 const TRIPS_MIN: i64 = 16;
 
 /// Fewer iterations than this are too little for gangs without workers.
@@ -16,7 +16,7 @@ pub(crate) fn collapse(of: &Loop) -> usize {
     collapse.or(tile).unwrap_or(1).max(1)
 }
 
-/// How far a loop's last value is from its first, if that is a constant.
+/// Returns the distance of a loop's last value from its first, if that is a constant.
 fn distance(of: &Loop) -> Option<i64> {
     of.last.as_ref()?.minus(of.lower.as_ref()?)?.as_constant()
 }

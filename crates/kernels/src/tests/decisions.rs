@@ -1,10 +1,10 @@
-//! What is opened and what is refused: a nest for each kind.
+//! Loops that are rewritten and loops that are refused: a nest for each kind.
 
 use super::support::RULES;
 use crate::analysis::Rules;
 use crate::{Message, Mode, rewrite_c};
 
-/// Messages about a construct in a function with some variables.
+/// Returns messages about a construct in a function with some variables.
 fn messages(construct: &str, rules: Rules, cxx: bool) -> Vec<Message> {
     let text = format!(
         "typedef struct {{ double *v; int n; }} part;\nint g(double);\nextern double m[64][64];\nstatic double w[64];\n\
@@ -154,7 +154,7 @@ fn loops_of_cxx_need_a_promise() {
     assert_eq!(called, [(reason, "the bound in a variable, set ahead of the construct")]);
 }
 
-/// What iterations may share is not taken for theirs, though the loop is promised.
+/// Checks that shared data is not treated as local to an iteration, though the loop is asserted independent.
 #[test]
 fn promised_loops_of_cxx_share_no_temporaries() {
     let refused = |parameters: &str, statement: &str| {

@@ -1,4 +1,4 @@
-//! Random nests: `--kernels=check` of each has to leave what the serial run leaves, and planted faults have to be seen.
+//! Random nests: `--kernels=check` of each has to have the serial run's results, and planted faults have to be detected.
 //!
 //! A failure names its seed and prints the case. `ACCORD_TEST_SEED` sets the first seed, `ACCORD_TEST_PROGRAMS` the number of nests.
 //! With `ACCORD_TEST_WRITE` the sources are written into that folder, for `accord cc` and a GPU, and not run.
@@ -23,12 +23,12 @@ fn cases(seed: u64) -> Vec<Case> {
     (0..OF_FILE).map(|_| case(&mut random)).collect()
 }
 
-/// Compiles and runs a source after the preprocessor; the cases that differ, and what the checks in the program say.
+/// Compiles and runs a source after the preprocessor. Returns the cases that differ, and messages of the checks in the program.
 fn differing(folder: &Path, text: &str) -> (BTreeSet<usize>, BTreeSet<String>) {
     let source = folder.join("cases.i");
     std::fs::write(&source, text).unwrap();
     let program = folder.join("cases");
-    // Constructs that stay as they are have private variables too.
+    // Constructs that are left to GCC have private variables too.
     let mut command = Command::new("gcc");
     command.args(["-O1", "-w", "-fwrapv", "-fopenacc", "-foffload=disable", "-o"]).arg(&program).arg(&source);
     let output = command.output().unwrap();
@@ -72,22 +72,22 @@ fn random_nests_in_another_order_leave_what_the_serial_run_leaves() {
             panic!("seed {seed}, case {at} of {bad:?}:\n{:#?}\n{}", cases[*at], cases[*at].body);
         }
     }
-    // The nests must not pass because none of them is opened.
+    // The nests must not pass because none of them is rewritten.
     assert!(opened as u64 > nests / 2, "{opened} loops of {nests} nests opened");
 }
 
-/// What is planted.
+/// Planted faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     /// `independent` where iterations depend on each other.
     FalseIndependent,
-    /// A scalar that each iteration writes is taken for one that is only read.
+    /// A scalar that each iteration writes is treated as one that is only read.
     ForgottenPrivate,
-    /// A scalar whose value is used afterwards is taken for one that is dead.
+    /// A scalar whose value is used afterwards is treated as dead.
     LiveScalar,
 }
 
-/// A nest that is right, and the directive or the variable of its fault.
+/// Returns a nest that is right, and the directive or the variable of its fault.
 fn faulty(fault: Fault, random: &mut Random) -> (String, &'static str) {
     let shift = 1 + random.below(3);
     let (from, to) = if random.below(2) == 0 { ("i", format!("i + {shift}")) } else { ("i + 1", "i".to_owned()) };
@@ -135,7 +135,7 @@ fn planted_faults_are_seen() {
     }
 }
 
-/// Takes a private scalar for one that is only read.
+/// Treats a private scalar as one that is only read.
 fn forget(plan: &mut Plan<'_>, name: &str) {
     for part in &mut plan.parts {
         let Part::Nest(nest) = part else { continue };

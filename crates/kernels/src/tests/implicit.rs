@@ -1,4 +1,4 @@
-//! What GCC decides of the variables of `kernels` constructs, by its own dump, beside what the rewriting says of them.
+//! Compares GCC's decisions on the variables of `kernels` constructs, by its own dump, with the rewriter's.
 
 use super::programs::{Case, case, file};
 use super::support::{RULES, Random, number};
@@ -13,7 +13,7 @@ use std::process::Command;
 /// Constructs of the test.
 const CONSTRUCTS: usize = 100;
 
-/// A directive of a dump or of a source: its name, and for each variable what is said of it.
+/// A directive of a dump or of a source: its name, and the kinds of each variable.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) name: String,
@@ -55,7 +55,7 @@ pub(super) fn region(text: &str) -> Region {
     Region { name, variables }
 }
 
-/// The regions of each procedure of this name and a number in GCC's dump after it has made its implicit decisions.
+/// Returns the regions of each procedure of this name and a number in GCC's dump after its implicit decisions.
 pub(super) fn dumped(
     folder: &Path,
     (compiler, file): (&str, &str),
@@ -87,7 +87,7 @@ pub(super) fn dumped(
     all
 }
 
-/// Variables of a construct, by what they are; of a component its structure.
+/// Returns variables of a construct, by their shape; for a component its structure.
 pub(super) fn named(construct: &Construct, is: impl Fn(Shape) -> bool) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut add = |id: crate::poly::VarId| {
@@ -101,7 +101,7 @@ pub(super) fn named(construct: &Construct, is: impl Fn(Shape) -> bool) -> BTreeS
     all
 }
 
-/// The variables of regions of which one of these things is said.
+/// Returns the variables of regions with one of these kinds.
 pub(super) fn said(regions: &[Region], of: &[&str]) -> BTreeSet<String> {
     let all = regions.iter().flat_map(|region| &region.variables);
     all.filter(|(_, kinds)| of.iter().any(|kind| kinds.contains(*kind))).map(|(name, _)| name.clone()).collect()

@@ -31,7 +31,7 @@ static int same(void) {
 }
 ";
 
-/// A file of cases; each is a function twice, once without directives, and `main` names those that differ.
+/// Returns a file of cases; each is a function twice, once without directives, and `main` names those that differ.
 pub(super) fn file(cases: &[Case]) -> String {
     let mut text = String::from(PROLOGUE);
     for (at, case) in cases.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Case {
     }
 }
 
-/// What stands in the serial version for a directive: declarations of what it makes private, in the block around the loop.
+/// Returns the serial version of a directive: declarations of what it makes private, in the block around the loop.
 fn own(line: &str, next: &str) -> Option<String> {
     let directive = line.trim_start().strip_prefix("#pragma acc")?;
     let mut text = String::new();
@@ -161,9 +161,9 @@ pub(super) fn case(random: &mut Random) -> Case {
 struct Writer<'a> {
     random: &'a mut Random,
     text: String,
-    /// Loops around, from the outside inwards.
+    /// Surrounding loops, from the outside inwards.
     used: Vec<&'static str>,
-    /// In a promised loop: what is written, and the index that belongs to the iteration.
+    /// In a loop asserted independent: the target, and the index that belongs to the iteration.
     own: Option<String>,
     /// Whether the parameters are `restrict`.
     arrays: bool,
@@ -184,7 +184,7 @@ impl Writer<'_> {
         self.directed(0, promised, depth, if promised { " independent" } else { "" });
     }
 
-    /// A loop with or without a directive of its own: with `words`, or by chance.
+    /// Writes a loop with or without a directive of its own: with `words`, or by chance.
     fn directed(&mut self, level: usize, promised: bool, depth: u64, words: &'static str) {
         let private = if self.random.chance(20) { *self.random.of(&["t", "q", "t, q"]) } else { "" };
         let words = match words {
@@ -299,7 +299,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a statement stores to.
+    /// Returns the target of a statement.
     fn target(&mut self) -> String {
         if let Some(own) = self.own.clone() {
             // Of the iteration's own sixteen elements.
@@ -358,7 +358,7 @@ impl Writer<'_> {
 }
 
 impl Case {
-    /// A case with one nest, whose scalars `w` and `s` are used afterwards.
+    /// Returns a case with one nest, whose scalars `w` and `s` are used afterwards.
     pub(super) fn of(nest: &str, promised: bool) -> Self {
         let directive = if promised { "#pragma acc loop independent\n" } else { "" };
         Self {

@@ -1,8 +1,8 @@
-//! What random constructs of all languages are made and run with.
+//! Common parts of random constructs of all languages.
 
 use crate::analysis::Rules;
 
-/// Everything that is proven is opened.
+/// Rules that allow everything that is proven.
 pub(super) const RULES: Rules = Rules { prove: true, implicit_reductions: true, no_alias: false };
 
 /// Numbers that follow from a seed.
@@ -32,7 +32,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds of a test's files: `ACCORD_TEST_PROGRAMS` constructs, else as many as the tier has, from `ACCORD_TEST_SEED` on.
+/// Returns the seeds of a test's files: `ACCORD_TEST_PROGRAMS` constructs, else as many as the tier has, from `ACCORD_TEST_SEED` on.
 pub(super) fn seeds(of_file: usize, short: u64, long: u64) -> std::ops::Range<u64> {
     let constructs = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(short, long));
     let files = constructs.div_ceil(of_file as u64);

@@ -10,12 +10,12 @@ pub(super) fn alone<'a>(text: &'a str, form: Form, name: &'a str) -> Input<'a> {
     Input { text, form, name, module: &|_| None, include: &|_| None }
 }
 
-/// What becomes of it.
+/// Returns the rewritten source.
 pub(super) fn rewritten(text: &str, form: Form, name: &str, mode: Mode) -> Rewritten {
     rewrite_fortran(&alone(text, form, name), mode, RULES)
 }
 
-/// The program of a source, and other sources ahead of it. Its regions run on the host; directives make variables private also where
+/// Compiles a source, with other sources before it. Its regions run on the host; directives make variables private also where
 /// loops run in order.
 pub(super) fn compiled(folder: &Path, file: &str, text: &str, others: &[PathBuf]) -> PathBuf {
     let source = folder.join(file);
@@ -35,7 +35,7 @@ pub(super) fn compiled(folder: &Path, file: &str, text: &str, others: &[PathBuf]
     program
 }
 
-/// What a program prints; `seed` chooses the order of iterations.
+/// Returns the output of a program; `seed` chooses the order of iterations.
 pub(super) fn printed(program: &Path, seed: u64) -> String {
     let output = Command::new(program).env("KERNELS_CHECK_SEED", seed.to_string()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

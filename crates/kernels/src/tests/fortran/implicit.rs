@@ -1,4 +1,4 @@
-//! What GCC decides of the variables of Fortran's `kernels` constructs, by its own dump, beside what the rewriting says of them.
+//! Compares GCC's decisions on the variables of Fortran's `kernels` constructs, by its own dump, with the rewriter's.
 
 use super::super::implicit::{Region, dumped, named, region, said};
 use super::super::support::{RULES, number};
@@ -9,10 +9,10 @@ use crate::plan::{Part, plan};
 use crate::{Form, Mode, fortran};
 use std::collections::BTreeSet;
 
-/// How the dump names the compiler's own variables, which have bounds of loops: `D.4261`.
+/// The prefix of the compiler's own variables in the dump, which contain bounds of loops: `D.4261`.
 const OWN: &str = "D";
 
-/// What the expansion of statements of arrays declares.
+/// Whether the expansion of statements of arrays declares it.
 fn is_new(name: &str) -> bool {
     name.starts_with("accord_")
 }
@@ -75,7 +75,7 @@ fn clauses_are_what_gcc_decides_for_the_same_variables() {
     assert!(folded < NESTS / 4, "{folded} variables that GCC does not name");
 }
 
-/// The text of one nest.
+/// Returns the text of one nest.
 fn procedure(text: &str, at: usize) -> String {
     let own = text.split(&format!(" subroutine nest{at}(")).nth(1).unwrap_or_default();
     own.split(" end subroutine").next().unwrap_or_default().to_owned()

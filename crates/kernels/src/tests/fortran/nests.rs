@@ -15,7 +15,7 @@ pub(super) const NESTS: usize = 50;
 struct Nest<'r> {
     random: &'r mut Random,
     text: String,
-    /// Variables of the loops around, outer ones first.
+    /// Variables of surrounding loops, outer ones first.
     loops: Vec<&'static str>,
     indent: usize,
 }
@@ -251,11 +251,11 @@ fn plans_of_random_nests_compute_what_the_source_does() {
             }
         }
     }
-    // The nests must not pass because none of them is opened.
+    // The nests must not pass because none of them is rewritten.
     assert!(opened as u64 > nests / 5, "{opened} loops of {nests} nests opened");
 }
 
-/// Each of these nests is wrong in one way, with numbers by chance: another order has to show it.
+/// Checks that another order reveals the one fault in each of these nests, with random numbers.
 #[test]
 fn planted_faults_are_seen() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ fn planted_faults_are_seen() {
     for at in 0..faults {
         let (near, factor) = (1 + random.below(3), 2 + random.below(9));
         let body = match at % 4 {
-            // Iterations that depend on each other, by a promise.
+            // Iterations that depend on each other, asserted independent.
             0 => format!(
                 "!$acc loop independent\n  do i = 4, 50\n   a(i) = mod(a(i - {near})*{factor} + b(i), 997)\n  end do"
             ),

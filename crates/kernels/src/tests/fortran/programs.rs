@@ -43,7 +43,7 @@ fn fixed_form_with_labels_computes_the_same() {
     assert!(opened >= 8, "{opened} loops are parallel");
 }
 
-/// GCC 12 does not read locality clauses: only what becomes of them is compiled.
+/// GCC 12 does not read locality clauses: only the rewritten text is compiled.
 #[test]
 fn locality_of_do_concurrent_is_that_of_the_standard() {
     let text = "program p\n implicit none\n integer :: i, j, k, total\n real(8) :: x, y, a(30), c(4, 5)\n x = 7\n y = 2\n total = 100\n\
