@@ -1,0 +1,129 @@
+//! The index follows the devices of a node, and the pool notes what has changed for the next pass.
+
+use super::device::Use;
+use super::{Changes, Pool, Spot, Vacancy, class_index};
+use crate::time::Millis;
+
+impl Pool {
+    /// Takes a node's devices out of the index and out of the installed numbers, before it is described anew.
+    pub(super) fn withdraw(&mut self, at: u32) {
+        let up = std::mem::replace(&mut self.nodes[at as usize].up, false);
+        if up {
+            self.refresh(Millis(0), at);
+        }
+        for device in self.nodes[at as usize].devices.iter().filter(|device| !device.absent) {
+            self.index[device.class.index()].installed -= 1;
+        }
+    }
+
+    /// Files a node anew after a change of its devices.
+    pub(crate) fn refresh(&mut self, now: Millis, at: u32) {
+        let node = &mut self.nodes[at as usize];
+        let (up, drained) = (node.up, node.drained);
+        for on in &mut node.classes {
+            let index = &mut self.index[on.class.index()];
+            let (mut open, mut bounded, mut partial) = (0, None, false);
+            let (mut grown, mut sooner) = (false, false);
+            let mut available = Vec::with_capacity(on.available.len());
+            for (position, device) in node.devices.iter_mut().enumerate() {
+                if device.class != on.class {
+                    continue;
+                }
+                self.steps.count();
+                let vacancy = if up { device.vacancy(now, drained) } else { Vacancy::None };
+                let from = if up { device.available(drained) } else { Millis::NEVER };
+                match vacancy {
+                    Vacancy::Whole(Millis::NEVER) => open += 1,
+                    Vacancy::Whole(until) => bounded = bounded.max(Some(until)),
+                    Vacancy::Part(..) => partial = true,
+                    Vacancy::None => {}
+                }
+                let spot = Spot { node: at, device: u32::try_from(position).unwrap_or(u32::MAX) };
+                let in_use = if up { device.usage(drained) } else { Use::default() };
+                if in_use != device.filed_use {
+                    index.count_use(device.filed_use, in_use);
+                    device.filed_use = in_use;
+                }
+                if vacancy != device.filed {
+                    grown |= class_index::grows(device.filed, vacancy);
+                    index.refile(spot, device.filed, vacancy);
+                    device.filed = vacancy;
+                    self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
+                }
+                if from != device.filed_available {
+                    sooner |= from < device.filed_available;
+                    self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
+                    index.reschedule(spot, device.filed_available, from);
+                    device.filed_available = from;
+                }
+                available.push(from);
+            }
+            available.sort_unstable();
+            if grown {
+                self.stamp += 1;
+                index.grown = self.stamp;
+                self.grown_nodes.insert(at);
+            }
+            if sooner {
+                self.stamp += 1;
+                index.sooner = self.stamp;
+            }
+            if on.available != available {
+                index.note(at);
+                on.available = available;
+            }
+            index.file_node(at, on.open, open);
+            index.file_bounded(at, on.bounded, bounded);
+            index.file_partial(at, partial);
+            (on.open, on.bounded, on.partial) = (open, bounded, partial);
+        }
+    }
+
+    /// Returns what the pool has noted of changes since the last pass, for [`Self::forget_changes`].
+    pub(crate) fn changes(&mut self) -> Changes {
+        let stamps = self.index.iter().map(|index| (index.grown, index.sooner)).collect();
+        Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone() }
+    }
+
+    /// Forgets changes that were taken back since.
+    pub(crate) fn forget_changes(&mut self, before: Changes) {
+        for (index, stamps) in self.index.iter_mut().zip(before.stamps) {
+            (index.grown, index.sooner) = stamps;
+        }
+        (self.grown_nodes, self.touched) = (before.grown_nodes, before.touched);
+    }
+
+    /// Says that starts on devices of a set of classes may be planned sooner, because a reserved start gives way to more others.
+    pub(crate) fn note_sooner(&mut self, classes: u128) {
+        self.stamp += 1;
+        for (_, index) in self.index.iter_mut().enumerate().filter(|(at, _)| classes >> at & 1 == 1) {
+            index.sooner = self.stamp;
+        }
+    }
+
+    /// Has the reserved starts on a node's devices looked at.
+    pub(crate) fn touch_claims(&mut self, at: u32) {
+        let claims = self.nodes[at as usize].devices.iter().flat_map(|device| &device.claims);
+        self.touched.extend(claims.map(|claim| (claim.job, Some(at))));
+    }
+
+    /// Says that a node has more cores or host memory than before: all that failed there is tried again.
+    pub(super) fn has_grown(&mut self, at: u32) {
+        self.stamp += 1;
+        self.grown_nodes.insert(at);
+        for on in &self.nodes[at as usize].classes {
+            self.index[on.class.index()].grown = self.stamp;
+        }
+    }
+
+    /// Brings the index by which chunks are planned up to date.
+    pub(crate) fn settle_chunks(&mut self) {
+        let nodes = &self.nodes;
+        for (at, index) in self.index.iter_mut().enumerate() {
+            index.settle_chunks(|node| {
+                let mut classes = nodes[node as usize].classes.iter();
+                classes.find(|on| on.class.index() == at).map_or(&[], |on| &on.available)
+            });
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a device has for a job, and until when.
+
+use super::{Pool, Spot, Vacancy};
+use crate::amount::Amount;
+use crate::effect::SlipCause;
+use crate::ids::{ClassId, JobId, ReservationId};
+use crate::time::Millis;
+
+impl Pool {
+    /// Returns the devices of a set of classes that work, and those of them that long jobs hold.
+    pub(crate) fn in_use(&self, classes: u128) -> (u64, u64) {
+        let members = self.index.iter().enumerate().filter(|(at, _)| classes >> at & 1 == 1);
+        members.fold((0, 0), |(sound, long), (_, index)| (sound + index.sound, long + index.long))
+    }
+
+    /// Returns how many devices of a class are free on a node, set aside later or not.
+    pub(crate) fn free_on(&self, node: u32, class: ClassId) -> u64 {
+        let devices = self.node(node).devices.iter().filter(|device| device.class == class);
+        devices.filter(|device| matches!(device.filed, Vacancy::Whole(_))).count() as u64
+    }
+
+    /// Returns how many devices of a class are free until a time.
+    pub(crate) fn free_until(&self, class: ClassId, until: Millis) -> u64 {
+        let index = &self.index[class.index()];
+        let bounded = index.bounded_devices.range((until, Spot { node: 0, device: 0 })..).count();
+        index.open + bounded as u64
+    }
+
+    /// Returns what a device has for a job that lasts until `until`; none if it may not stay so long.
+    pub(crate) fn room(&self, spot: Spot, until: Millis, with_bounded: bool) -> Option<(Amount, bool)> {
+        let device = self.device(spot);
+        match device.filed {
+            Vacancy::Whole(free_until) if free_until == Millis::NEVER || with_bounded && until <= free_until => {
+                Some((Amount { milli: crate::amount::WHOLE, memory: device.memory }, true))
+            }
+            Vacancy::Part(left, free_until) if until <= free_until => Some((left, false)),
+            _ => None,
+        }
+    }
+
+    /// Whether a device is free for a job from now until a time. Of reserved starts those count that are before its own.
+    pub(crate) fn is_free_for(&self, spot: Spot, job: JobId, now: Millis, until: Millis) -> bool {
+        let node = self.node(spot.node);
+        let device = &node.devices[spot.device as usize];
+        let own = device.claims.iter().find(|claim| claim.job == job).map_or(Millis::NEVER, |claim| claim.starts);
+        let before = device.claims.iter().filter(|claim| claim.job != job && claim.starts <= own);
+        let claims = before.map(|claim| claim.starts);
+        let windows = device.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
+        node.up
+            && device.holders.is_empty()
+            && matches!(device.filed, Vacancy::Whole(_))
+            && claims.chain(windows).chain(device.drained).chain(node.drained).all(|from| until <= from)
+    }
+
+    /// Whether a device is set aside before a time, reservations left out that `own` says are for its holder.
+    pub(crate) fn is_set_aside(
+        &self,
+        spot: Spot,
+        now: Millis,
+        until: Millis,
+        own: impl Fn(ReservationId) -> bool,
+    ) -> bool {
+        let node = self.node(spot.node);
+        let device = &node.devices[spot.device as usize];
+        let windows = device.windows.iter().filter(|window| window.ends > now && !own(window.id));
+        let limits = device.claims.iter().map(|claim| claim.starts).chain(windows.map(|window| window.starts));
+        limits.chain(device.drained).chain(node.drained).any(|from| from < until)
+    }
+
+    /// Whether a job holds a device.
+    pub(crate) fn is_held(&self, spot: Spot) -> bool {
+        !self.device(spot).holders.is_empty()
+    }
+
+    /// Whether a device is free for a job from now until a time, one reservation's window and the job's own claim left out.
+    pub(crate) fn is_free_within(
+        &self,
+        spot: Spot,
+        reservation: ReservationId,
+        job: JobId,
+        now: Millis,
+        until: Millis,
+    ) -> bool {
+        let node = self.node(spot.node);
+        let device = &node.devices[spot.device as usize];
+        let claims = device.claims.iter().filter(|claim| claim.job != job).map(|claim| claim.starts);
+        let windows = device.windows.iter().filter(|window| window.id != reservation && window.ends > now);
+        let mut limits = claims.chain(windows.map(|window| window.starts)).chain(device.drained).chain(node.drained);
+        matches!(device.filed, Vacancy::Whole(_)) && limits.all(|from| until <= from)
+    }
+
+    /// Returns why a claim of `job` on a device can't be kept, if so.
+    pub(crate) fn breaks(&self, spot: Spot, job: JobId) -> Option<SlipCause> {
+        let node = self.node(spot.node);
+        if !node.up {
+            return Some(SlipCause::Devices);
+        }
+        let device = &node.devices[spot.device as usize];
+        let own = device.claims.iter().find(|claim| claim.job == job)?;
+        device.breaks(own, node.drained)
+    }
+}
