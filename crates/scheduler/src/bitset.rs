@@ -52,6 +52,11 @@ impl BitSet {
         Some(number_of(word, self.words[word]))
     }
 
+    /// Returns the members, the least first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.next(0), |&number| self.next(number + 1))
+    }
+
     /// Returns the least member that is at least `from`, and whether `other` has it too is as said.
     pub(crate) fn next_also(&self, other: &Self, is_in_other: bool, from: u32) -> Option<u32> {
         let mut from = from;

@@ -12,10 +12,10 @@ use crate::amount::Amount;
 use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
-use crate::pool::{Around, Pool, Spot};
+use crate::pool::{Around, ClassIndex, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The inputs of a search besides the demand.
 #[derive(Clone, Copy)]
@@ -30,19 +30,6 @@ pub(crate) struct Search<'a> {
     pub(crate) layout: Layout,
     /// Jobs at most on a device that is shared by memory alone.
     pub(crate) sharers_max: u32,
-}
-
-/// Nodes whose usable devices are more than their open ones, by that number.
-#[derive(Default)]
-struct Bounded {
-    by_usable: BTreeSet<(u32, u32)>,
-    usable: BTreeMap<u32, u32>,
-}
-
-impl Bounded {
-    fn nodes(&self) -> BTreeSet<u32> {
-        self.usable.keys().copied().collect()
-    }
 }
 
 impl Search<'_> {
@@ -73,7 +60,7 @@ impl Search<'_> {
             return false;
         }
         let has = |part: &PartDemand, count: u32| match part.take {
-            Take::Exclusive => self.usable(node, part.class, true) >= count,
+            Take::Exclusive => self.usable(node, part.class, self.until) >= count,
             Take::Shared(_) => self.pool.node(node).classes.iter().any(|on| on.class == part.class),
         };
         match self.layout {
@@ -92,13 +79,11 @@ impl Search<'_> {
     }
 
     fn has_bounded(&self, class: ClassId) -> bool {
-        self.pool.index[class.index()].bounded.last().is_some_and(|&(until, _)| until >= self.until)
+        self.pool.index[class.index()].bounded_devices.last().is_some_and(|&(until, _)| until >= self.until)
     }
 
     fn find_in(&self, parts: &[PartDemand], with_bounded: bool) -> Option<Vec<Pick>> {
-        let bounded: Vec<Bounded> =
-            if with_bounded { parts.iter().map(|part| self.bounded(part.class)).collect() } else { Vec::new() };
-        let stage = Stage { search: self, parts, bounded: &bounded, with_bounded };
+        let stage = Stage { search: self, parts, with_bounded };
         match self.layout {
             Layout::Nodes(nodes) => stage.on_nodes(nodes),
             Layout::Chunks(chunks) => stage.in_chunks(chunks),
@@ -112,28 +97,10 @@ impl Search<'_> {
         }
     }
 
-    fn bounded(&self, class: ClassId) -> Bounded {
-        let mut bounded = Bounded::default();
-        for &(_, node) in self.pool.index[class.index()].bounded.range((self.until, 0)..) {
-            self.pool.step();
-            let usable = self.usable(node, class, true);
-            bounded.by_usable.insert((usable, node));
-            bounded.usable.insert(node, usable);
-        }
-        bounded
-    }
-
-    /// Returns the number of free devices of a class on a node that the job may use.
-    fn usable(&self, node: u32, class: ClassId, with_bounded: bool) -> u32 {
+    /// Returns the number of free devices of a class on a node for jobs that last until a time.
+    fn usable(&self, node: u32, class: ClassId, until: Millis) -> u32 {
         let found = self.pool.node(node).classes.iter().find(|on| on.class == class);
-        if !with_bounded {
-            return found.map_or(0, |on| on.open);
-        }
-        let devices = self.pool.node(node).devices.len();
-        let spots = (0..u32::try_from(devices).unwrap_or(u32::MAX)).map(|device| Spot { node, device });
-        let of_class = spots.filter(|&spot| self.pool.device(spot).class == class);
-        let usable = of_class.filter(|&spot| matches!(self.pool.room(spot, self.until, true), Some((_, true))));
-        u32::try_from(usable.count()).unwrap_or(u32::MAX)
+        found.map_or(0, |on| on.usable(until))
     }
 
     fn allows(&self, node: u32) -> bool {
@@ -146,7 +113,6 @@ impl Search<'_> {
 struct Stage<'a> {
     search: &'a Search<'a>,
     parts: &'a [PartDemand],
-    bounded: &'a [Bounded],
     with_bounded: bool,
 }
 
@@ -174,38 +140,31 @@ impl Stage<'_> {
     }
 
     fn usable(&self, node: u32, class: ClassId) -> u32 {
-        self.search.usable(node, class, self.with_bounded)
+        self.search.usable(node, class, self.until())
     }
 
-    /// Returns a number of usable devices that no node exceeds.
-    fn usable_max(&self, part: usize) -> u32 {
-        let open = self.pool().index[self.parts[part].class.index()].by_open.len().saturating_sub(1);
-        let bounded = self.bounded.get(part).and_then(|bounded| bounded.by_usable.last());
-        u32::try_from(open).unwrap_or(u32::MAX - 1).max(bounded.map_or(0, |&(usable, _)| usable))
+    /// Returns the time until which devices are to be free: for good, or until the job's end.
+    fn until(&self) -> Millis {
+        if self.with_bounded { self.search.until } else { Millis::NEVER }
+    }
+
+    fn index(&self, part: usize) -> &ClassIndex {
+        &self.pool().index[self.parts[part].class.index()]
+    }
+
+    /// Returns the sets of nodes with exactly so many usable devices of the part's class.
+    fn nodes_with(&self, part: usize, count: u32) -> impl Iterator<Item = &BitSet> {
+        let until = self.until();
+        let all = self.index(part).usable_nodes(count, until).inspect(|_| self.pool().step());
+        all.filter(move |(ends, _)| ends.covers(until)).map(|(_, nodes)| nodes)
     }
 
     /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
     fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>, around: &Around) -> Option<(u32, u32)> {
-        let (index, bounded) = (&self.pool().index[self.parts[part].class.index()], self.bounded.get(part));
         let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
-        let count_max = self.usable_max(part) + 1;
-        for count in first.max(1)..count_max {
-            let mut open = None;
-            if let Some(nodes) = index.by_open.get(count as usize) {
-                let mut at = from;
-                open = loop {
-                    match around.next_of(nodes, at) {
-                        Some(node) if bounded.is_some_and(|bounded| bounded.usable.contains_key(&node)) => {
-                            at = node + 1;
-                        }
-                        found => break found,
-                    }
-                };
-            }
-            let late =
-                bounded.into_iter().flat_map(|bounded| bounded.by_usable.range((count, from)..=(count, u32::MAX)));
-            let late = late.map(|&(_, node)| node).find(|&node| around.contains(node));
-            if let Some(node) = open.into_iter().chain(late).min() {
+        for count in first.max(1)..=self.index(part).usable_max() {
+            let next = self.nodes_with(part, count).filter_map(|nodes| around.next_of(nodes, from)).min();
+            if let Some(node) = next {
                 return Some((count, node));
             }
             from = 0;

@@ -103,14 +103,70 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::Pause { paused: true, by: by() },
         Input::Pause { paused: false, by: by() },
     ];
+    assert_equal_steps(Cluster::full, &inputs);
+}
+
+/// Asserts that each of the inputs, one after the other, takes as many steps in a large cluster as in a small one.
+fn assert_equal_steps(cluster: impl Fn(u32) -> Cluster, inputs: &[Input]) {
     let steps = |nodes: u32| -> Vec<u64> {
-        let mut cluster = Cluster::full(nodes);
+        let mut cluster = cluster(nodes);
         inputs.iter().map(|input| cluster.apply(input.clone()).0).collect()
     };
     for (input, (small, large)) in inputs.iter().zip(steps(SMALL).into_iter().zip(steps(LARGE))) {
         assert!(small <= STEPS_MAX && large <= STEPS_MAX, "{input:?}: {small} steps, {large} in the larger cluster");
         assert!(large <= small + small / 2 + 16, "{input:?}: {small} steps, {large} in the larger cluster");
     }
+}
+
+/// A reservation of all devices.
+fn of_all(id: u64, (starts, ends): (u64, u64), users: &[&str]) -> Input {
+    Input::Reserve(Box::new(Reservation {
+        id: ReservationId(id),
+        name: "all".to_owned(),
+        devices: ReservedDevices::All,
+        starts: Millis(starts),
+        ends: Millis(ends),
+        members: Members { accounts: Vec::new(), users: users.iter().map(|user| (*user).to_owned()).collect() },
+        end_jobs: false,
+    }))
+}
+
+#[test]
+fn a_reservation_of_all_devices_does_not_make_inputs_cost_more_in_a_larger_cluster() {
+    let maintained = |nodes: u32| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            cluster.apply(Input::NodeJoined(node(at)));
+        }
+        for _ in 0..nodes / 2 {
+            cluster.apply(ask(8, Some(3_600_000)));
+        }
+        cluster.apply(of_all(1, (50_000_000, 60_000_000), &[]));
+        cluster
+    };
+    let on_nodes = |nodes: u32| Request {
+        nodes: Some(nodes),
+        limit_ms: Some(60_000),
+        ..Request::of(Part::whole(2 * nodes, ClassFilter::ALL))
+    };
+    let asked =
+        |request: Request| Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+    let inputs = [
+        ask(1, Some(60_000)),
+        ask(8, None),
+        ask(16, Some(60_000)),
+        ask(1, Some(70_000_000)),
+        asked(on_nodes(4)),
+        asked(Request {
+            locality: Locality::Pack,
+            limit_ms: Some(60_000),
+            ..Request::of(Part::whole(12, ClassFilter::ALL))
+        }),
+        Input::Ended { job: JobId(5) },
+        Input::Released { job: JobId(5), node: NodeId(4) },
+        Input::Tick,
+    ];
+    assert_equal_steps(maintained, &inputs);
 }
 
 #[test]

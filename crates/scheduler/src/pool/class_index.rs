@@ -4,7 +4,7 @@ use super::device::{Spot, Use, Vacancy};
 use crate::amount::Amount;
 use crate::bitset::BitSet;
 use crate::time::Millis;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Chunks of up to so many devices on a node are planned by an index.
 pub(crate) const CHUNK_MAX: usize = 16;
@@ -22,10 +22,8 @@ pub(crate) struct ClassIndex {
     pub(crate) whole: u64,
     /// Free devices that are not set aside.
     pub(crate) open: u64,
-    /// Nodes by their number of open devices.
-    pub(crate) by_open: Vec<BitSet>,
-    /// Nodes with free devices that are set aside later, by the latest such time.
-    pub(crate) bounded: BTreeSet<(Millis, u32)>,
+    /// Nodes by their number of usable devices, and by the ends of the jobs that may use so many.
+    usable: Vec<BTreeMap<Ends, BitSet>>,
     /// Free devices that are set aside later, by that time.
     pub(crate) bounded_devices: BTreeSet<(Millis, Spot)>,
     /// Nodes with room on shared devices.
@@ -44,6 +42,34 @@ pub(crate) struct ClassIndex {
     pub(crate) grown: u64,
     /// The pool's stamp when a device of this class was to be available sooner than before.
     pub(crate) sooner: u64,
+}
+
+/// Ends of jobs that may use the same devices of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ends {
+    /// The latest one: the next device is set aside then.
+    last: Millis,
+    /// The time when the device before is set aside. All of them are later.
+    after: Option<Millis>,
+}
+
+impl Ends {
+    pub(crate) fn covers(self, until: Millis) -> bool {
+        self.after < Some(until) && until <= self.last
+    }
+}
+
+/// Returns how many devices of a node are usable, by the ends of jobs. `bounds`: when each free device is set aside.
+pub(super) fn usable_by_end(mut bounds: Vec<Millis>) -> Vec<(Ends, u32)> {
+    bounds.sort_unstable();
+    let (mut usable, mut after) = (Vec::new(), None);
+    for (last, left) in bounds.iter().copied().zip((1..=bounds.len()).rev()) {
+        if after != Some(last) {
+            usable.push((Ends { last, after }, u32::try_from(left).unwrap_or(u32::MAX)));
+            after = Some(last);
+        }
+    }
+    usable
 }
 
 /// Whether `new` allows something that `old` did not.
@@ -115,25 +141,33 @@ impl ClassIndex {
         }
     }
 
-    pub(super) fn file_node(&mut self, node: u32, old: u32, new: u32) {
-        if self.by_open.len() <= new as usize {
-            self.by_open.resize_with(new as usize + 1, BitSet::default);
+    /// Files how many devices of a node are usable.
+    pub(super) fn file_usable(&mut self, node: u32, old: &[(Ends, u32)], new: &[(Ends, u32)]) {
+        for (ends, count) in old {
+            let by_end = &mut self.usable[*count as usize];
+            let Some(nodes) = by_end.get_mut(ends) else { continue };
+            nodes.remove(node);
+            if nodes.next(0).is_none() {
+                by_end.remove(ends);
+            }
         }
-        if old != new {
-            if old > 0 {
-                self.by_open[old as usize].remove(node);
+        for (ends, count) in new {
+            if self.usable.len() <= *count as usize {
+                self.usable.resize_with(*count as usize + 1, BTreeMap::new);
             }
-            if new > 0 {
-                self.by_open[new as usize].insert(node);
-            }
+            self.usable[*count as usize].entry(*ends).or_default().insert(node);
         }
     }
 
-    pub(super) fn file_bounded(&mut self, node: u32, old: Option<Millis>, new: Option<Millis>) {
-        if old != new {
-            old.map(|until| self.bounded.remove(&(until, node)));
-            new.map(|until| self.bounded.insert((until, node)));
-        }
+    /// Returns a number of usable devices that no node exceeds.
+    pub(crate) fn usable_max(&self) -> u32 {
+        u32::try_from(self.usable.len().saturating_sub(1)).unwrap_or(u32::MAX - 1)
+    }
+
+    /// Returns nodes with exactly so many devices that a job which lasts until a time may use, among sets for other ends.
+    pub(crate) fn usable_nodes(&self, count: u32, until: Millis) -> impl Iterator<Item = (&Ends, &BitSet)> {
+        let by_end = self.usable.get(count as usize).into_iter();
+        by_end.flat_map(move |by_end| by_end.range(Ends { last: until, after: None }..))
     }
 
     pub(super) fn file_partial(&mut self, node: u32, partial: bool) {

@@ -22,7 +22,7 @@ impl Pool {
         let (up, drained) = (node.up, node.drained);
         for on in &mut node.classes {
             let index = &mut self.index[on.class.index()];
-            let (mut open, mut bounded, mut partial) = (0, None, false);
+            let (mut bounds, mut partial) = (Vec::new(), false);
             let (mut grown, mut sooner) = (false, false);
             let mut available = Vec::with_capacity(on.available.len());
             for (position, device) in node.devices.iter_mut().enumerate() {
@@ -33,8 +33,7 @@ impl Pool {
                 let vacancy = if up { device.vacancy(now, drained) } else { Vacancy::None };
                 let from = if up { device.available(drained) } else { Millis::NEVER };
                 match vacancy {
-                    Vacancy::Whole(Millis::NEVER) => open += 1,
-                    Vacancy::Whole(until) => bounded = bounded.max(Some(until)),
+                    Vacancy::Whole(until) => bounds.push(until),
                     Vacancy::Part(..) => partial = true,
                     Vacancy::None => {}
                 }
@@ -72,10 +71,13 @@ impl Pool {
                 index.note(at);
                 on.available = available;
             }
-            index.file_node(at, on.open, open);
-            index.file_bounded(at, on.bounded, bounded);
+            let usable = class_index::usable_by_end(bounds);
+            if on.usable != usable {
+                index.file_usable(at, &on.usable, &usable);
+                on.usable = usable;
+            }
             index.file_partial(at, partial);
-            (on.open, on.bounded, on.partial) = (open, bounded, partial);
+            on.partial = partial;
         }
     }
 

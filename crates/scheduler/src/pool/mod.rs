@@ -14,7 +14,7 @@ use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use around::Around;
-pub(crate) use class_index::ClassIndex;
+pub(crate) use class_index::{ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,14 +26,19 @@ pub(crate) const CLASSES_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct OnNode {
     pub(crate) class: ClassId,
-    /// Free devices without a time from which they are set aside.
-    pub(crate) open: u32,
-    /// The latest time from which a free device is set aside, among those that are.
-    bounded: Option<Millis>,
+    /// The number of usable devices, by the ends of the jobs that may use them.
+    usable: Vec<(Ends, u32)>,
     /// Whether a shared device has room.
     partial: bool,
     /// When devices are available, sorted: the first k are there at `available[k - 1]`.
     available: Vec<Millis>,
+}
+
+impl OnNode {
+    /// Returns the number of free devices that a job which lasts until a time may use.
+    pub(crate) fn usable(&self, until: Millis) -> u32 {
+        self.usable.iter().find(|(ends, _)| ends.covers(until)).map_or(0, |(_, count)| *count)
+    }
 }
 
 /// The place of a node, by its labels `rack` and `switch`.
@@ -240,7 +245,7 @@ impl Pool {
         for device in &node.devices {
             if !classes.iter().any(|on| on.class == device.class) {
                 let class = device.class;
-                classes.push(OnNode { class, open: 0, bounded: None, partial: false, available: Vec::new() });
+                classes.push(OnNode { class, usable: Vec::new(), partial: false, available: Vec::new() });
             }
         }
         node.classes = classes;

@@ -8,14 +8,9 @@ impl Taking<'_> {
     /// Takes devices of nodes that are near to each other.
     pub(super) fn take_near(&mut self, part: usize, count: u32) -> Option<()> {
         let pool = self.stage.pool();
-        let index = &pool.index[self.stage.parts[part].class.index()];
-        let mut nodes: BTreeSet<u32> = self.stage.bounded.get(part).map_or_else(BTreeSet::new, |of| of.nodes());
-        for open in index.by_open.iter().skip(1) {
-            let mut from = 0;
-            while let Some(node) = open.next(from) {
-                nodes.insert(node);
-                from = node + 1;
-            }
+        let mut nodes = BTreeSet::new();
+        for set in (1..=self.stage.index(part).usable_max()).flat_map(|count| self.stage.nodes_with(part, count)) {
+            nodes.extend(set.iter());
         }
         let allowed = nodes.into_iter().filter(|&node| self.stage.search.allows(node));
         let offer = |node: u32| {

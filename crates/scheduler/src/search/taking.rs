@@ -126,7 +126,7 @@ impl<'a> Taking<'a> {
 
     /// Returns the unseen node with the most usable devices, the first by position among equals.
     fn largest(&self, part: usize, seen: &BTreeSet<u32>, around: &Around) -> Option<u32> {
-        let mut count = self.stage.usable_max(part) + 1;
+        let mut count = self.stage.index(part).usable_max() + 1;
         while count > 1 {
             count -= 1;
             let mut last = self.stage.next_fit(part, count, None, around);
