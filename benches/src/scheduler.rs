@@ -193,6 +193,7 @@ impl Site {
                 ),
                 starts,
                 ends: starts.plus(7_200_000),
+                created: at,
                 members: Members::default(),
                 end_jobs: false,
             };

@@ -388,3 +388,34 @@ fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
     site.cluster.handle(now, Input::Unreserve { name: "cleaning".into(), by: "admin root".into() }, &mut Vec::new());
     assert!(!site.cluster.all_records().keys().any(|key| key.starts_with("reservation/")));
 }
+
+#[test]
+fn of_two_reservations_that_come_to_be_at_one_time_the_one_created_earlier_goes_first() {
+    let mut site = Site::new();
+    let weekly = |name: &str, user: &str, first: &str| NewReservation {
+        weekly: true,
+        users: vec![user.to_owned()],
+        ..reservation(name, node("h2"), first, 2 * HOUR)
+    };
+    // In the order of names the later one is first.
+    site.reserve(weekly("z", "eva", "2026-12-01T08:00"));
+    site.reserve(weekly("a", "tom", "2026-12-01T12:00"));
+    // The rules of its time zone have changed since: the same clock shows another time.
+    let mut records = site.cluster.all_records();
+    let record = String::from_utf8(records["reservation/a"].clone()).unwrap();
+    records.insert("reservation/a".to_owned(), record.replace("T12:00", "T09:00").into_bytes());
+    site.cluster = Cluster::restore(
+        Limits::default(),
+        &records,
+        Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 },
+    )
+    .unwrap();
+    site.join();
+    site.pass(9 * HOUR);
+    let (tom, effects) = site.ask("tom", "1:cpu limit=1h reservation=a");
+    assert!(granted(&effects, tom).is_none(), "{effects:?}");
+    let (eva, effects) = site.ask("eva", "1:cpu limit=50m reservation=z");
+    assert!(granted(&effects, eva).is_some(), "{effects:?}");
+    assert!(granted(&site.pass(50 * MINUTE), tom).is_none());
+    assert!(granted(&site.pass(10 * MINUTE), tom).is_some());
+}

@@ -24,6 +24,9 @@ const CLOCK_MOVES_MS: u64 = 1_000;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct ReservationRecord {
     pub(super) name: String,
+    /// Its number in the order in which reservations were created.
+    #[serde(default)]
+    pub(super) created: u64,
     /// The administrator who made it.
     pub(super) by: String,
     pub(super) reason: String,
@@ -69,6 +72,7 @@ impl ReservationRecord {
             devices: self.devices.clone().into(),
             starts: accord_scheduler::Millis(starts.0),
             ends: accord_scheduler::Millis(ends.0),
+            created: self.created,
             members: Members { accounts: self.accounts.clone(), users: self.users.clone() },
             end_jobs: self.end_jobs,
         }
@@ -124,7 +128,7 @@ impl ReservationTable {
         self.by_name.values().filter(|entry| entry.over.is_none()).count()
     }
 
-    /// Returns a number that no time of a reservation has.
+    /// Returns a number that no reservation and no time of one has.
     pub(super) fn next_id(&self) -> u64 {
         self.last_id + 1
     }
@@ -155,14 +159,16 @@ impl ReservationTable {
         for record in records {
             let calendar = record.calendar().map_err(|why| format!("reservation {}: {why}", record.name))?;
             let last = record.weeks.values().map(|week| week.id).max().unwrap_or(0);
-            table.last_id = table.last_id.max(last);
+            table.last_id = table.last_id.max(last).max(record.created);
             table.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
         }
         Ok(table)
     }
 
     /// Adds a reservation. It takes the place of one with its name that is over.
-    pub(super) fn insert(&mut self, record: ReservationRecord, calendar: Calendar) {
+    pub(super) fn insert(&mut self, mut record: ReservationRecord, calendar: Calendar) {
+        self.last_id += 1;
+        record.created = self.last_id;
         self.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
     }
 

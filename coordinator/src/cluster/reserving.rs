@@ -299,6 +299,7 @@ fn record_of(new: &NewReservation, devices: &ReservedDevices) -> ReservationReco
     ReservationRecord {
         what: what(&new.devices),
         name: new.name,
+        created: 0,
         by: new.by,
         reason: new.reason,
         devices: devices.into(),

@@ -22,6 +22,9 @@ pub struct Reservation {
     pub starts: Millis,
     /// Its end. A weekly reservation is one of these for each week.
     pub ends: Millis,
+    /// Its number in the order in which reservations were created, one for all weeks of a weekly one. Of two for members that have a
+    /// device at one time the one created earlier goes first.
+    pub created: u64,
     /// The accounts and users whose jobs may use the devices meanwhile; none: maintenance.
     pub members: Members,
     /// Whether other jobs that still hold its devices at its start are ended.

@@ -267,6 +267,8 @@ pub(crate) struct SavedReservation {
     pub(crate) devices: SavedTargets,
     pub(crate) starts: u64,
     pub(crate) ends: u64,
+    #[serde(default)]
+    pub(crate) created: u64,
     pub(crate) accounts: Vec<String>,
     pub(crate) users: Vec<String>,
     pub(crate) end_jobs: bool,

@@ -112,6 +112,7 @@ impl Cluster {
             devices: ReservedDevices::Listed(vec![target]),
             starts,
             ends: starts.plus(1_000 * HOUR),
+            created: 0,
             members: Members::default(),
             end_jobs: false,
         })));
@@ -126,6 +127,7 @@ impl Cluster {
             devices: ReservedDevices::Listed(vec![DrainTarget::Node(NodeId(0))]),
             starts,
             ends: starts.plus(1_000 * HOUR),
+            created: 0,
             members: Members { accounts: Vec::new(), users: vec!["c".to_owned()] },
             end_jobs: false,
         })));

@@ -79,6 +79,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         devices: ReservedDevices::Listed(vec![DrainTarget::Device(device)]),
         starts: Millis(100_000_000),
         ends: Millis(200_000_000),
+        created: 0,
         members: Members::default(),
         end_jobs: true,
     };
@@ -126,6 +127,7 @@ fn of_all(id: u64, (starts, ends): (u64, u64), users: &[&str]) -> Input {
         devices: ReservedDevices::All,
         starts: Millis(starts),
         ends: Millis(ends),
+        created: 0,
         members: Members { accounts: Vec::new(), users: users.iter().map(|user| (*user).to_owned()).collect() },
         end_jobs: false,
     }))
@@ -352,6 +354,7 @@ fn course(cluster: &mut Cluster, users: &[&str], accounts: &[&str]) {
         devices: ReservedDevices::Listed(vec![DrainTarget::Node(NodeId(0))]),
         starts: Millis(0),
         ends: Millis(100_000_000),
+        created: 0,
         members: Members { accounts: names(accounts), users: names(users) },
         end_jobs: false,
     };
@@ -395,6 +398,7 @@ fn equal_jobs_of_members_cost_no_more_than_one_at_the_devices_of_a_reservation()
             devices: ReservedDevices::All,
             starts: Millis(50_000_000),
             ends: Millis(60_000_000),
+            created: 0,
             members: Members::default(),
             end_jobs: false,
         };

@@ -4,6 +4,7 @@ use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::effect::SlipCause;
 use crate::ids::{ClassId, JobId, ReservationId};
+use crate::input::Reservation;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 
 /// A device by the position of its node, and its position there.
@@ -35,11 +36,46 @@ pub(crate) struct Claim {
 }
 
 /// A reservation on a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Window {
-    pub(crate) id: ReservationId,
     pub(crate) starts: Millis,
     pub(crate) ends: Millis,
+    /// Whether it is for jobs of some accounts or users, not for maintenance.
+    pub(crate) has_members: bool,
+    /// Its number in the order in which reservations were created.
+    pub(crate) created: u64,
+    pub(crate) id: ReservationId,
+}
+
+impl Window {
+    pub(crate) fn of(reservation: &Reservation) -> Self {
+        let Reservation { id, starts, ends, created, .. } = *reservation;
+        Self { starts, ends, has_members: !reservation.members.is_empty(), created, id }
+    }
+
+    /// Whether jobs may start on its device now because it is for them.
+    pub(crate) fn is_open(&self, now: Millis) -> bool {
+        self.has_members && self.is_present(now)
+    }
+
+    pub(crate) fn is_present(&self, now: Millis) -> bool {
+        self.starts <= now && now < self.ends
+    }
+
+    /// Whether it has the device where both would: maintenance first, then what was created earlier.
+    pub(crate) fn goes_before(&self, other: &Self) -> bool {
+        let place = |of: &Self| (of.has_members, of.created, of.id);
+        place(self) < place(other)
+    }
+
+    /// Returns when it takes the device from jobs of another reservation.
+    pub(crate) fn begins_beside(&self, other: &Self) -> Millis {
+        match (self.goes_before(other), self.ends > other.ends) {
+            (true, _) => self.starts,
+            (false, true) => self.starts.max(other.ends),
+            (false, false) => Millis::NEVER,
+        }
+    }
 }
 
 /// The free share of a device for new jobs, by which the index files it.

@@ -52,7 +52,7 @@ impl Pool {
             && claims.chain(windows).chain(device.drained).chain(node.drained).all(|from| until <= from)
     }
 
-    /// Whether a device is set aside before a time, reservations left out that `own` says are for its holder.
+    /// Whether a device is set aside before a time for others than the members of some reservations, which are `own`.
     pub(crate) fn is_set_aside(
         &self,
         spot: Spot,
@@ -62,8 +62,11 @@ impl Pool {
     ) -> bool {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];
-        let windows = device.windows.iter().filter(|window| window.ends > now && !own(window.id));
-        let limits = device.claims.iter().map(|claim| claim.starts).chain(windows.map(|window| window.starts));
+        let open = device.windows.iter().filter(|window| window.is_open(now) && own(window.id));
+        let first = open.reduce(|one, other| if other.goes_before(one) { other } else { one });
+        let others = device.windows.iter().filter(|window| window.ends > now && !own(window.id));
+        let windows = others.map(|window| first.map_or(window.starts, |first| window.begins_beside(first)));
+        let limits = device.claims.iter().map(|claim| claim.starts).chain(windows);
         limits.chain(device.drained).chain(node.drained).any(|from| from < until)
     }
 
@@ -84,8 +87,10 @@ impl Pool {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];
         let claims = device.claims.iter().filter(|claim| claim.job != job).map(|claim| claim.starts);
-        let windows = device.windows.iter().filter(|window| window.id != reservation && window.ends > now);
-        let mut limits = claims.chain(windows.map(|window| window.starts)).chain(device.drained).chain(node.drained);
+        let Some(own) = device.windows.iter().find(|window| window.id == reservation) else { return false };
+        let others = device.windows.iter().filter(|window| window.id != reservation && window.ends > now);
+        let windows = others.map(|window| window.begins_beside(own));
+        let mut limits = claims.chain(windows).chain(device.drained).chain(node.drained);
         matches!(device.filed, Vacancy::Whole(_)) && limits.all(|from| until <= from)
     }
 

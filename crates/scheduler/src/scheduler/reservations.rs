@@ -58,9 +58,8 @@ impl Scheduler {
             return;
         }
         let spots = self.spots_of(&reservation.devices);
-        let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
         for &spot in &spots {
-            self.pool.device_mut(spot).windows.push(window);
+            self.pool.device_mut(spot).windows.push(Window::of(&reservation));
         }
         self.refresh_nodes(&spots);
         self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
@@ -94,8 +93,8 @@ impl Scheduler {
         if reservation.starts > self.now {
             return;
         }
-        let name = reservation.name.clone();
-        let ended = if reservation.end_jobs { self.strangers(reservation, spots) } else { BTreeSet::new() };
+        let (name, spots) = (reservation.name.clone(), spots.clone());
+        let ended = if reservation.end_jobs { self.strangers(reservation, &spots) } else { BTreeSet::new() };
         if !reservation.members.is_empty() {
             self.open_reservations.insert(id);
         }
@@ -104,14 +103,22 @@ impl Scheduler {
         }
     }
 
-    /// Returns the running jobs on a reservation's devices that it is not for.
+    /// Returns the running jobs on a reservation's devices that neither it is for nor one that has the device before it.
     fn strangers(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
-        let holders = spots.iter().flat_map(|&spot| self.pool.device(spot).holders.iter().map(|holder| holder.job));
-        let is_stranger = |id: &JobId| {
-            let job = self.jobs.get(id).filter(|job| job.phase == Phase::Running);
-            job.is_some_and(|job| !self.is_for_job(reservation, job))
+        let own = Window::of(reservation);
+        let has = |window: &Window, job: &Job| {
+            let is_first = window.id == own.id || window.is_open(self.now) && window.goes_before(&own);
+            let reservation = self.reservations.get(&window.id).filter(|_| is_first);
+            reservation.is_some_and(|(reservation, _)| self.is_for_job(reservation, job))
         };
-        holders.filter(is_stranger).collect()
+        let mut strangers = BTreeSet::new();
+        for device in spots.iter().map(|&spot| self.pool.device(spot)) {
+            let jobs = device.holders.iter().filter_map(|holder| self.jobs.get(&holder.job));
+            let running = jobs.filter(|job| job.phase == Phase::Running);
+            let others = running.filter(|job| !device.windows.iter().any(|window| has(window, job)));
+            strangers.extend(others.map(|job| job.id));
+        }
+        strangers
     }
 
     /// Returns the known devices among those of a reservation.
@@ -190,7 +197,7 @@ impl Scheduler {
             if !may_cover {
                 continue;
             }
-            let window = Window { id: reservation.id, starts: reservation.starts, ends: reservation.ends };
+            let window = Window::of(reservation);
             for spot in self.pool.spots_on(at).collect::<Vec<_>>() {
                 let device = self.pool.device(spot);
                 let is_new = device.windows.iter().all(|known| known.id != reservation.id);

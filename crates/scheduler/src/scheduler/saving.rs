@@ -144,6 +144,7 @@ impl Scheduler {
             devices: (&reservation.devices).into(),
             starts: reservation.starts.0,
             ends: reservation.ends.0,
+            created: reservation.created,
             accounts: reservation.members.accounts.clone(),
             users: reservation.members.users.clone(),
             end_jobs: reservation.end_jobs,
@@ -218,6 +219,7 @@ impl Scheduler {
                 devices: saved.devices.into(),
                 starts: Millis(saved.starts),
                 ends: Millis(saved.ends),
+                created: saved.created,
                 members: Members { accounts: saved.accounts, users: saved.users },
                 end_jobs: saved.end_jobs,
             };

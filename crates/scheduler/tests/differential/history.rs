@@ -156,7 +156,7 @@ impl History {
                 Some(job) => Input::Ended { job },
                 None => Input::Tick,
             },
-            76..79 => match some(&mut self.random, &self.waiting) {
+            77..79 => match some(&mut self.random, &self.waiting) {
                 Some(job) => Input::Cancel { job, by },
                 None => Input::Tick,
             },
@@ -172,7 +172,7 @@ impl History {
                 Some(device) => Input::Unquarantine { device, by },
                 None => Input::Tick,
             },
-            85 | 86 => self.reserve(),
+            76 | 85 | 86 => self.reserve(),
             87 => {
                 let mut policy = policy(&mut self.random);
                 if self.random.one_in(2) && policy.accounts.len() > 3 {
@@ -339,6 +339,7 @@ impl History {
             devices,
             starts,
             ends: starts.plus(self.random.below(40_000)),
+            created: self.random.below(3),
             members: Members {
                 accounts: if self.random.one_in(2) { vec![self.random.pick(&self.accounts)] } else { Vec::new() },
                 users: if self.random.one_in(4) { vec![self.random.pick(&USERS).to_owned()] } else { Vec::new() },

@@ -75,13 +75,13 @@ impl Naive {
         limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
     }
 
-    /// The same, one reservation left out too.
-    fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<ReservationId>) -> Millis {
+    /// The same for the jobs of a reservation: others count before their starts only if they go before it.
+    fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<&Reservation>) -> Millis {
         let device = self.device_id(at);
         let mut until = self.deadline(device);
-        for reservation in self.reservations.values().filter(|of| Some(of.id) != within) {
-            if reservation.ends > self.now && Self::is_reserved(reservation, device) {
-                until = until.min(reservation.starts);
+        for other in self.reservations.values().filter(|of| within.is_none_or(|within| within.id != of.id)) {
+            if other.ends > self.now && Self::is_reserved(other, device) {
+                until = until.min(within.map_or(other.starts, |within| Self::begins_beside(other, within)));
             }
         }
         for job in self.jobs.values().filter(|job| Some(job.id) != but) {
@@ -90,6 +90,23 @@ impl Naive {
             }
         }
         until
+    }
+
+    /// Whether a reservation has a device at one time with another one before that.
+    pub(super) fn goes_before(one: &Reservation, other: &Reservation) -> bool {
+        match (one.members.is_empty(), other.members.is_empty()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => (one.created, one.id) < (other.created, other.id),
+        }
+    }
+
+    /// When a reservation takes a device from the jobs of another one.
+    pub(super) fn begins_beside(one: &Reservation, other: &Reservation) -> Millis {
+        if Self::goes_before(one, other) {
+            return one.starts;
+        }
+        if one.ends <= other.ends { Millis::NEVER } else { one.starts.max(other.ends) }
     }
 
     pub(super) fn is_reserved(reservation: &Reservation, device: DeviceId) -> bool {
@@ -405,7 +422,7 @@ impl Naive {
                 .into_iter()
                 .filter(|&at| Self::is_reserved(reservation, self.device_id(at)) && self.is_allowed(job, at.0))
                 .filter(|&at| self.is_sound(at) && self.holders_of(at).next().is_none())
-                .filter(|&at| until <= self.free_until_but(at, Some(job.id), Some(reservation.id)))
+                .filter(|&at| until <= self.free_until_but(at, Some(job.id), Some(reservation)))
                 .collect();
             for choice in self.choices(job) {
                 let classes: BTreeSet<usize> = choice.iter().map(|want| want.class).collect();

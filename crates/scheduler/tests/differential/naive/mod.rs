@@ -338,9 +338,16 @@ impl Naive {
         }
         let there = |job: &&NJob| {
             let held = job.grants.iter().filter(|grant| grant.hold != NHold::Freed);
-            job.phase == NPhase::Running
-                && held.into_iter().any(|grant| Self::is_reserved(&reservation, grant.device))
-                && !self.is_for(&reservation, &job.user, job.account)
+            let mut reserved = held.filter(|grant| Self::is_reserved(&reservation, grant.device));
+            let may_stay = |grant: &NGrant| {
+                self.reservations.values().any(|other| {
+                    let is_open = other.starts <= self.now && self.now < other.ends;
+                    let is_first = is_open && Self::goes_before(other, &reservation);
+                    (other.id == id || is_first && Self::is_reserved(other, grant.device))
+                        && self.is_for(other, &job.user, job.account)
+                })
+            };
+            job.phase == NPhase::Running && reserved.any(|grant| !may_stay(grant))
         };
         for job in self.jobs.values().filter(there).map(|job| job.id).collect::<Vec<_>>() {
             self.end(job, EndCause::Reserved { name: reservation.name.clone() }, effects);
@@ -365,12 +372,14 @@ impl Naive {
     fn wanted(&self, job: &NJob, renewed: Millis) -> bool {
         let held = || job.grants.iter().filter(|grant| grant.hold == NHold::Held);
         let is_set_aside = |grant: &NGrant| {
-            let reserved = self.reservations.values().any(|reservation| {
-                reservation.ends > self.now
-                    && reservation.starts < renewed
-                    && Self::is_reserved(reservation, grant.device)
-                    && !self.is_for(reservation, &job.user, job.account)
-            });
+            let there =
+                self.reservations.values().filter(|of| of.ends > self.now && Self::is_reserved(of, grant.device));
+            let (own, others): (Vec<_>, Vec<_>) = there.partition(|of| self.is_for(of, &job.user, job.account));
+            let mut own: Vec<&Reservation> = own.into_iter().filter(|of| of.starts <= self.now).collect();
+            own.sort_by_key(|of| (of.created, of.id));
+            let reserved = others
+                .into_iter()
+                .any(|other| own.first().map_or(other.starts, |own| Self::begins_beside(other, own)) < renewed);
             let claims = self.jobs.values().filter_map(|job| job.promise.as_ref());
             let claimed = claims.filter(|promise| promise.starts < renewed).any(|of| of.places.contains(&grant.at));
             reserved || claimed || self.deadline(grant.device) < renewed

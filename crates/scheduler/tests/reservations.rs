@@ -1,0 +1,123 @@
+//! Reservations that have devices at one time.
+
+use accord_scheduler::class::{ClassFilter, DeviceClass};
+use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::request::Part;
+use accord_scheduler::{
+    Effect, EndCause, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId, ReservedDevices,
+    Scheduler,
+};
+use accord_types::{DeviceType, NodeId};
+use std::collections::BTreeMap;
+
+const HOUR: u64 = 3_600_000;
+
+/// A node of two devices.
+struct Site {
+    scheduler: Scheduler,
+    now: u64,
+}
+
+impl Site {
+    fn new() -> Self {
+        let class = DeviceClass {
+            kind: DeviceType::Nvidia,
+            model: "h200".to_owned(),
+            memory: 141 << 30,
+            context: 0,
+            compute: (9, 0),
+        };
+        let mut site = Self { scheduler: Scheduler::new(Policy::default()), now: 0 };
+        site.apply(Input::NodeJoined(NodeDescription {
+            id: NodeId(1),
+            name: "n1".to_owned(),
+            incarnation: 1,
+            devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
+            cores: 0,
+            host_memory: 0,
+            labels: BTreeMap::new(),
+        }));
+        site
+    }
+
+    fn apply(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.scheduler.apply(Millis(self.now), input, &mut effects);
+        self.scheduler.check_invariants().unwrap();
+        effects
+    }
+
+    /// Time passes until `until`. Returns what happens.
+    fn pass(&mut self, until: u64) -> Vec<Effect> {
+        let mut all = Vec::new();
+        while let Some(next) = self.scheduler.next_deadline().filter(|next| next.0 <= until) {
+            self.now = next.0.max(self.now);
+            all.extend(self.apply(Input::Tick));
+        }
+        self.now = until;
+        all.extend(self.apply(Input::Tick));
+        all
+    }
+
+    /// Reserves both devices for a user, or for maintenance.
+    fn reserve(&mut self, id: u64, created: u64, (starts, ends): (u64, u64), user: Option<&str>) -> Vec<Effect> {
+        self.apply(Input::Reserve(Box::new(Reservation {
+            id: ReservationId(id),
+            name: user.unwrap_or("cleaning").to_owned(),
+            devices: ReservedDevices::All,
+            starts: Millis(starts),
+            ends: Millis(ends),
+            created,
+            members: Members { accounts: Vec::new(), users: user.into_iter().map(str::to_owned).collect() },
+            end_jobs: true,
+        })))
+    }
+
+    fn ask(&mut self, user: &str, count: u32, limit_ms: Option<u64>) -> Vec<Effect> {
+        let request = Request { limit_ms, ..Request::of(Part::whole(count, ClassFilter::ALL)) };
+        self.apply(Input::Ask { user: user.to_owned(), account: "site".to_owned(), origin: None, request })
+    }
+}
+
+fn started(effects: &[Effect]) -> Vec<JobId> {
+    let started = effects.iter().filter_map(|effect| match effect {
+        Effect::Started { job, .. } => Some(*job),
+        _ => None,
+    });
+    started.collect()
+}
+
+#[test]
+fn of_two_reservations_at_one_time_the_one_created_earlier_goes_first() {
+    let mut site = Site::new();
+    // The week of the one that was created earlier has the greater number.
+    site.reserve(9, 1, (HOUR, 3 * HOUR), Some("eva"));
+    site.reserve(2, 2, (HOUR, 5 * HOUR), Some("tom"));
+    site.pass(HOUR);
+    assert_eq!(started(&site.ask("tom", 1, Some(HOUR))), []);
+    let eva = started(&site.ask("eva", 1, Some(2 * HOUR)));
+    assert_eq!(eva, [JobId(2)]);
+    // It would reach into the time that is left for the other one.
+    assert_eq!(started(&site.ask("eva", 1, Some(2 * HOUR + 1))), []);
+    assert_eq!(started(&site.pass(3 * HOUR - 1)), []);
+    assert_eq!(started(&site.pass(3 * HOUR)), [JobId(1)]);
+}
+
+#[test]
+fn a_reservation_ends_no_job_for_which_one_is_that_was_created_earlier() {
+    let ended_at = |site: &mut Site, until: u64| -> Vec<JobId> {
+        let effects = site.pass(until);
+        let ended = effects.iter().filter_map(|effect| match effect {
+            Effect::Ended { job, cause: EndCause::Reserved { .. } } => Some(*job),
+            _ => None,
+        });
+        ended.collect()
+    };
+    for (of_eva, of_tom, ended) in [(1, 2, vec![]), (2, 1, vec![JobId(1)])] {
+        let mut site = Site::new();
+        site.reserve(1, of_eva, (0, 4 * HOUR), Some("eva"));
+        assert_eq!(started(&site.ask("eva", 1, Some(4 * HOUR))), [JobId(1)]);
+        site.reserve(2, of_tom, (2 * HOUR, 3 * HOUR), Some("tom"));
+        assert_eq!(ended_at(&mut site, 3 * HOUR), ended);
+    }
+}
