@@ -65,6 +65,7 @@ pub mod ids;
 pub mod input;
 mod job;
 pub mod ledger;
+mod merged;
 pub mod model;
 pub mod node;
 mod noting;

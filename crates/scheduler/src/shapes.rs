@@ -4,7 +4,7 @@ use crate::amount::{Amount, WHOLE};
 use crate::bitset::BitSet;
 use crate::class::DeviceClass;
 use crate::demand::host_memory_of;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, ReservationId};
 use crate::pool::{Node, Pool};
 use crate::request::{Alternative, Locality, Part, Request, Take};
 use crate::search::{Layout, PartDemand};
@@ -47,6 +47,8 @@ pub(crate) struct Shape {
     pub(crate) nodes: Option<BitSet>,
     /// The pool's stamp at the last test.
     pub(crate) tested: Option<u64>,
+    /// Reservations whose devices do not suffice, with the stamps of what they had then (`Within::grown`).
+    pub(crate) unfit: BTreeMap<ReservationId, u64>,
     /// Jobs that may start, by account.
     pub(crate) waiting: BTreeMap<u32, BTreeSet<Turn>>,
     /// Jobs of this shape.
@@ -83,6 +85,7 @@ impl Shape {
             classes: 0,
             nodes: None,
             tested: None,
+            unfit: BTreeMap::new(),
             waiting: BTreeMap::new(),
             users: 0,
         };
@@ -123,6 +126,7 @@ impl Shape {
         self.classes = self.choices.iter().flatten().fold(0, |set, part| set | 1 << part.class.index());
         self.first_demand = self.choices.first().map_or_else(Vec::new, |choice| self.demand(choice, classes));
         self.tested = None;
+        self.unfit.clear();
     }
 
     /// Returns what a choice takes at least, in thousandths by class.
@@ -281,6 +285,7 @@ impl Shapes {
                 nodes.remove(at);
             }
             shape.tested = None;
+            shape.unfit.clear();
         }
     }
 

@@ -172,6 +172,51 @@ fn a_reservation_of_all_devices_does_not_make_inputs_cost_more_in_a_larger_clust
 }
 
 #[test]
+fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a_larger_cluster() {
+    let by = || "root".to_owned();
+    // All devices are in use by others, or free for a shorter time than jobs of a member may last.
+    let waiting = |is_full: bool| {
+        move |nodes: u32| {
+            let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+            for at in 0..nodes {
+                cluster.apply(Input::NodeJoined(node(at)));
+            }
+            for _ in 0..if is_full { nodes } else { 0 } {
+                cluster.apply(ask(8, Some(3_600_000)));
+            }
+            cluster.apply(of_all(1, (0, 80_000_000), &["eva"]));
+            cluster.apply(of_all(2, (50_000_000, 60_000_000), &[]));
+            for count in 1..4 {
+                cluster.apply(ask_of("eva", count, 70_000_000, None));
+                cluster.apply(ask_of("eva", count, 70_000_000, Some("all")));
+            }
+            cluster
+        }
+    };
+    let inputs = [
+        Input::Tick,
+        ask(1, Some(60_000)),
+        ask_of("eva", 2, 70_000_000, None),
+        ask_of("eva", 2, 60_000, Some("all")),
+        Input::Ended { job: JobId(5) },
+        Input::Released { job: JobId(5), node: NodeId(4) },
+        Input::Quarantine { device: DeviceId { node: NodeId(7), ordinal: 1 }, reason: "ECC".to_owned() },
+        Input::Drain {
+            target: DrainTarget::Node(NodeId(9)),
+            by_time: Millis(1_000_000),
+            end: false,
+            reason: "fan".to_owned(),
+            by: by(),
+        },
+        Input::Undrain { target: DrainTarget::Node(NodeId(9)), by: by() },
+        Input::NodeLost(NodeId(11)),
+        Input::NodeJoined(NodeDescription { incarnation: 2, ..node(11) }),
+    ];
+    assert_equal_steps(waiting(true), &inputs);
+    assert_equal_steps(waiting(false), &inputs);
+}
+
+#[test]
 fn an_account_that_joins_costs_nothing_of_the_others_and_takes_no_promise_back() {
     let mut cluster = Cluster::full(SMALL);
     for job in 0..100 {

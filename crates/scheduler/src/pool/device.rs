@@ -111,6 +111,7 @@ pub(crate) struct Device {
     pub(super) filed: Vacancy,
     pub(super) filed_available: Millis,
     pub(super) filed_use: Use,
+    pub(super) filed_within: Vec<(ReservationId, Millis)>,
 }
 
 /// The count of a device when long jobs are to leave room for guarantees.
@@ -138,6 +139,7 @@ impl Device {
             filed: Vacancy::None,
             filed_available: Millis::NEVER,
             filed_use: Use::default(),
+            filed_within: Vec::new(),
         }
     }
 
@@ -165,6 +167,29 @@ impl Device {
         let claims = self.claims.iter().map(|claim| claim.starts);
         let windows = self.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
+    }
+
+    /// Returns the first time from which a job that a reservation is for may not be there any more; claims of the job itself don't count.
+    pub(super) fn free_within(
+        &self,
+        own: &Window,
+        job: Option<JobId>,
+        now: Millis,
+        node_drained: Option<Millis>,
+    ) -> Millis {
+        let claims = self.claims.iter().filter(|claim| Some(claim.job) != job).map(|claim| claim.starts);
+        let others = self.windows.iter().filter(|window| window.id != own.id && window.ends > now);
+        let windows = others.map(|window| window.begins_beside(own));
+        claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
+    }
+
+    /// Returns the reservations that have the device free for their jobs now, and the time until which these may last.
+    pub(super) fn open_windows(&self, now: Millis, node_drained: Option<Millis>) -> Vec<(ReservationId, Millis)> {
+        if self.faulty || self.absent || !self.holders.is_empty() {
+            return Vec::new();
+        }
+        let open = self.windows.iter().filter(|window| window.is_open(now));
+        open.map(|window| (window.id, self.free_within(window, None, now, node_drained))).collect()
     }
 
     /// Returns the time of [`Device::available`] as the index has it.

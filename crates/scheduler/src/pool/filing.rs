@@ -2,7 +2,9 @@
 
 use super::device::Use;
 use super::{Changes, Pool, Spot, Vacancy, class_index};
+use crate::ids::ReservationId;
 use crate::time::Millis;
+use std::collections::BTreeSet;
 
 impl Pool {
     /// Takes a node's devices out of the index and out of the installed numbers, before it is described anew.
@@ -55,6 +57,22 @@ impl Pool {
                     index.reschedule(spot, device.filed_available, from);
                     device.filed_available = from;
                 }
+                let open = if up { device.open_windows(now, drained) } else { Vec::new() };
+                if open != device.filed_within {
+                    let of = |all: &[(ReservationId, Millis)], id| {
+                        all.iter().find(|(known, _)| *known == id).map(|(_, until)| *until)
+                    };
+                    let ids: BTreeSet<ReservationId> =
+                        device.filed_within.iter().chain(&open).map(|(id, _)| *id).collect();
+                    for id in ids {
+                        let within = self.within.entry(id).or_default();
+                        if within.file(device.class, spot, of(&device.filed_within, id), of(&open, id)) {
+                            self.stamp += 1;
+                            within.grown = self.stamp;
+                        }
+                    }
+                    device.filed_within = open;
+                }
                 available.push(from);
             }
             available.sort_unstable();
@@ -84,13 +102,17 @@ impl Pool {
     /// Returns what the pool has noted of changes since the last pass, for [`Self::forget_changes`].
     pub(crate) fn changes(&mut self) -> Changes {
         let stamps = self.index.iter().map(|index| (index.grown, index.sooner)).collect();
-        Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone() }
+        let within = self.within.iter().map(|(id, within)| (*id, within.grown)).collect();
+        Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone(), within }
     }
 
     /// Forgets changes that were taken back since.
     pub(crate) fn forget_changes(&mut self, before: Changes) {
         for (index, stamps) in self.index.iter_mut().zip(before.stamps) {
             (index.grown, index.sooner) = stamps;
+        }
+        for (id, grown) in before.within {
+            self.within.entry(id).or_default().grown = grown;
         }
         (self.grown_nodes, self.touched) = (before.grown_nodes, before.touched);
     }
@@ -115,6 +137,9 @@ impl Pool {
         self.grown_nodes.insert(at);
         for on in &self.nodes[at as usize].classes {
             self.index[on.class.index()].grown = self.stamp;
+        }
+        for (id, _) in self.nodes[at as usize].devices.iter().flat_map(|device| &device.filed_within) {
+            self.within.entry(*id).or_default().grown = self.stamp;
         }
     }
 

@@ -5,10 +5,11 @@ mod class_index;
 mod device;
 mod filing;
 mod vacancies;
+mod within;
 
 use crate::bitset::BitSet;
 use crate::class::DeviceClass;
-use crate::ids::{ClassId, JobId};
+use crate::ids::{ClassId, JobId, ReservationId};
 use crate::node::NodeDescription;
 use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
@@ -18,6 +19,7 @@ pub(crate) use class_index::{ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use within::Within;
 
 /// Classes at one time: sets of classes are one word.
 pub(crate) const CLASSES_MAX: usize = 128;
@@ -84,6 +86,8 @@ pub(crate) struct Changes {
     stamps: Vec<(u64, u64)>,
     grown_nodes: BTreeSet<u32>,
     touched: Vec<(JobId, Option<u32>)>,
+    /// When each reservation had more than before.
+    within: Vec<(ReservationId, u64)>,
 }
 
 /// All nodes.
@@ -98,6 +102,8 @@ pub(crate) struct Pool {
     pub(crate) path_times: PathTimesByClass,
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) index: Vec<ClassIndex>,
+    /// Free devices of reservations that have begun.
+    pub(crate) within: BTreeMap<ReservationId, Within>,
     /// Rises whenever a class has more than before.
     pub(crate) stamp: u64,
     /// Nodes that have more than before, since the last pass.

@@ -75,25 +75,6 @@ impl Pool {
         !self.device(spot).holders.is_empty()
     }
 
-    /// Whether a device is free for a job from now until a time, one reservation's window and the job's own claim left out.
-    pub(crate) fn is_free_within(
-        &self,
-        spot: Spot,
-        reservation: ReservationId,
-        job: JobId,
-        now: Millis,
-        until: Millis,
-    ) -> bool {
-        let node = self.node(spot.node);
-        let device = &node.devices[spot.device as usize];
-        let claims = device.claims.iter().filter(|claim| claim.job != job).map(|claim| claim.starts);
-        let Some(own) = device.windows.iter().find(|window| window.id == reservation) else { return false };
-        let others = device.windows.iter().filter(|window| window.id != reservation && window.ends > now);
-        let windows = others.map(|window| window.begins_beside(own));
-        let mut limits = claims.chain(windows).chain(device.drained).chain(node.drained);
-        matches!(device.filed, Vacancy::Whole(_)) && limits.all(|from| until <= from)
-    }
-
     /// Returns why a claim of `job` on a device can't be kept, if so.
     pub(crate) fn breaks(&self, spot: Spot, job: JobId) -> Option<SlipCause> {
         let node = self.node(spot.node);

@@ -109,6 +109,8 @@ pub struct Scheduler {
     groups: Groups,
     /// Reservations for accounts that have begun.
     open_reservations: BTreeSet<ReservationId>,
+    /// Reservations on whose devices a job with a reserved start can't start, with the stamps of what they had then (`Within::grown`).
+    unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, String>,
     /// Devices that others than jobs use.
@@ -154,6 +156,7 @@ impl Scheduler {
             reservations: BTreeMap::new(),
             groups: Groups::default(),
             open_reservations: BTreeSet::new(),
+            unfit: BTreeMap::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
             used: BTreeSet::new(),

@@ -120,6 +120,7 @@ impl Scheduler {
         }
         self.promised.remove(&id);
         self.ready.remove(&id);
+        self.unfit.remove(&id);
         self.timers.remove(&(due(promise.starts), Timer::Promise(id)));
     }
 
@@ -149,6 +150,7 @@ impl Scheduler {
 
     /// `node`: that of the devices that have changed; none: any may have.
     fn check_promise(&mut self, id: JobId, node: Option<u32>) {
+        self.unfit.remove(&id);
         let Some((job, promise)) = self.jobs.get(&id).and_then(|job| Some((job, job.promise.as_ref()?))) else {
             return;
         };

@@ -82,6 +82,7 @@ impl Scheduler {
             self.pool.device_mut(spot).windows.retain(|window| window.id != id);
         }
         self.refresh_nodes(&spots);
+        self.pool.within.remove(&id);
     }
 
     /// A reservation begins, which lets its members in and may end the jobs of others, or is over.
@@ -97,6 +98,7 @@ impl Scheduler {
         let ended = if reservation.end_jobs { self.strangers(reservation, &spots) } else { BTreeSet::new() };
         if !reservation.members.is_empty() {
             self.open_reservations.insert(id);
+            self.refresh_nodes(&spots);
         }
         for job in ended {
             self.end(job, EndCause::Reserved { name: name.clone() }, effects);

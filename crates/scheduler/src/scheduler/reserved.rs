@@ -1,39 +1,28 @@
 //! Starts on devices of a reservation, by jobs of the accounts and users that it is for.
 
 use super::Scheduler;
+use crate::bitset::BitSet;
 use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
-use crate::ids::{ClassId, JobId};
+use crate::ids::{ClassId, JobId, ReservationId};
 use crate::input::Reservation;
 use crate::job::Job;
-use crate::pool::Spot;
+use crate::merged::merged;
+use crate::pool::{Pool, Spot};
 use crate::request::{Locality, Take};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::time::Millis;
+use std::collections::BTreeSet;
 
 impl Scheduler {
     /// Returns jobs that may start on devices of a reservation that is for them, the first one in order last: the first of each group
     /// of equal jobs, those with a reserved start, and those that administrators put first.
-    pub(super) fn reserved_candidates(&self) -> Vec<JobId> {
+    pub(super) fn reserved_candidates(&mut self) -> Vec<JobId> {
         let mut found: BTreeSet<JobId> = BTreeSet::new();
-        for (reservation, spots) in self.open_reservations() {
-            let mut members: BTreeSet<(usize, JobId)> = BTreeSet::new();
-            for leaf in self.member_leaves(reservation) {
-                members.extend(self.groups.of_account(leaf).map(|(shape, turn)| (shape, turn.job)));
+        for id in self.open_reservations.clone() {
+            for job in self.members_of(id) {
+                if self.suffices(id, job) {
+                    found.insert(job);
+                }
             }
-            for user in &reservation.members.users {
-                members.extend(self.groups.of_user(user).map(|(_, shape, turn)| (shape, turn.job)));
-            }
-            if members.is_empty() {
-                continue;
-            }
-            // Claims of its own make a job differ from others of its group; an administrator, its place in the order.
-            let single = self.promised.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
-            members.extend(single.filter(|job| self.is_for_job(reservation, job)).map(|job| (job.shape, job.id)));
-            let free = self.free_of_classes(spots);
-            let fitting = members.into_iter().filter(|&(shape, _)| {
-                self.pool.step();
-                self.may_fit_within(reservation, shape, &free)
-            });
-            found.extend(fitting.map(|(_, job)| job));
         }
         let mut found: Vec<&Job> = found.into_iter().filter_map(|id| self.jobs.get(&id)).collect();
         found.sort_by(|one, other| {
@@ -41,6 +30,69 @@ impl Scheduler {
             self.order(other, one)
         });
         found.into_iter().map(|job| job.id).collect()
+    }
+
+    /// Returns the waiting jobs that a reservation is for: of each group of equal jobs the first.
+    fn members_of(&self, id: ReservationId) -> BTreeSet<JobId> {
+        let mut members: BTreeSet<JobId> = BTreeSet::new();
+        let Some((reservation, _)) = self.reservations.get(&id) else { return members };
+        for leaf in self.member_leaves(reservation) {
+            members.extend(self.groups.of_account(leaf).map(|(_, turn)| turn.job));
+        }
+        for user in &reservation.members.users {
+            members.extend(self.groups.of_user(user).map(|(_, _, turn)| turn.job));
+        }
+        if members.is_empty() {
+            return members;
+        }
+        // Claims of its own make a job differ from others of its group; an administrator, its place in the order.
+        let single = self.promised.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
+        members.extend(single.filter(|job| self.is_for_job(reservation, job)).map(|job| job.id));
+        members
+    }
+
+    /// Whether a reservation's devices suffice for a job, limits of accounts left out. What did not suffice is not tried again before there is
+    /// more.
+    fn suffices(&mut self, id: ReservationId, job: JobId) -> bool {
+        self.pool.step();
+        let Some(of) = self.jobs.get(&job) else { return false };
+        if !self.is_named(id, of) || self.is_unfit(id, of) {
+            return false;
+        }
+        let (shape, is_promised) = (self.shapes.get(of.shape), of.promise.is_some());
+        let devices = self.devices_within(id, of);
+        if shape.choices.iter().any(|choice| devices.find(shape.layout, choice).is_some()) {
+            return true;
+        }
+        let (at, grown) = (of.shape, self.grown_within(id));
+        let unfit = if is_promised { self.unfit.entry(job).or_default() } else { &mut self.shapes.get_mut(at).unfit };
+        unfit.retain(|known, _| self.open_reservations.contains(known));
+        unfit.insert(id, grown);
+        false
+    }
+
+    /// Whether a job names a reservation, or none.
+    fn is_named(&self, id: ReservationId, job: &Job) -> bool {
+        let named = job.request.reservation.as_ref();
+        self.reservations.get(&id).is_some_and(|(reservation, _)| named.is_none_or(|name| *name == reservation.name))
+    }
+
+    /// Whether it is known that a reservation's devices do not suffice for a job.
+    fn is_unfit(&self, id: ReservationId, job: &Job) -> bool {
+        let of_job = self.unfit.get(&job.id).filter(|_| job.promise.is_some());
+        let unfit = if job.promise.is_some() { of_job } else { Some(&self.shapes.get(job.shape).unfit) };
+        unfit.and_then(|unfit| unfit.get(&id)) == Some(&self.grown_within(id))
+    }
+
+    fn grown_within(&self, id: ReservationId) -> u64 {
+        self.pool.within.get(&id).map_or(0, |within| within.grown)
+    }
+
+    /// Returns the free devices of a reservation, as a job may use them.
+    fn devices_within<'a>(&'a self, id: ReservationId, job: &'a Job) -> DevicesWithin<'a> {
+        let until = self.now.plus(job.lease_ms(self.policy.quantum()));
+        let nodes = self.shapes.get(job.shape).nodes.as_ref();
+        DevicesWithin::new(&self.pool, id, job, nodes, (self.now, until))
     }
 
     /// Returns the accounts with waiting jobs that a reservation is for.
@@ -52,137 +104,149 @@ impl Scheduler {
         })
     }
 
-    /// Returns the number of devices of each class that no job holds.
-    fn free_of_classes(&self, spots: &[Spot]) -> BTreeMap<ClassId, u32> {
-        let mut free = BTreeMap::new();
-        for &spot in spots {
-            self.pool.step();
-            if !self.pool.is_held(spot) {
-                *free.entry(self.pool.device(spot).class).or_default() += 1;
-            }
-        }
-        free
-    }
-
-    /// Whether a reservation with so many free devices of each class has enough for jobs of a shape, and is not another one than they name.
-    fn may_fit_within(&self, reservation: &Reservation, shape: usize, free: &BTreeMap<ClassId, u32>) -> bool {
-        let shape = self.shapes.get(shape);
-        let is_named = shape.key.request.reservation.as_ref().is_none_or(|name| *name == reservation.name);
-        let is_enough = |part: &PartDemand| free.get(&part.class).is_some_and(|&free| free >= part.count.least);
-        is_named && shape.choices.iter().any(|choice| choice.iter().all(is_enough))
-    }
-
-    fn open_reservations(&self) -> impl Iterator<Item = &(Reservation, Vec<Spot>)> {
-        self.open_reservations.iter().filter_map(|id| self.reservations.get(id))
-    }
-
     /// Returns what a job can start with on devices of a reservation that is for it: of the one that it names, if it names one.
     pub(super) fn reserved_fit(&self, job: &Job) -> Option<(Vec<PartDemand>, Vec<Pick>)> {
         let shape = self.shapes.get(job.shape);
-        for (reservation, spots) in self.open_reservations() {
-            let is_named = job.request.reservation.as_ref().is_none_or(|name| *name == reservation.name);
-            if !is_named || !self.is_for_job(reservation, job) {
+        for &id in &self.open_reservations {
+            let Some((reservation, _)) = self.reservations.get(&id) else { continue };
+            if !self.is_named(id, job) || self.is_unfit(id, job) || !self.is_for_job(reservation, job) {
                 continue;
             }
-            let until = self.now.plus(job.lease_ms(self.policy.quantum()));
-            let allowed = |spot: &Spot| shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(spot.node));
-            let mut free: Vec<Spot> = spots
-                .iter()
-                .copied()
-                .inspect(|_| self.pool.step())
-                .filter(allowed)
-                .filter(|&spot| self.pool.is_free_within(spot, reservation.id, job.id, self.now, until))
-                .collect();
-            free.sort_unstable();
-            for choice in shape.choices.iter().filter(|choice| apart(choice)) {
+            let devices = self.devices_within(id, job);
+            for choice in &shape.choices {
                 let demand = shape.demand(choice, &self.pool.classes);
                 if self.accounts.beyond_most(job.account, &demand).is_some() {
                     continue;
                 }
-                let picks = self.picks_within(shape.layout, job.origin, choice, &free);
-                if let Some(picks) = picks.filter(|picks| carries(&self.pool, choice, picks)) {
+                if let Some(picks) = devices.find(shape.layout, choice) {
                     return Some((choice.clone(), picks));
                 }
             }
         }
         None
     }
+}
 
-    /// Returns the first of some free devices that are enough, with the least counts.
-    fn picks_within(
-        &self,
-        layout: Layout,
-        origin: Option<u32>,
-        choice: &[PartDemand],
-        free: &[Spot],
-    ) -> Option<Vec<Pick>> {
-        let of = |part: &PartDemand, spots: &[Spot], count: u32| -> Option<Vec<Spot>> {
-            let of_class = spots.iter().copied().filter(|&spot| self.pool.device(spot).class == part.class);
-            let first: Vec<Spot> = of_class.take(count as usize).collect();
-            (first.len() == count as usize).then_some(first)
-        };
-        let own: Vec<Spot>;
-        let mut picks = Vec::new();
-        match layout {
-            Layout::Any(locality @ (Locality::OwnFirst | Locality::Pack | Locality::Near | Locality::Local)) => {
-                let free = if locality == Locality::Local {
-                    own = free.iter().copied().filter(|spot| Some(spot.node) == origin).collect();
-                    &own
-                } else {
-                    free
-                };
-                for (at, part) in choice.iter().enumerate() {
-                    let spots = of(part, free, part.count.least)?;
-                    picks.extend(spots.into_iter().map(|spot| pick_of(&self.pool, choice, at, spot)));
-                }
-            }
-            Layout::Nodes(nodes) => {
-                let mut by_node: BTreeMap<u32, Vec<Spot>> = BTreeMap::new();
-                for &spot in free {
-                    by_node.entry(spot.node).or_default().push(spot);
-                }
-                let mut left = nodes;
-                for spots in by_node.values() {
-                    let parts = choice.iter().map(|part| of(part, spots, part.count.least / nodes));
-                    let Some(parts) = parts.collect::<Option<Vec<Vec<Spot>>>>() else { continue };
-                    if left > 0 {
-                        left -= 1;
-                        for (at, spots) in parts.into_iter().enumerate() {
-                            picks.extend(spots.into_iter().map(|spot| pick_of(&self.pool, choice, at, spot)));
-                        }
-                    }
-                }
-                if left > 0 {
-                    return None;
-                }
-                picks.sort_by_key(|pick| (pick.part, pick.spot));
-            }
-            Layout::Chunks(chunks) => {
-                let mut by_node: BTreeMap<u32, Vec<Spot>> = BTreeMap::new();
-                for &spot in free {
-                    by_node.entry(spot.node).or_default().push(spot);
-                }
-                let mut left = chunks;
-                for mut spots in by_node.into_values() {
-                    while left > 0 {
-                        let parts = choice.iter().map(|part| of(part, &spots, part.count.least));
-                        let Some(parts) = parts.collect::<Option<Vec<Vec<Spot>>>>() else { break };
-                        left -= 1;
-                        for (at, taken) in parts.into_iter().enumerate() {
-                            spots.retain(|spot| !taken.contains(spot));
-                            picks.extend(taken.into_iter().map(|spot| pick_of(&self.pool, choice, at, spot)));
-                        }
-                    }
-                }
-                if left > 0 {
-                    return None;
-                }
-                picks.sort_by_key(|pick| (pick.part, pick.spot));
-            }
-            Layout::Any(_) => return None,
-        }
-        Some(picks)
+/// The free devices of a reservation that has begun, as one job may use them.
+struct DevicesWithin<'a> {
+    pool: &'a Pool,
+    id: ReservationId,
+    job: &'a Job,
+    /// The nodes that the job may use; none: all.
+    nodes: Option<&'a BitSet>,
+    now: Millis,
+    /// The job's end if it starts now.
+    until: Millis,
+    /// Devices of its own reserved start: its claims don't count for itself.
+    own: BTreeSet<(Millis, Spot)>,
+}
+
+impl<'a> DevicesWithin<'a> {
+    fn new(
+        pool: &'a Pool,
+        id: ReservationId,
+        job: &'a Job,
+        nodes: Option<&'a BitSet>,
+        (now, until): (Millis, Millis),
+    ) -> Self {
+        let spots = job.promise.iter().flat_map(|promise| &promise.spots);
+        let own = spots.filter_map(|&spot| Some((pool.free_within_for(spot, id, job.id, now)?, spot)));
+        Self { own: own.collect(), pool, id, job, nodes, now, until }
     }
+
+    fn allows(&self, node: u32) -> bool {
+        self.nodes.is_none_or(|nodes| nodes.contains(node))
+    }
+
+    /// Returns the free devices of a class, those first that are set aside first.
+    fn free(&self, class: ClassId) -> impl Iterator<Item = Spot> {
+        let is_own = |spot: Spot| self.own.iter().any(|&(_, own)| own == spot);
+        let others = self.pool.free_within(self.id, class, self.until).filter(move |&(_, spot)| !is_own(spot));
+        let own = self.own.range((self.until, Spot { node: 0, device: 0 })..).copied();
+        let own = own.filter(move |&(_, spot)| self.pool.device(spot).class == class);
+        let both: Vec<Box<dyn Iterator<Item = (Millis, Spot)> + '_>> = vec![Box::new(others), Box::new(own)];
+        merged(both).map(|(_, spot)| spot).filter(|spot| self.allows(spot.node))
+    }
+
+    /// Returns the free devices of a class on a node in the same order.
+    fn free_on(&self, node: u32, class: ClassId) -> Vec<Spot> {
+        let spots = self.pool.spots_on(node).filter(|&spot| self.allows(node) && self.pool.device(spot).class == class);
+        let free =
+            spots.filter_map(|spot| Some((self.pool.free_within_for(spot, self.id, self.job.id, self.now)?, spot)));
+        let free: BTreeSet<(Millis, Spot)> = free.filter(|&(until, _)| self.until <= until).collect();
+        free.into_iter().map(|(_, spot)| spot).collect()
+    }
+
+    /// Returns the nodes of a class's free devices in the order of these.
+    fn nodes_of(&self, class: ClassId) -> impl Iterator<Item = u32> {
+        let mut seen = BTreeSet::new();
+        self.free(class).map(|spot| spot.node).filter(move |&node| seen.insert(node))
+    }
+
+    /// Returns devices for the parts of a choice with the least counts: the first that are enough.
+    fn find(&self, layout: Layout, choice: &[PartDemand]) -> Option<Vec<Pick>> {
+        if !apart(choice) {
+            return None;
+        }
+        let mut spots = match layout {
+            Layout::Any(Locality::OwnFirst | Locality::Pack | Locality::Near) => {
+                let of_part = |part: &PartDemand| first(self.free(part.class), part.count.least);
+                choice.iter().map(of_part).collect::<Option<Vec<_>>>()?
+            }
+            Layout::Any(Locality::Local) => self.chunk_on(self.job.origin?, choice, 1, &BTreeSet::new())?,
+            Layout::Any(_) => return None,
+            Layout::Nodes(nodes) => self.chunks(choice, nodes, nodes, false)?,
+            Layout::Chunks(chunks) => self.chunks(choice, chunks, 1, true)?,
+        };
+        let parts = spots.iter_mut().enumerate();
+        let picks = parts.flat_map(|(at, spots)| spots.drain(..).map(move |spot| (at, spot)));
+        let mut picks: Vec<Pick> = picks.map(|(at, spot)| pick_of(self.pool, choice, at, spot)).collect();
+        picks.sort_by_key(|pick| (pick.part, pick.spot));
+        carries(self.pool, choice, &picks).then_some(picks)
+    }
+
+    /// Returns the devices of chunks by part: each chunk has an equal share of each count and is on one node, which has more of them only
+    /// if `several`.
+    fn chunks(&self, choice: &[PartDemand], chunks: u32, shares: u32, several: bool) -> Option<Vec<Vec<Spot>>> {
+        let mut found: Vec<Vec<Spot>> = vec![Vec::new(); choice.len()];
+        let mut left = chunks;
+        for node in self.nodes_of(choice.first()?.class) {
+            let mut taken = BTreeSet::new();
+            while left > 0 && (several || taken.is_empty()) {
+                let Some(chunk) = self.chunk_on(node, choice, shares, &taken) else { break };
+                left -= 1;
+                for (all, spots) in found.iter_mut().zip(chunk) {
+                    taken.extend(spots.iter().copied());
+                    all.extend(spots);
+                }
+            }
+            if left == 0 {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Returns devices of one node by part: a share of each count, those left out that are taken.
+    fn chunk_on(
+        &self,
+        node: u32,
+        choice: &[PartDemand],
+        shares: u32,
+        taken: &BTreeSet<Spot>,
+    ) -> Option<Vec<Vec<Spot>>> {
+        let of_part = |part: &PartDemand| {
+            let free = self.free_on(node, part.class).into_iter().filter(|spot| !taken.contains(spot));
+            first(free, part.count.least / shares)
+        };
+        choice.iter().map(of_part).collect()
+    }
+}
+
+/// Returns the first `count` devices, or `None` if there are fewer.
+fn first(spots: impl Iterator<Item = Spot>, count: u32) -> Option<Vec<Spot>> {
+    let first: Vec<Spot> = spots.take(count as usize).collect();
+    (first.len() == count as usize).then_some(first)
 }
 
 /// Whether parts are exclusive and of different classes.

@@ -417,13 +417,16 @@ impl Naive {
             if !begun || !named || !self.is_for(reservation, &job.user, job.account) {
                 continue;
             }
-            let free: Vec<At> = self
+            let limit = |at: At| self.free_until_but(at, Some(job.id), Some(reservation));
+            let mut free: Vec<At> = self
                 .places()
                 .into_iter()
                 .filter(|&at| Self::is_reserved(reservation, self.device_id(at)) && self.is_allowed(job, at.0))
                 .filter(|&at| self.is_sound(at) && self.holders_of(at).next().is_none())
-                .filter(|&at| until <= self.free_until_but(at, Some(job.id), Some(reservation)))
+                .filter(|&at| until <= limit(at))
                 .collect();
+            // Those that are set aside first are taken first.
+            free.sort_by_key(|&at| (limit(at), at));
             for choice in self.choices(job) {
                 let classes: BTreeSet<usize> = choice.iter().map(|want| want.class).collect();
                 let apart = classes.len() == choice.len() && choice.iter().all(|want| want.take == Take::Exclusive);
@@ -436,6 +439,12 @@ impl Naive {
                     let first: Vec<At> = of_class.take(count as usize).collect();
                     (first.len() == count as usize).then_some(first)
                 };
+                let mut nodes: Vec<usize> = Vec::new();
+                for at in free.iter().filter(|at| self.nodes[at.0].devices[at.1].class == choice[0].class) {
+                    if !nodes.contains(&at.0) {
+                        nodes.push(at.0);
+                    }
+                }
                 let all = |node: Option<usize>, of: u32| -> Option<Picks> {
                     let parts = choice.iter().enumerate().map(|(part, want)| {
                         let spots = first(node, want, want.least / of)?;
@@ -445,20 +454,19 @@ impl Naive {
                 };
                 let picks = match (job.request.locality, job.request.nodes) {
                     (Locality::Local, _) => job.origin.and_then(|own| all(Some(own), 1)),
-                    _ if job.request.per_rank => self.ranks_within(&free, &choice, job.request.ranks),
-                    (_, Some(nodes)) => {
-                        let chunks = (0..self.nodes.len()).filter_map(|node| all(Some(node), nodes));
-                        let chunks: Vec<Picks> = chunks.take(nodes as usize).collect();
-                        let mut picks = chunks.concat();
-                        picks.sort_unstable();
-                        (chunks.len() == nodes as usize).then_some(picks)
+                    _ if job.request.per_rank => self.ranks_within(&free, &nodes, &choice, job.request.ranks),
+                    (_, Some(count)) => {
+                        let chunks = nodes.iter().filter_map(|&node| all(Some(node), count));
+                        let chunks: Vec<Picks> = chunks.take(count as usize).collect();
+                        (chunks.len() == count as usize).then(|| chunks.concat())
                     }
                     (Locality::Spread, None) => None,
                     _ => all(None, 1),
                 };
-                if let Some(picks) = picks
+                if let Some(mut picks) = picks
                     && self.place_for(job, true).carries(&choice, &picks)
                 {
+                    picks.sort_unstable();
                     return Some((choice, picks));
                 }
             }
@@ -467,9 +475,9 @@ impl Naive {
     }
 
     /// Free devices for each of some ranks, of one node each: as many ranks on the first node as fit, and so on.
-    fn ranks_within(&self, free: &[At], choice: &[Want], ranks: u32) -> Option<Picks> {
+    fn ranks_within(&self, free: &[At], nodes: &[usize], choice: &[Want], ranks: u32) -> Option<Picks> {
         let (mut left, mut picks, mut ranks) = (free.to_vec(), Picks::new(), ranks);
-        for node in 0..self.nodes.len() {
+        for &node in nodes {
             while ranks > 0 {
                 let mut of_rank = Picks::new();
                 for (part, want) in choice.iter().enumerate() {
@@ -485,7 +493,6 @@ impl Naive {
                 ranks -= 1;
             }
         }
-        picks.sort_unstable();
         (ranks == 0).then_some(picks)
     }
 }
