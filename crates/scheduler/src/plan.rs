@@ -1,12 +1,15 @@
-//! The earliest start of a request that can't start now: on devices that are free by then for good, as far as is known.
+//! The earliest start of a request that can't start now: on devices that are free by then for as long as its lease, as far as is known.
 //!
-//! Shares are planned as whole devices. Nothing is planned before another reserved start, so that none delays another.
+//! Shares are planned as whole devices. Nothing is planned before another reserved start, so that none delays another. It may be planned
+//! before a reservation and between two.
 
 use crate::bitset::BitSet;
-use crate::pool::{Pool, Spot};
+use crate::ids::ClassId;
+use crate::merged::merged;
+use crate::pool::{CHUNK_MAX, ClassIndex, Pool, Spot, Window};
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
-use crate::time::Millis;
+use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::collections::BTreeSet;
 
 /// A start and its devices.
@@ -23,21 +26,75 @@ pub(crate) struct Planner<'a> {
     pub(crate) origin: Option<u32>,
     pub(crate) nodes: Option<&'a BitSet>,
     pub(crate) layout: Layout,
+    pub(crate) now: Millis,
+    /// The duration of the job's lease.
+    pub(crate) lease_ms: u64,
 }
 
 impl Planner<'_> {
-    /// Returns the earliest start of all parts together, with their least counts; none if it is not known.
-    pub(crate) fn plan(&self, parts: &[PartDemand]) -> Option<Plan> {
-        let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
-        let classes: BTreeSet<_> = parts.iter().map(|part| part.class).collect();
+    /// Returns the earliest start of all parts together that is not before a time, with their least counts; none if it is not known. A start
+    /// at `now` or before is one a little later ([`RELEASE_EXPECTED_MS`]).
+    pub(crate) fn plan(&self, parts: &[PartDemand], from: Millis) -> Option<Plan> {
+        let classes: BTreeSet<ClassId> = parts.iter().map(|part| part.class).collect();
         if classes.len() < parts.len() {
             return None;
         }
-        if let Layout::Nodes(nodes) = self.layout {
+        let lists = classes.iter().flat_map(|class| self.pool.index[class.index()].available.keys());
+        let windows: BTreeSet<Window> = lists.flatten().copied().collect();
+        if windows.is_empty() {
+            let plan = Open { planner: self, starts: Millis(0) }.plan(parts)?;
+            return Some(Plan { starts: plan.starts.max(from), ..plan });
+        }
+        // Between two of these times, the same reservations are in the way of all starts.
+        let first_in_the_way = |window: &Window| Millis((window.starts.0 + 1).saturating_sub(self.lease_ms));
+        let mut changes: BTreeSet<Millis> =
+            windows.iter().flat_map(|window| [first_in_the_way(window), window.ends]).collect();
+        let soon = self.now.plus(RELEASE_EXPECTED_MS);
+        let mut stage = if from <= self.now { (from, soon) } else { (from, from) };
+        changes = changes.split_off(&stage.0.max(self.now).plus(1));
+        changes.extend((from <= self.now).then(|| self.now.plus(1)));
+        loop {
+            let (first, starts) = stage;
+            let next = changes.pop_first();
+            let plan = Open { planner: self, starts }.plan(parts);
+            if let Some(plan) = plan.map(|plan| Plan { starts: plan.starts.max(first), ..plan })
+                && next.is_none_or(|next| plan.starts < next)
+            {
+                return Some(plan);
+            }
+            stage = (next?, next?);
+        }
+    }
+
+    fn allows(&self, node: u32) -> bool {
+        self.pool.step();
+        self.nodes.is_none_or(|nodes| nodes.contains(node))
+    }
+}
+
+/// Planning on devices whose reservations are not in the way of a start.
+struct Open<'a> {
+    planner: &'a Planner<'a>,
+    starts: Millis,
+}
+
+impl Open<'_> {
+    fn pool(&self) -> &Pool {
+        self.planner.pool
+    }
+
+    fn is_open(&self, windows: &[Window]) -> bool {
+        windows.iter().all(|window| window.leaves(self.starts, self.planner.lease_ms))
+    }
+
+    /// Returns the time from which on devices for all parts are available.
+    fn plan(&self, parts: &[PartDemand]) -> Option<Plan> {
+        let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
+        if let Layout::Nodes(nodes) = self.planner.layout {
             return self.on_nodes(parts, nodes);
         }
         for part in parts {
-            let plan = match self.layout {
+            let plan = match self.planner.layout {
                 Layout::Any(Locality::Local) => self.on_own(part),
                 Layout::Any(_) | Layout::Nodes(_) => self.anywhere(part),
                 Layout::Chunks(_) if parts.len() > 1 => None,
@@ -49,14 +106,10 @@ impl Planner<'_> {
         Some(whole)
     }
 
-    fn allows(&self, node: u32) -> bool {
-        self.pool.step();
-        self.nodes.is_none_or(|nodes| nodes.contains(node))
-    }
-
     fn anywhere(&self, part: &PartDemand) -> Option<Plan> {
-        let available = self.pool.index[part.class.index()].available.iter();
-        let allowed = available.filter(|(_, spot)| self.allows(spot.node));
+        let by_windows = self.pool().index[part.class.index()].available.iter();
+        let open = by_windows.filter(|(windows, _)| self.is_open(windows)).map(|(_, available)| available.iter());
+        let allowed = merged(open.collect()).filter(|(_, spot)| self.planner.allows(spot.node));
         let first: Vec<_> = allowed.take(part.count.least as usize).collect();
         if first.len() < part.count.least as usize {
             return None;
@@ -66,17 +119,17 @@ impl Planner<'_> {
     }
 
     fn on_own(&self, part: &PartDemand) -> Option<Plan> {
-        let own = self.origin.filter(|&own| self.allows(own))?;
+        let own = self.planner.origin.filter(|&own| self.planner.allows(own))?;
         self.first_of(own, part, part.count.least)
     }
 
     /// Returns the first devices of a node that become available.
     fn first_of(&self, node: u32, part: &PartDemand, count: u32) -> Option<Plan> {
-        let devices = &self.pool.node(node).devices;
+        let devices = &self.pool().node(node).devices;
         let mut times: Vec<(Millis, Spot)> = Vec::with_capacity(devices.len());
         for (at, device) in devices.iter().enumerate() {
             let time = device.filed_time();
-            if device.class == part.class && time != Millis::NEVER {
+            if device.class == part.class && time != Millis::NEVER && self.is_open(&device.windows) {
                 times.push((time, Spot { node, device: u32::try_from(at).ok()? }));
             }
         }
@@ -87,18 +140,28 @@ impl Planner<'_> {
         Some(Plan { starts, spots: times.into_iter().map(|(_, spot)| spot).collect() })
     }
 
+    /// Returns the nodes with so many devices of a part that become available, by when the last of these does.
+    fn nodes_by_time(&self, part: &PartDemand, count: u32) -> impl Iterator<Item = u32> {
+        let ClassIndex { chunks, mixed, .. } = &self.pool().index[part.class.index()];
+        let is_indexed = (1..=CHUNK_MAX).contains(&(count as usize));
+        let open = chunks.iter().filter(|(windows, _)| is_indexed && self.is_open(windows));
+        let same = open.filter_map(|(_, chunks)| Some(chunks.get(count as usize - 1)?.iter().copied()));
+        let mixed = mixed.iter().filter(|_| is_indexed).inspect(|_| self.pool().step());
+        let mixed: BTreeSet<(Millis, u32)> =
+            mixed.filter_map(|node| Some((self.first_of(node, part, count)?.starts, node))).collect();
+        let same: Vec<Box<dyn Iterator<Item = (Millis, u32)>>> =
+            same.map(|nodes| Box::new(nodes) as Box<dyn Iterator<Item = _>>).collect();
+        let all = same.into_iter().chain([Box::new(mixed.into_iter()) as Box<dyn Iterator<Item = _>>]);
+        merged(all.collect()).map(|(_, node)| node).filter(|&node| self.planner.allows(node))
+    }
+
     fn on_nodes(&self, parts: &[PartDemand], nodes: u32) -> Option<Plan> {
         let counts: Vec<u32> = parts.iter().map(|part| part.count.least.div_ceil(nodes)).collect();
-        let first = parts.first()?;
-        let by_time = self.pool.index[first.class.index()].chunks.get(counts[0] as usize - 1)?;
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut found = 0;
-        for &(_, node) in by_time {
+        for node in self.nodes_by_time(parts.first()?, counts[0]) {
             if found == nodes {
                 break;
-            }
-            if !self.allows(node) {
-                continue;
             }
             let plans: Option<Vec<Plan>> =
                 parts.iter().zip(&counts).map(|(part, &count)| self.first_of(node, part, count)).collect();
@@ -114,17 +177,13 @@ impl Planner<'_> {
     /// As many chunks on each node as it has devices for.
     fn in_chunks(&self, part: &PartDemand, chunks: u32) -> Option<Plan> {
         let count = part.count.least;
-        let by_time = self.pool.index[part.class.index()].chunks.get(count as usize - 1)?;
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut left = chunks;
-        for &(_, node) in by_time {
+        for node in self.nodes_by_time(part, count) {
             if left == 0 {
                 break;
             }
-            if !self.allows(node) {
-                continue;
-            }
-            let there = u32::try_from(self.pool.node(node).devices.len()).unwrap_or(u32::MAX);
+            let there = u32::try_from(self.pool().node(node).devices.len()).unwrap_or(u32::MAX);
             let mut fits = left.min(there / count.max(1)).max(1);
             let plan = loop {
                 match self.first_of(node, part, count * fits) {

@@ -1,4 +1,4 @@
-//! Reservations that have devices at one time.
+//! Reservations that have devices at one time, and reserved starts between the weeks of a reservation.
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
@@ -11,6 +11,7 @@ use accord_types::{DeviceType, NodeId};
 use std::collections::BTreeMap;
 
 const HOUR: u64 = 3_600_000;
+const WEEK: u64 = 7 * 24 * HOUR;
 
 /// A node of two devices.
 struct Site {
@@ -87,6 +88,15 @@ fn started(effects: &[Effect]) -> Vec<JobId> {
     started.collect()
 }
 
+/// Returns the reserved start that was given last.
+fn reserved(effects: &[Effect]) -> u64 {
+    let starts = effects.iter().filter_map(|effect| match effect {
+        Effect::Reserved { starts, .. } => Some(starts.0),
+        _ => None,
+    });
+    starts.last().unwrap_or_else(|| panic!("{effects:?}"))
+}
+
 #[test]
 fn of_two_reservations_at_one_time_the_one_created_earlier_goes_first() {
     let mut site = Site::new();
@@ -120,4 +130,42 @@ fn a_reservation_ends_no_job_for_which_one_is_that_was_created_earlier() {
         site.reserve(2, of_tom, (2 * HOUR, 3 * HOUR), Some("tom"));
         assert_eq!(ended_at(&mut site, 3 * HOUR), ended);
     }
+}
+
+/// A site with maintenance of two hours at the same time of four weeks, the first in a day, and all devices in use for an hour.
+fn cleaned_weekly() -> Site {
+    let mut site = Site::new();
+    for week in 0..4 {
+        let starts = 24 * HOUR + week * WEEK;
+        site.reserve(week, 1, (starts, starts + 2 * HOUR), None);
+    }
+    assert_eq!(started(&site.ask("tom", 2, Some(HOUR))).len(), 1);
+    site
+}
+
+#[test]
+fn a_reserved_start_is_before_a_weekly_reservation_if_the_job_fits() {
+    assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(23 * HOUR))), HOUR);
+}
+
+#[test]
+fn a_reserved_start_is_between_two_weeks_of_a_reservation_if_the_job_fits() {
+    assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(24 * HOUR))), 26 * HOUR);
+    // As long as the time between two.
+    assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(WEEK - 2 * HOUR))), 26 * HOUR);
+    assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(WEEK))), 26 * HOUR + 3 * WEEK);
+}
+
+#[test]
+fn a_job_without_a_limit_has_a_reserved_start_before_a_weekly_reservation() {
+    assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, None)), HOUR);
+}
+
+#[test]
+fn reserved_starts_are_one_after_the_other_between_weeks() {
+    let mut site = cleaned_weekly();
+    assert_eq!(reserved(&site.ask("eva", 2, Some(10 * HOUR))), HOUR);
+    assert_eq!(reserved(&site.ask("uli", 2, Some(20 * HOUR))), 26 * HOUR);
+    // It does not fit before the first week, and no reserved start is before another one.
+    assert_eq!(reserved(&site.ask("kim", 2, Some(HOUR))), 46 * HOUR);
 }

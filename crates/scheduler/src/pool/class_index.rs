@@ -1,6 +1,6 @@
 //! The devices of one class, by what they have for new jobs, now and later.
 
-use super::device::{Spot, Use, Vacancy};
+use super::device::{Spot, Use, Vacancy, Window};
 use crate::amount::Amount;
 use crate::bitset::BitSet;
 use crate::time::Millis;
@@ -30,18 +30,28 @@ pub(crate) struct ClassIndex {
     pub(crate) partial_nodes: BitSet,
     /// Shared devices with room.
     pub(crate) partial: BTreeSet<(Amount, Spot)>,
-    /// All devices that are available some time, by that time.
-    pub(crate) available: BTreeSet<(Millis, Spot)>,
-    /// Nodes by when their first k devices are available, at k - 1.
-    pub(crate) chunks: Vec<BTreeSet<(Millis, u32)>>,
+    /// All devices that are available some time, by their reservations and by that time.
+    pub(crate) available: BTreeMap<Vec<Window>, BTreeSet<(Millis, Spot)>>,
+    /// Nodes whose devices have the same reservations, by these and by when their first k devices are available, at k - 1.
+    pub(crate) chunks: BTreeMap<Vec<Window>, Vec<BTreeSet<(Millis, u32)>>>,
+    /// Nodes whose devices have different reservations.
+    pub(crate) mixed: BitSet,
     /// What of each node is in `chunks`.
-    filed_chunks: Vec<Vec<Millis>>,
-    /// Nodes that `chunks` has not as they are now.
+    filed_chunks: Vec<Chunks>,
+    /// Nodes that `chunks` and `mixed` have not as they are now.
     stale: BitSet,
     /// The pool's stamp when this class had more than before.
     pub(crate) grown: u64,
     /// The pool's stamp when a device of this class was to be available sooner than before.
     pub(crate) sooner: u64,
+}
+
+/// When the first devices of a node are available.
+#[derive(Clone, Debug, Default)]
+struct Chunks {
+    times: Vec<Millis>,
+    /// Their reservations, where they are the same.
+    windows: Option<Vec<Window>>,
 }
 
 /// Ends of jobs that may use the same devices of a node.
@@ -132,13 +142,23 @@ impl ClassIndex {
         missing == 0 || self.bounded_devices.range((until, first)..).take(missing).count() == missing
     }
 
-    pub(super) fn reschedule(&mut self, spot: Spot, old: Millis, new: Millis) {
-        if old != Millis::NEVER {
-            self.available.remove(&(old, spot));
+    /// Files when a device is available, by its reservations.
+    pub(super) fn reschedule(&mut self, spot: Spot, old: (&[Window], Millis), new: (&[Window], Millis)) {
+        if old.1 != Millis::NEVER
+            && let Some(times) = self.available.get_mut(old.0)
+        {
+            times.remove(&(old.1, spot));
+            if times.is_empty() {
+                self.available.remove(old.0);
+            }
         }
-        if new != Millis::NEVER {
-            self.available.insert((new, spot));
+        if new.1 == Millis::NEVER {
+            return;
         }
+        match self.available.get_mut(new.0) {
+            Some(times) => times.insert((new.1, spot)),
+            None => self.available.entry(new.0.to_vec()).or_default().insert((new.1, spot)),
+        };
     }
 
     /// Files how many devices of a node are usable.
@@ -183,31 +203,49 @@ impl ClassIndex {
         self.stale.insert(node);
     }
 
-    /// Brings `chunks` up to date. `times` returns the sorted times of a node.
-    pub(super) fn settle_chunks<'a>(&mut self, times: impl Fn(u32) -> &'a [Millis]) {
+    /// Brings `chunks` up to date. `now` returns the sorted times of a node, and the reservations of its devices.
+    pub(super) fn settle_chunks<'a>(&mut self, now: impl Fn(u32) -> (&'a [Millis], Option<&'a [Window]>)) {
         while let Some(node) = self.stale.next(0) {
             self.stale.remove(node);
             if self.filed_chunks.len() <= node as usize {
-                self.filed_chunks.resize(node as usize + 1, Vec::new());
+                self.filed_chunks.resize(node as usize + 1, Chunks::default());
             }
-            let (old, new) = (&mut self.filed_chunks[node as usize], times(node));
-            let new = &new[..new.len().min(CHUNK_MAX)];
-            if self.chunks.len() < new.len() {
-                self.chunks.resize_with(new.len(), BTreeSet::new);
-            }
-            for at in 0..old.len().max(new.len()) {
-                let (before, now) = (old.get(at).copied(), new.get(at).copied());
-                if before == now {
-                    continue;
-                }
-                if let Some(before) = before.filter(|&before| before != Millis::NEVER) {
-                    self.chunks[at].remove(&(before, node));
-                }
-                if let Some(now) = now.filter(|&now| now != Millis::NEVER) {
-                    self.chunks[at].insert((now, node));
-                }
-            }
-            *old = new.to_vec();
+            let old = std::mem::take(&mut self.filed_chunks[node as usize]);
+            self.unfile_chunks(node, &old);
+            let (times, windows) = now(node);
+            let ahead = times.iter().copied().take(CHUNK_MAX).take_while(|&time| time != Millis::NEVER);
+            let new = Chunks { times: ahead.collect(), windows: windows.map(<[Window]>::to_vec) };
+            self.file_chunks(node, &new);
+            self.filed_chunks[node as usize] = new;
+        }
+    }
+
+    fn unfile_chunks(&mut self, node: u32, old: &Chunks) {
+        self.mixed.remove(node);
+        let Some(windows) = &old.windows else { return };
+        let Some(chunks) = self.chunks.get_mut(windows) else { return };
+        for (time, nodes) in old.times.iter().zip(&mut *chunks) {
+            nodes.remove(&(*time, node));
+        }
+        if chunks.iter().all(BTreeSet::is_empty) {
+            self.chunks.remove(windows);
+        }
+    }
+
+    fn file_chunks(&mut self, node: u32, new: &Chunks) {
+        if new.times.is_empty() {
+            return;
+        }
+        let Some(windows) = &new.windows else { return self.mixed.insert(node) };
+        if !self.chunks.contains_key(windows) {
+            self.chunks.insert(windows.clone(), Vec::new());
+        }
+        let Some(chunks) = self.chunks.get_mut(windows) else { return };
+        if chunks.len() < new.times.len() {
+            chunks.resize_with(new.times.len(), BTreeSet::new);
+        }
+        for (time, nodes) in new.times.iter().zip(chunks) {
+            nodes.insert((*time, node));
         }
     }
 }

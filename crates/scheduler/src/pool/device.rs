@@ -33,6 +33,8 @@ pub(crate) struct Claim {
     pub(crate) starts: Millis,
     /// The end of the job's limit after that start.
     pub(crate) ends: Millis,
+    /// The end of its lease, which ends there rather than meet a reservation: for a job without a limit that of its first quantum.
+    pub(crate) lease_ends: Millis,
 }
 
 /// A reservation on a device.
@@ -60,6 +62,11 @@ impl Window {
 
     pub(crate) fn is_present(&self, now: Millis) -> bool {
         self.starts <= now && now < self.ends
+    }
+
+    /// Whether a job that starts at a time does not meet it.
+    pub(crate) fn leaves(&self, starts: Millis, lease_ms: u64) -> bool {
+        self.ends <= starts || starts.plus(lease_ms) <= self.starts
     }
 
     /// Whether it has the device where both would: maintenance first, then what was created earlier.
@@ -106,10 +113,13 @@ pub(crate) struct Device {
     /// The deadline of its own drain.
     pub(crate) drained: Option<Millis>,
     pub(crate) claims: Vec<Claim>,
+    /// Its reservations in one order, so that lists of two devices can be compared.
     pub(crate) windows: Vec<Window>,
     /// The vacancy by which the index has it.
     pub(super) filed: Vacancy,
     pub(super) filed_available: Millis,
+    /// The windows by which the index has that time.
+    pub(super) filed_windows: Vec<Window>,
     pub(super) filed_use: Use,
     pub(super) filed_within: Vec<(ReservationId, Millis)>,
 }
@@ -138,9 +148,16 @@ impl Device {
             windows: Vec::new(),
             filed: Vacancy::None,
             filed_available: Millis::NEVER,
+            filed_windows: Vec::new(),
             filed_use: Use::default(),
             filed_within: Vec::new(),
         }
+    }
+
+    /// Adds a reservation.
+    pub(crate) fn set_aside(&mut self, window: Window) {
+        self.windows.push(window);
+        self.windows.sort_unstable();
     }
 
     pub(super) fn usage(&self, node_drained: Option<Millis>) -> Use {
@@ -208,15 +225,14 @@ impl Device {
         self.left().map_or(Vacancy::None, |left| Vacancy::Part(left, until))
     }
 
-    /// Returns the time from which on nothing that is known of stands in the way of a new job.
+    /// Returns the time from which on nothing that is known of stands in the way of a new job but reservations.
     pub(super) fn available(&self, node_drained: Option<Millis>) -> Millis {
         if self.faulty || self.absent || self.drained.is_some() || node_drained.is_some() {
             return Millis::NEVER;
         }
         let holders = self.holders.iter().map(|holder| holder.ends);
         let claims = self.claims.iter().map(|claim| claim.ends);
-        let windows = self.windows.iter().map(|window| window.ends);
-        holders.chain(claims).chain(windows).max().unwrap_or(Millis(0))
+        holders.chain(claims).max().unwrap_or(Millis(0))
     }
 
     /// Returns why a claim can't be kept, if so: the device ends before it, is set aside meanwhile, or is held for longer.
@@ -225,7 +241,7 @@ impl Device {
         let set_aside = self.faulty
             || self.absent
             || (deadline != Millis::NEVER && claim.ends > deadline)
-            || self.windows.iter().any(|window| window.starts < claim.ends && claim.starts < window.ends);
+            || self.windows.iter().any(|window| window.starts < claim.lease_ends && claim.starts < window.ends);
         if set_aside {
             return Some(SlipCause::Devices);
         }

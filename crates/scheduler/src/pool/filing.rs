@@ -1,7 +1,7 @@
 //! The index follows the devices of a node, and the pool notes what has changed for the next pass.
 
 use super::device::Use;
-use super::{Changes, Pool, Spot, Vacancy, class_index};
+use super::{Changes, Pool, Spot, Vacancy, Window, class_index};
 use crate::ids::ReservationId;
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -54,8 +54,12 @@ impl Pool {
                 if from != device.filed_available {
                     sooner |= from < device.filed_available;
                     self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
-                    index.reschedule(spot, device.filed_available, from);
+                }
+                if from != device.filed_available || device.windows != device.filed_windows {
+                    let old = (&device.filed_windows[..], device.filed_available);
+                    index.reschedule(spot, old, (&device.windows, from));
                     device.filed_available = from;
+                    device.filed_windows.clone_from(&device.windows);
                 }
                 let open = if up { device.open_windows(now, drained) } else { Vec::new() };
                 if open != device.filed_within {
@@ -85,9 +89,13 @@ impl Pool {
                 self.stamp += 1;
                 index.sooner = self.stamp;
             }
-            if on.available != available {
+            let in_use = node.devices.iter().filter(|of| of.class == on.class && of.filed_available != Millis::NEVER);
+            let mut windows = in_use.map(|device| &device.windows[..]);
+            let first = windows.next().unwrap_or_default();
+            let windows = windows.all(|other| other == first).then_some(first);
+            if on.available != available || on.windows.as_deref() != windows {
                 index.note(at);
-                on.available = available;
+                (on.available, on.windows) = (available, windows.map(<[Window]>::to_vec));
             }
             let usable = class_index::usable_by_end(bounds);
             if on.usable != usable {
@@ -149,7 +157,8 @@ impl Pool {
         for (at, index) in self.index.iter_mut().enumerate() {
             index.settle_chunks(|node| {
                 let mut classes = nodes[node as usize].classes.iter();
-                classes.find(|on| on.class.index() == at).map_or(&[], |on| &on.available)
+                let on = classes.find(|on| on.class.index() == at);
+                on.map_or((&[], None), |on| (&on.available, on.windows.as_deref()))
             });
         }
     }

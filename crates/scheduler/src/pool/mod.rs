@@ -15,7 +15,7 @@ use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use around::Around;
-pub(crate) use class_index::{ClassIndex, Ends};
+pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +34,8 @@ pub(crate) struct OnNode {
     partial: bool,
     /// When devices are available, sorted: the first k are there at `available[k - 1]`.
     available: Vec<Millis>,
+    /// The reservations of each available device, where they are the same.
+    windows: Option<Vec<Window>>,
 }
 
 impl OnNode {
@@ -251,7 +253,13 @@ impl Pool {
         for device in &node.devices {
             if !classes.iter().any(|on| on.class == device.class) {
                 let class = device.class;
-                classes.push(OnNode { class, usable: Vec::new(), partial: false, available: Vec::new() });
+                classes.push(OnNode {
+                    class,
+                    usable: Vec::new(),
+                    partial: false,
+                    available: Vec::new(),
+                    windows: None,
+                });
             }
         }
         node.classes = classes;

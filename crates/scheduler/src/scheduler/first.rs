@@ -215,6 +215,10 @@ impl Scheduler {
                 best = plan;
             }
         }
+        let is_planned = best.is_some();
+        if rank == Rank::First {
+            best = best.and_then(|(choice, plan)| self.beside_guarantees(id, choice, plan));
+        }
         for other in aside {
             self.set_claims(other, true);
         }
@@ -225,14 +229,11 @@ impl Scheduler {
         if classes != 0 {
             self.pool.note_sooner(classes);
         }
-        if best.is_none() {
+        if !is_planned {
             self.note_unplanned(id, rank);
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.lent = lent;
             }
-        }
-        if rank == Rank::First {
-            best = best.and_then(|(choice, plan)| self.beside_guarantees(id, choice, plan));
         }
         let Some((choice, plan)) = best else { return false };
         self.lose_promise(id, SlipCause::Order);
@@ -341,7 +342,8 @@ impl Scheduler {
             || Future::new(self, job.account, demand).fits_without_long()
     }
 
-    /// Moves a plan of the first job to when jobs with long limits leave so much beside all guarantees; none if they never do.
+    /// Moves a plan of the first job to when jobs with long limits leave so much beside all guarantees, or later, to when reservations leave
+    /// it devices; none if they never do.
     fn beside_guarantees(&self, id: JobId, choice: Vec<PartDemand>, mut plan: Plan) -> Option<(Vec<PartDemand>, Plan)> {
         let job = self.jobs.get(&id)?;
         let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
@@ -361,6 +363,11 @@ impl Scheduler {
                 plan.starts = plan.starts.max(time);
             }
         }
+        let lease_ms = job.lease_ms(self.policy.quantum());
+        let mut windows = plan.spots.iter().flat_map(|&spot| &self.pool.device(spot).windows);
+        if windows.any(|window| !window.leaves(plan.starts, lease_ms)) {
+            plan = self.planner(job).plan(&choice, plan.starts)?;
+        }
         Some((choice, plan))
     }
 
@@ -368,8 +375,10 @@ impl Scheduler {
     pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(promise) = &job.promise else { return };
-        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| promise.starts.plus(limit));
-        let (claim, spots) = (crate::pool::Claim { job: id, starts: promise.starts, ends }, promise.spots.clone());
+        let starts = promise.starts;
+        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let lease_ends = starts.plus(job.lease_ms(self.policy.quantum()));
+        let (claim, spots) = (crate::pool::Claim { job: id, starts, ends, lease_ends }, promise.spots.clone());
         for &spot in &spots {
             let claims = &mut self.pool.device_mut(spot).claims;
             claims.retain(|claim| claim.job != id);

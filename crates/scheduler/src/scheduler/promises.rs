@@ -62,15 +62,26 @@ impl Scheduler {
     pub(super) fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
         self.pool.settle_chunks();
         let job = self.jobs.get(&id).filter(|job| job.request.reservation.is_none())?;
-        let shape = self.shapes.get(job.shape);
-        let planner =
-            Planner { pool: &self.pool, origin: job.origin, nodes: shape.nodes.as_ref(), layout: shape.layout };
-        let plans = shape.choices.iter().enumerate().filter_map(|(at, choice)| Some((at, planner.plan(choice)?)));
+        let (shape, planner) = (self.shapes.get(job.shape), self.planner(job));
+        let plans = shape.choices.iter().enumerate();
+        let plans = plans.filter_map(|(at, choice)| Some((at, planner.plan(choice, Millis(0))?)));
         let (choice, mut plan) = plans.min_by_key(|(at, plan)| (plan.starts, *at))?;
         if plan.starts <= self.now {
             plan.starts = self.now.plus(RELEASE_EXPECTED_MS);
         }
         Some((shape.choices[choice].clone(), plan))
+    }
+
+    pub(super) fn planner<'a>(&'a self, job: &Job) -> Planner<'a> {
+        let shape = self.shapes.get(job.shape);
+        Planner {
+            pool: &self.pool,
+            origin: job.origin,
+            nodes: shape.nodes.as_ref(),
+            layout: shape.layout,
+            now: self.now,
+            lease_ms: job.lease_ms(self.policy.quantum()),
+        }
     }
 
     /// Gives a job a reserved start.

@@ -59,7 +59,7 @@ impl Scheduler {
         }
         let spots = self.spots_of(&reservation.devices);
         for &spot in &spots {
-            self.pool.device_mut(spot).windows.push(Window::of(&reservation));
+            self.pool.device_mut(spot).set_aside(Window::of(&reservation));
         }
         self.refresh_nodes(&spots);
         self.timers.insert((reservation.ends, Timer::Window(reservation.id)));
@@ -205,7 +205,7 @@ impl Scheduler {
                 let is_new = device.windows.iter().all(|known| known.id != reservation.id);
                 if is_new && reservation.devices.covers(self.pool.device_id(spot)) {
                     spots.push(spot);
-                    self.pool.device_mut(spot).windows.push(window);
+                    self.pool.device_mut(spot).set_aside(window);
                 }
             }
         }

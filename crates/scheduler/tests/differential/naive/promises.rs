@@ -14,15 +14,14 @@ impl Naive {
     pub(super) fn check_promises(&mut self) {
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             let Some(promise) = self.jobs[&id].promise.clone() else { continue };
+            let lease = self.lease(&self.jobs[&id]);
             let cause = promise.places.iter().find_map(|&at| {
                 let device = self.device_id(at);
                 let deadline = self.deadline(device);
                 let set_aside = !self.is_sound(at)
                     || deadline != Millis::NEVER && promise.ends > deadline
                     || self.reservations.values().any(|reservation| {
-                        Self::is_reserved(reservation, device)
-                            && reservation.starts < promise.ends
-                            && promise.starts < reservation.ends
+                        Self::is_reserved(reservation, device) && !Self::leaves(reservation, promise.starts, lease)
                     });
                 let held =
                     self.holders_of(at).any(|(job, _)| job.planned_end > promise.starts.plus(RELEASE_EXPECTED_MS));
@@ -254,7 +253,9 @@ impl Naive {
             return false;
         }
         let mut best: Option<Planned> = None;
+        let mut last = 0;
         for ignored in 0..=rank {
+            last = ignored;
             // The job's own reserved start is left out in any case.
             let found = self.plan(&self.jobs[&id], ignored, &[]);
             if let Some(found) = found
@@ -283,11 +284,18 @@ impl Naive {
                 }
             }
         }
-        let Some((mut starts, places, choice)) = best else { return false };
+        let Some((mut starts, mut places, choice)) = best else { return false };
         if rank == 1 {
-            match self.beside_guarantees(&self.jobs[&id], &choice) {
+            let job = &self.jobs[&id];
+            match self.beside_guarantees(job, &choice) {
                 Some(time) => starts = starts.max(time),
                 None => return false,
+            }
+            if !places.iter().all(|&at| self.is_left(job, at, starts)) {
+                match self.plan_choice(job, &choice, starts, last, &[]) {
+                    Some(found) => (starts, places) = found,
+                    None => return false,
+                }
             }
         }
         self.lose(id, SlipCause::Order);
@@ -446,8 +454,59 @@ impl Naive {
         let others = self.jobs.values().filter(|job| job.id != but);
         let promises = others.filter_map(|job| job.promise.as_ref()).filter(|promise| promise.rank >= ignored);
         let claims = promises.filter(|promise| promise.places.contains(&at)).map(|promise| promise.ends);
-        let windows = self.reservations.values().filter(|reservation| Self::is_reserved(reservation, device));
-        holders.chain(claims).chain(windows.map(|reservation| reservation.ends)).max().unwrap_or(Millis(0))
+        holders.chain(claims).max().unwrap_or(Millis(0))
+    }
+
+    fn lease(&self, job: &NJob) -> u64 {
+        job.limit.unwrap_or(self.policy.quantum())
+    }
+
+    /// Whether a job that starts at a time does not meet a reservation.
+    fn leaves(reservation: &Reservation, starts: Millis, lease: u64) -> bool {
+        starts.plus(lease) <= reservation.starts || reservation.ends <= starts
+    }
+
+    /// Whether all reservations of a device leave it to a job that starts at a time.
+    fn is_left(&self, job: &NJob, at: At, starts: Millis) -> bool {
+        let mut there = self.reservations.values().filter(|of| Self::is_reserved(of, self.device_id(at)));
+        there.all(|reservation| Self::leaves(reservation, starts, self.lease(job)))
+    }
+
+    /// The earliest start with one choice, at `from` or later: the first one for which reservations leave as many devices, of all times at
+    /// which they begin or cease to be in the way, and those at which devices become available.
+    fn plan_choice(
+        &self,
+        job: &NJob,
+        choice: &[Want],
+        from: Millis,
+        ignored: u8,
+        lent: &[JobId],
+    ) -> Option<(Millis, Vec<At>)> {
+        let times: BTreeMap<At, Millis> = self
+            .places()
+            .into_iter()
+            .filter(|at| self.is_allowed(job, at.0))
+            .map(|at| (at, self.available(at, job.id, ignored, lent)))
+            .filter(|(_, time)| *time != Millis::NEVER)
+            .collect();
+        let mut tried: BTreeSet<Millis> = times.values().copied().chain([from]).collect();
+        for reservation in self.reservations.values() {
+            tried.insert(reservation.ends);
+            tried.insert(Millis((reservation.starts.0 + 1).saturating_sub(self.lease(job))));
+        }
+        tried.insert(self.now.plus(1));
+        for time in tried.into_iter().filter(|&time| time >= from) {
+            // What could start by now is to start a little later.
+            let starts = if time <= self.now { self.now.plus(RELEASE_EXPECTED_MS) } else { time };
+            let left = times.iter().filter(|(at, _)| self.is_left(job, **at, starts));
+            let left: BTreeMap<At, Millis> = left.map(|(at, time)| (*at, *time)).collect();
+            let found = crate::naive_place::plan(&self.nodes, &left, choice, &job.request, job.origin);
+            if let Some((available, places)) = found.filter(|found| found.0 <= time) {
+                let starts = available.max(from);
+                return Some((if time <= self.now { starts } else { time }, places));
+            }
+        }
+        None
     }
 
     /// The earliest start of a job beside the reserved starts of others, lower ranks than `ignored` left out. Jobs in `lent` end with their quantum.
@@ -457,14 +516,7 @@ impl Naive {
         }
         let mut best: Option<Planned> = None;
         for choice in self.choices(job) {
-            let times: BTreeMap<At, Millis> = self
-                .places()
-                .into_iter()
-                .filter(|at| self.is_allowed(job, at.0))
-                .map(|at| (at, self.available(at, job.id, ignored, lent)))
-                .filter(|(_, time)| *time != Millis::NEVER)
-                .collect();
-            let found = crate::naive_place::plan(&self.nodes, &times, &choice, &job.request, job.origin);
+            let found = self.plan_choice(job, &choice, Millis(0), ignored, lent);
             if let Some((starts, places)) = found
                 && best.as_ref().is_none_or(|best| starts < best.0)
             {
