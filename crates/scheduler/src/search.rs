@@ -160,7 +160,7 @@ impl Stage<'_> {
     }
 
     /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
-    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>, around: &Around) -> Option<(u32, u32)> {
+    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>, around: &Around<'_>) -> Option<(u32, u32)> {
         let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
         for count in first.max(1)..=self.index(part).usable_max() {
             let next = self.nodes_with(part, count).filter_map(|nodes| around.next_of(nodes, from)).min();
@@ -173,7 +173,7 @@ impl Stage<'_> {
     }
 
     /// Returns allowed nodes for a chunk whose first part takes so many devices, best fit first.
-    fn candidates<'b>(&'b self, count: u32, around: &'b Around) -> Box<dyn Iterator<Item = u32> + 'b> {
+    fn candidates<'b>(&'b self, count: u32, around: &'b Around<'_>) -> Box<dyn Iterator<Item = u32> + 'b> {
         let part = &self.parts[0];
         let fits = move |least| {
             let mut last = None;

@@ -172,6 +172,30 @@ fn a_reservation_of_all_devices_does_not_make_inputs_cost_more_in_a_larger_clust
 }
 
 #[test]
+fn inputs_cost_no_more_where_all_nodes_are_of_one_rack_and_switch() {
+    let near = |nodes: u32| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            let labels = ["rack", "switch"].map(|label| (label.to_owned(), "1".to_owned()));
+            cluster.apply(Input::NodeJoined(NodeDescription { labels: labels.into(), ..node(at) }));
+        }
+        for _ in 0..nodes {
+            cluster.apply(ask(5, Some(3_600_000)));
+        }
+        cluster
+    };
+    let of = |request: Request| Input::Ask {
+        user: "u".to_owned(),
+        account: "site".to_owned(),
+        origin: Some(NodeId(3)),
+        request,
+    };
+    let ranks = Request { ranks: 3, per_rank: true, ..Request::of(Part::whole(2, ClassFilter::ALL)) };
+    let inputs = [ask(1, None), ask(4, None), ask(16, Some(60_000)), of(ranks), Input::Ended { job: JobId(9) }];
+    assert_equal_steps(near, &inputs);
+}
+
+#[test]
 fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a_larger_cluster() {
     let by = || "root".to_owned();
     // All devices are in use by others, or free for a shorter time than jobs of a member may last.

@@ -4,36 +4,50 @@ use super::Pool;
 use crate::bitset::BitSet;
 use crate::path_class::PathClass;
 
-/// Nodes at one distance.
-#[derive(Clone, Debug)]
-pub(crate) enum Around {
+/// Nodes at one distance. The sets of racks and switches are the pool's own, so that nothing is copied for a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Around<'a> {
     /// All nodes.
     All,
     /// The program's own node.
     Own(u32),
-    /// These.
-    These(BitSet),
-    /// All but these.
-    AllBut(BitSet),
+    /// The other nodes with paths of a class from the program's own node.
+    By { class: PathClass, own: u32, rack: Option<&'a BitSet>, switch: Option<&'a BitSet> },
 }
 
-impl Around {
+impl Around<'_> {
     /// Returns the least node of a set that is one of these, and at least `from`.
     pub(crate) fn next_of(&self, nodes: &BitSet, from: u32) -> Option<u32> {
-        match self {
+        match *self {
             Self::All => nodes.next(from),
-            Self::Own(own) => (from <= *own && nodes.contains(*own)).then_some(*own),
-            Self::These(these) => nodes.next_also(these, true, from),
-            Self::AllBut(these) => nodes.next_also(these, false, from),
+            Self::Own(own) => (from <= own && nodes.contains(own)).then_some(own),
+            Self::By { class, own, rack, switch } => nodes.next_within(from, |word| {
+                let of = |set: Option<&BitSet>| set.map_or(0, |set| set.word(word));
+                let there = match class {
+                    PathClass::RackAndSwitch => of(rack) & of(switch),
+                    PathClass::Rack => of(rack) & !of(switch),
+                    PathClass::Switch => of(switch) & !of(rack),
+                    PathClass::Other => !(of(rack) | of(switch)),
+                };
+                if word == (own / 64) as usize { there & !(1 << (own % 64)) } else { there }
+            }),
         }
     }
 
     pub(crate) fn contains(&self, node: u32) -> bool {
-        match self {
+        match *self {
             Self::All => true,
-            Self::Own(own) => *own == node,
-            Self::These(these) => these.contains(node),
-            Self::AllBut(these) => !these.contains(node),
+            Self::Own(own) => own == node,
+            Self::By { class, own, rack, switch } => {
+                let has = |set: Option<&BitSet>| set.is_some_and(|set| set.contains(node));
+                let of = match (has(rack), has(switch)) {
+                    (true, true) => PathClass::RackAndSwitch,
+                    (true, false) => PathClass::Rack,
+                    (false, true) => PathClass::Switch,
+                    (false, false) => PathClass::Other,
+                };
+                node != own && of == class
+            }
         }
     }
 }
@@ -49,33 +63,18 @@ impl Pool {
     }
 
     /// Returns all nodes but the program's own one, those first to which paths from that are fastest.
-    pub(crate) fn around(&self, own: Option<u32>) -> Vec<Around> {
+    pub(crate) fn around(&self, own: Option<u32>) -> Vec<Around<'_>> {
         let Some(own) = own else { return vec![Around::All] };
-        let (none, domain) = (BitSet::default(), self.node(own).domain);
-        let of = |domain: Option<u32>| domain.and_then(|domain| self.members.get(&domain)).unwrap_or(&none);
+        let domain = self.node(own).domain;
+        let of = |domain: Option<u32>| domain.and_then(|domain| self.members.get(&domain));
         let (rack, switch) = (of(domain.rack), of(domain.switch));
-        let part = |set: &BitSet, other: &BitSet, is_in_other: bool| {
-            let (mut part, mut from) = (BitSet::default(), 0);
-            while let Some(node) = set.next_also(other, is_in_other, from) {
-                self.step();
-                part.insert(node);
-                from = node + 1;
-            }
-            part.remove(own);
-            part
+        let may_have_any = |class: &PathClass| match class {
+            PathClass::RackAndSwitch => rack.is_some() && switch.is_some(),
+            PathClass::Rack => rack.is_some(),
+            PathClass::Switch => switch.is_some(),
+            PathClass::Other => true,
         };
-        let of_class = |class| match class {
-            PathClass::RackAndSwitch => Around::These(part(rack, switch, true)),
-            PathClass::Rack => Around::These(part(rack, switch, false)),
-            PathClass::Switch => Around::These(part(switch, rack, false)),
-            PathClass::Other => {
-                let mut near = rack.clone();
-                near.extend(switch);
-                near.insert(own);
-                Around::AllBut(near)
-            }
-        };
-        let has_any = |around: &Around| !matches!(around, Around::These(these) if these.next(0).is_none());
-        self.path_times.order().into_iter().map(of_class).filter(has_any).collect()
+        let classes = self.path_times.order().into_iter().filter(may_have_any);
+        classes.map(|class| Around::By { class, own, rack, switch }).collect()
     }
 }

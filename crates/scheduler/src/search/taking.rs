@@ -14,7 +14,7 @@ impl Stage<'_> {
         &self,
         counts: &[u32],
         own: Option<u32>,
-        all_around: &[Around],
+        all_around: &[Around<'_>],
         near: bool,
     ) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
@@ -27,8 +27,8 @@ impl Stage<'_> {
                 Take::Exclusive if near => taking.take_near(part, count)?,
                 Take::Exclusive => taking.take_whole(part, count, own, all_around)?,
                 Take::Shared(amount) => {
-                    let with_own: Vec<Around> =
-                        own.map(Around::Own).into_iter().chain(all_around.iter().cloned()).collect();
+                    let with_own: Vec<Around<'_>> =
+                        own.map(Around::Own).into_iter().chain(all_around.iter().copied()).collect();
                     taking.take_shares(part, count, amount, &with_own)?;
                 }
             }
@@ -92,7 +92,7 @@ impl<'a> Taking<'a> {
         used.1 += demand.host_memory * u64::from(count);
     }
 
-    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[Around]) -> Option<()> {
+    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[Around<'_>]) -> Option<()> {
         let (mut left, mut seen) = (count, BTreeSet::new());
         if let Some(own) = own {
             let there = self.room(own, part).min(left);
@@ -125,7 +125,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Returns the unseen node with the most usable devices, the first by position among equals.
-    fn largest(&self, part: usize, seen: &BTreeSet<u32>, around: &Around) -> Option<u32> {
+    fn largest(&self, part: usize, seen: &BTreeSet<u32>, around: &Around<'_>) -> Option<u32> {
         let mut count = self.stage.index(part).usable_max() + 1;
         while count > 1 {
             count -= 1;
@@ -144,7 +144,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
-    fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[Around]) -> Option<()> {
+    fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[Around<'_>]) -> Option<()> {
         let stage = self.stage;
         let mut left = count;
         for around in all_around {
