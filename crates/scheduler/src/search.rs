@@ -79,7 +79,7 @@ impl Search<'_> {
     }
 
     fn has_bounded(&self, class: ClassId) -> bool {
-        self.pool.index[class.index()].bounded_devices.last().is_some_and(|&(until, _)| until >= self.until)
+        self.pool.index[class.index()].bounded_devices.last_key_value().is_some_and(|(until, _)| *until >= self.until)
     }
 
     fn find_in(&self, parts: &[PartDemand], with_bounded: bool) -> Option<Vec<Pick>> {

@@ -6,7 +6,7 @@ use accord_scheduler::policy::Account;
 use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
     DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation, ReservationId,
-    ReservedDevices, Scheduler,
+    ReservedDevices, Scheduler, WaitReason,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::BTreeMap;
@@ -133,19 +133,67 @@ fn of_all(id: u64, (starts, ends): (u64, u64), users: &[&str]) -> Input {
     }))
 }
 
+/// A cluster, half of whose devices are in use, with maintenance of all devices later.
+fn maintained(nodes: u32) -> Cluster {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for at in 0..nodes {
+        cluster.apply(Input::NodeJoined(node(at)));
+    }
+    for _ in 0..nodes / 2 {
+        cluster.apply(ask(8, Some(3_600_000)));
+    }
+    cluster.apply(of_all(1, (50_000_000, 60_000_000), &[]));
+    cluster
+}
+
 #[test]
-fn a_reservation_of_all_devices_does_not_make_inputs_cost_more_in_a_larger_cluster() {
-    let maintained = |nodes: u32| {
-        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
-        for at in 0..nodes {
-            cluster.apply(Input::NodeJoined(node(at)));
-        }
-        for _ in 0..nodes / 2 {
-            cluster.apply(ask(8, Some(3_600_000)));
-        }
-        cluster.apply(of_all(1, (50_000_000, 60_000_000), &[]));
+fn an_explanation_does_not_cost_more_where_all_devices_of_a_larger_cluster_are_reserved() {
+    let steps = |nodes: u32| {
+        let mut cluster = maintained(nodes);
+        // More than a node has. Those that are reserved later are free for it.
+        let nine = Part::whole(9, ClassFilter::ALL);
+        let request = Request { nodes: Some(1), limit_ms: Some(60_000), ..Request::of(nine) };
+        let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+        let (_, effects) = cluster.apply(input);
+        let Some(&Effect::Queued { job }) = effects.first() else { panic!("{effects:?}") };
+        let before = cluster.scheduler.steps();
+        let reason = cluster.scheduler.reason(job);
+        assert!(matches!(reason, Some(WaitReason::Devices { free, .. }) if free == 4 * u64::from(nodes)), "{reason:?}");
+        cluster.scheduler.steps() - before
+    };
+    let (small, large) = (steps(SMALL), steps(LARGE));
+    assert!(large <= small + small / 2 + 16, "{small} steps, {large} in the larger cluster");
+}
+
+#[test]
+fn a_node_that_returns_does_not_cost_more_where_a_reservation_lists_more_devices() {
+    let listed = |nodes: u32| {
+        let mut cluster = Cluster::full(nodes);
+        let devices = (0..nodes).rev().flat_map(|at| (0..8).map(move |ordinal| DeviceId { node: NodeId(at), ordinal }));
+        cluster.apply(Input::Reserve(Box::new(Reservation {
+            id: ReservationId(1),
+            name: "listed".to_owned(),
+            devices: ReservedDevices::Listed(devices.map(DrainTarget::Device).collect()),
+            starts: Millis(50_000_000),
+            ends: Millis(60_000_000),
+            created: 0,
+            members: Members::default(),
+            end_jobs: false,
+        })));
         cluster
     };
+    let labels = BTreeMap::from([("rack".to_owned(), "r1".to_owned())]);
+    let inputs = [
+        Input::NodeLost(NodeId(7)),
+        Input::NodeJoined(node(7)),
+        Input::NodeJoined(NodeDescription { labels, ..node(7) }),
+        Input::NodeJoined(NodeDescription { incarnation: 2, ..node(7) }),
+    ];
+    assert_equal_steps(listed, &inputs);
+}
+
+#[test]
+fn a_reservation_of_all_devices_does_not_make_inputs_cost_more_in_a_larger_cluster() {
     let on_nodes = |nodes: u32| Request {
         nodes: Some(nodes),
         limit_ms: Some(60_000),
@@ -301,7 +349,7 @@ fn an_explanation_names_what_is_missing_and_freeing_it_starts_the_job() {
     let (_, effects) = cluster.apply(ask(8, Some(1_000)));
     let Some(&Effect::Queued { job }) = effects.first() else { panic!("{effects:?}") };
     let reason = cluster.scheduler.explain(job).and_then(|explained| explained.reason);
-    let missing = accord_scheduler::WaitReason::Devices { model: "h200".to_owned(), needed: 8, free: 0 };
+    let missing = WaitReason::Devices { model: "h200".to_owned(), needed: 8, free: 0 };
     assert_eq!(reason, Some(missing));
     let (_, effects) = cluster.apply(Input::Released { job: JobId(1), node: NodeId(0) });
     assert!(matches!(&effects[..], [Effect::Started { job: started, .. }] if *started == job), "{effects:?}");

@@ -25,7 +25,7 @@ pub(crate) struct ClassIndex {
     /// Nodes by their number of usable devices, and by the ends of the jobs that may use so many.
     usable: Vec<BTreeMap<Ends, BitSet>>,
     /// Free devices that are set aside later, by that time.
-    pub(crate) bounded_devices: BTreeSet<(Millis, Spot)>,
+    pub(crate) bounded_devices: BTreeMap<Millis, BTreeSet<Spot>>,
     /// Nodes with room on shared devices.
     pub(crate) partial_nodes: BitSet,
     /// Shared devices with room.
@@ -95,7 +95,7 @@ pub(super) fn grows(old: Vacancy, new: Vacancy) -> bool {
 impl ClassIndex {
     /// Returns free devices that are set aside before a time, the last ones to be set aside first.
     pub(crate) fn set_aside_before(&self, until: Millis) -> impl Iterator<Item = Spot> {
-        self.bounded_devices.range(..(until, Spot { node: 0, device: 0 })).rev().map(|(_, spot)| *spot)
+        self.bounded_devices.range(..until).rev().flat_map(|(_, spots)| spots.iter().rev()).copied()
     }
 
     pub(super) fn refile(&mut self, spot: Spot, old: Vacancy, new: Vacancy) {
@@ -104,8 +104,11 @@ impl ClassIndex {
                 self.whole -= 1;
                 if until == Millis::NEVER {
                     self.open -= 1;
-                } else {
-                    self.bounded_devices.remove(&(until, spot));
+                } else if let Some(spots) = self.bounded_devices.get_mut(&until) {
+                    spots.remove(&spot);
+                    if spots.is_empty() {
+                        self.bounded_devices.remove(&until);
+                    }
                 }
             }
             Vacancy::Part(left, _) => {
@@ -119,7 +122,7 @@ impl ClassIndex {
                 if until == Millis::NEVER {
                     self.open += 1;
                 } else {
-                    self.bounded_devices.insert((until, spot));
+                    self.bounded_devices.entry(until).or_default().insert(spot);
                 }
             }
             Vacancy::Part(left, _) => {
@@ -136,10 +139,13 @@ impl ClassIndex {
 
     /// Whether there are so many free devices for a job that lasts until a time.
     pub(crate) fn has_free(&self, count: u64, until: Millis) -> bool {
-        let missing = count.saturating_sub(self.open);
-        let first = Spot { node: 0, device: 0 };
-        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
-        missing == 0 || self.bounded_devices.range((until, first)..).take(missing).count() == missing
+        let mut missing = count.saturating_sub(self.open);
+        let mut later = self.bounded_devices.range(until..);
+        while missing > 0 {
+            let Some((_, spots)) = later.next() else { return false };
+            missing = missing.saturating_sub(spots.len() as u64);
+        }
+        true
     }
 
     /// Files when a device is available, by its reservations.

@@ -22,8 +22,8 @@ impl Pool {
     /// Returns how many devices of a class are free until a time.
     pub(crate) fn free_until(&self, class: ClassId, until: Millis) -> u64 {
         let index = &self.index[class.index()];
-        let bounded = index.bounded_devices.range((until, Spot { node: 0, device: 0 })..).count();
-        index.open + bounded as u64
+        let bounded = index.bounded_devices.range(until..).inspect(|_| self.step());
+        index.open + bounded.map(|(_, spots)| spots.len() as u64).sum::<u64>()
     }
 
     /// Returns what a device has for a job that lasts until `until`; none if it may not stay so long.

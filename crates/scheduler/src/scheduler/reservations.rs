@@ -52,10 +52,13 @@ impl DrainTarget {
 }
 
 impl Scheduler {
-    pub(super) fn reserve(&mut self, reservation: Reservation, effects: &mut Vec<Effect>) {
+    pub(super) fn reserve(&mut self, mut reservation: Reservation, effects: &mut Vec<Effect>) {
         self.remove_reservation(reservation.id);
         if reservation.ends <= self.now || reservation.ends <= reservation.starts {
             return;
+        }
+        if let ReservedDevices::Listed(targets) = &mut reservation.devices {
+            targets.sort_unstable();
         }
         let spots = self.spots_of(&reservation.devices);
         for &spot in &spots {
@@ -189,21 +192,19 @@ impl Scheduler {
     pub(super) fn reserve_devices_of(&mut self, at: u32) {
         let node = self.pool.node(at).id;
         for (reservation, spots) in self.reservations.values_mut() {
-            let may_cover = match &reservation.devices {
+            let covers = |device: DeviceId| match &reservation.devices {
                 ReservedDevices::All => true,
-                ReservedDevices::Listed(targets) => targets.iter().any(|target| match target {
-                    DrainTarget::Node(id) => *id == node,
-                    DrainTarget::Device(id) => id.node == node,
-                }),
+                ReservedDevices::Listed(targets) => {
+                    let is_listed = |target| targets.binary_search(&target).is_ok();
+                    is_listed(DrainTarget::Device(device)) || is_listed(DrainTarget::Node(node))
+                }
             };
-            if !may_cover {
-                continue;
-            }
             let window = Window::of(reservation);
             for spot in self.pool.spots_on(at).collect::<Vec<_>>() {
                 let device = self.pool.device(spot);
                 let is_new = device.windows.iter().all(|known| known.id != reservation.id);
-                if is_new && reservation.devices.covers(self.pool.device_id(spot)) {
+                self.pool.step();
+                if is_new && covers(self.pool.device_id(spot)) {
                     spots.push(spot);
                     self.pool.device_mut(spot).set_aside(window);
                 }
