@@ -197,8 +197,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE.json")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Print at the program's end where it spent its time; with FILE to that file (%r is the rank). The same as ACCORD_TIME.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    /// Print at the program's end which lines took the time, of all ranks together. =full adds all lines and devices of each rank; =FILE
+    /// writes that to FILE (with %r, the rank, in its name: one file each). ACCORD_TIME does it without accord run.
+    #[arg(long, value_name = "full|FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) time: Option<String>,
 
     /// With --time: print JSON.
@@ -328,13 +329,19 @@ pub(crate) struct LintArgs {
 }
 
 impl RunArgs {
-    /// Returns the value for ACCORD_TIME, or `None` to leave it unchanged.
+    /// Whether the times of all ranks are added up, instead of one report for each rank.
+    pub(crate) fn adds_up_times(&self) -> bool {
+        self.np.is_some() && self.time.as_ref().is_some_and(|to| !to.contains("%r") && !to.contains("%p"))
+    }
+
+    /// Returns the value for ACCORD_TIME with which each process reports by itself, or `None` to leave it unchanged.
     pub(crate) fn time_setting(&self) -> Option<String> {
-        let file = self.time.as_ref()?;
+        let file = self.time.as_ref().filter(|_| !self.adds_up_times())?;
         Some(match (file.as_str(), self.json) {
             ("", false) => "1".into(),
-            ("", true) => "json".into(),
+            ("" | "full", true) => "json".into(),
             (file, true) if !file.ends_with(".json") => format!("{file}.json"),
+            // Among them `full`, a value of the setting, too.
             (file, _) => file.into(),
         })
     }

@@ -176,6 +176,48 @@ fn a_timeline_shows_every_ranks_devices() {
     }
 }
 
+/// Also of a rank that a signal kills.
+#[test]
+fn times_of_all_ranks_are_added_up() {
+    if !built() {
+        return;
+    }
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let run = Run::cluster(&["--loopback"], "2x1").with(&["-np", "2", "--time", "--json"]);
+    if !compiled(&run) {
+        return;
+    }
+    let times = |output: &std::process::Output| -> Value {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let line = text.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{output:?}"));
+        serde_json::from_str(line).unwrap()
+    };
+    let output = run.output("exec $DIR/program once");
+    assert!(output.status.success(), "{output:?}");
+    let all = times(&output);
+    assert_eq!(all["summary"]["ranks"], 2, "{all:#}");
+    assert_eq!(all["summary"]["unfinished"], serde_json::json!([]), "{all:#}");
+    let ranks: Vec<_> = list(&all, "reports").iter().map(|report| &report["rank"]).collect();
+    assert_eq!(ranks, [0, 1], "{all:#}");
+    let calls = |all: &Value| {
+        let places = list(&all["summary"], "places").iter();
+        let region = places.filter(|place| text(place, "place").ends_with(": compute construct"));
+        region.map(|place| place["calls"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(calls(&all), 4, "each rank's region on each of two devices: {all:#}");
+
+    let output = run.output("[ $OMPI_COMM_WORLD_RANK = 0 ] && exec $DIR/program once; exec $DIR/program killed");
+    assert!(!output.status.success(), "{output:?}");
+    let all = times(&output);
+    let unfinished = list(&all["summary"], "unfinished");
+    assert!(unfinished.iter().any(|rank| rank[0] == 1), "{all:#}");
+    assert!(calls(&all) > 0, "{all:#}");
+    run.assert_nothing_left(None);
+}
+
 /// Builds the program of [`USES_EVERY_DEVICE`].
 fn compiled(run: &Run) -> bool {
     std::fs::write(run.file("program.c"), USES_EVERY_DEVICE).unwrap();
@@ -190,11 +232,13 @@ fn compiled(run: &Run) -> bool {
     compiled
 }
 
-/// Runs a region on every device and says so; without arguments it goes on and on.
+/// Runs a region on every device and says so; without arguments it goes on and on, with `killed` a signal ends it.
 const USES_EVERY_DEVICE: &str = r#"
 #include <openacc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 int main(int argc, char **argv) {
     acc_device_t type = acc_get_device_type();
     int devices = acc_get_num_devices(type), right = 0;
@@ -214,6 +258,8 @@ int main(int argc, char **argv) {
             fprintf(up, "%d devices\n", right);
             fclose(up);
             rename(new_name, name);
+            if (argc > 1 && !strcmp(argv[1], "killed"))
+                raise(SIGKILL);
             if (argc > 1)
                 return 0;
         }

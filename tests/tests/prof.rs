@@ -122,7 +122,7 @@ fn times(language: Language, path: &str) -> Vec<(String, serde_json::Value)> {
             };
             let json = report(&["--time", "--json"]);
             let json = json.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{json}")).to_owned();
-            (report(&["--time"]), serde_json::from_str(&json).unwrap())
+            (report(&["--time=full"]), serde_json::from_str(&json).unwrap())
         })
         .collect()
 }
@@ -192,6 +192,19 @@ fn times_of_a_fortran_program_name_its_lines() {
         // The array, and what the compiler passes beside it.
         assert!(region["copies_in"]["bytes"].as_u64().unwrap() >= 4000, "{json:#}");
     }
+}
+
+/// The summary says which line takes the time, and no more.
+#[test]
+fn times_are_summed_up_by_line() {
+    let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();
+    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    let text = run(&compiled, &["--time"]).run().unwrap().success().unwrap().stderr;
+    let row = text.lines().find(|line| line.ends_with("prof_timed.c:17-18, step: compute construct"));
+    let cells: Vec<&str> = row.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
+    let calls = cells.iter().position(|cell| cell.starts_with("prof_timed.c")).unwrap() - 1;
+    assert_eq!(cells[calls], "5", "{text}");
+    assert!(text.contains("\n  in OpenACC ") && !text.contains("Devices, by their own clocks"), "{text}");
 }
 
 /// A report a rank, each with its rank in it.

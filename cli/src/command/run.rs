@@ -48,7 +48,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     }
     let request = request(args, over_nodes)?;
     check_address_space()?;
-    if args.local_cluster.is_none() && !over_nodes && args.timeline.is_none() && args.trace.is_none() {
+    let comes_after = args.timeline.is_some() || args.trace.is_some() || args.adds_up_times();
+    if args.local_cluster.is_none() && !over_nodes && !comes_after {
         if let Some(request) = request.as_ref().filter(|_| has_coordinator()) {
             return run_in_job(args, request);
         }
@@ -256,7 +257,11 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
             options.extend([name.into(), path.into()]);
         }
     }
+    if let Some(to) = args.time.as_ref().filter(|_| args.adds_up_times()) {
+        options.push(if to.is_empty() { "--time".into() } else { format!("--time={to}").into() });
+    }
     let flags = [
+        ("--json", args.json && args.adds_up_times()),
         ("--bare", args.bare),
         ("--remote-only", args.remote_only),
         ("--insecure-plain-tcp", args.insecure_plain_tcp),

@@ -22,6 +22,7 @@ mod mpi;
 mod mpi_part;
 mod parts;
 mod processes;
+mod rank_times;
 mod run_folder;
 mod signals;
 mod site;

@@ -7,6 +7,7 @@ use super::hosts::Hosts;
 use super::mpi::{Mpirun, between_namespaces, wrapped};
 use super::parts::{find_libacc, own_program, preload_with, told_of_libgomps};
 use super::processes::{AGENTS, Processes, ending, pid_of};
+use super::rank_times::RankTimes;
 use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
 use super::site::Site;
@@ -111,10 +112,16 @@ impl Supervisor<'_> {
             std::fs::create_dir(&traces).map_err(|error| Failure::system("can't make a directory", error))?;
             environment.push((settings::TRACE.name, traces.join("%r.%p.json").into()));
         }
+        let times = RankTimes::begin(run, &self.args.dir)?;
+        environment.extend(times.as_ref().map(RankTimes::setting));
         let preload = libacc.as_ref().map(|libacc| preload_with(libacc)).unwrap_or_default();
         step.extend(["--preload".into(), preload.clone()]);
         let program = self.start_program(hosts.as_ref(), site.as_ref(), environment, &preload, &step)?;
-        let code = self.watch(signals, program)?;
+        let code = self.watch(signals, program);
+        if let Some(times) = times {
+            times.show()?;
+        }
+        let code = code?;
         if job.is_some_and(|job| job.is_over()) {
             return Ok(Failure::JOB_ENDED);
         }

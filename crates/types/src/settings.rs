@@ -253,9 +253,9 @@ settings! {
         ["NVCOMPILER_ACC_NOTIFY", "PGI_ACC_NOTIFY", "NV_ACC_NOTIFY"],
         "Prints a line for each launch (1), copy (2), wait (4), construct (8), or creation and deletion of data (16).";
     /// Times.
-    TIME = "ACCORD_TIME", "0", "0|1|json|path; %r = rank, %p = process id",
+    TIME = "ACCORD_TIME", "0", "0|1|full|json|path; %r = rank, %p = process id",
         ["NVCOMPILER_ACC_TIME", "PGI_ACC_TIME", "NV_ACC_TIME"],
-        "Prints where the program spent its time when it ends: 1 as text, json as JSON, on standard error; or into a file (JSON if it is named .json).";
+        "Prints where the program spent its time when it ends, on standard error: 1 the most expensive lines, full all, json all as JSON; or all into a file (JSON if it is named .json), which a running program writes anew each second.";
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";

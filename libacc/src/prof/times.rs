@@ -10,7 +10,7 @@ use crate::raw_lock::Locked;
 use crate::{output, settings};
 use accord_device::{file_limit, registry};
 use accord_runtime::ports::DeviceClient;
-use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
+use accord_telemetry::times::{Copies, DeviceTimes, Launches, Moved, NodeTimes, PlaceTimes, Tally, Times, Traffic};
 use accord_telemetry::trace_path;
 use accord_types::settings as names;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -18,13 +18,17 @@ use accord_types::{DeviceId, Span, SpanKind, SpanSink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Deepest nesting of constructs whose times are measured.
 const DEPTH_MAX: usize = 32;
 /// Most places with separate sums; further ones are omitted.
 const PLACES_MAX: usize = 10_000;
+/// How often a running program writes its report into a file: a signal may end it without another word.
+const REPORT_EVERY_NS: u64 = 1_000_000_000;
 
 const EVENTS: [Event; 16] = [
     Event::DeviceInitStart,
@@ -55,9 +59,25 @@ static PLACES: Locked<BTreeMap<Key, PlaceTimes>> = Locked::new(BTreeMap::new());
 static STARTED: Locked<BTreeMap<usize, Tally>> = Locked::new(BTreeMap::new());
 static TOOL: OnceLock<Tool> = OnceLock::new();
 
+/// Where the times go.
+enum To {
+    /// The summary, to standard error.
+    Summary,
+    /// All, to standard error.
+    All,
+    /// JSON, to standard error.
+    Json,
+    /// All, into a file whose name this is a pattern of.
+    File(String),
+}
+
 struct Tool {
-    to: String,
+    to: To,
     start: Instant,
+    /// When a running program's last report was begun; 0 before the first.
+    reported_ns: AtomicU64,
+    /// Whether a thread is writing a report. Stays so from the last one on.
+    reporting: AtomicBool,
     spans: Arc<Spans>,
     devices: OnceLock<Vec<(DeviceId, DeviceTimes)>>,
     clients: OnceLock<Vec<Arc<dyn DeviceClient>>>,
@@ -73,10 +93,18 @@ thread_local! {
 
 /// Returns the sink of devices' reports, if times are requested.
 pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
-    let to = settings::value(names::TIME).filter(|to| to != "0")?;
+    let to = match settings::value(names::TIME)?.as_str() {
+        "0" => return None,
+        "1" => To::Summary,
+        "full" => To::All,
+        "json" => To::Json,
+        pattern => To::File(pattern.to_owned()),
+    };
     let new = || Tool {
         to,
         start: Instant::now(),
+        reported_ns: AtomicU64::new(0),
+        reporting: AtomicBool::new(false),
         spans: Arc::default(),
         devices: OnceLock::new(),
         clients: OnceLock::new(),
@@ -150,6 +178,9 @@ fn count(told: Told<'_>) {
     if told.is(Event::LaunchStart) {
         mark(tool, at, told);
     }
+    if let To::File(pattern) = &tool.to {
+        refresh(tool, pattern);
+    }
 }
 
 /// Marks a region that a GPU runs on one thread at its first launch, because its code may be unloaded at the end.
@@ -185,15 +216,16 @@ fn add(place: &mut PlaceTimes, told: Told<'_>) {
     } else if told.is(Event::DownloadStart) {
         copy(&mut place.copies_out);
     } else if told.is(Event::LaunchStart) {
-        let (kernel, dims) = (told.kernel(), told.dims());
+        let (kernel, [gangs, workers, vector]) = (told.kernel(), told.dims());
         match place.launches.iter_mut().find(|launches| launches.kernel == kernel) {
             Some(launches) => {
                 launches.count += 1;
-                launches.dims_vary |= launches.dims != dims;
-                launches.dims = dims;
+                launches.dims_vary |= [launches.gangs, launches.workers, launches.vector] != [gangs, workers, vector];
+                (launches.gangs, launches.workers, launches.vector) = (gangs, workers, vector);
             }
             None => {
-                place.launches.push(Launches { kernel: kernel.into(), count: 1, dims, ..Launches::default() });
+                let (kernel, count) = (kernel.into(), 1);
+                place.launches.push(Launches { kernel, count, gangs, workers, vector, ..Launches::default() });
             }
         }
     }
@@ -213,7 +245,7 @@ fn place(told: Told<'_>) -> PlaceTimes {
         line: number(told.prof.line_no),
         end_line: number(told.prof.end_line_no),
         construct: Construct::words(told.event.parent_construct).into(),
-        device: told.device(),
+        device: told.device().and_then(|device| u32::try_from(device).ok()),
         ..PlaceTimes::default()
     }
 }
@@ -236,20 +268,55 @@ fn end(tool: &Tool) -> Option<u64> {
 }
 
 fn print(tool: &Tool) {
-    let mut times = gather(tool);
-    times.sort();
-    let path = match tool.to.as_str() {
-        "1" => return output::print(&times.text()),
-        "json" => return output::print(&times.json()),
-        pattern => trace_path(pattern, times.rank, std::process::id()),
+    const PAUSE: Duration = Duration::from_millis(1);
+    const PAUSES_MAX: u32 = 1_000;
+    // No report of a running program comes after this one. A thread whose signal handler has called `exit` never ends its own.
+    for _ in 0..PAUSES_MAX {
+        if !tool.reporting.swap(true, Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let times = Times { ended: true, ..gather(tool) };
+    let pattern = match &tool.to {
+        To::Summary => return output::print(&times.brief()),
+        To::All => return output::print(&times.text()),
+        To::Json => return output::print(&times.json()),
+        To::File(pattern) => pattern,
     };
-    let is_json = std::path::Path::new(&path).extension().is_some_and(|extension| extension == "json");
-    let text = if is_json { times.json() } else { times.text() };
-    if let Err(error) = file_limit::as_error(|| std::fs::write(&path, text)) {
+    let path = trace_path(pattern, times.rank, std::process::id());
+    if let Err(error) = file_limit::as_error(|| std::fs::write(&path, for_file(&path, &times))) {
         output::print(&format!(
-            "accord: cannot write the times to {path}: {error}; set ACCORD_TIME to 1, json or a path that can be written\n"
+            "accord: cannot write the times to {path}: {error}; set ACCORD_TIME to 1, full, json or a path that can be written\n"
         ));
     }
+}
+
+fn for_file(path: &str, times: &Times) -> String {
+    let is_json = Path::new(path).extension().is_some_and(|extension| extension == "json");
+    if is_json { times.json() } else { times.text() }
+}
+
+/// Writes the report of a running program, unless the last one is new or another thread is at it. The next one takes the place of one that can't be
+/// written.
+fn refresh(tool: &Tool, pattern: &str) {
+    let (now, last) = (now(tool), tool.reported_ns.load(Ordering::Relaxed));
+    if (last > 0 && now.saturating_sub(last) < REPORT_EVERY_NS) || tool.reporting.swap(true, Ordering::Acquire) {
+        return;
+    }
+    tool.reported_ns.store(now.max(1), Ordering::Relaxed);
+    if tool.process == std::process::id() {
+        let times = gather(tool);
+        let path = trace_path(pattern, times.rank, tool.process);
+        // What is no file of its own, such as /dev/stderr, gets the last report only.
+        if std::fs::symlink_metadata(&path).map_or(true, |about| about.is_file()) {
+            let part = format!("{path}.part");
+            let _ = file_limit::as_error(|| {
+                std::fs::write(&part, for_file(&path, &times)).and_then(|()| std::fs::rename(&part, &path))
+            });
+        }
+    }
+    tool.reporting.store(false, Ordering::Release);
 }
 
 fn gather(tool: &Tool) -> Times {
@@ -268,7 +335,7 @@ fn gather(tool: &Tool) -> Times {
     for ((id, kind), moved) in &spans.all {
         let Some((_, device)) = devices.iter_mut().find(|(known, _)| known == id) else { continue };
         match kind {
-            SpanKind::Launch => device.launches = moved.0,
+            SpanKind::Launch => device.launches = moved.times,
             SpanKind::CopyIn => device.copies_in = *moved,
             SpanKind::CopyOut => device.copies_out = *moved,
             SpanKind::Copy => device.copies = *moved,
@@ -276,14 +343,14 @@ fn gather(tool: &Tool) -> Times {
             SpanKind::Arrive => device.arrivals = *moved,
         }
     }
-    let mut places_of: HashMap<(Option<usize>, String), u32> = HashMap::new();
+    let mut places_of: HashMap<(Option<u32>, String), u32> = HashMap::new();
     for place in &places {
         for launches in &place.launches {
             *places_of.entry((place.device, launches.kernel.clone())).or_default() += 1;
         }
     }
     for place in &mut places {
-        let Some((id, device)) = place.device.and_then(|at| devices.get_mut(at)) else { continue };
+        let Some((id, device)) = place.device.and_then(|num| devices.get_mut(num as usize)) else { continue };
         device.waits = sum(device.waits, place.waits);
         for launches in &mut place.launches {
             let regions = spans.regions.get(id);
@@ -294,16 +361,18 @@ fn gather(tool: &Tool) -> Times {
     drop(spans);
     // Unused devices are omitted.
     let used: Vec<usize> = (0..devices.len())
-        .filter(|at| places.iter().any(|place| place.device == Some(*at)) || has_worked(&devices[*at].1))
+        .filter(|at| {
+            let device = &devices[*at].1;
+            has_worked(device) || places.iter().any(|place| place.device == Some(device.num))
+        })
         .collect();
-    for place in &mut places {
-        place.device = place.device.and_then(|device| used.iter().position(|at| *at == device));
-    }
     let nodes = nodes(tool, &used);
     let devices = used.iter().map(|at| devices[*at].1.clone()).collect();
     let rank = settings::rank().map(|rank| rank.rank);
     let program = crate::trace::program_name();
-    Times { program, rank, wall_ns: now(tool), devices, nodes, places }
+    let mut times = Times { program, rank, wall_ns: now(tool), ended: false, devices, nodes, places };
+    times.sort();
+    times
 }
 
 /// Returns the traffic between this process and each other node of the devices that were used.
@@ -311,8 +380,10 @@ fn nodes(tool: &Tool, used: &[usize]) -> Vec<NodeTimes> {
     let mut nodes = BTreeMap::new();
     for client in used.iter().filter_map(|at| tool.clients.get()?.get(*at)) {
         let Some(wire) = client.wire() else { continue };
-        let (node, sent, received) = (client.info().node_name.clone(), wire.sent, wire.received);
-        let times = NodeTimes { node, sent: (sent, wire.sent_ns), received: (received, wire.received_ns) };
+        let node = client.info().node_name.clone();
+        let sent = Traffic { bytes: wire.sent, wire_ns: wire.sent_ns };
+        let received = Traffic { bytes: wire.received, wire_ns: wire.received_ns };
+        let times = NodeTimes { node, sent, received };
         // Devices of one node share its connection.
         nodes.insert(times.node.clone(), times);
     }
@@ -320,8 +391,8 @@ fn nodes(tool: &Tool, used: &[usize]) -> Vec<NodeTimes> {
 }
 
 fn has_worked(device: &DeviceTimes) -> bool {
-    device.launches.count + device.copies_in.0.count + device.copies_out.0.count + device.copies.0.count > 0
-        || device.pushes.0.count + device.arrivals.0.count > 0
+    let moved = [device.copies_in, device.copies_out, device.copies, device.pushes, device.arrivals];
+    device.launches.count + moved.iter().map(|moved| moved.times.count).sum::<u64>() > 0
 }
 
 fn sum(a: Tally, b: Tally) -> Tally {
@@ -344,7 +415,7 @@ struct Spans(ShortLock<Added>);
 #[derive(Default)]
 struct Added {
     /// Count, times and bytes by device and kind.
-    all: HashMap<(DeviceId, SpanKind), (Tally, u64)>,
+    all: HashMap<(DeviceId, SpanKind), Moved>,
     /// Launches by device and region.
     regions: HashMap<DeviceId, HashMap<String, Tally>>,
 }
@@ -360,9 +431,9 @@ impl SpanSink for Spans {
     fn span(&self, span: Span) {
         let ns = span.end_ns.saturating_sub(span.start_ns);
         let mut added = self.lock();
-        let (tally, bytes) = added.all.entry((span.device, span.kind)).or_default();
-        tally.add(ns);
-        *bytes += span.bytes;
+        let moved = added.all.entry((span.device, span.kind)).or_default();
+        moved.times.add(ns);
+        moved.bytes += span.bytes;
         if span.kind == SpanKind::Launch {
             let regions = added.regions.entry(span.device).or_default();
             match regions.get_mut(&span.name) {

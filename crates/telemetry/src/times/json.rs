@@ -1,98 +1,56 @@
-//! Times for programs.
+//! Times for programs: one JSON object, in nanoseconds.
 
-use super::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
-use serde_json::{Value, json};
+use super::{Tally, Times};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 impl Times {
-    /// Returns the times as one JSON object and a newline, in nanoseconds.
+    /// Returns the times as one JSON object and a newline.
     pub fn json(&self) -> String {
-        let places: Vec<Value> = self.places.iter().map(|at| place(at, self)).collect();
-        let devices: Vec<Value> = self.devices.iter().map(device).collect();
-        let all = json!({
-            "program": self.program,
-            "rank": self.rank,
-            "wall_ns": self.wall_ns,
-            "devices": devices,
-            "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
-            "places": places,
-        });
-        format!("{all}\n")
+        // Maps with other keys than strings fail, and there are none.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        text + "\n"
+    }
+
+    /// Reads what [`Times::json`] has written.
+    ///
+    /// # Errors
+    /// Returns the reader's words if `text` is something else.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
     }
 }
 
-fn place(place: &PlaceTimes, times: &Times) -> Value {
-    let launches: Vec<Value> = place.launches.iter().map(launches).collect();
-    let known = |text: &str| if text.is_empty() { Value::Null } else { Value::from(text) };
-    json!({
-        "file": known(&place.file),
-        "function": known(&place.function),
-        "line": place.line,
-        "end_line": place.end_line,
-        "construct": place.construct,
-        "device": place.device.and_then(|at| times.devices.get(at)).map(|device| device.num),
-        "elapsed": tally(&place.elapsed),
-        "launches": launches,
-        "copies_in": copies(place.copies_in),
-        "copies_out": copies(place.copies_out),
-        "waits": tally(&place.waits),
-    })
+impl Serialize for Tally {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WithAverage {
+            count: self.count,
+            total_ns: self.total_ns,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+            average_ns: self.average_ns(),
+        }
+        .serialize(serializer)
+    }
 }
 
-fn launches(launches: &Launches) -> Value {
-    let [gangs, workers, vector] = launches.dims;
-    json!({
-        "kernel": launches.kernel,
-        "count": launches.count,
-        "gangs": gangs,
-        "workers": workers,
-        "vector": vector,
-        "dims_vary": launches.dims_vary,
-        "one_thread": launches.one_thread,
-        "on_device": tally(&launches.on_device),
-        "shared": launches.shared,
-    })
+#[derive(Serialize)]
+struct WithAverage {
+    count: u64,
+    total_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+    average_ns: u64,
 }
 
-fn device(device: &DeviceTimes) -> Value {
-    let moved = |(times, bytes): (Tally, u64)| {
-        let mut value = tally(&times);
-        value["bytes"] = bytes.into();
-        value
-    };
-    json!({
-        "device": device.num,
-        "node": device.node,
-        "name": device.name,
-        "remote": device.remote,
-        "starts": tally(&device.starts),
-        "launches": tally(&device.launches),
-        "copies_in": moved(device.copies_in),
-        "copies_out": moved(device.copies_out),
-        "copies": moved(device.copies),
-        "pushes": moved(device.pushes),
-        "arrivals": moved(device.arrivals),
-        "waits": tally(&device.waits),
-    })
-}
+/// Text of which an empty one stands for "unknown", as `null`.
+pub(super) mod known {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
 
-fn node(node: &NodeTimes) -> Value {
-    json!({
-        "node": node.node,
-        "sent": { "bytes": node.sent.0, "wire_ns": node.sent.1 },
-        "received": { "bytes": node.received.0, "wire_ns": node.received.1 },
-    })
-}
+    pub(in super::super) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        (!text.is_empty()).then_some(text).serialize(serializer)
+    }
 
-fn copies(copies: Copies) -> Value {
-    json!({ "count": copies.count, "bytes": copies.bytes })
-}
-
-fn tally(tally: &Tally) -> Value {
-    json!({
-        "count": tally.count,
-        "total_ns": tally.total_ns,
-        "min_ns": tally.min_ns,
-        "max_ns": tally.max_ns,
-        "average_ns": tally.average_ns(),
-    })
+    pub(in super::super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<String, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    }
 }

@@ -1,10 +1,14 @@
 //! Times of a program: what its constructs and devices did, added up, as text and as JSON.
 
 mod json;
+mod summary;
 mod text;
 
+use serde::{Deserialize, Serialize};
+pub use summary::Summary;
+
 /// The number and the durations of one kind of event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 pub struct Tally {
     /// Number of events.
     pub count: u64,
@@ -32,7 +36,7 @@ impl Tally {
 }
 
 /// Copies between the program and a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Copies {
     /// Number of copies put into a queue.
     pub count: u64,
@@ -40,15 +44,38 @@ pub struct Copies {
     pub bytes: u64,
 }
 
+/// Copies of a device, by its own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Moved {
+    /// Their number and durations.
+    #[serde(flatten)]
+    pub times: Tally,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Bytes on a wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Nanoseconds for which threads were sending or receiving them.
+    pub wire_ns: u64,
+}
+
 /// The launches of one region from one place.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Launches {
     /// The region's function.
     pub kernel: String,
     /// Number of launches.
     pub count: u64,
-    /// Gangs, workers and vector length of the last one; 0 where only the device knows.
-    pub dims: [u64; 3],
+    /// Gangs of the last one; 0 where only the device knows.
+    pub gangs: u64,
+    /// Its workers; likewise.
+    pub workers: u64,
+    /// Its vector length; likewise.
+    pub vector: u64,
     /// Others had other dimensions.
     pub dims_vary: bool,
     /// Whether it has a loop, and was compiled for one thread of the GPU.
@@ -60,11 +87,13 @@ pub struct Launches {
 }
 
 /// Activity of one place in the program on one device.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PlaceTimes {
     /// The source file; empty where it is not known.
+    #[serde(with = "json::known")]
     pub file: String,
     /// The function; likewise.
+    #[serde(with = "json::known")]
     pub function: String,
     /// The line, if it is known.
     pub line: Option<u32>,
@@ -72,8 +101,8 @@ pub struct PlaceTimes {
     pub end_line: Option<u32>,
     /// The construct, in words.
     pub construct: String,
-    /// Index into [`Times::devices`]; none is the host.
-    pub device: Option<usize>,
+    /// The device's number in the program; none is the host.
+    pub device: Option<u32>,
     /// Number of passes, and the time that the program spent there.
     pub elapsed: Tally,
     /// Its launches.
@@ -87,9 +116,10 @@ pub struct PlaceTimes {
 }
 
 /// Activity of one device, by its own clock.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceTimes {
     /// Its number in the program.
+    #[serde(rename = "device")]
     pub num: u32,
     /// Its machine's name.
     pub node: String,
@@ -101,41 +131,43 @@ pub struct DeviceTimes {
     pub starts: Tally,
     /// Regions.
     pub launches: Tally,
-    /// Copies from the program, and their bytes.
-    pub copies_in: (Tally, u64),
+    /// Copies from the program.
+    pub copies_in: Moved,
     /// Copies to the program.
-    pub copies_out: (Tally, u64),
+    pub copies_out: Moved,
     /// Copies within the device.
-    pub copies: (Tally, u64),
+    pub copies: Moved,
     /// Copies to other devices.
-    pub pushes: (Tally, u64),
+    pub pushes: Moved,
     /// Copies from other devices.
-    pub arrivals: (Tally, u64),
+    pub arrivals: Moved,
     /// Waits of the program for it, by the program's clock.
     pub waits: Tally,
 }
 
 /// Traffic between the program and a node with devices that it used, by the program's clock: larger copies, not those
 /// that commands carry.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeTimes {
     /// The machine's name.
     pub node: String,
-    /// Bytes to it, and nanoseconds that threads were sending them.
-    pub sent: (u64, u64),
-    /// Bytes from it, and nanoseconds that threads were receiving them.
-    pub received: (u64, u64),
+    /// What went to it.
+    pub sent: Traffic,
+    /// What came from it.
+    pub received: Traffic,
 }
 
 /// The times of one program (one rank).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Times {
     /// The program's name.
     pub program: String,
     /// Its rank in an MPI job.
     pub rank: Option<u32>,
-    /// Time from its first call to its end.
+    /// Time from its first call to its end, or to this report if it has not ended.
     pub wall_ns: u64,
+    /// Whether the program has ended by itself. A report of a running program is there for the case that a signal kills it.
+    pub ended: bool,
     /// The devices that it used.
     pub devices: Vec<DeviceTimes>,
     /// Other nodes whose devices it used.

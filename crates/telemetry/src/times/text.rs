@@ -1,12 +1,22 @@
 //! Times for people.
 
-use super::{DeviceTimes, PlaceTimes, Tally, Times};
+use super::{DeviceTimes, PlaceTimes, Summary, Tally, Times};
 use accord_types::ONE_THREAD;
 use std::fmt::Write;
 
 impl Times {
-    /// Returns the times as a table for people.
+    /// Returns the summary of the times for people.
+    pub fn brief(&self) -> String {
+        Summary::of(std::slice::from_ref(self)).text()
+    }
+
+    /// Returns the summary, and all that is known of each place, device and wire.
     pub fn text(&self) -> String {
+        self.brief() + &self.details()
+    }
+
+    /// Returns all that is known of each place, device and wire.
+    pub fn details(&self) -> String {
         let mut out = String::new();
         // Writing to a String can't fail.
         let _ = write(self, &mut out);
@@ -15,8 +25,9 @@ impl Times {
 }
 
 fn write(times: &Times, out: &mut String) -> std::fmt::Result {
-    let rank = times.rank.map_or(String::new(), |rank| format!(", rank {rank}"));
-    writeln!(out, "\nAccord times: {}{rank}, {} from its first call to its end", times.program, time(times.wall_ns))?;
+    if let Some(rank) = times.rank {
+        writeln!(out, "\nRank {rank}")?;
+    }
     let mut last: Option<&PlaceTimes> = None;
     for place in &times.places {
         let same = last.is_some_and(|last| {
@@ -36,11 +47,11 @@ fn write(times: &Times, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  {}: {}", label(device), device.name)?;
         for (what, tally, bytes) in [
             ("regions", device.launches, None),
-            ("copied in", device.copies_in.0, Some(device.copies_in.1)),
-            ("copied out", device.copies_out.0, Some(device.copies_out.1)),
-            ("copied within", device.copies.0, Some(device.copies.1)),
-            ("sent to devices", device.pushes.0, Some(device.pushes.1)),
-            ("from devices", device.arrivals.0, Some(device.arrivals.1)),
+            ("copied in", device.copies_in.times, Some(device.copies_in.bytes)),
+            ("copied out", device.copies_out.times, Some(device.copies_out.bytes)),
+            ("copied within", device.copies.times, Some(device.copies.bytes)),
+            ("sent to devices", device.pushes.times, Some(device.pushes.bytes)),
+            ("from devices", device.arrivals.times, Some(device.arrivals.bytes)),
         ] {
             if tally.count > 0 {
                 let bytes = bytes.map_or(String::new(), |bytes| format!("  {}", size(bytes)));
@@ -57,9 +68,9 @@ fn write(times: &Times, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\nOn the wire, by the program's clock")?;
     }
     for node in &times.nodes {
-        for (way, (bytes, ns)) in [("to", node.sent), ("from", node.received)] {
-            if bytes > 0 {
-                writeln!(out, "  {way:<4} node {}: {} in {}", node.node, size(bytes), time(ns))?;
+        for (way, traffic) in [("to", node.sent), ("from", node.received)] {
+            if traffic.bytes > 0 {
+                writeln!(out, "  {way:<4} node {}: {} in {}", node.node, size(traffic.bytes), time(traffic.wire_ns))?;
             }
         }
     }
@@ -67,7 +78,7 @@ fn write(times: &Times, out: &mut String) -> std::fmt::Result {
 }
 
 /// `laplace.c:52-58, main: compute construct`
-fn heading(place: &PlaceTimes) -> String {
+pub(super) fn heading(place: &PlaceTimes) -> String {
     let mut text = match place.file.rsplit('/').next() {
         Some(file) if !file.is_empty() => file.to_owned(),
         _ => "(no debug information)".to_owned(),
@@ -85,15 +96,15 @@ fn heading(place: &PlaceTimes) -> String {
 }
 
 fn write_place(place: &PlaceTimes, times: &Times, out: &mut String) -> std::fmt::Result {
-    let device = place.device.and_then(|at| times.devices.get(at));
+    let device = place.device.and_then(|num| times.devices.iter().find(|device| device.num == num));
     writeln!(out, "  {}", device.map_or("host".to_owned(), label))?;
     if place.elapsed.count > 0 {
         writeln!(out, "    {:<16}{}", "elapsed", line(&place.elapsed))?;
     }
     for launches in &place.launches {
-        let dims = launches.dims.map(|dim| if dim == 0 { "?".to_owned() } else { dim.to_string() });
+        let dims = [launches.gangs, launches.workers, launches.vector];
+        let [gangs, workers, vector] = dims.map(|dim| if dim == 0 { "?".to_owned() } else { dim.to_string() });
         let vary = if launches.dims_vary { " (the last; they vary)" } else { "" };
-        let [gangs, workers, vector] = dims;
         writeln!(
             out,
             "    {:<16}{:>8} x  {}  gangs {gangs}, workers {workers}, vector {vector}{vary}",
@@ -135,7 +146,7 @@ fn line(tally: &Tally) -> String {
 }
 
 /// Three significant digits or more, with a unit that fits.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     let value = ns as f64;
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -145,7 +156,7 @@ fn time(ns: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let value = bytes as f64;
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -157,7 +168,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Copies, Launches, NodeTimes};
+    use super::super::{Copies, Launches, Moved, NodeTimes, Traffic};
     use super::*;
 
     fn tally(times: &[u64]) -> Tally {
@@ -173,7 +184,7 @@ mod tests {
             name: "A CPU".into(),
             remote: true,
             launches: tally(&[1_000, 3_000]),
-            copies_in: (tally(&[500]), 4_000),
+            copies_in: Moved { times: tally(&[500]), bytes: 4_000 },
             ..DeviceTimes::default()
         };
         let place = PlaceTimes {
@@ -182,12 +193,13 @@ mod tests {
             line: Some(52),
             end_line: Some(58),
             construct: "compute construct".into(),
-            device: Some(0),
+            device: Some(1),
             elapsed: tally(&[2_000_000, 4_000_000]),
             launches: vec![Launches {
                 kernel: "main._omp_fn.0".into(),
                 count: 2,
-                dims: [8, 1, 0],
+                gangs: 8,
+                workers: 1,
                 on_device: tally(&[1_000, 3_000]),
                 ..Launches::default()
             }],
@@ -199,7 +211,12 @@ mod tests {
             rank: Some(3),
             wall_ns: 5_000_000,
             devices: vec![device],
-            nodes: vec![NodeTimes { node: "n2".into(), sent: (8_000_000, 2_000_000), received: (0, 0) }],
+            ended: true,
+            nodes: vec![NodeTimes {
+                node: "n2".into(),
+                sent: Traffic { bytes: 8_000_000, wire_ns: 2_000_000 },
+                received: Traffic::default(),
+            }],
             places: vec![place],
         }
     }
@@ -208,7 +225,8 @@ mod tests {
     fn a_report_says_where_what_and_how_long() {
         let text = example().text();
         for part in [
-            "Accord times: laplace, rank 3, 5.00 ms",
+            "Accord times: laplace, 5.00 ms",
+            "\nRank 3\n",
             "laplace.c:52-58, main: compute construct\n  device 1 (node n2, remote)\n",
             "2 x  total   6.00 ms  min   2.00 ms  max   4.00 ms  avg   3.00 ms",
             "2 x  main._omp_fn.0  gangs 8, workers 1, vector ?",
@@ -228,6 +246,7 @@ mod tests {
         assert_eq!(value["places"][0]["elapsed"]["average_ns"], 3_000_000);
         assert_eq!(value["places"][0]["launches"][0]["on_device"]["max_ns"], 3_000);
         assert_eq!(value["devices"][0]["copies_in"]["bytes"], 4_000);
+        assert_eq!(Times::from_json(&example().json()), Ok(example()));
         assert_eq!(value["nodes"][0]["sent"], serde_json::json!({ "bytes": 8_000_000, "wire_ns": 2_000_000 }));
     }
 }
