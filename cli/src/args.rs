@@ -7,6 +7,7 @@ use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
 use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
+use crate::quarantine_args::QuarantineArgs;
 use crate::request_args::RequestArgs;
 use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
@@ -116,6 +117,8 @@ pub(crate) enum Command {
     Reservation(ReservationArgs),
     /// Exclude a node from new sessions, for example before its maintenance.
     Drain(DrainArgs),
+    /// Give devices to no job, as after a fault, or give them to jobs again.
+    Quarantine(QuarantineArgs),
     /// End sessions: their programs get an error, and their devices become free.
     Close(CloseArgs),
     /// Stop the coordinator, and with --agents also the agents.

@@ -12,8 +12,8 @@ use accord_proto::channel;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{
-    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, ShutdownRequest, Viewer,
-    WatchDrainRequest,
+    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, QuarantineReply,
+    QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
 };
 use accord_trust::Trust;
 use accord_types::settings;
@@ -161,6 +161,11 @@ impl Coordinator {
             Err(Status::unavailable("it stopped while the drain was waited for; the drain stays in place"))
         });
         watched.map_err(|status| self.explain(&channel::reason(&status).unwrap_or(status)))
+    }
+
+    /// Puts a device into quarantine, or takes it out. Returns the jobs that hold it.
+    pub(crate) fn quarantine(&mut self, request: QuarantineRequest) -> Result<QuarantineReply> {
+        answered(&self.runtime, self.admin.quarantine(request)).map_err(|status| self.explain(&status))
     }
 
     /// Ends a session.

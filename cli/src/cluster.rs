@@ -69,6 +69,16 @@ pub(crate) struct DeviceRow {
     /// The type under which that program would see it.
     pub(crate) device_type: DeviceType,
     pub(crate) info: DeviceInfo,
+    /// Its quarantine, if it is in quarantine.
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+/// The reason why a device is given to no job.
+pub(crate) struct Quarantine {
+    pub(crate) reason: String,
+    pub(crate) since_unix_ms: u64,
+    pub(crate) age_ms: u64,
+    pub(crate) by_administrator: bool,
 }
 
 /// The known path between two nodes.
@@ -103,6 +113,7 @@ impl SessionRow {
             bytes_in: used.bytes_in,
             bytes_out: used.bytes_out,
             held: used.held,
+            fault: None,
         });
         uses.reduce(|sum, used| DeviceUse { held: sum.held.saturating_add(used.held), ..used.after(sum) })
     }
@@ -113,8 +124,14 @@ impl Cluster {
     pub(crate) fn of_view(address: &str, view: v1::ClusterView) -> Result<Self> {
         let malformed = |what| Failure::new(format!("the coordinator at {address} sent nonsense: {what}"));
         let mut infos: BTreeMap<DeviceId, DeviceInfo> = BTreeMap::new();
-        let mut nodes = Vec::new();
-        for node in view.nodes {
+        let (mut nodes, mut quarantined) = (Vec::new(), BTreeMap::new());
+        for mut node in view.nodes {
+            quarantined.extend(std::mem::take(&mut node.quarantined).into_iter().map(|of| {
+                let v1::Quarantined { ordinal, reason, since_unix_ms, by_administrator } = of;
+                let age_ms = view.unix_ms.saturating_sub(since_unix_ms);
+                let quarantine = Quarantine { reason, since_unix_ms, age_ms, by_administrator };
+                (DeviceId { node: NodeId(node.id), ordinal }, quarantine)
+            }));
             nodes.push(NodeRow {
                 id: NodeId(node.id),
                 state: state_name(node.state()),
@@ -137,7 +154,15 @@ impl Cluster {
         let numbered = view.numbering.into_iter().filter_map(|id| infos.remove(&id.into())).collect();
         let mut devices = number(numbered);
         let numbered_devices = devices.len();
-        devices.extend(infos.into_values().map(|info| DeviceRow { num: None, device_type: type_of(info.kind), info }));
+        devices.extend(infos.into_values().map(|info| DeviceRow {
+            num: None,
+            device_type: type_of(info.kind),
+            info,
+            quarantine: None,
+        }));
+        for device in &mut devices {
+            device.quarantine = quarantined.remove(&device.info.id);
+        }
         // In the order of device numbers: the one in which nodes registered differs from one start of the cluster to the next.
         nodes.sort_by(|a, b| natural_order(&a.name, &b.name));
         devices[numbered_devices..].sort_by(|a, b| {
@@ -341,6 +366,9 @@ impl DeviceRow {
             "compute": info.compute_capability(),
             "numa": info.numa,
             "cpus": info.cpus,
+            "quarantine": self.quarantine.as_ref().map(|of| json!({
+                "reason": of.reason, "since_unix_ms": of.since_unix_ms, "by_administrator": of.by_administrator,
+            })),
         })
     }
 }
@@ -365,7 +393,7 @@ fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
             let next = next.entry(device_type).or_default();
             let num = DeviceNum(*next);
             *next += 1;
-            DeviceRow { num: Some(num), device_type, info }
+            DeviceRow { num: Some(num), device_type, info, quarantine: None }
         })
         .collect()
 }

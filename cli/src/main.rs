@@ -18,6 +18,7 @@ mod moment;
 mod output;
 mod pki_args;
 mod policy_args;
+mod quarantine_args;
 mod request_args;
 mod reservation_args;
 mod setup_args;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Info(args) => command::info::info(&args),
         Command::Reservation(args) => command::reservation::reservation(&args),
         Command::Drain(args) => command::admin::drain(&args),
+        Command::Quarantine(args) => command::quarantine::quarantine(&args),
         Command::Close(args) => command::admin::close(&args),
         Command::Shutdown(args) => command::admin::shutdown(&args),
         Command::Trace(args) => command::trace::trace(&args),

@@ -71,8 +71,8 @@ pub const DECISIONS: &str = "accord_coordinator_decisions_total";
 pub const DECISION_TIME: &str = "accord_coordinator_decision_microseconds_total";
 
 /// What the scheduler's devices are.
-const STATES: [&str; 7] = {
-    let mut names = [""; 7];
+const STATES: [&str; DeviceState::ALL.len()] = {
+    let mut names = [""; DeviceState::ALL.len()];
     let mut at = 0;
     while at < DeviceState::ALL.len() {
         names[at] = DeviceState::ALL[at].name();

@@ -25,7 +25,7 @@ fn key(program: u64) -> SessionKey {
 }
 
 fn used(busy_ms: u64, bytes_in: u64) -> DeviceUse {
-    DeviceUse { busy_ms: Some(busy_ms), bytes_in, bytes_out: bytes_in.saturating_mul(2), held: 64 }
+    DeviceUse { busy_ms: Some(busy_ms), bytes_in, bytes_out: bytes_in.saturating_mul(2), held: 64, fault: None }
 }
 
 /// A coordinator with an agent of two devices, and a policy.

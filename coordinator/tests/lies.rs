@@ -5,7 +5,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{ClientId, Effect, Input, Joiner, LinkId, NodeState, Registration};
-use accord_types::{NodeFigures, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceFault, DeviceUse, DeviceVerdict, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey};
 use bench::{ALICE, Bench, KEY, grant, registration};
 use requests::request;
 
@@ -66,6 +66,7 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
     let with = |key, user: &str| grant(session, key, user);
     let elsewhere = SessionGrant { node_name: "h2".into(), ordinals: vec![0, 1, 77], ..with(MADE_UP, MALLORY) };
     let grants = [with(MADE_UP, ALICE), with(MADE_UP, MALLORY), with(KEY, MALLORY), elsewhere];
+    let faulty = DeviceUse { fault: DeviceFault::cuda(214), ..DeviceUse::default() };
     let mut lies = vec![
         Input::Heartbeat { link, sessions: vec![session] },
         Input::Heartbeat { link, sessions: (0..64).map(SessionId).chain([session, session]).collect() },
@@ -73,6 +74,9 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
         Input::ExecutorEnded { link, session, why: "it has crashed".into() },
         Input::ExecutorEnded { link, session: SessionId(u64::MAX), why: "x".repeat(1 << 20) },
         Input::NodeMeasured { link, figures: NodeFigures::default() },
+        Input::AgentUsed { link, uses: vec![(session, 0, faulty), (session, 1, faulty)] },
+        Input::DeviceTested { link, ordinal: 0, verdict: DeviceVerdict::Faulty("it is faulty".into()) },
+        Input::DeviceTested { link, ordinal: u32::MAX, verdict: DeviceVerdict::Works },
     ];
     lies.extend(grants.iter().map(|grant| Input::ExecutorStarted { link, grant: grant.clone() }));
     lies.extend([0, 1, u64::MAX].map(|measurement| Input::PathMeasured { link, measurement, path: Err("no".into()) }));
@@ -130,8 +134,8 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
         AgentOrder::SessionClosed(closed, _) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
-        // No program here asks for devices.
-        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) => false,
+        // No program here asks for devices, and the victim's devices show no faults.
+        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(_) => false,
         AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
 }

@@ -17,6 +17,7 @@ pub mod config;
 mod control;
 mod cores;
 mod device_memory;
+pub mod device_test;
 mod devices;
 mod drivers;
 mod executor_here;

@@ -1,8 +1,9 @@
 //! The node agent's process, and its executors'.
 #![forbid(unsafe_code)]
 
+use accord_device::cpu::{is_worker, worker_main};
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
+use accord_node_agent::{device_test, executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
 use accord_telemetry::log;
 use accord_types::unknown_settings::unknown_settings;
 use accord_types::{spin_policy, threads};
@@ -12,6 +13,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord-node-agent");
+    // Of the process that tests a CPU device.
+    if is_worker() {
+        return ExitCode::from(u8::try_from(worker_main()).unwrap_or(u8::MAX));
+    }
     // Of executors too.
     if let Err(error) = spin_policy::read_cores(|name| std::env::var(name).ok()) {
         let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
@@ -22,6 +27,7 @@ fn main() -> ExitCode {
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
         Some(argument) if argument == keeper::ARGUMENT => return keeper::main(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
+        Some(argument) if argument == device_test::ARGUMENT => return device_test::main(),
         Some(argument) if argument == measure::ARGUMENT => return measure::main(),
         Some(argument) if argument == mpi_world::ARGUMENT => return mpi_world::main(),
         Some(argument) if argument == mpi_native::ARGUMENT => return mpi_native::main(),

@@ -262,7 +262,7 @@ impl ExecutorProcess {
     /// Makes it end, and tell its program why; the hard way if it does not do so by itself. Returns at once.
     pub(crate) fn end(self: &Arc<Self>, ending: Option<ExecutorEnding>) {
         if ending.is_none() {
-            self.control.shutdown();
+            self.control.shutdown_writes();
         }
         let executor = self.clone();
         let wait = move || {
@@ -271,7 +271,7 @@ impl ExecutorProcess {
                 if let Some(_turn) = executor.turn.try_take() {
                     let _ = executor.control.send_ending(&ending);
                 }
-                executor.control.shutdown();
+                executor.control.shutdown_writes();
             }
             if !has_ended_within(&executor.process, END_GRACE) {
                 executor.kill();

@@ -37,7 +37,7 @@ impl Bench {
 }
 
 fn used(busy_ms: u64) -> DeviceUse {
-    DeviceUse { busy_ms: Some(busy_ms), bytes_in: busy_ms, bytes_out: 0, held: 0 }
+    DeviceUse { busy_ms: Some(busy_ms), bytes_in: busy_ms, bytes_out: 0, held: 0, fault: None }
 }
 
 fn reported(busy_ms: u64) -> Word {

@@ -97,7 +97,7 @@ without_lists! {
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
     DevicePair { from, to, times }
     DeviceRef { node, ordinal }
-    DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held }
+    DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
     Drain { draining }
     Goodbye {}
     HeldDevice { ordinal, milli, memory, exclusive }
@@ -115,6 +115,7 @@ without_lists! {
     ShutdownReply {}
     ShutdownRequest { version, agents }
     Stop {}
+    TestDevice { ordinal }
     UsageRequest { version, by, from }
 }
 
@@ -219,6 +220,13 @@ impl Bounded for v1::JobReleased {
     }
 }
 
+impl Bounded for v1::DeviceTested {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { ordinal: _, verdict: _, why } = self;
+        within(why.len(), WORDS_MAX, "DeviceTested.why is too long")
+    }
+}
+
 impl Bounded for v1::ReleaseJob {
     fn check(&self) -> Result<(), Malformed> {
         within(self.job.len(), KEY_MAX, "ReleaseJob.job is too long")
@@ -254,6 +262,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::SessionStarted(message)) => message.check(),
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
+            Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Goodbye(message)) => message.check(),
             Some(Body::NodeFigures(message)) => message.check(),
             Some(Body::PathMeasured(message)) => message.check(),
@@ -382,6 +391,7 @@ impl Bounded for v1::CoordinatorMessage {
             Some(Body::MeasurePath(message)) => message.check(),
             Some(Body::ExpectMeasurement(message)) => message.check(),
             Some(Body::RankLost(message)) => message.check(),
+            Some(Body::TestDevice(message)) => message.check(),
             None => Ok(()),
         }
     }
@@ -451,7 +461,9 @@ impl Bounded for v1::Node {
             figures,
             kernel_limits,
             labels,
+            quarantined,
         } = self;
+        all(quarantined, NODE_DEVICES_MAX, "Node.quarantined is too long")?;
         within(name.len(), NAME_MAX, "Node.name is too long")?;
         all(labels, LABELS_MAX, "Node.labels is too long")?;
         all(links, LINKS_MAX, "Node.links is too long")?;

@@ -99,7 +99,8 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         ShutdownReply ShutdownRequest Stop Viewer
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply
         ListReservationsRequest Reservation ReservedDevices ReservedTarget WatchDrainRequest
-        DeviceUse JobEvent SessionUse UseEnded UseReport
+        Quarantined QuarantineReply QuarantineRequest TestDevice
+        DeviceTested DeviceUse JobEvent SessionUse UseEnded UseReport
         ClusterSummary DeviceLine JobLine NodeLine UserLine WatchReply WatchRequest WatchRow
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply
         JobRequest PauseReply PauseRequest PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest

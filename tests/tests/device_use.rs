@@ -229,7 +229,8 @@ fn hostile_reports_are_bounded_and_leave_the_use_by_others_alone() {
     let (program, ends) = works(&cluster, "elsewhere", Some("1:cpu limit=1h"));
     await_use(&cluster);
     let (lease, connection) = hostile(&cluster);
-    let huge = DeviceUse { busy_ms: Some(u64::MAX), bytes_in: u64::MAX, bytes_out: u64::MAX, held: u64::MAX };
+    let huge =
+        DeviceUse { busy_ms: Some(u64::MAX), bytes_in: u64::MAX, bytes_out: u64::MAX, held: u64::MAX, fault: None };
     let own: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
     assert_eq!(own.len(), 1, "the other device is a job's alone");
     let anywhere =

@@ -51,7 +51,7 @@ fn waits(target: &str, uses: &DrainNodeReply) -> String {
     }
 }
 
-fn list(numbers: &[u64]) -> String {
+pub(super) fn list(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 

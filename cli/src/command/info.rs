@@ -3,7 +3,7 @@
 use super::reservation;
 use crate::args::InfoArgs;
 use crate::client::{Coordinator, variable};
-use crate::cluster::{Cluster, NodeRow};
+use crate::cluster::{Cluster, NodeRow, Quarantine};
 use crate::failure::Result;
 use crate::launch::MpiPart;
 use crate::output::{Table, age, bytes, count, print, runs, show, tell};
@@ -147,6 +147,7 @@ fn tables(cluster: &Cluster) -> String {
             );
         }
         text.push_str(&numbers(cluster.coordinator.is_some()));
+        text.push_str(&quarantined(cluster));
     }
     if let Some(note) = &cluster.note {
         text.push_str(&format!("\n{note}\n"));
@@ -179,6 +180,18 @@ fn tables(cluster: &Cluster) -> String {
         text.push_str(&format!("\n{} of other users\n", count(cluster.other_sessions.into(), "session")));
     }
     text
+}
+
+/// The devices in quarantine, a line for each.
+fn quarantined(cluster: &Cluster) -> String {
+    let lines = cluster.devices.iter().filter_map(|device| {
+        let Quarantine { reason, age_ms, by_administrator, .. } = device.quarantine.as_ref()?;
+        let by = if *by_administrator { ", by an administrator" } else { "" };
+        let named = format!("{}/{}", device.info.node_name, device.info.id.ordinal);
+        Some(format!("{named} is in quarantine for {}{by}: {reason}\n", age(*age_ms)))
+    });
+    let text: String = lines.collect();
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn settings_text(as_json: bool) -> String {

@@ -17,6 +17,7 @@ mod picture;
 pub(crate) mod pki;
 pub(crate) mod png;
 pub(crate) mod policy;
+pub(crate) mod quarantine;
 pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod setup;

@@ -128,7 +128,11 @@ impl Cluster {
             return;
         }
         let used = DeviceUse { held: used.held.min(info.memory), ..used };
+        let before = self.device_uses.fault(id, key);
         let Some((charged, activity, is_unknown)) = self.device_uses.count(now, id, key, used) else { return };
+        if let Some(fault) = used.fault.filter(|fault| before != Some(*fault)) {
+            self.fault_shown(now, key, &charged, fault);
+        }
         match charged {
             Charged::Job(job) => self.allocations.job_did(now, job, activity, is_unknown),
             Charged::User(user) => self.allocations.program_did(now, &user, device, activity),

@@ -15,6 +15,7 @@ impl Allocations {
         !self.exclusive.contains_key(&device)
             && !scheduler.is_drained(DrainTarget::Device(device))
             && !scheduler.is_reserved(device)
+            && scheduler.quarantine_of(device).is_none()
     }
 
     /// Secrets of the jobs whose end the agent of a node has to confirm.

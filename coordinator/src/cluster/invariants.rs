@@ -16,6 +16,7 @@ impl Cluster {
         self.sessions.check()?;
         self.nodes.check()?;
         self.allocations.check()?;
+        self.faults.check()?;
         for node in self.nodes.values() {
             self.check_node(node)?;
         }

@@ -19,6 +19,8 @@ mod device_uses;
 mod earlier_jobs;
 mod effect;
 mod ended_sessions;
+mod fault_table;
+mod faults;
 mod held;
 mod held_devices;
 mod held_requests;

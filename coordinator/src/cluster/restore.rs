@@ -59,6 +59,7 @@ impl Cluster {
         cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));
         if !records.is_empty() {
             cluster.allocations.without_connections();
+            cluster.restore_tests(now);
             // Of agents and programs none is connected: there is none to be told of what this decides.
             cluster.schedule(now, &mut Vec::new());
         }

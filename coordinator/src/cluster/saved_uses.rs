@@ -4,7 +4,7 @@ use super::session_uses::{Charged, Pace, Reported, Reporter, SessionUses};
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_scheduler::saved::SavedDevice;
-use accord_types::{DeviceId, DeviceUse, SessionId};
+use accord_types::{DeviceFault, DeviceId, DeviceUse, SessionId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,19 +41,22 @@ struct SavedUse {
     bytes_in: u64,
     bytes_out: u64,
     held: u64,
+    /// The fault's number on the wire; 0: none.
+    #[serde(default)]
+    fault: u32,
 }
 
 impl From<DeviceUse> for SavedUse {
     fn from(used: DeviceUse) -> Self {
-        let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
-        Self { busy_ms, bytes_in, bytes_out, held }
+        let DeviceUse { busy_ms, bytes_in, bytes_out, held, fault } = used;
+        Self { busy_ms, bytes_in, bytes_out, held, fault: fault.map_or(0, DeviceFault::to_wire) }
     }
 }
 
 impl From<SavedUse> for DeviceUse {
     fn from(saved: SavedUse) -> Self {
-        let SavedUse { busy_ms, bytes_in, bytes_out, held } = saved;
-        Self { busy_ms, bytes_in, bytes_out, held }
+        let SavedUse { busy_ms, bytes_in, bytes_out, held, fault } = saved;
+        Self { busy_ms, bytes_in, bytes_out, held, fault: DeviceFault::from_wire(fault) }
     }
 }
 

@@ -77,6 +77,7 @@ impl Cluster {
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
             Decided::LeaseEnds { job, .. } => self.tell_agents(now, job, out),
             Decided::Release { job, node } => self.release(job, node, out),
+            Decided::Quarantine { device } => self.quarantine_changed(now, device, out),
             Decided::Audit(text) => tracing::warn!(target: AUDIT, "{text}"),
         }
     }
@@ -209,7 +210,7 @@ impl Cluster {
     }
 
     /// Tells people about a job, once: by the command that holds it, which writes to the same terminal as its programs, or by one of its programs.
-    fn warn_job(&self, id: JobId, text: String, out: &mut Vec<Effect>) {
+    pub(super) fn warn_job(&self, id: JobId, text: String, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
         let mut programs = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
         let speaker = self.allocations.holder_of(id).or_else(|| programs.next());

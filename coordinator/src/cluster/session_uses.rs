@@ -12,7 +12,7 @@ const SLACK_MS: u64 = 2_000;
 /// Most bytes that are believed to be copied in a millisecond, in one direction: more than any device's memory carries.
 const BYTES_A_MS_MAX: u64 = 16 << 30;
 /// The use of a device by a session that has not reported any.
-const NOTHING: DeviceUse = DeviceUse { busy_ms: Some(0), bytes_in: 0, bytes_out: 0, held: 0 };
+const NOTHING: DeviceUse = DeviceUse { busy_ms: Some(0), bytes_in: 0, bytes_out: 0, held: 0, fault: None };
 
 /// Reports come once in so many milliseconds, while anything changes.
 const REPORTED_EVERY_MS: u64 = 1_000;
@@ -102,6 +102,7 @@ impl Reported {
             bytes_in: counted.bytes_in.saturating_sub(base.bytes_in),
             bytes_out: counted.bytes_out.saturating_sub(base.bytes_out),
             held: counted.held,
+            fault: counted.fault,
         }
     }
 }
@@ -153,6 +154,7 @@ impl SessionUses {
             bytes_in: limited(used.bytes_in, before.bytes_in, base.bytes_in, BYTES_A_MS_MAX),
             bytes_out: limited(used.bytes_out, before.bytes_out, base.bytes_out, BYTES_A_MS_MAX),
             held: used.held,
+            fault: used.fault.or(before.fault),
         };
         reported.counted = counted;
         let activity = Activity {

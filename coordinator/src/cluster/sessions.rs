@@ -216,6 +216,8 @@ impl Cluster {
             (format!("the reservation {name} has {called}{until}"), "use another device")
         } else if scheduler.is_drained(DrainTarget::Device(device)) {
             (format!("{called} is drained"), "use another device")
+        } else if let Some(quarantine) = scheduler.quarantine_of(device) {
+            (format!("{called} is in quarantine: {}", quarantine.reason), "use another device")
         } else {
             return None;
         };

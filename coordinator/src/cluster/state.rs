@@ -4,6 +4,7 @@ use super::allocations::Allocations;
 use super::class_times::ClassTimes;
 use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
+use super::fault_table::FaultTable;
 use super::held_requests::HeldRequests;
 use super::input::{ClientId, Input, LinkId};
 use super::job::Opener;
@@ -114,6 +115,8 @@ pub struct Cluster {
     pub(super) class_times: ClassTimes,
     /// The use of devices by sessions.
     pub(super) device_uses: DeviceUses,
+    /// Devices that have shown faults.
+    pub(super) faults: FaultTable,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
     /// Time of this coordinator's start.
@@ -156,6 +159,7 @@ impl Cluster {
             paths: Paths::default(),
             class_times: ClassTimes::default(),
             device_uses: DeviceUses::default(),
+            faults: FaultTable::default(),
             allocations,
             began: Millis(0),
             recorder: None,
@@ -188,6 +192,7 @@ impl Cluster {
             Input::ProgramUsed { client, uses } => self.program_used(now, client, &uses),
             Input::AgentUsed { link, uses } => self.agent_used(now, link, &uses, out),
             Input::UseEnded { link, sessions } => self.use_ended(now, link, &sessions, out),
+            Input::DeviceTested { link, ordinal, verdict } => self.device_tested(now, (link, ordinal), verdict, out),
             Input::ClientGone { client } => self.client_gone(client, false, out),
             Input::ClientLost { client } => self.client_gone(client, true, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
@@ -209,6 +214,7 @@ impl Cluster {
                 self.look_at_paths(now, out);
                 self.look_at_idle_jobs(now, out);
                 self.end_unnamed_uses(now);
+                self.order_tests(now, out);
                 self.allocations.tick();
             }
         }
@@ -225,7 +231,9 @@ impl Cluster {
         let doubted = self.nodes.silent().next().map(|(at, _)| at.plus(lost_after.saturating_mul(DOUBT)));
         let left = self.nodes.leaving().next().map(|(at, _)| at);
         let ends = self.ends.first().map(|(end, _)| *end);
-        [lost, doubted, left, ends, self.held_until(), self.allocations.next_deadline()].into_iter().flatten().min()
+        let tests = self.faults.next_test();
+        let deadlines = [lost, doubted, left, ends, tests, self.held_until(), self.allocations.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Goes up with every start of a coordinator with this state file; 0: there is none.

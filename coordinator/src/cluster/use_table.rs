@@ -6,7 +6,7 @@ use super::session_uses::{Charged, Ended, Reporter, SessionUses};
 use super::time::Millis;
 use accord_scheduler::NotingMap;
 use accord_scheduler::ledger::Activity;
-use accord_types::{DeviceId, DeviceUse, NodeId, SessionId};
+use accord_types::{DeviceFault, DeviceId, DeviceUse, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Ended sessions whose agents may send a last report.
@@ -75,6 +75,11 @@ impl DeviceUses {
             changed.insert((id, key.0, key.1));
         }
         Some((uses.charged.clone(), activity, is_unknown))
+    }
+
+    /// Returns the fault of a device that was reported.
+    pub(super) fn fault(&self, id: SessionId, key: (DeviceId, Reporter)) -> Option<DeviceFault> {
+        self.sessions.get(&id)?.reports.get(&key)?.counted.fault
     }
 
     /// Drops a session.

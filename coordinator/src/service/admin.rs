@@ -96,6 +96,38 @@ impl v1::admin_server::Admin for Administrator {
         Ok(Response::new(reply))
     }
 
+    async fn quarantine(
+        &self,
+        request: Request<v1::QuarantineRequest>,
+    ) -> Result<Response<v1::QuarantineReply>, Status> {
+        let who = Caller::check(&request, Act::DrainNode)?.called();
+        let request = request.into_inner();
+        check_version(request.version)?;
+        let v1::QuarantineRequest { version: _, node_name, ordinal, release, reason } = request;
+        let known = self.driver.with_cluster(|cluster| {
+            let DrainTarget::Device(device) = target(cluster, &node_name, Some(ordinal))? else {
+                return Err(Status::internal("a node is no device"));
+            };
+            let scheduler = cluster.scheduler();
+            if release && scheduler.quarantine_of(device).is_none() {
+                let why = format!("device {ordinal} of node {node_name} is not in quarantine; see `accord info`");
+                return Err(Status::failed_precondition(why));
+            }
+            Ok((device, scheduler.holders([device])))
+        });
+        let (device, jobs) = known.inspect_err(|why: &Status| {
+            tracing::warn!(target: AUDIT, "{who} is refused a change of a quarantine: {}", why.message());
+        })?;
+        self.driver.input(Input::Schedule(if release {
+            accord_scheduler::Input::Unquarantine { device, by: who }
+        } else {
+            let reason = if reason.is_empty() { "accord quarantine".to_owned() } else { reason };
+            accord_scheduler::Input::Quarantine { device, reason, by: Some(who) }
+        }));
+        self.driver.durable().await?;
+        Ok(Response::new(v1::QuarantineReply { jobs: jobs.into_iter().map(|job| job.0).collect() }))
+    }
+
     type WatchDrainStream = ReceiverStream<Result<v1::DrainNodeReply, Status>>;
 
     async fn watch_drain(

@@ -6,11 +6,12 @@ use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
-use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Node, NodeState, Session, Viewer};
+use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Millis, Node, NodeState, Session, Viewer};
 use accord_proto::bounds::PAGE_ITEMS_MAX;
 use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
+use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceUse, NodeId, SessionId, Source};
 use prost::Message;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ fn page(driver: &Driver, caller: &viewer::Viewer, request: &v1::DescribeRequest)
             let rest = match list {
                 v1::PageList::Nodes => {
                     let nodes = cluster.nodes_from(NodeId(u32::try_from(from).unwrap_or(u32::MAX)));
-                    let nodes = nodes.map(|node| (node.id.0.into(), node_view(cluster, node, now.since(node.heard))));
+                    let nodes = nodes.map(|node| (node.id.0.into(), node_view(cluster, node, now)));
                     room.fill(&mut view.nodes, nodes)
                 }
                 v1::PageList::Sessions => {
@@ -191,7 +192,16 @@ fn numbering(cluster: &Cluster, viewer: &v1::Viewer) -> Result<Vec<v1::DeviceRef
     Ok(cluster.numbering(&viewer).into_iter().map(Into::into).collect())
 }
 
-fn node_view(cluster: &Cluster, node: &Node, heard_ms_ago: u64) -> v1::Node {
+fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
+    let quarantined = node.devices.iter().filter_map(|info| {
+        let quarantine = cluster.scheduler().quarantine_of(info.id)?;
+        Some(v1::Quarantined {
+            ordinal: info.id.ordinal,
+            reason: cut(&quarantine.reason, WORDS_MAX).to_owned(),
+            since_unix_ms: unix_ms().saturating_sub(now.since(Millis(quarantine.since.0))),
+            by_administrator: quarantine.by.is_some(),
+        })
+    });
     let state = match node.state {
         NodeState::Up { .. } if node.draining => v1::NodeState::Draining,
         NodeState::Up { .. } => v1::NodeState::Up,
@@ -206,10 +216,11 @@ fn node_view(cluster: &Cluster, node: &Node, heard_ms_ago: u64) -> v1::Node {
         links: vec![v1::Link { kind: v1::LinkKind::Tcp.into(), address: node.address.clone() }],
         devices: node.devices.iter().cloned().map(Into::into).collect(),
         hardware: Some(node.hardware.clone().into()),
-        heard_ms_ago,
+        heard_ms_ago: now.since(node.heard),
         figures: cluster.figures(node.id).cloned().map(Into::into),
         kernel_limits: Some(kernel_limits(&node.kernel_limits)),
         labels: labels(&node.labels),
+        quarantined: quarantined.collect(),
     }
 }
 
@@ -220,7 +231,7 @@ fn kernel_limits(limits: &KernelLimits) -> v1::KernelLimits {
 
 fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Session {
     let uses = cluster.device_uses(session.id).take(PAGE_ITEMS_MAX).map(|(device, used)| {
-        let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
+        let DeviceUse { busy_ms, bytes_in, bytes_out, held, fault: _ } = used;
         v1::SessionUse { node: device.node.0, ordinal: device.ordinal, busy_ms, bytes_in, bytes_out, held }
     });
     v1::Session {

@@ -6,9 +6,9 @@ use accord_proto::v1;
 use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
-use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Scheduler, Usage};
+use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, Usage};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
-use accord_types::{Count, NodeId};
+use accord_types::{Count, DeviceId, NodeId};
 use std::collections::BTreeSet;
 
 /// Nodes that an explanation names.
@@ -121,6 +121,7 @@ pub(super) fn explain(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&Jo
             )]
         }
     };
+    lines.extend(quarantined(scheduler, job));
     let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
     lines.insert(0, format!("job {} of user {}, account {}: {request}", job.job, job.user, account(job)));
     lines.truncate(EXPLANATION_LINES_MAX);
@@ -262,6 +263,23 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
         milli_text(rate.billed / 1_000)
     ));
     lines
+}
+
+/// Names the devices in quarantine among those that a job has, or that suit one that waits.
+fn quarantined(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
+    let request = scheduler.request(job.job).filter(|_| job.phase == Phase::Waiting);
+    let parts = || request.iter().flat_map(|request| &request.alternatives).flat_map(|choice| &choice.parts);
+    let is_of = |device: DeviceId| match job.phase {
+        Phase::Waiting => scheduler.class_of(device).is_some_and(|class| parts().any(|part| part.class.matches(class))),
+        Phase::Running | Phase::Releasing => job.devices.iter().any(|leased| leased.device == device),
+    };
+    let known = scheduler.quarantines().filter(|(device, _)| is_of(*device)).take(NODES_NAMED_MAX);
+    let line = |(device, quarantine): (DeviceId, &Quarantine)| {
+        let node = scheduler.node_name(device.node)?;
+        let time = long_time_text(scheduler.now().since(quarantine.since));
+        Some(format!("{node}/{} is in quarantine for {time}: {}", device.ordinal, quarantine.reason))
+    };
+    known.filter_map(line).collect()
 }
 
 /// Says by which paths from its program's own node a job's other nodes were chosen.

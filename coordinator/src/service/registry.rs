@@ -6,7 +6,7 @@ use crate::cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registra
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceInfo, DeviceUse, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,8 +86,9 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
             }
             Body::UseReport(report) => {
                 let uses = report.uses.into_iter().map(|used| {
-                    let v1::DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held } = used;
-                    (SessionId(session), ordinal, DeviceUse { busy_ms, bytes_in, bytes_out, held })
+                    let v1::DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault } = used;
+                    let fault = DeviceFault::from_wire(fault);
+                    (SessionId(session), ordinal, DeviceUse { busy_ms, bytes_in, bytes_out, held, fault })
                 });
                 Input::AgentUsed { link, uses: uses.collect() }
             }
@@ -107,6 +108,10 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
             Body::JobReleased(released) => {
                 let job = SessionKey::from_bytes(&released.job).ok_or(Malformed("a job's key that is none"))?;
                 Input::JobReleased { link, job }
+            }
+            Body::DeviceTested(tested) => {
+                let v1::DeviceTested { ordinal, verdict: _, why } = &tested;
+                Input::DeviceTested { link, ordinal: *ordinal, verdict: verdict(tested.verdict(), why.clone())? }
             }
             Body::Goodbye(_) => Input::Goodbye { link },
             Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },
@@ -138,6 +143,15 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         world: register.world,
         draining: register.draining,
     })
+}
+
+fn verdict(verdict: v1::DeviceVerdict, why: String) -> Result<DeviceVerdict, Malformed> {
+    match verdict {
+        v1::DeviceVerdict::Works => Ok(DeviceVerdict::Works),
+        v1::DeviceVerdict::Faulty => Ok(DeviceVerdict::Faulty(why)),
+        v1::DeviceVerdict::Unknown => Ok(DeviceVerdict::Unknown(why)),
+        v1::DeviceVerdict::Unspecified => Err(Malformed("a test without a verdict")),
+    }
 }
 
 fn kernel_limits(limits: v1::KernelLimits) -> KernelLimits {

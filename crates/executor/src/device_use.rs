@@ -3,9 +3,9 @@
 //! Launches are not counted: samples show how busy a device is. A sample of a busy device counts for the time since the
 //! last sample. The sum is right on average, however short kernels are, because the times of samples don't depend on them.
 
-use accord_types::{DeviceUse, SessionId};
+use accord_types::{DeviceFault, DeviceUse, Error, SessionId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time between two samples of busy devices.
@@ -21,9 +21,21 @@ pub struct UseCounters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     held: AtomicU64,
+    /// The fault's number on the wire; 0: none.
+    fault: AtomicU32,
 }
 
 impl UseCounters {
+    /// Keeps the fault that an error of the device shows, if it shows one.
+    pub fn failed(&self, error: &Error) {
+        let Some(fault) = error.fault() else { return };
+        let _ = self.fault.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |known| {
+            let known = DeviceFault::from_wire(known);
+            let is_worse = known.is_none_or(|known| fault.is_of_device() && !known.is_of_device());
+            is_worse.then_some(fault.to_wire())
+        });
+    }
+
     /// Counts bytes that are copied to the device.
     pub fn copied_in(&self, bytes: u64) {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
@@ -54,7 +66,8 @@ impl UseCounters {
     pub fn sample(&self, busy: Option<bool>) -> UseSample {
         let [bytes_in, bytes_out, held] =
             [&self.bytes_in, &self.bytes_out, &self.held].map(|counter| counter.load(Ordering::Relaxed));
-        UseSample { busy, bytes_in, bytes_out, held }
+        let fault = DeviceFault::from_wire(self.fault.load(Ordering::Relaxed));
+        UseSample { busy, bytes_in, bytes_out, held, fault }
     }
 }
 
@@ -65,6 +78,7 @@ pub struct UseSample {
     bytes_in: u64,
     bytes_out: u64,
     held: u64,
+    fault: Option<DeviceFault>,
 }
 
 /// Makes reports from samples: at most one per [`REPORT_PERIOD`], and only for devices whose use has changed. `K` names a
@@ -120,8 +134,8 @@ impl<K: Copy + Ord> UseSampler<K> {
             device.busy =
                 device.busy.zip(sample.busy).map(|(so_far, busy)| if busy { so_far + counts } else { so_far });
             let busy_ms = device.busy.map(|busy| u64::try_from(busy.as_millis()).unwrap_or(u64::MAX));
-            let UseSample { busy: _, bytes_in, bytes_out, held } = sample;
-            let used = DeviceUse { busy_ms, bytes_in, bytes_out, held };
+            let UseSample { busy: _, bytes_in, bytes_out, held, fault } = sample;
+            let used = DeviceUse { busy_ms, bytes_in, bytes_out, held, fault };
             if used != device.used || device.reported.is_none() {
                 self.idle_samples = 0;
             }
@@ -171,6 +185,7 @@ fn first_sample(session: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use accord_types::ErrorCode;
     use proptest::prelude::*;
 
     fn ms(ms: u64) -> Duration {
@@ -189,7 +204,7 @@ mod tests {
         sampler.sample(ms(350), [(3, counters.sample(Some(true)))]);
         assert_eq!(sampler.report(ms(350), false), []);
         sampler.sample(ms(1_100), [(3, counters.sample(Some(false)))]);
-        let used = DeviceUse { busy_ms: Some(250), bytes_in: 10, bytes_out: 4, held: 64 };
+        let used = DeviceUse { busy_ms: Some(250), bytes_in: 10, bytes_out: 4, held: 64, fault: None };
         assert_eq!(sampler.report(ms(1_100), false), [(3, used)]);
         sampler.sample(ms(5_000), [(3, counters.sample(Some(false)))]);
         assert_eq!(sampler.report(ms(5_000), true), []);
@@ -199,6 +214,29 @@ mod tests {
         assert_eq!(sampler.report(ms(5_001), true), [(3, DeviceUse { held: 0, ..used })]);
         sampler.report_again();
         assert_eq!(sampler.report(ms(5_002), false).len(), 2);
+    }
+
+    #[test]
+    fn the_device_s_own_fault_is_reported_rather_than_one_of_a_region() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        let mut reported = |at| {
+            sampler.sample(ms(at), [(0, counters.sample(Some(false)))]);
+            sampler.report(ms(at), true).first().map(|(_, used)| used.fault)
+        };
+        let shown = |code| {
+            let fault = DeviceFault::cuda(code);
+            counters.failed(&Error::new(ErrorCode::Execution, "it failed").device_fault(fault));
+            fault
+        };
+        assert_eq!(reported(0), Some(None));
+        let (illegal, misaligned) = (shown(700), shown(716));
+        assert_eq!((reported(1), misaligned.is_some()), (Some(illegal), true));
+        counters.failed(&Error::new(ErrorCode::OutOfMemory, "it is full"));
+        assert_eq!(reported(2), None);
+        let ecc = shown(214);
+        assert_eq!(reported(3), Some(ecc));
+        shown(700);
+        assert_eq!(reported(4), None);
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Driver<'_> {
             }
             Request::Map { device, ticket, start, len } => {
                 let done = world.hosted(device).and_then(|hosted| {
-                    hosted.device().map(start, len)?;
+                    hosted.device().map(start, len).inspect_err(|error| hosted.counters().failed(error))?;
                     hosted.counters().mapped(len);
                     Ok(())
                 });
@@ -187,7 +187,7 @@ impl Driver<'_> {
         let start = session.begin_start(device)?;
         let started = session.config.devices.create(work, device, place, output, &start);
         session.end_start(&start);
-        let started = started?;
+        let started = started.inspect_err(|error| session.uses.failed(device, error))?;
         if trace {
             started.trace(session.events.clone());
         }
@@ -350,16 +350,23 @@ impl World<'_> {
         match effect {
             Effect::Reply { ticket, value, extra } => events.reply(ticket, value, extra),
             Effect::ReplyFailed { ticket, error } => events.reply_failed(ticket, error),
-            Effect::Failed { device, queue, error } => events.failed(device, queue, error),
+            Effect::Failed { device, queue, error } => {
+                if let Ok(hosted) = self.hosted(device) {
+                    hosted.counters().failed(&error);
+                }
+                events.failed(device, queue, error);
+            }
             Effect::Credit { bytes } => events.send(&Event::Credit { bytes }, &[]),
             Effect::GiveBack { device, after, step } => self.give_back(device, after, step),
             Effect::Watch { device, queue, stream } => {
                 let Some(started) = self.devices.get(&device) else { return };
-                let (events, ended) = (events.clone(), started.ended.clone());
+                let (events, ended, hosted) = (events.clone(), started.ended.clone(), Arc::downgrade(&started.hosted));
                 let failed = move |outcome: Result<()>| {
-                    if let Err(error) = outcome
-                        && !ended.load(Ordering::Acquire)
-                    {
+                    let Err(error) = outcome else { return };
+                    if let Some(hosted) = hosted.upgrade() {
+                        hosted.counters().failed(&error);
+                    }
+                    if !ended.load(Ordering::Acquire) {
                         events.failed(device, queue.0, error);
                     }
                 };

@@ -3,8 +3,8 @@
 use crate::config::UseSink;
 use crate::device_use::{UseCounters, UseSampler};
 use accord_device::Device;
-use accord_types::SessionId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::{Error, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -40,6 +40,14 @@ impl UseReports {
         let metered = state.devices.entry(ordinal).or_default();
         metered.device = Some(Arc::downgrade(device));
         metered.counters.clone()
+    }
+
+    /// Keeps the fault that an error of a device shows, also of one that could not start.
+    pub(crate) fn failed(&self, ordinal: u32, error: &Error) {
+        let counters = error.fault().map(|_| self.lock().devices.entry(ordinal).or_default().counters.clone());
+        if let Some(counters) = counters {
+            counters.failed(error);
+        }
     }
 
     /// Returns the time until the next sample is due.

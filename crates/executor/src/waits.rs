@@ -88,7 +88,7 @@ impl Wait {
     pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
         let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
         let looked = look_for(Instant::now(), limit, lane.properties().polls_per_yield, || {
-            self.look_once();
+            self.look_once(session);
             (self.places.is_empty() || lane.is_readable()).then_some(())
         });
         if looked == Err(Looked::Crowded) {
@@ -97,11 +97,12 @@ impl Wait {
         self.be_told(session);
     }
 
-    fn look_once(&mut self) {
+    fn look_once(&mut self, session: &Session) {
         let failure = &mut self.failure;
         self.places.retain(|(device, stream, seq)| match device.reached(*stream, *seq) {
             Ok(reached) => !reached,
             Err(error) => {
+                session.uses.failed(device.info().id.ordinal, &error);
                 failure.get_or_insert(error);
                 false
             }
@@ -117,9 +118,12 @@ impl Wait {
         session.positions_waited.fetch_add(places.len(), Ordering::Relaxed);
         let all = Arc::new(AllOf { left: AtomicUsize::new(places.len()), failure: ShortLock::new(failure) });
         for (device, stream, seq) in places {
-            let (all, session) = (all.clone(), session.clone());
+            let (all, session, ordinal) = (all.clone(), session.clone(), device.info().id.ordinal);
             let done = move |outcome: Result<()>| {
                 session.positions_waited.fetch_sub(1, Ordering::Relaxed);
+                if let Err(error) = &outcome {
+                    session.uses.failed(ordinal, error);
+                }
                 if let Some(failure) = all.one(outcome) {
                     answer(&session, (ticket, since), failure);
                 }

@@ -1,9 +1,9 @@
 //! Reports of an executor to its agent on the use of devices, in records of one length, one per device.
 
-use accord_types::DeviceUse;
+use accord_types::{DeviceFault, DeviceUse};
 
-/// Bytes of a record: ordinal, whether the time is known, time, bytes in, bytes out, bytes held.
-const RECORD_LEN: usize = 40;
+/// Bytes of a record: ordinal, whether the time is known, time, bytes in, bytes out, bytes held, fault.
+const RECORD_LEN: usize = 44;
 
 /// Encodes reports.
 pub fn encode(uses: &[(u32, DeviceUse)]) -> Vec<u8> {
@@ -14,6 +14,7 @@ pub fn encode(uses: &[(u32, DeviceUse)]) -> Vec<u8> {
         for number in [used.busy_ms.unwrap_or(0), used.bytes_in, used.bytes_out, used.held] {
             bytes.extend(number.to_le_bytes());
         }
+        bytes.extend(used.fault.map_or(0, DeviceFault::to_wire).to_le_bytes());
     }
     bytes
 }
@@ -39,16 +40,18 @@ impl UseReader {
 fn decode(record: &[u8]) -> Option<(u32, DeviceUse)> {
     let (ordinal, rest) = record.split_first_chunk()?;
     let (known, rest) = rest.split_first_chunk()?;
+    let (numbers, rest) = rest.split_first_chunk::<32>()?;
     let mut numbers =
-        rest.chunks_exact(8).filter_map(|chunk| chunk.first_chunk()).map(|chunk| u64::from_le_bytes(*chunk));
+        numbers.chunks_exact(8).filter_map(|chunk| chunk.first_chunk()).map(|chunk| u64::from_le_bytes(*chunk));
     let mut number = || numbers.next();
     let (busy_ms, bytes_in, bytes_out, held) = (number()?, number()?, number()?, number()?);
+    let fault = DeviceFault::from_wire(u32::from_le_bytes(*rest.first_chunk()?));
     let busy_ms = match u32::from_le_bytes(*known) {
         0 => None,
         1 => Some(busy_ms),
         _ => return None,
     };
-    Some((u32::from_le_bytes(*ordinal), DeviceUse { busy_ms, bytes_in, bytes_out, held }))
+    Some((u32::from_le_bytes(*ordinal), DeviceUse { busy_ms, bytes_in, bytes_out, held, fault }))
 }
 
 #[cfg(test)]
@@ -58,8 +61,8 @@ mod tests {
     #[test]
     fn reports_arrive_however_their_bytes_are_divided() {
         let uses = [
-            (3, DeviceUse { busy_ms: Some(7), bytes_in: 1, bytes_out: u64::MAX, held: 2 }),
-            (u32::MAX, DeviceUse { busy_ms: None, bytes_in: 4, bytes_out: 5, held: 6 }),
+            (3, DeviceUse { busy_ms: Some(7), bytes_in: 1, bytes_out: u64::MAX, held: 2, fault: None }),
+            (u32::MAX, DeviceUse { busy_ms: None, bytes_in: 4, bytes_out: 5, held: 6, fault: DeviceFault::cuda(214) }),
         ];
         let bytes = encode(&uses);
         for part in [1, 7, RECORD_LEN, 100] {

@@ -202,6 +202,11 @@ pub enum Effect {
         /// Why it is later than before; none if it is not.
         slipped: Option<SlipCause>,
     },
+    /// A device's quarantine has begun, has another reason, or has ended.
+    Quarantine {
+        /// The device.
+        device: DeviceId,
+    },
     /// For the audit log: an administrator's act, or a refusal.
     Audit(String),
 }

@@ -218,12 +218,15 @@ pub enum Input {
         /// Who.
         by: String,
     },
-    /// A device showed a fault of its own. Nothing more is placed there, unless 10 % of its class are out already.
+    /// A device showed a fault of its own, or an administrator puts it into quarantine. Nothing more is placed there. Of each class faults put
+    /// 10 % of the devices into quarantine at most.
     Quarantine {
         /// The device.
         device: DeviceId,
-        /// The fault.
+        /// The fault, or the administrator's reason.
         reason: String,
+        /// The administrator; `None` if it is a fault.
+        by: Option<String>,
     },
     /// A device works again, as a test region or an administrator says.
     Unquarantine {

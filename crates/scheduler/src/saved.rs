@@ -274,13 +274,22 @@ pub(crate) struct SavedReservation {
     pub(crate) end_jobs: bool,
 }
 
+/// A device in quarantine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SavedQuarantine {
+    pub(crate) device: SavedDevice,
+    pub(crate) reason: String,
+    pub(crate) since: u64,
+    pub(crate) by: Option<String>,
+}
+
 /// Drains, reservations, quarantine and pause.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedSite {
     pub(crate) paused: bool,
     pub(crate) drains: Vec<SavedDrain>,
     pub(crate) reservations: Vec<SavedReservation>,
-    pub(crate) quarantined: Vec<(SavedDevice, String)>,
+    pub(crate) quarantined: Vec<SavedQuarantine>,
 }
 
 /// All of the scheduler, but its policy and nodes.

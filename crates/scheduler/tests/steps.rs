@@ -5,8 +5,8 @@ use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::Account;
 use accord_scheduler::request::{Locality, Part};
 use accord_scheduler::{
-    DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation, ReservationId,
-    ReservedDevices, Scheduler, WaitReason,
+    DeviceState, DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation,
+    ReservationId, ReservedDevices, Scheduler, WaitReason,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::NodeLeft(NodeId(8)),
         Input::Drain { target, by_time: Millis(1_000_000), end: false, reason: "fan".to_owned(), by: by() },
         Input::Undrain { target, by: by() },
-        Input::Quarantine { device, reason: "ECC".to_owned() },
+        Input::Quarantine { device, reason: "ECC".to_owned(), by: None },
         Input::Unquarantine { device, by: by() },
         Input::Reserve(Box::new(reservation)),
         Input::Unreserve(ReservationId(1)),
@@ -272,7 +272,7 @@ fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a
         ask_of("eva", 2, 60_000, Some("all")),
         Input::Ended { job: JobId(5) },
         Input::Released { job: JobId(5), node: NodeId(4) },
-        Input::Quarantine { device: DeviceId { node: NodeId(7), ordinal: 1 }, reason: "ECC".to_owned() },
+        Input::Quarantine { device: DeviceId { node: NodeId(7), ordinal: 1 }, reason: "ECC".to_owned(), by: None },
         Input::Drain {
             target: DrainTarget::Node(NodeId(9)),
             by_time: Millis(1_000_000),
@@ -433,6 +433,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let fault = |ordinal| Input::Quarantine {
         device: DeviceId { node: NodeId(0), ordinal },
         reason: "uncorrectable ECC error".to_owned(),
+        by: None,
     };
     for ordinal in 0..5 {
         cluster.apply(fault(ordinal));
@@ -445,6 +446,26 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let (_, effects) = cluster.apply(fault(6));
     let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
+}
+
+#[test]
+fn devices_that_programs_use_are_counted_apart_from_those_in_quarantine() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    cluster.apply(Input::NodeJoined(node(0)));
+    let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
+    let fault = |ordinal, by| Input::Quarantine { device: device(ordinal), reason: "ECC".to_owned(), by };
+    for input in [
+        Input::InUse { device: device(0), in_use: true },
+        Input::InUse { device: device(1), in_use: true },
+        fault(1, None),
+        fault(2, Some("root".to_owned())),
+    ] {
+        cluster.apply(input);
+    }
+    let states = cluster.scheduler.device_states();
+    let count = |state| states.iter().filter_map(|(_, counts)| counts.get(&state)).sum::<u64>();
+    let counted = [DeviceState::Used, DeviceState::Quarantined, DeviceState::Free].map(count);
+    assert_eq!(counted, [1, 2, 5]);
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl fmt::Display for Act {
             Self::Register => "register a node",
             Self::OpenSession => "open sessions",
             Self::Describe => "look at the cluster",
-            Self::DrainNode => "drain nodes",
+            Self::DrainNode => "drain nodes or put devices into quarantine",
             Self::CloseSession => "end sessions",
             Self::Shutdown => "stop the cluster",
             Self::SeeJobs => "see jobs",

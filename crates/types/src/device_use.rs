@@ -1,5 +1,7 @@
 //! The use of a device by a session, as it is reported.
 
+use crate::DeviceFault;
+
 /// The use of one device by one session so far. The counters only grow, so that lost and repeated reports count nothing
 /// twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,6 +14,8 @@ pub struct DeviceUse {
     pub bytes_out: u64,
     /// Bytes of the device's memory that the session holds now. No counter: it also falls.
     pub held: u64,
+    /// The fault that the device has shown to the session. One of the device replaces one that a region may have caused.
+    pub fault: Option<DeviceFault>,
 }
 
 impl DeviceUse {
@@ -23,6 +27,7 @@ impl DeviceUse {
             bytes_in: before.bytes_in.saturating_add(self.bytes_in),
             bytes_out: before.bytes_out.saturating_add(self.bytes_out),
             held: self.held,
+            fault: self.fault.or(before.fault),
         }
     }
 }
@@ -33,10 +38,12 @@ mod tests {
 
     #[test]
     fn what_a_predecessor_did_counts_but_for_its_memory() {
-        let before = DeviceUse { busy_ms: Some(5), bytes_in: u64::MAX, bytes_out: 7, held: 100 };
-        let own = DeviceUse { busy_ms: Some(1), bytes_in: 2, bytes_out: 3, held: 4 };
-        let both = DeviceUse { busy_ms: Some(6), bytes_in: u64::MAX, bytes_out: 10, held: 4 };
+        let before = DeviceUse { busy_ms: Some(5), bytes_in: u64::MAX, bytes_out: 7, held: 100, fault: None };
+        let own = DeviceUse { busy_ms: Some(1), bytes_in: 2, bytes_out: 3, held: 4, fault: None };
+        let both = DeviceUse { busy_ms: Some(6), bytes_in: u64::MAX, bytes_out: 10, held: 4, fault: None };
         assert_eq!(own.after(before), both);
+        let fault = DeviceFault::cuda(700);
+        assert_eq!(own.after(DeviceUse { fault, ..before }).fault, fault);
         assert_eq!(own.after(DeviceUse { busy_ms: None, ..before }).busy_ms, None);
     }
 }

@@ -1,7 +1,7 @@
 //! Errors, with everything that a message to a person needs.
 
 use crate::printable::PrintableLines;
-use crate::{DeviceNum, HostRange, QueueId};
+use crate::{DeviceFault, DeviceNum, HostRange, QueueId};
 use std::fmt;
 
 /// A result with Accord's [`Error`].
@@ -139,6 +139,7 @@ struct ErrorParts {
     remedy: Option<String>,
     transient: bool,
     lane_ended: bool,
+    fault: Option<DeviceFault>,
 }
 
 impl Error {
@@ -146,7 +147,8 @@ impl Error {
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
         let (place, cause) = (ErrorPlace::default(), cause.into());
         let (subject, remedy, transient, lane_ended) = (None, None, false, false);
-        Self(Box::new(ErrorParts { code, place, subject, cause, remedy, transient, lane_ended }))
+        let fault = None;
+        Self(Box::new(ErrorParts { code, place, subject, cause, remedy, transient, lane_ended, fault }))
     }
 
     /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Callers
@@ -224,6 +226,13 @@ impl Error {
         self
     }
 
+    /// Adds the fault that the device has shown, for the process that drives the device.
+    #[must_use]
+    pub fn device_fault(mut self, fault: Option<DeviceFault>) -> Self {
+        self.0.fault = self.0.fault.or(fault);
+        self
+    }
+
     /// Adds the call, unless known already.
     #[must_use]
     pub fn call(mut self, call: impl Into<String>) -> Self {
@@ -282,6 +291,11 @@ impl Error {
         self.0.transient
     }
 
+    /// Returns the fault that the device has shown, if that is the cause and this process drives the device.
+    pub fn fault(&self) -> Option<DeviceFault> {
+        self.0.fault
+    }
+
     /// Whether all that is known is that a lane has ended.
     pub fn is_lane_end(&self) -> bool {
         self.0.lane_ended
@@ -300,7 +314,7 @@ impl Error {
     /// known. About a variable whose name is known:
     /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
     fn in_words(&self, f: &mut impl fmt::Write) -> fmt::Result {
-        let ErrorParts { code, place, subject, cause, remedy, transient: _, lane_ended: _ } = &*self.0;
+        let ErrorParts { code, place, subject, cause, remedy, transient: _, lane_ended: _, fault: _ } = &*self.0;
         let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
         let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();
         let at = match (&place.node, place.queue) {

@@ -7,6 +7,7 @@
 pub mod backoff;
 mod count;
 mod device;
+mod device_fault;
 mod device_use;
 pub mod entropy;
 mod error;
@@ -49,6 +50,7 @@ pub mod waiting_room;
 
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
+pub use device_fault::{DeviceFault, DeviceVerdict};
 pub use device_use::DeviceUse;
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
 pub use figures::{DeviceFigures, DevicePair, GpuAware, NodeFigures};

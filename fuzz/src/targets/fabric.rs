@@ -11,9 +11,9 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, FunctionSpec, HeldJob, ImageId, ImageRef,
-    JobToken, Lease, LeasedDevice, NodeId, ObjectSpec, OrderPolicy, QueueId, QueuedJob, Rank, Seq, SessionId,
-    SessionKey, SessionRequest, Span, SpanKind,
+    ArgBlock, DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, FunctionSpec, HeldJob,
+    ImageId, ImageRef, JobToken, Lease, LeasedDevice, NodeId, ObjectSpec, OrderPolicy, QueueId, QueuedJob, Rank, Seq,
+    SessionId, SessionKey, SessionRequest, Span, SpanKind,
 };
 use std::io::Read;
 
@@ -395,7 +395,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     };
     let token = JobToken { job: 17, key: lease.key };
     let device = DeviceId { node: NodeId(2), ordinal: 1 };
-    let used = DeviceUse { busy_ms: Some(9), bytes_in: 1 << 40, bytes_out: 2, held: 3 };
+    let used = DeviceUse { busy_ms: Some(9), bytes_in: 1 << 40, bytes_out: 2, held: 3, fault: DeviceFault::cuda(214) };
     let messages = [
         Message::Hold(request.clone()),
         Message::Open(request),

@@ -129,7 +129,15 @@ fn seeds() -> Vec<Vec<u8>> {
         job: None,
     };
     let device = v1::Device::from(info);
-    let used = v1::DeviceUse { session: 7, ordinal: 1, busy_ms: Some(9), bytes_in: 1 << 40, bytes_out: 2, held: 3 };
+    let used = v1::DeviceUse {
+        session: 7,
+        ordinal: 1,
+        busy_ms: Some(9),
+        bytes_in: 1 << 40,
+        bytes_out: 2,
+        held: 3,
+        fault: 1 << 16 | 214,
+    };
     let view = v1::ClusterView {
         nodes: vec![v1::Node { devices: vec![device.clone()], ..v1::Node::default() }],
         ..v1::ClusterView::default()

@@ -26,7 +26,7 @@ fn reports(mut bytes: &[u8]) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let known = DeviceUse { busy_ms: Some(7), bytes_in: 1 << 40, bytes_out: u64::MAX, held: 2 };
+    let known = DeviceUse { busy_ms: Some(7), bytes_in: 1 << 40, bytes_out: u64::MAX, held: 2, fault: None };
     let unknown = DeviceUse { busy_ms: None, ..known };
     let seed = |part: u8, uses: &[(u32, DeviceUse)]| [&[part][..], &encode(uses)].concat();
     vec![seed(39, &[(3, known)]), seed(6, &[(0, unknown), (u32::MAX, known)])]

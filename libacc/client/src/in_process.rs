@@ -105,7 +105,11 @@ impl InProcess {
         self.on_start.get().map_or(Ok(()), |before| before().map_err(|e| self.place(e)))
     }
 
+    /// Adds the node. Keeps the fault that the device has shown.
     pub(crate) fn place(&self, error: Error) -> Error {
+        if error.fault().is_some() {
+            self.counters.get_or_init(Arc::default).failed(&error);
+        }
         error.node(&self.info.node_name)
     }
 

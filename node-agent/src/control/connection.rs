@@ -16,8 +16,8 @@ use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceInfo, DeviceUse, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId,
-    SessionKey,
+    DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes,
+    SessionGrant, SessionId, SessionKey,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -180,6 +180,9 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
             tracing::info!("draining: {}", drain.draining);
             identity.draining.store(drain.draining, Ordering::Relaxed);
         }
+        Some(Body::TestDevice(v1::TestDevice { ordinal })) => {
+            supervisor.tell(|node, _, _| node.test_soon(ordinal));
+        }
         Some(Body::MeasureNode(_)) => supervisor.tell(|node, _, _| node.measure_soon()),
         Some(Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key })) => match SessionKey::from_bytes(&key)
         {
@@ -202,8 +205,9 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         }
         Word::Used(uses) => {
             let uses = uses.into_iter().map(|(session, ordinal, used)| {
-                let DeviceUse { busy_ms, bytes_in, bytes_out, held } = used;
-                v1::DeviceUse { session: session.0, ordinal, busy_ms, bytes_in, bytes_out, held }
+                let DeviceUse { busy_ms, bytes_in, bytes_out, held, fault } = used;
+                let fault = fault.map_or(0, DeviceFault::to_wire);
+                v1::DeviceUse { session: session.0, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
             });
             agent_message::Body::UseReport(v1::UseReport { uses: uses.collect() })
         }
@@ -213,6 +217,15 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
         Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
+        Word::Tested(ordinal, verdict) => {
+            let (verdict, why) = match verdict {
+                DeviceVerdict::Works => (v1::DeviceVerdict::Works, String::new()),
+                DeviceVerdict::Faulty(why) => (v1::DeviceVerdict::Faulty, why),
+                DeviceVerdict::Unknown(why) => (v1::DeviceVerdict::Unknown, why),
+            };
+            let why = cut(&why, WORDS_MAX).to_owned();
+            agent_message::Body::DeviceTested(v1::DeviceTested { ordinal, verdict: verdict.into(), why })
+        }
         Word::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
         Word::PathMeasured { measurement, path } => {
             let (times, transport, why) = match path {
@@ -297,6 +310,19 @@ impl Identity {
             let figures = NodeFigures { lane_here, gpu_aware, ..measures.within_node() };
             supervisor.tell(|node, _, _| node.measured(figures));
         });
+    }
+
+    /// Has a device tested, in the background.
+    pub(super) fn test(&self, supervisor: &Arc<Supervisor>, ordinal: u32) {
+        let (measures, of_thread) = (self.measures.clone(), supervisor.clone());
+        let test = move || {
+            let verdict = measures.test(ordinal);
+            of_thread.tell(|node, _, _| node.tested(ordinal, verdict));
+        };
+        if let Err(error) = threads::spawn("accord-test", test) {
+            let why = DeviceVerdict::Unknown(format!("cannot start a thread: {error}"));
+            supervisor.tell(|node, _, _| node.tested(ordinal, why));
+        }
     }
 
     /// Has a path measured, in the background.

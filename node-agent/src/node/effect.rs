@@ -1,7 +1,9 @@
 //! What the rules want said to the coordinator, and what they hear of the connection.
 
 use super::drivers::{DriverId, ProcessId};
-use accord_types::{DeviceUse, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
+use accord_types::{
+    DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+};
 
 /// An action for the driver; several are in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +23,8 @@ pub enum Effect {
     EndProcess(DriverId, ProcessId),
     /// Measure within the node, and tell [`super::Node::measured`].
     Measure,
+    /// Test the device with this ordinal, and tell [`super::Node::tested`].
+    Test(u32),
     /// Say goodbye to the coordinator if it is there, and end the agent.
     Leave(Ending),
 }
@@ -40,6 +44,8 @@ pub enum Word {
     Ended(SessionId, String),
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
+    /// The verdict of a test of the device with this ordinal.
+    Tested(u32, DeviceVerdict),
     /// What the node has measured within itself.
     Measured(NodeFigures),
     /// What a path takes one way and what carried the bytes, or why it could not be measured.

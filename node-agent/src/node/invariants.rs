@@ -17,6 +17,7 @@ impl Node {
         self.grants.check_bounds()?;
         self.jobs.check_bounds()?;
         self.check_measuring()?;
+        self.check_testing()?;
         if let Some(session) = self.reasons.keys().find(|session| !self.told.contains(session)) {
             return Err(format!("no client is to be told why {session} has ended"));
         }

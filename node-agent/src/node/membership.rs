@@ -150,6 +150,7 @@ impl Node {
         }
         self.end_overdue(now, &mut effects);
         self.attend_measuring(now, &mut effects);
+        self.attend_testing(&mut effects);
         effects.extend(self.ending.take().map(Effect::Leave));
         effects
     }

@@ -9,6 +9,7 @@
 //! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
 //! ```
 
+mod device_tests;
 mod drivers;
 mod driving;
 mod effect;
@@ -25,6 +26,7 @@ mod membership;
 mod quota;
 mod reporting;
 mod state;
+mod testing;
 mod uses;
 
 pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};

@@ -1,5 +1,6 @@
 //! What an agent knows.
 
+use super::device_tests::Testing;
 use super::drivers::{DriverId, Drivers};
 use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
@@ -64,6 +65,7 @@ pub struct Node {
     pub(super) jobs: Jobs,
     pub(super) uses: Uses,
     pub(super) measuring: Measuring,
+    pub(super) testing: Testing,
 }
 
 impl Node {
@@ -90,6 +92,7 @@ impl Node {
             jobs: Jobs::default(),
             uses: Uses::default(),
             measuring: Measuring::new(measures),
+            testing: Testing::default(),
         }
     }
 

@@ -102,7 +102,7 @@ mod tests {
     const SESSION: SessionId = SessionId(5);
 
     fn used(busy_ms: u64, held: u64) -> DeviceUse {
-        DeviceUse { busy_ms: Some(busy_ms), bytes_in: busy_ms, bytes_out: 0, held }
+        DeviceUse { busy_ms: Some(busy_ms), bytes_in: busy_ms, bytes_out: 0, held, fault: None }
     }
 
     #[test]

@@ -13,6 +13,21 @@ impl Bounded for v1::DrainNodeRequest {
     }
 }
 
+impl Bounded for v1::QuarantineRequest {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, node_name, ordinal: _, release: _, reason } = self;
+        within(node_name.len(), NAME_MAX, "QuarantineRequest.node_name is too long")?;
+        within(reason.len(), WORDS_MAX, "QuarantineRequest.reason is too long")
+    }
+}
+
+impl Bounded for v1::QuarantineReply {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { jobs } = self;
+        within(jobs.len(), PAGE_ITEMS_MAX, "QuarantineReply.jobs is too long")
+    }
+}
+
 impl Bounded for v1::WatchDrainRequest {
     fn check(&self) -> Result<(), Malformed> {
         let Self { version: _, node_name, ordinal: _ } = self;

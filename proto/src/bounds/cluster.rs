@@ -176,6 +176,7 @@ impl Bounded for v1::DeviceLine {
             programs,
             other_sessions: _,
             idle_since_unix_ms: _,
+            quarantined_since_unix_ms: _,
         } = self;
         within(node_name.len(), NAME_MAX, "DeviceLine.node_name is too long")?;
         within(name.len(), NAME_MAX, "DeviceLine.name is too long")?;
@@ -183,6 +184,13 @@ impl Bounded for v1::DeviceLine {
         names(users, "DeviceLine.users is too long")?;
         within(jobs.len(), WATCH_NAMES_MAX, "DeviceLine.jobs is too long")?;
         names(programs, "DeviceLine.programs is too long")
+    }
+}
+
+impl Bounded for v1::Quarantined {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { ordinal: _, reason, since_unix_ms: _, by_administrator: _ } = self;
+        within(reason.len(), WORDS_MAX, "Quarantined.reason is too long")
     }
 }
 

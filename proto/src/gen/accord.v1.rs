@@ -424,7 +424,10 @@ impl LinkKind {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(
+        oneof = "agent_message::Body",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -454,6 +457,8 @@ pub mod agent_message {
         UseReport(super::UseReport),
         #[prost(message, tag = "11")]
         UseEnded(super::UseEnded),
+        #[prost(message, tag = "12")]
+        DeviceTested(super::DeviceTested),
     }
 }
 /// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
@@ -555,6 +560,10 @@ pub struct DeviceUse {
     /// Bytes of the device's memory that it holds now.
     #[prost(uint64, tag = "6")]
     pub held: u64,
+    /// The fault that the device has shown to it: in the upper 16 bits 1 for an error of the CUDA driver, 2 for one of clearing memory, 3 for
+    /// a GPU that the driver has no longer, 4 for a signal that has ended a CPU device's worker; in the lower ones the error or signal. 0: none.
+    #[prost(uint32, tag = "7")]
+    pub fault: u32,
 }
 /// An executor was started for a session.
 #[allow(clippy::all)]
@@ -572,6 +581,18 @@ pub struct SessionEnded {
     /// Empty for an ordinary end.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+}
+/// What came of TestDevice.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceTested {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
+    #[prost(enumeration = "DeviceVerdict", tag = "2")]
+    pub verdict: i32,
+    /// The fault, or why there is no verdict.
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
 }
 /// No executor of the job is left here: its devices may go to another one.
 #[allow(clippy::all)]
@@ -606,7 +627,7 @@ pub struct PathMeasured {
 pub struct CoordinatorMessage {
     #[prost(
         oneof = "coordinator_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
     )]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
@@ -639,6 +660,8 @@ pub mod coordinator_message {
         JobStarted(super::JobGrant),
         #[prost(message, tag = "12")]
         ReleaseJob(super::ReleaseJob),
+        #[prost(message, tag = "13")]
+        TestDevice(super::TestDevice),
     }
 }
 #[allow(clippy::all)]
@@ -685,6 +708,13 @@ pub struct ReleaseJob {
     /// The job's key.
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
+}
+/// The agent tests a device, and says DeviceTested.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TestDevice {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -739,6 +769,40 @@ pub struct ExpectMeasurement {
     pub measurement: u64,
     #[prost(bytes = "vec", tag = "2")]
     pub key: ::prost::alloc::vec::Vec<u8>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DeviceVerdict {
+    Unspecified = 0,
+    Works = 1,
+    Faulty = 2,
+    /// The test could not be done, or took too long.
+    Unknown = 3,
+}
+impl DeviceVerdict {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DEVICE_VERDICT_UNSPECIFIED",
+            Self::Works => "DEVICE_VERDICT_WORKS",
+            Self::Faulty => "DEVICE_VERDICT_FAULTY",
+            Self::Unknown => "DEVICE_VERDICT_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DEVICE_VERDICT_UNSPECIFIED" => Some(Self::Unspecified),
+            "DEVICE_VERDICT_WORKS" => Some(Self::Works),
+            "DEVICE_VERDICT_FAULTY" => Some(Self::Faulty),
+            "DEVICE_VERDICT_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
 }
 /// Generated client implementations.
 pub mod registry_client {
@@ -2904,6 +2968,9 @@ pub struct DeviceLine {
     /// The time since which the job that holds it alone has left all its devices idle.
     #[prost(uint64, optional, tag = "14")]
     pub idle_since_unix_ms: ::core::option::Option<u64>,
+    /// The time since which it is in quarantine.
+    #[prost(uint64, optional, tag = "15")]
+    pub quarantined_since_unix_ms: ::core::option::Option<u64>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3212,6 +3279,22 @@ pub struct Node {
     pub kernel_limits: ::core::option::Option<KernelLimits>,
     #[prost(message, repeated, tag = "11")]
     pub labels: ::prost::alloc::vec::Vec<Label>,
+    #[prost(message, repeated, tag = "12")]
+    pub quarantined: ::prost::alloc::vec::Vec<Quarantined>,
+}
+/// A device in quarantine.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Quarantined {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub since_unix_ms: u64,
+    /// An administrator put it there.
+    #[prost(bool, tag = "4")]
+    pub by_administrator: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4348,6 +4431,29 @@ pub struct WatchDrainRequest {
     pub ordinal: ::core::option::Option<u32>,
 }
 #[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuarantineRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub ordinal: u32,
+    /// Takes it out.
+    #[prost(bool, tag = "4")]
+    pub release: bool,
+    /// For the audit log, and for who looks at the device.
+    #[prost(string, tag = "5")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuarantineReply {
+    /// Jobs that hold the device.
+    #[prost(uint64, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<u64>,
+}
+#[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseSessionRequest {
     #[prost(uint32, tag = "1")]
@@ -4508,6 +4614,31 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("accord.v1.Admin", "WatchDrain"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Puts a device into quarantine, or takes it out.
+        pub async fn quarantine(
+            &mut self,
+            request: impl tonic::IntoRequest<super::QuarantineRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::QuarantineReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Admin/Quarantine",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Admin", "Quarantine"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Ends a session: its executors are killed.
         pub async fn close_session(
             &mut self,
@@ -4583,6 +4714,11 @@ pub mod admin_server {
             &self,
             request: tonic::Request<super::WatchDrainRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchDrainStream>, tonic::Status>;
+        /// Puts a device into quarantine, or takes it out.
+        async fn quarantine(
+            &self,
+            request: tonic::Request<super::QuarantineRequest>,
+        ) -> std::result::Result<tonic::Response<super::QuarantineReply>, tonic::Status>;
         /// Ends a session: its executors are killed.
         async fn close_session(
             &self,
@@ -4759,6 +4895,49 @@ pub mod admin_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Admin/Quarantine" => {
+                    #[allow(non_camel_case_types)]
+                    struct QuarantineSvc<T: Admin>(pub Arc<T>);
+                    impl<T: Admin> tonic::server::UnaryService<super::QuarantineRequest>
+                    for QuarantineSvc<T> {
+                        type Response = super::QuarantineReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::QuarantineRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::quarantine(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QuarantineSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -3,6 +3,7 @@
 use crate::memory;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -162,9 +163,28 @@ pub(crate) fn lose_context(code: i32) {
     let _ = STICKY.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
 }
 
+/// Calls that touch a device's memory, or run something there.
+const TOUCHING: [&str; 5] =
+    ["cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuEventSynchronize"];
+
+/// The fault that the process's GPUs have now: a number in the file `gpu-SEED` of the folder `FAKE_CUDA_FAULTS`.
+fn fault() -> Option<i32> {
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let folder = variable("FAKE_CUDA_FAULTS")?;
+        Some(PathBuf::from(folder).join(format!("gpu-{}", setting("FAKE_CUDA_UUID_SEED", 0))))
+    });
+    std::fs::read_to_string(file.as_ref()?).ok()?.trim().parse().ok()
+}
+
 /// At the start of every call: the error that it has to return.
 pub(crate) fn begin(call: &str) -> Result<(), i32> {
     CALLS.fetch_add(1, Ordering::Relaxed);
+    if TOUCHING.contains(&call)
+        && let Some(code) = fault()
+    {
+        lose_context(code);
+    }
     let sticky = STICKY.load(Ordering::Acquire);
     if sticky != 0 {
         return Err(sticky);

@@ -9,6 +9,7 @@
 //! `FAKE_CUDA_PROHIBITED` is the number of one in prohibited compute mode. With `FAKE_CUDA_PAGEABLE=1` devices say that
 //! they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
 //! A context takes `FAKE_CUDA_CONTEXT` bytes (default 0) of what is said to be free.
+//! `FAKE_CUDA_FAULTS` is a folder: while it has a file `gpu-SEED`, the GPUs of that seed have the fault whose number is in it.
 //! `NVIDIA_` may stand before each of these names.
 
 mod calls;

@@ -78,6 +78,7 @@ fn device_json(device: &DeviceLine) -> Value {
         "programs": device.programs,
         "other_sessions": device.other_sessions,
         "idle_since_unix_ms": device.idle_since_unix_ms,
+        "quarantined_since_unix_ms": device.quarantined_since_unix_ms,
     })
 }
 

@@ -10,8 +10,8 @@ use super::super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes, Rank,
-    SessionGrant, SessionId, SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, DeviceUse, DeviceVerdict, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy,
+    PathTimes, Rank, SessionGrant, SessionId, SessionKey, SessionRequest,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ const STEPS_MAX: u64 = 400;
 /// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
 const LOOKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
-const KINDS: usize = 26;
+const KINDS: usize = 27;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
@@ -64,6 +64,7 @@ fn number(input: &Input) -> usize {
         Input::ProgramUsed { .. } => 23,
         Input::AgentUsed { .. } => 24,
         Input::UseEnded { .. } => 25,
+        Input::DeviceTested { .. } => 26,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
             usize::MAX
@@ -330,6 +331,7 @@ fn all_inputs(nodes: u32) -> u64 {
     }
     assert!(site.cluster.device_uses(all).count() > site.nodes as usize / 2);
     site.few(Input::UseEnded { link: link(5), sessions: vec![all] });
+    site.few(Input::DeviceTested { link: link(5), ordinal: 1, verdict: DeviceVerdict::Works });
     site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });
 
     assert_eq!(site.seen.len(), KINDS, "{:?}", site.seen);

@@ -99,6 +99,7 @@ impl Board {
             other_sessions: index(device.uses.len() - programs.len()),
             programs,
             idle_since_unix_ms: device.idle_since_unix_ms,
+            quarantined_since_unix_ms: device.quarantined_since_unix_ms,
         }
     }
 

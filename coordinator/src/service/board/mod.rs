@@ -88,6 +88,8 @@ struct DeviceSeen {
     percent: Option<u32>,
     /// Set if a job holds it alone and has left it idle.
     idle_since_unix_ms: Option<u64>,
+    /// The time since which it is in quarantine.
+    quarantined_since_unix_ms: Option<u64>,
     uses: Vec<UseSeen>,
     /// Jobs that hold it, by their places.
     jobs: Vec<u32>,

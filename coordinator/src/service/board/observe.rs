@@ -4,7 +4,7 @@ use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
 use crate::cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
-use accord_scheduler::{DrainTarget, JobId, JobView, Phase};
+use accord_scheduler::{DrainTarget, JobId, JobView, Phase, Quarantine};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{DeviceId, NodeId, SessionId, natural_order};
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +24,7 @@ struct Observer {
     now: Millis,
     started_unix_ms: u64,
     drains: BTreeMap<DrainTarget, String>,
-    faults: BTreeMap<DeviceId, String>,
+    faults: BTreeMap<DeviceId, Quarantine>,
     places: HashMap<DeviceId, u32>,
     jobs: HashMap<JobId, u32>,
 }
@@ -89,7 +89,7 @@ impl Observer {
             now,
             started_unix_ms,
             drains: scheduler.drains().map(|(target, reason)| (target, cut(reason, WORDS_MAX).to_owned())).collect(),
-            faults: scheduler.faults().map(|(device, fault)| (device, cut(fault, WORDS_MAX).to_owned())).collect(),
+            faults: scheduler.quarantines().map(|(device, quarantine)| (device, quarantine.clone())).collect(),
             places: HashMap::new(),
             jobs: HashMap::new(),
         }
@@ -123,13 +123,15 @@ impl Observer {
             let own = self.drains.get(&DrainTarget::Device(info.id));
             let (condition, why) = match self.faults.get(&info.id) {
                 _ if !node.is_up() => (v1::DeviceCondition::Lost, ""),
-                Some(fault) => (v1::DeviceCondition::Quarantined, fault.as_str()),
+                Some(fault) => (v1::DeviceCondition::Quarantined, cut(&fault.reason, WORDS_MAX)),
                 None => match own {
                     Some(own) => (v1::DeviceCondition::Drained, own.as_str()),
                     None if state == v1::NodeState::Draining => (v1::DeviceCondition::Drained, reason.as_str()),
                     None => (v1::DeviceCondition::Free, ""),
                 },
             };
+            let since = self.faults.get(&info.id).filter(|_| condition == v1::DeviceCondition::Quarantined);
+            let quarantined_since_unix_ms = since.map(|fault| self.unix_ms(Millis(fault.since.0)));
             self.places.insert(info.id, index(self.board.devices.len()));
             self.board.devices.push(DeviceSeen {
                 node: place,
@@ -138,6 +140,7 @@ impl Observer {
                 memory: info.memory,
                 condition,
                 reason: why.to_owned(),
+                quarantined_since_unix_ms,
                 held: 0,
                 percent: Some(0),
                 idle_since_unix_ms: None,

@@ -105,7 +105,7 @@ impl Site {
 
     /// A program says what it did so far.
     fn did(&mut self, client: ClientId, device: DeviceId, busy_ms: Option<u64>) {
-        let used = DeviceUse { busy_ms, bytes_in: 0, bytes_out: 0, held: 64 << 20 };
+        let used = DeviceUse { busy_ms, bytes_in: 0, bytes_out: 0, held: 64 << 20, fault: None };
         self.give(Input::ProgramUsed { client, uses: vec![(device, used)] });
     }
 
@@ -276,7 +276,7 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
     site.give(Input::Schedule(drain(drained)));
     site.give(Input::Schedule(drain(DrainTarget::Node(site.device("n10", 0).node))));
     let device = site.device("n9", 0);
-    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into() }));
+    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into(), by: None }));
     site.give(Input::Goodbye { link: LinkId(3) });
     let lines = site.devices(&user("eva"));
     let seen: Vec<_> =
@@ -292,6 +292,8 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
             ("n10", DeviceCondition::Drained, "a new fan"),
         ]
     );
+    let since: Vec<_> = lines.iter().map(|line| line.quarantined_since_unix_ms).collect();
+    assert_eq!(since, [None, None, Some(STARTED_UNIX_MS + NOW), None, None, None]);
     let rows = site.rows(&user("eva"), asks(WatchTable::Nodes));
     let Line::Node(away) = &rows[0] else { panic!("{rows:?}") };
     assert_eq!((away.state(), away.heard_unix_ms), (v1::NodeState::Gone, Some(STARTED_UNIX_MS + NOW)));

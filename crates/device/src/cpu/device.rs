@@ -26,8 +26,8 @@ use accord_types::short_lock::ShortRwLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl, FunctionSpec,
-    GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceFault, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl,
+    FunctionSpec, GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -225,6 +225,7 @@ impl CpuDevice {
             ErrorCode::Execution,
             format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
         )
+        .device_fault(DeviceFault::signal(signal))
         .remedy(remedy);
         match self.stream(StreamId(stream)) {
             Ok(stream) => error.queue(stream.queue),

@@ -5,7 +5,7 @@
 //! which a newer driver's numbers would break.
 
 use accord_types::short_lock::assert_none_held;
-use accord_types::{Error, ErrorCode};
+use accord_types::{DeviceFault, Error, ErrorCode};
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY2D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent,
     CUfunction, CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUipcMemHandle, CUjit_option, CUjitInputType,
@@ -31,6 +31,9 @@ pub(crate) struct DriverError {
     pub(crate) call: &'static str,
     pub(crate) code: i32,
 }
+
+/// The function that clears memory, and is called for nothing else.
+const CLEAR: &str = "cuMemsetD32Async";
 
 /// Functions that only query. All others may wait: for the device, for space in a stream, or for one of the driver's own locks.
 const QUICK: &[&str] = &[
@@ -260,10 +263,16 @@ impl DriverError {
         matches!(self.code, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999)
     }
 
+    /// Returns the fault of the device, or of a region, that the driver has reported.
+    pub(crate) fn fault(self) -> Option<DeviceFault> {
+        let is_clearing = self.call == CLEAR && self.code != Self::OUT_OF_MEMORY && !self.is_sticky();
+        DeviceFault::cuda(self.code).or(is_clearing.then(|| DeviceFault::clearing(self.code)))
+    }
+
     /// Converts the error to one with a condition of the specification.
     pub(crate) fn into_error(self, code: ErrorCode) -> Error {
         let code = if self.code == Self::OUT_OF_MEMORY { ErrorCode::OutOfMemory } else { code };
-        let error = Error::new(code, self.to_string());
+        let error = Error::new(code, self.to_string()).device_fault(self.fault());
         match self.code {
             36 | 222 => error.remedy("update the NVIDIA driver"),
             46 => error.remedy(
@@ -290,5 +299,22 @@ impl fmt::Display for DriverError {
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Self {
         error.into_error(ErrorCode::System)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_cleared_is_the_device_s_fault_unless_there_is_none_left() {
+        let fault = |call, code| DriverError { call, code }.fault();
+        assert_eq!(fault(CLEAR, 1), Some(DeviceFault::clearing(1)));
+        assert_eq!(fault(CLEAR, DriverError::OUT_OF_MEMORY), None);
+        // A region that ran before has done this.
+        assert_eq!(fault(CLEAR, 700), DeviceFault::cuda(700));
+        assert_eq!((fault("cuMemMap", 1), fault("cuMemMap", 214)), (None, DeviceFault::cuda(214)));
+        let error = DriverError { call: "cuMemMap", code: 214 }.into_error(ErrorCode::System);
+        assert_eq!(error.fault(), DeviceFault::cuda(214));
     }
 }

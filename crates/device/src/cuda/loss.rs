@@ -39,6 +39,11 @@ fn tell(
     }
 }
 
+/// Whether the first fault is that of `gpu`. Other GPUs have lost their contexts by it.
+pub(crate) fn is_first(gpu: i32) -> bool {
+    FIRST.get().is_some_and(|(first, _)| *first == gpu)
+}
+
 /// Returns the reason why no context can be created in this process, if a fault has destroyed the previous ones.
 pub(crate) fn error() -> Option<Error> {
     let (gpu, cause) = FIRST.get()?;

@@ -2,7 +2,7 @@
 
 use super::driver::{Driver, DriverError, NoDriver};
 use crate::backend::Found;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, NodeId};
+use accord_types::{DeviceFault, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, NodeId};
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -108,6 +108,7 @@ pub(crate) fn find(driver: &Driver, info: &DeviceInfo) -> Result<CUdevice, Error
         }
     }
     Err(Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver does not show {} to this process", info.uuid))
+        .device_fault(Some(DeviceFault::MISSING))
         .remedy("check CUDA_VISIBLE_DEVICES and the control group's devices"))
 }
 

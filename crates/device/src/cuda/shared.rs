@@ -121,6 +121,9 @@ impl Shared {
         }
         let names: Vec<_> = regions.iter().filter_map(|region| Some(self.functions.get(*region)?.describe())).collect();
         let mut failure = Error::new(ErrorCode::Execution, loss::cause(self.context.device, &names, error));
+        if loss::is_first(self.context.device) {
+            failure = failure.device_fault(error.fault());
+        }
         if matches!(error.code, 700 | 714 | 715 | 716 | 717 | 718 | 719) {
             failure = failure.remedy(
                 "check its data clauses and array bounds (compute-sanitizer finds the place); the device can be used again by another process only",

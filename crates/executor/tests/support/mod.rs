@@ -268,7 +268,7 @@ impl Control {
 
     fn end(&self) {
         match self {
-            Self::OtherProcess(control) => control.shutdown(),
+            Self::OtherProcess(control) => control.shutdown_writes(),
             Self::Here(lanes) => lanes.close(),
         }
     }

@@ -3,8 +3,8 @@
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice, NodeId,
-    OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
+    DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice,
+    NodeId, OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -21,7 +21,7 @@ pub const PROCESSORS_MAX: usize = 8_192;
 /// Most devices whose use one message reports.
 pub const USES_MAX: usize = 1_024;
 /// Shortest encoding of the use of one device, in bytes.
-const USE_LEAST: usize = 33;
+const USE_LEAST: usize = 37;
 
 /// A message after the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,6 +187,7 @@ fn encode(message: &Message) -> Vec<u8> {
                 for number in [used.bytes_in, used.bytes_out, used.held] {
                     out.u64(number);
                 }
+                out.u32(used.fault.map_or(0, DeviceFault::to_wire));
             }
             USED
         }
@@ -252,7 +253,8 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
             let device = DeviceId { node: NodeId(reader.u32()?), ordinal: reader.u32()? };
             let busy_ms = reader.option(Reader::u64)?;
             let (bytes_in, bytes_out, held) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            Ok((device, DeviceUse { busy_ms, bytes_in, bytes_out, held }))
+            let fault = DeviceFault::from_wire(reader.u32()?);
+            Ok((device, DeviceUse { busy_ms, bytes_in, bytes_out, held, fault }))
         })?),
         ATTACH => {
             Message::Attach(Claim { session: SessionId(reader.u64()?), key: reader.key()?, request: reader.request()? })

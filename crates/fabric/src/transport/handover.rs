@@ -72,10 +72,10 @@ impl Handover {
         self.0.set_write_timeout(time)
     }
 
-    /// Shuts both directions down, from any thread. The other end reads the end of the stream.
-    pub fn shutdown(&self) {
+    /// Ends the direction to the other process, from any thread: that reads the end of the stream. Its last report still arrives.
+    pub fn shutdown_writes(&self) {
         // A failure means that the socket is closed already.
-        let _ = self.0.shutdown(Shutdown::Both);
+        let _ = self.0.shutdown(Shutdown::Write);
     }
 
     /// Ends the direction from the other process, from any thread. Messages to the other process still arrive.
@@ -303,11 +303,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_report_of_an_executor_arrives_that_the_agent_has_told_to_end() {
+        let (agent, executor) = Handover::pair().unwrap();
+        agent.shutdown_writes();
+        assert!(executor.receive().unwrap().is_none());
+        let report = [(3, DeviceUse { bytes_in: 7, ..DeviceUse::default() })];
+        executor.report_use(&report);
+        assert_eq!(agent.read_use(&mut UseReader::default()).unwrap(), report);
+    }
+
+    #[test]
     fn an_ending_arrives_also_when_the_way_is_shut_down_behind_it() {
         let (here, there) = Handover::pair().unwrap();
         let ending = ExecutorEnding::time_is_over(SessionId(5));
         here.send_ending(&ending).unwrap();
-        here.shutdown();
+        here.shutdown_writes();
         assert!(matches!(there.receive_next().unwrap(), Some(Handed::Ending(told)) if told == ending));
         assert!(there.receive_next().unwrap().is_none());
 

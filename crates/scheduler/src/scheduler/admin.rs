@@ -1,6 +1,7 @@
-//! Acts of administrators: policies, drains, quarantine.
+//! Acts of administrators: policies and drains.
 
 use super::groups::Groups;
+use super::quarantine::is_charged;
 use super::{Drain, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, EndCause, SlipCause};
@@ -10,11 +11,7 @@ use crate::phase::{Hold, Phase};
 use crate::policy::{Account, Policy};
 use crate::shapes::Shapes;
 use crate::units::long_time_text;
-use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Of a class's devices so many of a hundred are in quarantine at most, and always one may be.
-const QUARANTINE_PERCENT: u32 = 10;
 
 impl Scheduler {
     /// Puts a policy into effect. Jobs keep their accounts by name; waiting jobs of accounts that are gone end.
@@ -87,7 +84,7 @@ impl Scheduler {
         (job.account, job.long) = (at, job.is_long(quantum));
         let mut nodes = BTreeSet::new();
         for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
-            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+            if is_charged(&self.quarantined, grant) {
                 self.accounts.hold(self.now, at, grant.class, grant.milli, job.long, true);
             }
             self.pool.set_long(grant.spot, id, job.long);
@@ -124,7 +121,7 @@ impl Scheduler {
     }
 
     /// Names a node or device as an administrator does: `node gpu07`, `device 3 of node gpu07`.
-    fn name_of(&self, target: DrainTarget) -> String {
+    pub(super) fn name_of(&self, target: DrainTarget) -> String {
         let node = |id| self.node_name(id).map_or_else(|| id.to_string(), |name| format!("node {name}"));
         match target {
             DrainTarget::Node(id) => node(id),
@@ -179,64 +176,5 @@ impl Scheduler {
         let devices = self.pool.node(at).devices.iter().filter(|device| is_meant(device.ordinal));
         let holders = devices.flat_map(|device| device.holders.iter().map(|holder| holder.job));
         holders.filter(|id| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Running)).collect()
-    }
-
-    /// Takes a device out for a fault of its own, unless too many of its class are out already: what strikes so many is more likely not theirs.
-    pub(super) fn quarantine(&mut self, device: DeviceId, reason: String, effects: &mut Vec<Effect>) {
-        if let Some((out, installed)) = self.quarantined_beside(device)
-            && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
-        {
-            let name = self.name_of(DrainTarget::Device(device));
-            effects.push(Effect::Audit(format!(
-                "{name} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
-                 {QUARANTINE_PERCENT} % may be; look at them, and take those that work out of it"
-            )));
-            return;
-        }
-        let name = self.name_of(DrainTarget::Device(device));
-        effects.push(Effect::Audit(format!("{name} is in quarantine: {reason}")));
-        self.quarantined.insert(device, reason);
-        self.site_changed = true;
-        self.look_at_health(device);
-    }
-
-    /// Returns how many other devices of a device's class are in quarantine, and how many there are.
-    fn quarantined_beside(&self, device: DeviceId) -> Option<(u32, u32)> {
-        let class = self.pool.device(self.pool.spot(device)?).class;
-        let others = self.quarantined.keys().filter(|&&other| other != device);
-        let of_class = others.filter_map(|&other| self.pool.spot(other)).map(|spot| self.pool.device(spot));
-        let out = of_class.filter(|other| other.class == class && !other.absent).count();
-        Some((u32::try_from(out).unwrap_or(u32::MAX), self.pool.index[class.index()].installed))
-    }
-
-    pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
-        if self.quarantined.remove(&device).is_some() {
-            self.site_changed = true;
-            let name = self.name_of(DrainTarget::Device(device));
-            effects.push(Effect::Audit(format!("{by} takes {name} out of quarantine")));
-            self.look_at_health(device);
-        }
-    }
-
-    /// A device is in use by others than jobs, or no longer.
-    pub(super) fn note_use(&mut self, device: DeviceId, in_use: bool) {
-        let changes = if in_use { self.used.insert(device) } else { self.used.remove(&device) };
-        if changes {
-            self.look_at_health(device);
-        }
-    }
-
-    /// Whether something may be placed on a device, as far as it is about the device itself.
-    pub(super) fn is_out_of_service(&self, device: DeviceId) -> bool {
-        self.quarantined.contains_key(&device) || self.used.contains(&device)
-    }
-
-    fn look_at_health(&mut self, device: DeviceId) {
-        let faulty = self.is_out_of_service(device);
-        if let Some(spot) = self.pool.spot(device) {
-            self.pool.device_mut(spot).faulty = faulty;
-            self.pool.refresh(self.now, spot.node);
-            self.pool.touch_claims(spot.node);
-        }
     }
 }

@@ -48,7 +48,9 @@ impl Scheduler {
             let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
             self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, host_memory);
-            self.accounts.hold(self.now, account, class, milli, long, true);
+            if !self.quarantined.contains_key(&device) {
+                self.accounts.hold(self.now, account, class, milli, long, true);
+            }
             nodes.insert(spot.node);
             job.grants.push(Grant {
                 device,

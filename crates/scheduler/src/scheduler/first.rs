@@ -4,6 +4,7 @@
 //! the highest level. It stays first until it starts, unless an administrator puts another one first, or one is two levels higher.
 
 use super::Scheduler;
+use super::quarantine::is_charged;
 use crate::accounts::taken_of;
 use crate::amount::WHOLE;
 use crate::demand::PartDemand;
@@ -440,7 +441,7 @@ impl<'a> Future<'a> {
     }
 
     fn end(&mut self, job: &Job) {
-        let charged = job.grants.iter().filter(|grant| matches!(grant.hold, Hold::Held | Hold::Releasing));
+        let charged = job.grants.iter().filter(|grant| is_charged(&self.scheduler.quarantined, grant));
         let accounts = &self.scheduler.accounts;
         for grant in charged {
             self.gone[grant.class.index()] += grant.milli;

@@ -1,6 +1,7 @@
 //! What must hold after every step, whatever happened.
 
 use super::Scheduler;
+use super::quarantine::is_charged;
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
 use crate::job::Rank;
@@ -82,16 +83,15 @@ impl Scheduler {
             if account.claimed.iter().sum::<u64>() != claimed {
                 return Err(format!("account {at} counts reserved starts of first jobs wrongly"));
             }
-            let charged = |hold: Hold| matches!(hold, Hold::Held | Hold::Releasing);
             let long = jobs().filter(|job| job.long).flat_map(|job| &job.grants);
-            let long: u64 = long.filter(|grant| charged(grant.hold)).map(|grant| grant.milli).sum();
+            let long: u64 = long.filter(|grant| is_charged(&self.quarantined, grant)).map(|grant| grant.milli).sum();
             if account.long.iter().sum::<u64>() != long {
                 return Err(format!("account {at} counts what jobs with long limits hold wrongly"));
             }
             for (class, &held) in account.held.iter().enumerate() {
                 let grants = jobs().flat_map(|job| &job.grants);
-                let charged = grants
-                    .filter(|grant| grant.class.index() == class && matches!(grant.hold, Hold::Held | Hold::Releasing));
+                let charged =
+                    grants.filter(|grant| grant.class.index() == class && is_charged(&self.quarantined, grant));
                 if charged.map(|grant| grant.milli).sum::<u64>() != held {
                     return Err(format!("account {at} is charged {held} of class {class}, which is not what it has"));
                 }

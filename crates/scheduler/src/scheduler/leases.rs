@@ -1,5 +1,6 @@
 //! Leases: given, ended, released.
 
+use super::quarantine::is_charged;
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause, LeasedDevice};
 use crate::ids::JobId;
@@ -189,7 +190,7 @@ impl Scheduler {
         let (account, long) = (job.account, job.long);
         for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
             self.pool.set_long(grant.spot, id, long);
-            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+            if is_charged(&self.quarantined, grant) {
                 self.accounts.change_long(account, grant.class, grant.milli, long);
             }
         }
@@ -264,9 +265,9 @@ impl Scheduler {
                 continue;
             }
             changed = true;
+            let was_charged = is_charged(&self.quarantined, grant);
             grant.hold = new;
-            let charged = |hold: Hold| matches!(hold, Hold::Held | Hold::Releasing);
-            if charged(old) && !charged(new) {
+            if was_charged && !is_charged(&self.quarantined, grant) {
                 self.accounts.hold(self.now, account, grant.class, grant.milli, long, false);
             }
             if new == Hold::Freed {

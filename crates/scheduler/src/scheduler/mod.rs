@@ -12,6 +12,7 @@ mod leases;
 mod nodes;
 mod pass;
 mod promises;
+mod quarantine;
 mod reservable;
 mod reservations;
 mod reserved;
@@ -34,6 +35,7 @@ use crate::time::Millis;
 pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
+pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
@@ -112,7 +114,7 @@ pub struct Scheduler {
     /// Reservations on whose devices a job with a reserved start can't start, with the stamps of what they had then (`Within::grown`).
     unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
-    quarantined: BTreeMap<accord_types::DeviceId, String>,
+    quarantined: BTreeMap<accord_types::DeviceId, Quarantine>,
     /// Devices that others than jobs use.
     used: BTreeSet<accord_types::DeviceId>,
     /// Whether drains, reservations, quarantine or the pause have changed since they were saved.
@@ -205,7 +207,7 @@ impl Scheduler {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }
             Input::Undrain { target, by } => self.undrain(target, &by, effects),
-            Input::Quarantine { device, reason } => self.quarantine(device, reason, effects),
+            Input::Quarantine { device, reason, by } => self.quarantine(device, reason, by, effects),
             Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
             Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {

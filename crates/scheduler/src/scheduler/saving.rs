@@ -1,6 +1,6 @@
 //! What is kept over a restart, and a scheduler made of it.
 
-use super::{Drain, Scheduler, Timer};
+use super::{Drain, Quarantine, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::amount::Amount;
 use crate::ids::{ClassId, JobId, ReservationId};
@@ -11,8 +11,8 @@ use crate::phase::{Hold, Phase};
 use crate::policy::Policy;
 use crate::pool::Holder;
 use crate::saved::{
-    SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedReservation,
-    SavedScheduler, SavedSite, SavedTarget,
+    SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedQuarantine,
+    SavedReservation, SavedScheduler, SavedSite, SavedTarget,
 };
 use crate::time::Millis;
 use accord_types::NodeId;
@@ -149,11 +149,17 @@ impl Scheduler {
             users: reservation.members.users.clone(),
             end_jobs: reservation.end_jobs,
         });
+        let quarantined = self.quarantines().map(|(device, quarantine)| SavedQuarantine {
+            device: device.into(),
+            reason: quarantine.reason.clone(),
+            since: quarantine.since.0,
+            by: quarantine.by.clone(),
+        });
         SavedSite {
             paused: self.paused,
             drains: drains.collect(),
             reservations: reservations.collect(),
-            quarantined: self.quarantined.iter().map(|(device, why)| ((*device).into(), why.clone())).collect(),
+            quarantined: quarantined.collect(),
         }
     }
 
@@ -229,7 +235,11 @@ impl Scheduler {
             }
             self.reserve(reservation, &mut effects);
         }
-        self.quarantined = saved.quarantined.into_iter().map(|(device, why)| (device.into(), why)).collect();
+        let quarantined = saved.quarantined.into_iter().map(|saved| {
+            let SavedQuarantine { device, reason, since, by } = saved;
+            (device.into(), Quarantine { reason, since: Millis(since), by })
+        });
+        self.quarantined = quarantined.collect();
         // Those that were over meanwhile are gone.
         self.site_changed = self.reservations.len() < reservations;
     }
@@ -276,7 +286,7 @@ impl Scheduler {
                 self.pool.hold(spot, holder, saved.cores, saved.host_memory);
                 nodes.insert(spot.node);
             }
-            if matches!(saved.hold, Hold::Held | Hold::Releasing) {
+            if matches!(saved.hold, Hold::Held | Hold::Releasing) && !self.quarantined.contains_key(&device) {
                 self.accounts.restore_hold(job.account, class, saved.milli, job.long);
             }
             job.grants.push(Grant {

@@ -1,5 +1,6 @@
 //! What tools show beside single jobs: the order of waiting jobs, devices by state, charges.
 
+use super::quarantine::is_charged;
 use super::{ReservationState, Scheduler, WaitReason};
 use crate::charge::Rate;
 use crate::class::DeviceClass;
@@ -7,7 +8,7 @@ use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
 use crate::input::DrainTarget;
 use crate::path_class::ChosenPaths;
-use crate::phase::{Hold, Phase};
+use crate::phase::Phase;
 use crate::request::Request;
 use crate::time::Millis;
 use crate::units::{milli_text, size_text};
@@ -31,16 +32,26 @@ pub enum DeviceState {
     Releasing,
     /// No job is placed there: it is drained.
     Drained,
-    /// No job is placed there: it showed a fault.
+    /// No job is placed there: it showed a fault, or an administrator put it into quarantine.
     Quarantined,
+    /// No job is placed there: programs use it that have asked for nothing.
+    Used,
     /// Its node's agent is not heard, or does not name it any more.
     Lost,
 }
 
 impl DeviceState {
     /// All states, in the order of their names in tables.
-    pub const ALL: [Self; 7] =
-        [Self::Free, Self::Shared, Self::Held, Self::Releasing, Self::Drained, Self::Quarantined, Self::Lost];
+    pub const ALL: [Self; 8] = [
+        Self::Free,
+        Self::Shared,
+        Self::Held,
+        Self::Releasing,
+        Self::Drained,
+        Self::Quarantined,
+        Self::Used,
+        Self::Lost,
+    ];
 
     /// Returns the state's name.
     #[must_use]
@@ -52,6 +63,7 @@ impl DeviceState {
             Self::Releasing => "releasing",
             Self::Drained => "drained",
             Self::Quarantined => "quarantined",
+            Self::Used => "used",
             Self::Lost => "lost",
         }
     }
@@ -93,11 +105,6 @@ impl Scheduler {
         self.drains.iter().map(|(target, drain)| (*target, drain.reason.as_str()))
     }
 
-    /// Returns the devices in quarantine, and the fault of each.
-    pub fn faults(&self) -> impl Iterator<Item = (DeviceId, &str)> {
-        self.quarantined.iter().map(|(device, reason)| (*device, reason.as_str()))
-    }
-
     /// Returns how many jobs wait, those on hold included.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -115,7 +122,7 @@ impl Scheduler {
     pub fn rate(&self, id: JobId) -> Rate {
         let mut rate = Rate::default();
         for grant in self.jobs.get(&id).into_iter().flat_map(|job| &job.grants) {
-            if matches!(grant.hold, Hold::Held | Hold::Releasing) {
+            if is_charged(&self.quarantined, grant) {
                 let weight = self.policy.billing_of(&self.pool.classes[grant.class.index()]);
                 rate.milli += grant.milli;
                 rate.billed += grant.milli * u64::from(weight);
@@ -213,11 +220,14 @@ impl Scheduler {
         for node in &self.pool.nodes {
             for device in &node.devices {
                 let is_releasing = |job: JobId| self.jobs.get(&job).is_none_or(|job| job.phase == Phase::Releasing);
+                let id = DeviceId { node: node.id, ordinal: device.ordinal };
                 let is_drained = device.drained.is_some() || node.drained.is_some();
                 let state = if !node.up || device.absent {
                     DeviceState::Lost
-                } else if device.faulty {
+                } else if self.quarantined.contains_key(&id) {
                     DeviceState::Quarantined
+                } else if device.faulty {
+                    DeviceState::Used
                 } else if device.holders.is_empty() {
                     if is_drained { DeviceState::Drained } else { DeviceState::Free }
                 } else if device.holders.iter().all(|holder| is_releasing(holder.job)) {

@@ -168,7 +168,10 @@ impl History {
             81 => self.join_again(),
             82 | 83 => self.drain(),
             84 => match self.some_device() {
-                Some(device) if self.random.one_in(2) => Input::Quarantine { device, reason: "ECC".to_owned() },
+                Some(device) if self.random.one_in(2) => {
+                    let by = self.random.one_in(4).then_some(by);
+                    Input::Quarantine { device, reason: "ECC".to_owned(), by }
+                }
                 Some(device) => Input::Unquarantine { device, by },
                 None => Input::Tick,
             },

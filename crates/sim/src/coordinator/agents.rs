@@ -9,7 +9,7 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
-use accord_types::{NodeFigures, NodeId, PathTimes, SessionId};
+use accord_types::{DeviceVerdict, NodeFigures, NodeId, PathTimes, SessionId};
 use std::time::Duration;
 
 /// How long an agent waits for a connection, and for the answer to its registration.
@@ -134,6 +134,7 @@ impl World {
                     rules.node_lost(&name, is_of_world);
                 }
                 AgentOrder::RankLost(_) | AgentOrder::Drain(_) => {}
+                AgentOrder::TestDevice(ordinal) => rules.test_soon(ordinal),
                 AgentOrder::MeasureNode => rules.measure_soon(),
                 AgentOrder::ExpectMeasurement { measurement, key } => rules.expect(time, measurement, key),
                 // It takes no time here.
@@ -217,6 +218,7 @@ impl World {
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         Word::JobReleased(job) => Input::JobReleased { link, job },
+                        Word::Tested(ordinal, verdict) => Input::DeviceTested { link, ordinal, verdict },
                         Word::Measured(figures) => Input::NodeMeasured { link, figures },
                         Word::PathMeasured { measurement, path } => {
                             let path = path.map(|(times, transport)| MeasuredPath { times, transport });
@@ -229,6 +231,13 @@ impl World {
                 Effect::Measure => {
                     if let Some(rules) = &mut self.agents[agent].rules {
                         rules.measured(NodeFigures::default());
+                    }
+                    self.at_agent(agent, 0, AgentEvent::Wake);
+                }
+                // It takes no time here.
+                Effect::Test(ordinal) => {
+                    if let Some(rules) = &mut self.agents[agent].rules {
+                        rules.tested(ordinal, DeviceVerdict::Works);
                     }
                     self.at_agent(agent, 0, AgentEvent::Wake);
                 }

@@ -141,7 +141,7 @@ impl Agent {
     /// Ends all executors at once, as `kill -9` would: their sockets close.
     pub fn kill(&self) {
         for (_, (control, _)) in self.shared.sessions.lock().unwrap().iter() {
-            control.shutdown();
+            control.shutdown_writes();
         }
     }
 
@@ -185,7 +185,7 @@ impl Shared {
         if hello.purpose == Purpose::Command {
             // As an agent does it: one executor after the other.
             if let Some((before, thread)) = sessions.remove(&hello.session) {
-                before.shutdown();
+                before.shutdown_writes();
                 wait_for_end(&thread);
             }
         } else if !sessions.contains_key(&hello.session) {

@@ -25,7 +25,7 @@ impl Naive {
 
     pub(super) fn charged(&self, account: usize, class: usize) -> u64 {
         let grants = self.below(account).flat_map(|job| &job.grants);
-        let charged = grants.filter(|grant| matches!(grant.hold, NHold::Held | NHold::Releasing));
+        let charged = grants.filter(|grant| self.is_charged(grant));
         charged.filter(|grant| grant.class == class).map(|grant| grant.milli).sum()
     }
 

@@ -131,7 +131,7 @@ impl Naive {
 
     pub(super) fn is_sound(&self, at: At) -> bool {
         let device = &self.nodes[at.0].devices[at.1];
-        self.nodes[at.0].up && !device.absent && !self.quarantined.contains(&self.device_id(at))
+        self.nodes[at.0].up && !device.absent && !self.quarantined.contains_key(&self.device_id(at))
     }
 
     pub(super) fn places(&self) -> Vec<At> {

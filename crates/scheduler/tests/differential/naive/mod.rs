@@ -121,7 +121,8 @@ pub(crate) struct Naive {
     ahead: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
-    quarantined: BTreeSet<DeviceId>,
+    /// Devices in quarantine, and whether an administrator put each there.
+    quarantined: BTreeMap<DeviceId, bool>,
     path_times: PathTimesByClass,
 }
 
@@ -144,7 +145,7 @@ impl Naive {
             ahead: BTreeSet::new(),
             drains: BTreeMap::new(),
             due_drains: BTreeSet::new(),
-            quarantined: BTreeSet::new(),
+            quarantined: BTreeMap::new(),
             path_times: PathTimesByClass::default(),
         }
     }
@@ -232,9 +233,12 @@ impl Naive {
                 self.drains.remove(&target);
                 self.due_drains.remove(&target);
             }
-            Input::Quarantine { device, .. } => self.quarantine(device),
+            Input::Quarantine { device, by, .. } => self.quarantine(device, by.is_some(), effects),
             Input::Unquarantine { device, .. } => {
-                self.quarantined.remove(&device);
+                if self.quarantined.contains_key(&device) {
+                    self.change_quarantine(device, None);
+                    effects.push(Effect::Quarantine { device });
+                }
             }
             // Histories begin with the scheduler, and all that they use are jobs' devices.
             Input::NodeReturned(..) | Input::InUse { .. } => {}
@@ -243,21 +247,48 @@ impl Naive {
         self.pass(effects);
     }
 
-    /// At most a tenth of a class's devices are in quarantine, or one.
-    fn quarantine(&mut self, device: DeviceId) {
+    /// Whether a job is charged for a device that it has.
+    fn is_charged(&self, grant: &NGrant) -> bool {
+        matches!(grant.hold, NHold::Held | NHold::Releasing) && !self.quarantined.contains_key(&grant.device)
+    }
+
+    /// Changes what jobs are charged for from now on.
+    fn change_quarantine(&mut self, device: DeviceId, to: Option<bool>) {
+        let has = |job: &&NJob| job.grants.iter().any(|of| of.device == device && of.hold != NHold::Freed);
+        let accounts: BTreeSet<usize> = self.jobs.values().filter(has).map(|job| job.account).collect();
+        for account in accounts.iter().flat_map(|account| self.path(*account)).collect::<Vec<_>>() {
+            self.settle(account);
+        }
+        match to {
+            Some(by_administrator) => self.quarantined.insert(device, by_administrator),
+            None => self.quarantined.remove(&device),
+        };
+        accounts.into_iter().for_each(|account| self.touch(account));
+    }
+
+    /// Faults put a tenth of a class's devices into quarantine at most, or one.
+    fn quarantine(&mut self, device: DeviceId, by_administrator: bool, effects: &mut Vec<Effect>) {
+        if let Some(is_by_hand) = self.quarantined.get_mut(&device) {
+            if by_administrator {
+                *is_by_hand = true;
+                effects.push(Effect::Quarantine { device });
+            }
+            return;
+        }
         let all: Vec<(DeviceId, usize, bool)> = self
             .places()
             .into_iter()
             .map(|at| (self.device_id(at), self.nodes[at.0].devices[at.1].class, self.nodes[at.0].devices[at.1].absent))
             .collect();
-        if let Some((_, class, _)) = all.iter().find(|(known, ..)| *known == device) {
+        if let Some((_, class, _)) = all.iter().find(|(known, ..)| *known == device && !by_administrator) {
             let there = all.iter().filter(|(_, of, absent)| of == class && !absent);
-            let out = there.clone().filter(|(known, ..)| *known != device && self.quarantined.contains(known)).count();
+            let out = there.clone().filter(|(known, ..)| self.quarantined.get(known) == Some(&false)).count();
             if out + 1 > (there.count() / 10).max(1) {
                 return;
             }
         }
-        self.quarantined.insert(device);
+        self.change_quarantine(device, Some(by_administrator));
+        effects.push(Effect::Quarantine { device });
     }
 
     fn due(&self) -> Option<(Millis, u8, u64)> {

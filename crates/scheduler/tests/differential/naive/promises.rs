@@ -354,7 +354,7 @@ impl Naive {
             gone.contains(&job.id) && account.is_none_or(|account| self.path(job.account).contains(&account))
         });
         let grants = there.flat_map(|job| &job.grants);
-        let grants = grants.filter(|grant| matches!(grant.hold, NHold::Held | NHold::Releasing));
+        let grants = grants.filter(|grant| self.is_charged(grant));
         grants.filter(|grant| set.contains(&grant.class)).map(|grant| grant.milli).sum()
     }
 
@@ -439,7 +439,7 @@ impl Naive {
 
     fn long_held(&self, account: usize, quota: &Quota) -> u64 {
         let grants = self.below(account).filter(|job| self.is_long(job)).flat_map(|job| &job.grants);
-        let charged = grants.filter(|grant| matches!(grant.hold, NHold::Held | NHold::Releasing));
+        let charged = grants.filter(|grant| self.is_charged(grant));
         charged.filter(|grant| self.is_of(quota, grant.class)).map(|grant| grant.milli).sum()
     }
 

@@ -1,0 +1,162 @@
+//! Devices that have shown faults, and the times of their tests.
+
+use super::time::Millis;
+use accord_types::{DeviceFault, DeviceId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Devices whose faults are known.
+const DEVICES_MAX: usize = 16_384;
+/// Faults that regions may have caused, of one device.
+const SHOWN_MAX: usize = 8;
+/// The time within which programs of two users have to show the same fault.
+const SAME_WITHIN_MS: u64 = 3_600_000;
+/// The time until the first test of a device that has caused a fault itself, and the longest time between two tests.
+const PAUSE_MIN_MS: u64 = 30_000;
+const PAUSE_MAX_MS: u64 = 3_600_000;
+/// A device that is faulty again within this time is first tested after twice the time of before.
+const AGAIN_WITHIN_MS: u64 = 86_400_000;
+
+/// A fault that a region of a user may have caused.
+#[derive(Debug)]
+struct Shown {
+    user: String,
+    fault: DeviceFault,
+    at: Millis,
+}
+
+/// The faults of one device.
+#[derive(Debug, Default)]
+struct Faults {
+    shown: Vec<Shown>,
+    /// The time of its last fault that it has caused itself.
+    own: Option<Millis>,
+    /// The time until its next test.
+    pause_ms: u64,
+    /// The time of the next test, if one is planned.
+    test: Option<Millis>,
+    /// The time at which a test was last planned for a program's word.
+    doubted: Option<Millis>,
+}
+
+/// The faults of all devices.
+#[derive(Debug, Default)]
+pub(super) struct FaultTable {
+    devices: BTreeMap<DeviceId, Faults>,
+    /// Planned tests, the next one first.
+    tests: BTreeSet<(Millis, DeviceId)>,
+}
+
+impl FaultTable {
+    /// Returns the time of the next test.
+    pub(super) fn next_test(&self) -> Option<Millis> {
+        self.tests.first().map(|(at, _)| *at)
+    }
+
+    /// Notes a fault that the device has caused.
+    pub(super) fn note_own(&mut self, now: Millis, device: DeviceId) {
+        let faults = self.of(device);
+        let is_again = faults.own.replace(now).is_some_and(|before| now.since(before) < AGAIN_WITHIN_MS);
+        faults.pause_ms = if is_again { longer(faults.pause_ms) } else { PAUSE_MIN_MS };
+    }
+
+    /// Notes a fault that a user's region may have caused. Returns whether another user's program has shown the same: then no more is kept of it,
+    /// and the device's first test is due at once.
+    pub(super) fn note_shown(&mut self, now: Millis, device: DeviceId, user: &str, fault: DeviceFault) -> bool {
+        let faults = self.of(device);
+        faults.shown.retain(|shown| now.since(shown.at) < SAME_WITHIN_MS);
+        if faults.shown.iter().any(|shown| shown.fault == fault && shown.user != user) {
+            faults.shown.retain(|shown| shown.fault != fault);
+            faults.pause_ms = 0;
+            return true;
+        }
+        faults.shown.retain(|shown| shown.fault != fault);
+        if faults.shown.len() >= SHOWN_MAX {
+            faults.shown.remove(0);
+        }
+        faults.shown.push(Shown { user: user.to_owned(), fault, at: now });
+        false
+    }
+
+    /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately.
+    pub(super) fn doubt(&mut self, now: Millis, device: DeviceId) {
+        let faults = self.of(device);
+        if faults.doubted.is_none_or(|before| now.since(before) >= PAUSE_MIN_MS) {
+            faults.doubted = Some(now);
+            self.plan(device, Some(now));
+        }
+    }
+
+    /// Returns whether the device was tested for a program's word, and no test has passed since.
+    pub(super) fn was_doubted(&self, device: DeviceId) -> bool {
+        self.devices.get(&device).is_some_and(|faults| faults.doubted.is_some())
+    }
+
+    /// Plans the first test of a device that is in quarantine from now on.
+    pub(super) fn plan_first_test(&mut self, now: Millis, device: DeviceId) {
+        let pause_ms = self.of(device).pause_ms;
+        self.plan(device, Some(now.plus(pause_ms)));
+    }
+
+    /// Plans the next test of a device.
+    pub(super) fn plan_test(&mut self, now: Millis, device: DeviceId) {
+        let pause_ms = self.of(device).pause_ms.max(PAUSE_MIN_MS);
+        self.plan(device, Some(now.plus(pause_ms)));
+    }
+
+    /// A device in quarantine has not passed a test: the next one is after a longer time.
+    pub(super) fn fails(&mut self, now: Millis, device: DeviceId) {
+        let faults = self.of(device);
+        faults.pause_ms = longer(faults.pause_ms);
+        self.plan_test(now, device);
+    }
+
+    /// A device has passed a test.
+    pub(super) fn works(&mut self, device: DeviceId) {
+        if let Some(faults) = self.devices.get_mut(&device) {
+            faults.shown.clear();
+            faults.doubted = None;
+        }
+        self.plan_no_test(device);
+    }
+
+    /// Drops the planned test of a device.
+    pub(super) fn plan_no_test(&mut self, device: DeviceId) {
+        self.plan(device, None);
+    }
+
+    /// Takes a device whose test is due.
+    pub(super) fn take_due(&mut self, now: Millis) -> Option<DeviceId> {
+        let (_, device) = *self.tests.first().filter(|(at, _)| *at <= now)?;
+        self.plan(device, None);
+        Some(device)
+    }
+
+    fn plan(&mut self, device: DeviceId, at: Option<Millis>) {
+        let Some(faults) = self.devices.get_mut(&device) else { return };
+        if let Some(before) = std::mem::replace(&mut faults.test, at) {
+            self.tests.remove(&(before, device));
+        }
+        self.tests.extend(at.map(|at| (at, device)));
+    }
+
+    fn of(&mut self, device: DeviceId) -> &mut Faults {
+        if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&device) {
+            self.devices.retain(|_, faults| faults.test.is_some());
+        }
+        self.devices.entry(device).or_default()
+    }
+
+    /// Checks that planned tests are those of devices.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let planned = self.devices.iter().filter_map(|(device, faults)| Some((faults.test?, *device)));
+        if planned.clone().count() != self.tests.len() || !planned.clone().all(|test| self.tests.contains(&test)) {
+            return Err(format!("tests of devices are planned, and kept are {:?}", self.tests));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the time until a later test.
+fn longer(pause_ms: u64) -> u64 {
+    pause_ms.saturating_mul(2).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS)
+}

@@ -1,0 +1,148 @@
+//! Faults that devices show: which of them begin a quarantine, and when agents test devices.
+//!
+//! A fault that the device has caused begins a quarantine at once, if an agent reports it. A fault that a region may have caused begins one
+//! when programs of two users have shown the same. A program's word on its own devices counts no more than that: the agent tests such a device.
+
+use super::effect::{AgentOrder, Effect};
+use super::input::LinkId;
+use super::node::Node;
+use super::session_uses::{Charged, Reporter};
+use super::state::Cluster;
+use super::time::Millis;
+use accord_scheduler::{Input, Phase};
+use accord_types::texts::{WORDS_MAX, cut};
+use accord_types::{DeviceFault, DeviceId, DeviceVerdict};
+
+/// The source of a quarantine's end, for the audit log.
+const TEST: &str = "a test by its agent";
+
+impl Cluster {
+    /// A session reports a fault of a device, for the first time.
+    pub(super) fn fault_shown(
+        &mut self,
+        now: Millis,
+        (device, by): (DeviceId, Reporter),
+        charged: &Charged,
+        fault: DeviceFault,
+    ) {
+        if self.is_quarantined(device) {
+            return;
+        }
+        if by == Reporter::Agent && fault.is_of_device() {
+            self.faults.note_own(now, device);
+            return self.begin_quarantine(device, fault.to_string());
+        }
+        let user = match charged {
+            Charged::User(user) => Some(user.as_str()),
+            Charged::Job(job) => self.allocations.job(*job).map(|job| job.user.as_str()),
+        };
+        let Some(user) = user.map(str::to_owned) else { return };
+        if self.faults.note_shown(now, device, &user, fault) {
+            self.begin_quarantine(device, format!("programs of two users have shown {fault}"));
+        } else if fault.is_of_device() {
+            self.faults.doubt(now, device);
+        }
+    }
+
+    fn begin_quarantine(&mut self, device: DeviceId, reason: String) {
+        self.allocations.push(Input::Quarantine { device, reason, by: None });
+    }
+
+    /// An agent has tested a device.
+    pub(super) fn device_tested(
+        &mut self,
+        now: Millis,
+        (link, ordinal): (LinkId, u32),
+        verdict: DeviceVerdict,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(node) = self.hear(now, link, out) else { return };
+        let device = DeviceId { node, ordinal };
+        let Some(name) = self.nodes.get(&node).filter(|node| node.device(ordinal).is_some()).map(|node| &node.name)
+        else {
+            return;
+        };
+        let is_faulty = self.is_faulty(device);
+        match verdict {
+            DeviceVerdict::Works if is_faulty => {
+                self.faults.works(device);
+                self.allocations.push(Input::Unquarantine { device, by: TEST.to_owned() });
+            }
+            DeviceVerdict::Works => self.faults.works(device),
+            DeviceVerdict::Faulty(why) => {
+                tracing::warn!("a test of device {ordinal} of node {name} fails: {}", cut(&why, WORDS_MAX));
+                if is_faulty {
+                    self.faults.fails(now, device);
+                } else if self.faults.was_doubted(device) && !self.is_quarantined(device) {
+                    self.faults.note_own(now, device);
+                    self.begin_quarantine(device, cut(&why, WORDS_MAX).to_owned());
+                }
+            }
+            DeviceVerdict::Unknown(why) => {
+                tracing::info!("a test of device {ordinal} of node {name} says nothing: {}", cut(&why, WORDS_MAX));
+                if is_faulty {
+                    self.faults.fails(now, device);
+                }
+            }
+        }
+    }
+
+    /// Orders the tests that are due.
+    pub(super) fn order_tests(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        while let Some(device) = self.faults.take_due(now) {
+            if self.is_faulty(device) {
+                // Once more if there is no answer.
+                self.faults.plan_test(now, device);
+            }
+            let node = self.nodes.get(&device.node).filter(|node| node.device(device.ordinal).is_some());
+            if let Some(link) = node.and_then(Node::link) {
+                out.push(Effect::ToAgent(link, AgentOrder::TestDevice(device.ordinal)));
+            }
+        }
+    }
+
+    /// A device's quarantine has begun or ended: its jobs are told, and its agent tests a faulty device.
+    pub(super) fn quarantine_changed(&mut self, now: Millis, device: DeviceId, out: &mut Vec<Effect>) {
+        let quarantine = self.allocations.scheduler().quarantine_of(device).cloned();
+        if self.is_faulty(device) {
+            self.faults.plan_first_test(now, device);
+        } else {
+            self.faults.plan_no_test(device);
+        }
+        let Some(node) = self.nodes.get(&device.node).map(|node| node.name.clone()) else { return };
+        for job in self.allocations.scheduler().holders([device]) {
+            if self.allocations.scheduler().job(job).is_none_or(|job| job.phase != Phase::Running) {
+                continue;
+            }
+            let named = format!("device {} of node {node}", device.ordinal);
+            let text = match &quarantine {
+                Some(quarantine) => {
+                    format!("{named} is in quarantine, and job {job} is not charged for it: {}", quarantine.reason)
+                }
+                None => format!("{named} is out of quarantine, and job {job} is charged for it again"),
+            };
+            self.allocations.note_event(now, job, &text);
+            self.warn_job(job, text, out);
+        }
+        self.changed(out);
+    }
+
+    /// Plans tests of the devices that were in quarantine before the coordinator's start.
+    pub(super) fn restore_tests(&mut self, now: Millis) {
+        let quarantines = self.allocations.scheduler().quarantines();
+        let faulty = quarantines.filter(|(_, quarantine)| quarantine.by.is_none()).map(|(device, _)| device);
+        for device in faulty.collect::<Vec<_>>() {
+            self.faults.note_own(now, device);
+            self.faults.plan_first_test(now, device);
+        }
+    }
+
+    fn is_quarantined(&self, device: DeviceId) -> bool {
+        self.allocations.scheduler().quarantine_of(device).is_some()
+    }
+
+    /// Whether a device is in quarantine for a fault, not by an administrator.
+    fn is_faulty(&self, device: DeviceId) -> bool {
+        self.allocations.scheduler().quarantine_of(device).is_some_and(|quarantine| quarantine.by.is_none())
+    }
+}

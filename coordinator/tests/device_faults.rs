@@ -1,0 +1,323 @@
+//! Faults of devices: which of them begin a quarantine, who is told, and how a device comes back.
+
+// Other tests use the rest of the module.
+#[allow(dead_code)]
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
+};
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{Input as Scheduled, JobId, Quarantine};
+use accord_types::{DeviceFault, DeviceId, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SessionRequest};
+use bench::{ALICE, Bench, KEY, device, registration};
+use requests::request;
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+const BOB: &str = "bob";
+const LINK: LinkId = LinkId(1);
+
+fn key(program: u64) -> SessionKey {
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&program.to_le_bytes());
+    key
+}
+
+/// What the driver reports of a device that is faulty, and of a region that is.
+fn ecc() -> Option<DeviceFault> {
+    DeviceFault::cuda(214)
+}
+
+fn illegal_address() -> Option<DeviceFault> {
+    DeviceFault::cuda(700)
+}
+
+fn used(fault: Option<DeviceFault>) -> DeviceUse {
+    DeviceUse { busy_ms: Some(0), fault, ..DeviceUse::default() }
+}
+
+/// A coordinator with an agent of some devices.
+fn with_devices(count: u32) -> Bench {
+    let mut bench = Bench::new();
+    bench.now = MINUTE;
+    bench.give(Input::Tick);
+    let devices = (0..count).map(device).collect();
+    bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
+    let policy = Box::new(SitePolicy::read("[account.physics]\nusers = [\"*\"]\n", None).unwrap());
+    bench.give(Input::ApplyPolicy { policy, by: "admin root".into() });
+    bench
+}
+
+impl Bench {
+    /// Opens the session of a program, which asks for devices or for nothing.
+    fn open(&mut self, client: u64, user: &str, devices: Option<&str>) -> SessionId {
+        let request = SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
+        let open = Input::Open { client: ClientId(client), request, key: key(client), user: user.into() };
+        let effects = self.give(open);
+        let granted = effects.iter().find_map(|effect| match effect {
+            Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
+            _ => None,
+        });
+        granted.unwrap_or_else(|| panic!("{effects:?}"))
+    }
+
+    fn device(&self, ordinal: u32) -> DeviceId {
+        DeviceId { node: self.cluster.nodes().next().unwrap().id, ordinal }
+    }
+
+    fn agent_says(&mut self, session: SessionId, ordinal: u32, fault: Option<DeviceFault>) -> Vec<Effect> {
+        self.give(Input::AgentUsed { link: LINK, uses: vec![(session, ordinal, used(fault))] })
+    }
+
+    fn program_says(&mut self, client: u64, ordinal: u32, fault: Option<DeviceFault>) -> Vec<Effect> {
+        let uses = vec![(self.device(ordinal), used(fault))];
+        self.give(Input::ProgramUsed { client: ClientId(client), uses })
+    }
+
+    fn tested(&mut self, ordinal: u32, verdict: DeviceVerdict) -> Vec<Effect> {
+        self.give(Input::DeviceTested { link: LINK, ordinal, verdict })
+    }
+
+    fn quarantine(&self, ordinal: u32) -> Option<Quarantine> {
+        self.cluster.scheduler().quarantine_of(self.device(ordinal)).cloned()
+    }
+
+    /// Lets time pass, and returns the tests that are ordered and their times from now.
+    fn pass(&mut self, ms: u64) -> Vec<(u64, u32)> {
+        let (begin, mut tests) = (self.now, Vec::new());
+        while self.now < begin + ms {
+            self.now += 1_000;
+            self.give(Input::Heartbeat { link: LINK, sessions: Vec::new() });
+            for effect in self.give(Input::Tick) {
+                if let Effect::ToAgent(LINK, AgentOrder::TestDevice(ordinal)) = effect {
+                    tests.push((self.now - begin, ordinal));
+                }
+            }
+        }
+        tests
+    }
+}
+
+#[test]
+fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
+    let mut bench = with_devices(2);
+    let session = bench.open(1, ALICE, None);
+    bench.open(9, BOB, None);
+    bench.agent_says(session, 0, None);
+    assert_eq!(bench.quarantine(0), None);
+    bench.agent_says(session, 0, ecc());
+    let quarantine = bench.quarantine(0).expect("a fault of its own");
+    assert_eq!(quarantine.reason, "an uncorrectable ECC error (CUDA error 214)");
+    assert_eq!((quarantine.since.0, quarantine.by), (bench.now, None));
+    // It is given neither to a job nor to a program that asks for nothing, also if that sees it.
+    let answer = bench.give(Input::MayUse { client: ClientId(9), device: 0 });
+    let refused = answer.iter().any(|effect| match effect {
+        Effect::ToClient(_, ClientPush::UseAnswered(0, Some(error))) => {
+            error.cause().contains("is in quarantine: an unc")
+        }
+        _ => false,
+    });
+    assert!(refused, "{answer:?}");
+    let other = bench.open(2, BOB, Some("1:cpu"));
+    assert_eq!(bench.cluster.session(other).unwrap().lease.devices, [bench.device(1)]);
+    // A test that fails or says nothing is followed by another one after a longer time.
+    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
+    assert_eq!(bench.pass(MINUTE), [(MINUTE, 0)]);
+    bench.tested(0, DeviceVerdict::Unknown("the test took more than 30 s".into()));
+    assert_eq!(bench.pass(2 * MINUTE), [(2 * MINUTE, 0)]);
+    assert!(bench.quarantine(0).is_some());
+    bench.tested(0, DeviceVerdict::Works);
+    assert_eq!(bench.quarantine(0), None);
+    assert_eq!(bench.pass(HOUR), []);
+    // The same report again is no other fault. Faulty again on the same day, it is tested later.
+    bench.agent_says(session, 0, ecc());
+    assert_eq!(bench.quarantine(0), None);
+    let third = bench.open(3, ALICE, None);
+    bench.agent_says(third, 0, ecc());
+    assert!(bench.quarantine(0).is_some());
+    assert_eq!(bench.pass(4 * MINUTE), [(4 * MINUTE, 0)]);
+}
+
+#[test]
+fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
+    let mut bench = with_devices(2);
+    let sessions = [ALICE, ALICE, BOB, BOB].map(|user| {
+        let client = bench.cluster.session_count() as u64 + 1;
+        bench.open(client, user, None)
+    });
+    // One user's programs, twice; another user's shows something else, and the same on another device.
+    bench.agent_says(sessions[0], 0, illegal_address());
+    bench.agent_says(sessions[1], 0, illegal_address());
+    bench.agent_says(sessions[2], 0, DeviceFault::cuda(716));
+    bench.agent_says(sessions[2], 1, illegal_address());
+    assert_eq!([0, 1].map(|ordinal| bench.quarantine(ordinal)), [None, None]);
+    bench.agent_says(sessions[3], 0, illegal_address());
+    let quarantine = bench.quarantine(0).expect("two users");
+    assert_eq!(quarantine.reason, "programs of two users have shown an illegal address (CUDA error 700)");
+    // It may still be the regions' fault: it is tested at once, and what it has shown counts no more.
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    bench.tested(0, DeviceVerdict::Works);
+    assert_eq!(bench.quarantine(0), None);
+    let fifth = bench.open(5, ALICE, None);
+    bench.agent_says(fifth, 0, illegal_address());
+    assert_eq!(bench.quarantine(0), None);
+    // An hour later it is no longer known.
+    bench.pass(HOUR);
+    let sixth = bench.open(6, BOB, None);
+    bench.agent_says(sixth, 0, illegal_address());
+    assert_eq!(bench.quarantine(0), None);
+}
+
+#[test]
+fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault() {
+    let mut bench = with_devices(2);
+    bench.open(1, ALICE, None);
+    bench.program_says(1, 0, ecc());
+    assert_eq!(bench.quarantine(0), None);
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    for verdict in [DeviceVerdict::Unknown("the test took more than 30 s".into()), DeviceVerdict::Works] {
+        bench.tested(0, verdict);
+        assert_eq!(bench.quarantine(0), None);
+    }
+    // A verdict that was not asked for.
+    bench.tested(1, DeviceVerdict::Faulty("it was not asked for".into()));
+    assert_eq!(bench.quarantine(1), None);
+    bench.pass(MINUTE);
+    bench.open(2, ALICE, None);
+    bench.program_says(2, 0, ecc());
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
+    assert!(bench.quarantine(0).is_some_and(|quarantine| quarantine.reason.starts_with("a test shows")));
+    // Another user's word on another device counts as another one's region.
+    bench.open(3, ALICE, None);
+    bench.open(4, BOB, None);
+    bench.program_says(3, 1, illegal_address());
+    assert_eq!(bench.pass(1_000), []);
+    bench.program_says(4, 1, illegal_address());
+    // It is the second of two devices: one may be in quarantine.
+    assert_eq!(bench.quarantine(1), None);
+}
+
+#[test]
+fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
+    let mut bench = with_devices(20);
+    let session = bench.open(1, ALICE, None);
+    for ordinal in 0..5 {
+        bench.agent_says(session, ordinal, ecc());
+    }
+    let out =
+        |bench: &Bench| bench.cluster.scheduler().quarantines().map(|(device, _)| device.ordinal).collect::<Vec<_>>();
+    assert_eq!(out(&bench), [0, 1]);
+    let by_hand = |bench: &Bench, ordinal| {
+        let (reason, by) = ("it is loud".to_owned(), Some("admin root".to_owned()));
+        Input::Schedule(Scheduled::Quarantine { device: bench.device(ordinal), reason, by })
+    };
+    for ordinal in [7, 8] {
+        let input = by_hand(&bench, ordinal);
+        bench.give(input);
+    }
+    assert_eq!(out(&bench), [0, 1, 7, 8]);
+    // What an administrator has put there stays until an administrator takes it out: no test does.
+    let input = by_hand(&bench, 0);
+    bench.give(input);
+    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 1)]);
+    for ordinal in [0, 1, 7] {
+        bench.tested(ordinal, DeviceVerdict::Works);
+    }
+    assert_eq!(out(&bench), [0, 7, 8]);
+    // Those leave room for faults.
+    bench.agent_says(session, 9, ecc());
+    assert_eq!(out(&bench), [0, 7, 8, 9]);
+    for ordinal in [0, 7, 8, 9] {
+        let device = bench.device(ordinal);
+        bench.give(Input::Schedule(Scheduled::Unquarantine { device, by: "admin root".into() }));
+    }
+    assert!(out(&bench).is_empty());
+    assert_eq!(bench.pass(HOUR), []);
+}
+
+#[test]
+fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
+    let mut bench = with_devices(20);
+    let session = bench.open(1, ALICE, Some("2:cpu"));
+    let job = JobId(1);
+    let devices = bench.cluster.session(session).unwrap().lease.devices.clone();
+    let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), job).unwrap().0.milli_ms;
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), u128::from(2 * 1_000 * MINUTE));
+    let effects = bench.agent_says(session, devices[0].ordinal, ecc());
+    let warnings: Vec<&String> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::ToClient(ClientId(1), ClientPush::Warning(text)) => Some(text),
+            _ => None,
+        })
+        .collect();
+    let said = format!(
+        "device {} of node h1 is in quarantine, and job 1 is not charged for it: an uncorrectable ECC error (CUDA error 214)",
+        devices[0].ordinal
+    );
+    assert_eq!(warnings, [&said]);
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), u128::from(3 * 1_000 * MINUTE));
+    assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));
+    bench.tested(devices[0].ordinal, DeviceVerdict::Works);
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), u128::from(5 * 1_000 * MINUTE));
+    assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));
+    // Its end while a device is in quarantine frees both.
+    let other = bench.open(2, BOB, Some("18:cpu"));
+    bench.agent_says(session, devices[1].ordinal, ecc());
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    bench.give(Input::JobReleased { link: LINK, job: key(1) });
+    assert_eq!(bench.cluster.scheduler().holders(devices), [].into());
+    assert!(bench.cluster.session(other).is_some());
+}
+
+#[test]
+fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
+    let mut bench = with_devices(20);
+    bench.cluster = restored(&Records::new(), bench.now, 1);
+    let devices = (0..20).map(device).collect();
+    bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
+    let session = bench.open(1, ALICE, None);
+    bench.agent_says(session, 3, ecc());
+    let by = Some("admin root".to_owned());
+    let device = bench.device(4);
+    bench.give(Input::Schedule(Scheduled::Quarantine { device, reason: "it is loud".into(), by: by.clone() }));
+    let (fault, by_hand) = (bench.quarantine(3).unwrap(), bench.quarantine(4).unwrap());
+    let mut records = Records::new();
+    bench.cluster.take_step().records.into_iter().for_each(|record| record.apply(&mut records));
+    bench.now += 10 * MINUTE;
+    bench.cluster = restored(&records, bench.now, 2);
+    assert_eq!((bench.quarantine(3), bench.quarantine(4)), (Some(fault), Some(by_hand)));
+    let devices = (0..20).map(bench::device).collect();
+    bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
+    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 3)]);
+    bench.tested(3, DeviceVerdict::Works);
+    assert_eq!((bench.quarantine(3), bench.quarantine(4).map(|quarantine| quarantine.by)), (None, Some(by)));
+}
+
+fn restored(records: &Records, now: u64, epoch: u64) -> Cluster {
+    let restart = Restart { now: Millis(now), unix_ms: 1_800_000_000_000 + now, epoch };
+    Cluster::restore(Limits::default(), records, restart).unwrap()
+}
+
+#[test]
+fn a_node_that_is_away_is_tested_when_it_is_back() {
+    let mut bench = with_devices(2);
+    let session = bench.open(1, ALICE, None);
+    bench.agent_says(session, 0, ecc());
+    bench.give(Input::LinkLost { link: LINK });
+    bench.now += 3 * MINUTE;
+    let orders = bench.give(Input::Tick);
+    assert!(!orders.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::TestDevice(_)))), "{orders:?}");
+    bench.give(Input::Register { link: LINK, registration: registration("h1") });
+    assert!(bench.quarantine(0).is_some());
+    let tests = bench.pass(2 * MINUTE);
+    assert!(matches!(tests[..], [(_, 0), ..]), "{tests:?}");
+    assert_eq!(bench.device(0).node, NodeId(0));
+}

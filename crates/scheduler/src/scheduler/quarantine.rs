@@ -1,0 +1,150 @@
+//! Quarantine: nothing is placed on a device that showed a fault, and its time is not charged to the jobs that hold it.
+
+use super::Scheduler;
+use crate::effect::Effect;
+use crate::input::DrainTarget;
+use crate::job::Grant;
+use crate::phase::Hold;
+use crate::time::Millis;
+use accord_types::DeviceId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Of a class's devices so many of a hundred are in quarantine at most without an administrator, and always one may be.
+const QUARANTINE_PERCENT: u32 = 10;
+
+/// The reason why nothing is placed on a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quarantine {
+    /// The fault, or the administrator's reason.
+    pub reason: String,
+    /// The time at which it began.
+    pub since: Millis,
+    /// The administrator who began it; `None` if a fault did.
+    pub by: Option<String>,
+}
+
+/// Whether a job is charged for a device that it has, or had.
+pub(super) fn is_charged(quarantined: &BTreeMap<DeviceId, Quarantine>, grant: &Grant) -> bool {
+    matches!(grant.hold, Hold::Held | Hold::Releasing) && !quarantined.contains_key(&grant.device)
+}
+
+impl Scheduler {
+    /// Returns the devices in quarantine.
+    pub fn quarantines(&self) -> impl Iterator<Item = (DeviceId, &Quarantine)> {
+        self.quarantined.iter().map(|(device, quarantine)| (*device, quarantine))
+    }
+
+    /// Returns a device's quarantine, if it is in quarantine.
+    #[must_use]
+    pub fn quarantine_of(&self, device: DeviceId) -> Option<&Quarantine> {
+        self.quarantined.get(&device)
+    }
+
+    /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine for one: a fault of so many devices is
+    /// more likely not theirs.
+    pub(super) fn quarantine(
+        &mut self,
+        device: DeviceId,
+        reason: String,
+        by: Option<String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let name = self.name_of(DrainTarget::Device(device));
+        let before = self.quarantined.get(&device);
+        if by.is_none() {
+            if before.is_some() {
+                return;
+            }
+            if let Some((out, installed)) = self.faulty_beside(device)
+                && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
+            {
+                effects.push(Effect::Audit(format!(
+                    "{name} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
+                     {QUARANTINE_PERCENT} % may be; look at them, and take those that work out of it"
+                )));
+                return;
+            }
+        }
+        effects.push(Effect::Audit(match &by {
+            Some(by) => format!("{by} puts {name} into quarantine: {reason}"),
+            None => format!("{name} is in quarantine: {reason}"),
+        }));
+        let since = before.map_or(self.now, |before| before.since);
+        let is_new = before.is_none();
+        self.site_changed = true;
+        if is_new {
+            self.charge_holders(device, false);
+        }
+        self.quarantined.insert(device, Quarantine { reason, since, by });
+        if is_new {
+            self.touch_holders(device);
+        }
+        self.look_at_health(device);
+        effects.push(Effect::Quarantine { device });
+    }
+
+    /// Returns how many other devices of a device's class are in quarantine for a fault, and how many devices the class has.
+    fn faulty_beside(&self, device: DeviceId) -> Option<(u32, u32)> {
+        let class = self.pool.device(self.pool.spot(device)?).class;
+        let faulty = self.quarantined.iter().filter(|(other, quarantine)| **other != device && quarantine.by.is_none());
+        let of_class = faulty.filter_map(|(other, _)| self.pool.spot(*other)).map(|spot| self.pool.device(spot));
+        let out = of_class.filter(|other| other.class == class && !other.absent).count();
+        Some((u32::try_from(out).unwrap_or(u32::MAX), self.pool.index[class.index()].installed))
+    }
+
+    /// Ends a device's quarantine.
+    pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
+        if self.quarantined.remove(&device).is_some() {
+            self.site_changed = true;
+            let name = self.name_of(DrainTarget::Device(device));
+            effects.push(Effect::Audit(format!("{by} takes {name} out of quarantine")));
+            self.charge_holders(device, true);
+            self.touch_holders(device);
+            self.look_at_health(device);
+            effects.push(Effect::Quarantine { device });
+        }
+    }
+
+    /// Charges the accounts of a device's jobs for it, or charges them no longer. The device is not in quarantine.
+    fn charge_holders(&mut self, device: DeviceId, charge: bool) {
+        for id in self.holders([device]) {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            for grant in job.grants.iter().filter(|grant| grant.device == device) {
+                if is_charged(&self.quarantined, grant) {
+                    self.accounts.hold(self.now, job.account, grant.class, grant.milli, job.long, charge);
+                }
+            }
+        }
+    }
+
+    /// Computes anew the places of the accounts whose jobs have a device.
+    fn touch_holders(&mut self, device: DeviceId) {
+        let jobs = self.holders([device]);
+        let accounts: BTreeSet<u32> = jobs.iter().filter_map(|id| self.jobs.get(id)).map(|job| job.account).collect();
+        for account in accounts {
+            self.touch(account);
+        }
+    }
+
+    /// A device is in use by others than jobs, or no longer.
+    pub(super) fn note_use(&mut self, device: DeviceId, in_use: bool) {
+        let changes = if in_use { self.used.insert(device) } else { self.used.remove(&device) };
+        if changes {
+            self.look_at_health(device);
+        }
+    }
+
+    /// Whether something may be placed on a device, as far as it is about the device itself.
+    pub(super) fn is_out_of_service(&self, device: DeviceId) -> bool {
+        self.quarantined.contains_key(&device) || self.used.contains(&device)
+    }
+
+    fn look_at_health(&mut self, device: DeviceId) {
+        let faulty = self.is_out_of_service(device);
+        if let Some(spot) = self.pool.spot(device) {
+            self.pool.device_mut(spot).faulty = faulty;
+            self.pool.refresh(self.now, spot.node);
+            self.pool.touch_claims(spot.node);
+        }
+    }
+}

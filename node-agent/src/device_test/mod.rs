@@ -1,0 +1,42 @@
+//! Tests of devices, each in a process of its own: of a device in quarantine, and of one of which a program says that it is faulty.
+
+mod child;
+mod words;
+
+pub use child::{ARGUMENT, main};
+
+use crate::ask::{self, NoAnswer};
+use crate::measure::Measures;
+use accord_device::cuda::VISIBLE;
+use accord_types::DeviceVerdict;
+use accord_types::texts::WORDS_MAX;
+use std::process::Command;
+use std::time::Duration;
+
+/// The time limit of a test. A test that takes longer has no verdict.
+const WITHIN_MAX: Duration = Duration::from_secs(30);
+/// Longest verdict, in bytes.
+const ANSWER_MAX: u64 = WORDS_MAX as u64 + 64;
+
+impl Measures {
+    /// Has another process test the device with this ordinal.
+    pub(crate) fn test(&self, ordinal: u32) -> DeviceVerdict {
+        let Some(info) = self.devices.iter().find(|info| info.id.ordinal == ordinal) else {
+            return DeviceVerdict::Unknown(format!("the node has no device {ordinal}"));
+        };
+        let mut command = Command::new(&self.program);
+        command.arg(ARGUMENT).arg(if info.uuid.is_empty() { words::CPU } else { &info.uuid });
+        if let Some(shown) = &self.shown {
+            command.env(VISIBLE, shown);
+        }
+        let unknown = |why: String| DeviceVerdict::Unknown(why);
+        match ask::ask(command, self.spawner.as_ref(), WITHIN_MAX, ANSWER_MAX) {
+            Ok(answer) => words::read(&String::from_utf8_lossy(&answer))
+                .unwrap_or_else(|| unknown("the test's answer makes no sense".to_owned())),
+            Err(NoAnswer::Refused(error)) => unknown(format!("the test can't be started: {error}")),
+            Err(NoAnswer::Late) => unknown(format!("the test took more than {} s", WITHIN_MAX.as_secs())),
+            Err(NoAnswer::Failed(status)) => unknown(format!("the test failed: {status}")),
+            Err(NoAnswer::Unread(error)) => unknown(error.to_string()),
+        }
+    }
+}

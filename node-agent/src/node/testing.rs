@@ -1,0 +1,51 @@
+//! Decides which device is tested: those that the coordinator names, one after the other.
+
+use super::device_tests::{Testing, UNTOLD_MAX, WAITING_MAX};
+use super::effect::{Effect, Word};
+use super::state::Node;
+use accord_types::DeviceVerdict;
+
+impl Node {
+    /// The coordinator has a device tested, after those that it has named before.
+    pub fn test_soon(&mut self, ordinal: u32) {
+        let Testing { under_way, waiting, .. } = &mut self.testing;
+        if *under_way != Some(ordinal) && !waiting.contains(&ordinal) && waiting.len() < WAITING_MAX {
+            waiting.push_back(ordinal);
+        }
+    }
+
+    /// Records the verdict of a test.
+    pub fn tested(&mut self, ordinal: u32, verdict: DeviceVerdict) {
+        let Testing { under_way, verdicts, .. } = &mut self.testing;
+        if *under_way == Some(ordinal) {
+            *under_way = None;
+            verdicts.retain(|(known, _)| *known != ordinal);
+            if verdicts.len() >= UNTOLD_MAX {
+                verdicts.pop_front();
+            }
+            verdicts.push_back((ordinal, verdict));
+        }
+    }
+
+    /// Adds the next test, and the verdicts that the coordinator is to be told.
+    pub(super) fn attend_testing(&mut self, effects: &mut Vec<Effect>) {
+        let is_in = self.is_in();
+        let Testing { under_way, waiting, verdicts } = &mut self.testing;
+        if under_way.is_none()
+            && let Some(next) = waiting.pop_front()
+        {
+            *under_way = Some(next);
+            effects.push(Effect::Test(next));
+        }
+        if is_in {
+            effects.extend(verdicts.drain(..).map(|(ordinal, verdict)| Effect::Send(Word::Tested(ordinal, verdict))));
+        }
+    }
+
+    /// Checks the tests, see [`Node::check_invariants`].
+    pub(super) fn check_testing(&self) -> Result<(), String> {
+        let counts = (self.testing.waiting.len(), self.testing.verdicts.len());
+        let is_bounded = counts.0 <= WAITING_MAX && counts.1 <= UNTOLD_MAX;
+        is_bounded.then_some(()).ok_or_else(|| format!("tests that wait, and verdicts to be told: {counts:?}"))
+    }
+}

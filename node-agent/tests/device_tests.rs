@@ -1,0 +1,102 @@
+//! Tests of devices: one at a time, each verdict is told once, and the process that does them.
+
+use accord_fabric::route::Endpoint;
+use accord_node_agent::node::{Disconnect, Effect, Node, Word};
+use accord_types::{DeviceVerdict, NodeId};
+use std::process::Command;
+use std::time::Duration;
+
+struct Bench {
+    node: Node,
+    now: Duration,
+}
+
+impl Bench {
+    /// An agent that has registered.
+    fn new() -> Self {
+        let mut bench = Self { node: Node::new("h1".into(), false, false), now: Duration::ZERO };
+        bench.poll();
+        bench.register();
+        bench
+    }
+
+    fn register(&mut self) {
+        self.node.registered(self.now, Endpoint::new(NodeId(3), "10.0.0.1:7"), Duration::from_millis(500));
+    }
+
+    /// Returns the tests that begin, and the verdicts that the coordinator is told.
+    fn poll(&mut self) -> (Vec<u32>, Vec<(u32, DeviceVerdict)>) {
+        let (mut tests, mut told) = (Vec::new(), Vec::new());
+        for effect in self.node.poll(self.now, &mut Vec::new()) {
+            match effect {
+                Effect::Test(ordinal) => tests.push(ordinal),
+                Effect::Send(Word::Tested(ordinal, verdict)) => told.push((ordinal, verdict)),
+                _ => {}
+            }
+        }
+        self.node.check_invariants(self.now).unwrap();
+        (tests, told)
+    }
+}
+
+fn faulty() -> DeviceVerdict {
+    DeviceVerdict::Faulty("a test shows an illegal address (CUDA error 700)".to_owned())
+}
+
+#[test]
+fn one_device_is_tested_at_a_time_and_each_verdict_is_told_once() {
+    let mut bench = Bench::new();
+    for ordinal in [1, 0, 1, 1] {
+        bench.node.test_soon(ordinal);
+    }
+    assert_eq!(bench.poll(), (vec![1], vec![]));
+    // Named again meanwhile, it is tested no second time.
+    bench.node.test_soon(1);
+    assert_eq!(bench.poll(), (vec![], vec![]));
+    bench.node.tested(1, faulty());
+    assert_eq!(bench.poll(), (vec![0], vec![(1, faulty())]));
+    // A verdict on a device that is not tested now.
+    bench.node.tested(1, DeviceVerdict::Works);
+    bench.node.tested(0, DeviceVerdict::Works);
+    assert_eq!(bench.poll(), (vec![], vec![(0, DeviceVerdict::Works)]));
+    bench.node.test_soon(1);
+    assert_eq!(bench.poll(), (vec![1], vec![]));
+}
+
+#[test]
+fn a_verdict_waits_for_the_coordinator() {
+    let mut bench = Bench::new();
+    bench.node.test_soon(0);
+    assert_eq!(bench.poll(), (vec![0], vec![]));
+    bench.node.disconnected(bench.now, Disconnect::Unreachable("it is gone".into()));
+    bench.node.tested(0, faulty());
+    assert_eq!(bench.poll(), (vec![], vec![]));
+    bench.now += Duration::from_secs(2);
+    bench.poll();
+    bench.register();
+    assert_eq!(bench.poll(), (vec![], vec![(0, faulty())]));
+}
+
+#[test]
+fn a_coordinator_that_names_devices_without_end_has_a_node_s_devices_tested_at_most() {
+    let mut bench = Bench::new();
+    for ordinal in 0..10_000 {
+        bench.node.test_soon(ordinal);
+    }
+    let mut tests = 0;
+    loop {
+        let (begun, _) = bench.poll();
+        let Some(ordinal) = begun.first() else { break };
+        tests += 1;
+        bench.node.tested(*ordinal, DeviceVerdict::Works);
+    }
+    assert_eq!(tests, 256);
+}
+
+#[test]
+fn the_process_that_tests_finds_a_cpu_device_that_works() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
+    let output = command.args(["test-device", "cpu"]).output().unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&*said, output.status.success()), ("works \n", true), "{errors}");
+}
