@@ -1,4 +1,4 @@
-//! Selects devices (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
+//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
 
 use super::device_type;
 use crate::abi_boundary::{enter_without_runtime, routine};

@@ -1,4 +1,4 @@
-//! Properties of devices (OpenACC 3.3, 3.2.6).
+//! What a device is: its properties (OpenACC 3.3, 3.2.6).
 
 use crate::abi_boundary::{enter, routine};
 use accord_types::short_lock::ShortLock;

@@ -1,4 +1,4 @@
-//! Properties of devices (OpenACC 3.3, 3.2.6). GCC's module passes these arguments by value.
+//! What a device is: its properties (OpenACC 3.3, 3.2.6). GCC's module passes these arguments by value.
 
 use crate::api::{property as c, property_text};
 use std::ffi::c_char;

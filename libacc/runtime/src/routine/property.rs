@@ -1,4 +1,4 @@
-//! Properties of a device (OpenACC 3.3, 3.2.6).
+//! What a device is: its properties (OpenACC 3.3, 3.2.6).
 
 use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
