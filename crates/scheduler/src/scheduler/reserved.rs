@@ -139,6 +139,8 @@ struct DevicesWithin<'a> {
     until: Millis,
     /// Devices of its own reserved start: its claims don't count for itself.
     own: BTreeSet<(Millis, Spot)>,
+    /// The same devices, to ask whether a device is one of them.
+    own_spots: BTreeSet<Spot>,
 }
 
 impl<'a> DevicesWithin<'a> {
@@ -151,7 +153,9 @@ impl<'a> DevicesWithin<'a> {
     ) -> Self {
         let spots = job.promise.iter().flat_map(|promise| &promise.spots);
         let own = spots.filter_map(|&spot| Some((pool.free_within_for(spot, id, job.id, now)?, spot)));
-        Self { own: own.collect(), pool, id, job, nodes, now, until }
+        let own: BTreeSet<(Millis, Spot)> = own.collect();
+        let own_spots = own.iter().map(|&(_, spot)| spot).collect();
+        Self { own, own_spots, pool, id, job, nodes, now, until }
     }
 
     fn allows(&self, node: u32) -> bool {
@@ -160,8 +164,8 @@ impl<'a> DevicesWithin<'a> {
 
     /// Returns the free devices of a class, those first that are set aside first.
     fn free(&self, class: ClassId) -> impl Iterator<Item = Spot> {
-        let is_own = |spot: Spot| self.own.iter().any(|&(_, own)| own == spot);
-        let others = self.pool.free_within(self.id, class, self.until).filter(move |&(_, spot)| !is_own(spot));
+        let free = self.pool.free_within(self.id, class, self.until);
+        let others = free.filter(|(_, spot)| !self.own_spots.contains(spot));
         let own = self.own.range((self.until, Spot { node: 0, device: 0 })..).copied();
         let own = own.filter(move |&(_, spot)| self.pool.device(spot).class == class);
         let both: Vec<Box<dyn Iterator<Item = (Millis, Spot)> + '_>> = vec![Box::new(others), Box::new(own)];
