@@ -89,6 +89,9 @@ impl Open<'_> {
 
     /// Returns the time from which on devices for all parts are available.
     fn plan(&self, parts: &[PartDemand]) -> Option<Plan> {
+        if !self.may_fit(parts) {
+            return None;
+        }
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         if let Layout::Nodes(nodes) = self.planner.layout {
             return self.on_nodes(parts, nodes);
@@ -104,6 +107,36 @@ impl Open<'_> {
             whole.spots.extend(plan.spots);
         }
         Some(whole)
+    }
+
+    /// Whether as many devices and nodes are open as the parts need. The job may not be allowed to use all of them. It only adds lengths up:
+    /// there is a plan for each begin and end of a reservation, and most of these fail here.
+    fn may_fit(&self, parts: &[PartDemand]) -> bool {
+        let chunks = if let Layout::Chunks(chunks) = self.planner.layout { chunks as usize } else { 1 };
+        let has_devices =
+            |part: &PartDemand| (part.count.least as usize).saturating_mul(chunks) <= self.open_devices(part.class);
+        let has_nodes = match (self.planner.layout, parts.first()) {
+            (Layout::Nodes(nodes), Some(part)) => {
+                nodes as usize <= self.open_nodes(part.class, part.count.least.div_ceil(nodes))
+            }
+            _ => true,
+        };
+        has_nodes && parts.iter().all(has_devices)
+    }
+
+    /// Returns the number of devices of a class that are open.
+    fn open_devices(&self, class: ClassId) -> usize {
+        let by_windows = self.pool().index[class.index()].available.iter();
+        by_windows.filter(|(windows, _)| self.is_open(windows)).map(|(_, available)| available.len()).sum()
+    }
+
+    /// Returns a number that the nodes of [`Self::nodes_by_time`] do not exceed.
+    fn open_nodes(&self, class: ClassId, count: u32) -> usize {
+        let ClassIndex { chunks, mixed, .. } = &self.pool().index[class.index()];
+        let at = (count as usize).wrapping_sub(1);
+        let open = chunks.iter().filter(|(windows, _)| self.is_open(windows));
+        let same: usize = open.filter_map(|(_, chunks)| Some(chunks.get(at)?.len())).sum();
+        same + mixed.iter().count()
     }
 
     fn anywhere(&self, part: &PartDemand) -> Option<Plan> {

@@ -244,6 +244,43 @@ fn inputs_cost_no_more_where_all_nodes_are_of_one_rack_and_switch() {
 }
 
 #[test]
+fn a_plan_does_not_go_through_all_devices_for_each_week_of_a_reservation() {
+    // All devices of the cluster for longer than the time between two weeks of one node: it starts after the last one.
+    let all = Request { limit_ms: Some(60_000_000), ..Request::of(Part::whole(8 * SMALL, ClassFilter::ALL)) };
+    let on_nodes = Request { nodes: Some(SMALL), ..all.clone() };
+    let eight = Request::of(Part::whole(8, ClassFilter::ALL));
+    let in_chunks = Request { limit_ms: all.limit_ms, ranks: SMALL, per_rank: true, ..eight };
+    for request in [all, on_nodes, in_chunks] {
+        let steps = |weeks: u64| {
+            let mut cluster = Cluster::full(SMALL);
+            for week in 0..weeks {
+                let starts = Millis(50_000_000 + week * 10_000_000);
+                cluster.apply(Input::Reserve(Box::new(Reservation {
+                    id: ReservationId(week),
+                    name: "cleaning".to_owned(),
+                    devices: ReservedDevices::Listed(vec![DrainTarget::Node(NodeId(0))]),
+                    starts,
+                    ends: starts.plus(1_000_000),
+                    created: 0,
+                    members: Members::default(),
+                    end_jobs: false,
+                })));
+            }
+            let request = request.clone();
+            let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
+            let (steps, effects) = cluster.apply(input);
+            let last = 50_000_000 + (weeks - 1) * 10_000_000 + 1_000_000;
+            let is_reserved =
+                |effect: &Effect| matches!(effect, Effect::Reserved { starts, .. } if *starts == Millis(last));
+            assert!(effects.iter().any(is_reserved), "{effects:?}");
+            steps
+        };
+        let (few, many) = (steps(1), steps(40));
+        assert!(many <= few + few / 2 + 16, "{request:?}: {few} steps, {many} with more weeks");
+    }
+}
+
+#[test]
 fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a_larger_cluster() {
     let by = || "root".to_owned();
     // All devices are in use by others, or free for a shorter time than jobs of a member may last.
