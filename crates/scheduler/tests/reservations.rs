@@ -88,6 +88,15 @@ fn started(effects: &[Effect]) -> Vec<JobId> {
     started.collect()
 }
 
+/// Returns the jobs that end for a reservation.
+fn ended_for(effects: &[Effect]) -> Vec<JobId> {
+    let ended = effects.iter().filter_map(|effect| match effect {
+        Effect::Ended { job, cause: EndCause::Reserved { .. } } => Some(*job),
+        _ => None,
+    });
+    ended.collect()
+}
+
 /// Returns the reserved start that was given last.
 fn reserved(effects: &[Effect]) -> u64 {
     let starts = effects.iter().filter_map(|effect| match effect {
@@ -115,21 +124,36 @@ fn of_two_reservations_at_one_time_the_one_created_earlier_goes_first() {
 
 #[test]
 fn a_reservation_ends_no_job_for_which_one_is_that_was_created_earlier() {
-    let ended_at = |site: &mut Site, until: u64| -> Vec<JobId> {
-        let effects = site.pass(until);
-        let ended = effects.iter().filter_map(|effect| match effect {
-            Effect::Ended { job, cause: EndCause::Reserved { .. } } => Some(*job),
-            _ => None,
-        });
-        ended.collect()
-    };
     for (of_eva, of_tom, ended) in [(1, 2, vec![]), (2, 1, vec![JobId(1)])] {
         let mut site = Site::new();
         site.reserve(1, of_eva, (0, 4 * HOUR), Some("eva"));
         assert_eq!(started(&site.ask("eva", 1, Some(4 * HOUR))), [JobId(1)]);
         site.reserve(2, of_tom, (2 * HOUR, 3 * HOUR), Some("tom"));
-        assert_eq!(ended_at(&mut site, 3 * HOUR), ended);
+        assert_eq!(ended_for(&site.pass(3 * HOUR)), ended);
     }
+}
+
+#[test]
+fn a_reservation_ends_jobs_that_one_created_earlier_kept_once_that_is_over() {
+    let site = || {
+        let mut site = Site::new();
+        assert_eq!(started(&site.ask("eva", 1, Some(72 * HOUR))), [JobId(1)]);
+        site.reserve(1, 1, (8 * HOUR, 12 * HOUR), Some("eva"));
+        site.reserve(2, 2, (10 * HOUR, 20 * HOUR), Some("tom"));
+        assert_eq!(ended_for(&site.pass(11 * HOUR)), []);
+        site
+    };
+    let mut over = site();
+    assert_eq!(ended_for(&over.pass(12 * HOUR - 1)), []);
+    assert_eq!(ended_for(&over.pass(12 * HOUR)), [JobId(1)]);
+    let mut cancelled = site();
+    assert_eq!(ended_for(&cancelled.apply(Input::Unreserve(ReservationId(1)))), [JobId(1)]);
+    // Moved away from the time at which the other one has the device.
+    let mut moved = site();
+    assert_eq!(ended_for(&moved.reserve(1, 1, (30 * HOUR, 40 * HOUR), Some("eva"))), [JobId(1)]);
+    // Computed anew, with the same time.
+    let mut kept = site();
+    assert_eq!(ended_for(&kept.reserve(1, 1, (8 * HOUR, 12 * HOUR), Some("eva"))), []);
 }
 
 /// A site with maintenance of two hours at the same time of four weeks, the first in a day, and all devices in use for an hour.

@@ -202,7 +202,7 @@ impl Scheduler {
             Input::PathTimes(times) => self.pool.path_times = times,
             Input::MonthBegan => self.accounts.begin_month(self.now),
             Input::Reserve(reservation) => self.reserve(*reservation, effects),
-            Input::Unreserve(id) => self.remove_reservation(id),
+            Input::Unreserve(id) => self.unreserve(id, effects),
             Input::Drain { target, by_time, end, reason, by } => {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }

@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::phase::Phase;
 use crate::pool::{Spot, Window};
 use accord_types::DeviceId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl ReservedDevices {
     /// Whether some device may be both among them and among others.
@@ -53,9 +53,9 @@ impl DrainTarget {
 
 impl Scheduler {
     pub(super) fn reserve(&mut self, mut reservation: Reservation, effects: &mut Vec<Effect>) {
-        self.remove_reservation(reservation.id);
+        let before = self.remove_reservation(reservation.id);
         if reservation.ends <= self.now || reservation.ends <= reservation.starts {
-            return;
+            return self.end_strangers(&before, effects);
         }
         if let ReservedDevices::Listed(targets) = &mut reservation.devices {
             targets.sort_unstable();
@@ -73,10 +73,18 @@ impl Scheduler {
         self.site_changed = true;
         self.reservations.insert(id, (reservation, spots));
         self.window_changes(id, effects);
+        self.end_strangers(&before, effects);
     }
 
-    pub(super) fn remove_reservation(&mut self, id: ReservationId) {
-        let Some((reservation, spots)) = self.reservations.remove(&id) else { return };
+    /// Removes a reservation, which is over or cancelled. Its jobs on devices of others may end.
+    pub(super) fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+        let spots = self.remove_reservation(id);
+        self.end_strangers(&spots, effects);
+    }
+
+    /// Removes a reservation. Returns its devices.
+    fn remove_reservation(&mut self, id: ReservationId) -> Vec<Spot> {
+        let Some((reservation, spots)) = self.reservations.remove(&id) else { return Vec::new() };
         self.site_changed = true;
         self.open_reservations.remove(&id);
         self.timers.remove(&(reservation.starts, Timer::Window(id)));
@@ -86,13 +94,32 @@ impl Scheduler {
         }
         self.refresh_nodes(&spots);
         self.pool.within.remove(&id);
+        spots
+    }
+
+    /// Ends jobs on devices that a reservation has no more, where other reservations have begun that end jobs: until now the removed
+    /// reservation may have kept the jobs there.
+    fn end_strangers(&mut self, spots: &[Spot], effects: &mut Vec<Effect>) {
+        let mut others: BTreeMap<ReservationId, Vec<Spot>> = BTreeMap::new();
+        for &spot in spots {
+            for window in self.pool.device(spot).windows.iter().filter(|window| window.is_present(self.now)) {
+                others.entry(window.id).or_default().push(spot);
+            }
+        }
+        for (id, spots) in others {
+            let Some((reservation, _)) = self.reservations.get(&id).filter(|(of, _)| of.end_jobs) else { continue };
+            let name = reservation.name.clone();
+            for job in self.strangers(reservation, &spots) {
+                self.end(job, EndCause::Reserved { name: name.clone() }, effects);
+            }
+        }
     }
 
     /// A reservation begins, which lets its members in and may end the jobs of others, or is over.
     pub(super) fn window_changes(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         let Some((reservation, spots)) = self.reservations.get(&id) else { return };
         if reservation.ends <= self.now {
-            return self.remove_reservation(id);
+            return self.unreserve(id, effects);
         }
         if reservation.starts > self.now {
             return;
@@ -108,7 +135,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the running jobs on a reservation's devices that neither it is for nor one that has the device before it.
+    /// Returns the running jobs on devices of a reservation that neither it is for nor one that has the device before it.
     fn strangers(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
         let own = Window::of(reservation);
         let has = |window: &Window, job: &Job| {

@@ -14,7 +14,7 @@ use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
     DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy, RELEASE_EXPECTED_MS, Refusal,
-    Request, Reservation, ReservationId, SETTLE_MS, SlipCause,
+    Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
@@ -209,22 +209,22 @@ impl Naive {
             Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
             Input::Reserve(reservation) => {
                 let id = reservation.id;
-                self.reservations.remove(&id);
+                let before = self.reservations.remove(&id);
                 self.ahead.remove(&id);
                 if reservation.ends > self.now && reservation.ends > reservation.starts {
                     let begun = reservation.starts <= self.now;
                     self.reservations.insert(id, *reservation);
                     if begun {
-                        self.begin(id, effects);
+                        self.end_strangers(id, &ReservedDevices::All, effects);
                     } else {
                         self.ahead.insert(id);
                     }
                 }
+                if let Some(before) = before {
+                    self.end_strangers_of_all(&before.devices, effects);
+                }
             }
-            Input::Unreserve(id) => {
-                self.reservations.remove(&id);
-                self.ahead.remove(&id);
-            }
+            Input::Unreserve(id) => self.unreserve(id, effects),
             Input::Drain { target, by_time, end, .. } => {
                 self.drains.insert(target, (by_time, end));
                 self.due_drains.insert(target);
@@ -328,9 +328,9 @@ impl Naive {
                 1 => {
                     let id = ReservationId(id);
                     if self.ahead.remove(&id) && self.reservations[&id].ends > self.now {
-                        self.begin(id, effects);
+                        self.end_strangers(id, &ReservedDevices::All, effects);
                     } else {
-                        self.reservations.remove(&id);
+                        self.unreserve(id, effects);
                     }
                 }
                 2 => {
@@ -361,15 +361,32 @@ impl Naive {
         }
     }
 
-    /// A reservation begins: jobs of others on its devices end if it says so.
-    fn begin(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+    /// Removes a reservation. Jobs that it kept on its devices end there if another one says so.
+    fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+        self.ahead.remove(&id);
+        if let Some(removed) = self.reservations.remove(&id) {
+            self.end_strangers_of_all(&removed.devices, effects);
+        }
+    }
+
+    /// Ends jobs on some devices that reservations which have begun do not let stay there.
+    fn end_strangers_of_all(&mut self, among: &ReservedDevices, effects: &mut Vec<Effect>) {
+        let begun = self.reservations.values().filter(|of| of.starts <= self.now && self.now < of.ends);
+        for id in begun.map(|of| of.id).collect::<Vec<_>>() {
+            self.end_strangers(id, among, effects);
+        }
+    }
+
+    /// Ends jobs of others on those devices of a reservation that are among some, if it says so.
+    fn end_strangers(&mut self, id: ReservationId, among: &ReservedDevices, effects: &mut Vec<Effect>) {
         let reservation = self.reservations[&id].clone();
         if !reservation.end_jobs {
             return;
         }
         let there = |job: &&NJob| {
             let held = job.grants.iter().filter(|grant| grant.hold != NHold::Freed);
-            let mut reserved = held.filter(|grant| Self::is_reserved(&reservation, grant.device));
+            let mut reserved =
+                held.filter(|grant| Self::is_reserved(&reservation, grant.device) && among.covers(grant.device));
             let may_stay = |grant: &NGrant| {
                 self.reservations.values().any(|other| {
                     let is_open = other.starts <= self.now && self.now < other.ends;
