@@ -162,7 +162,24 @@ impl ReservationTable {
             table.last_id = table.last_id.max(last).max(record.created);
             table.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
         }
+        table.number_all();
         Ok(table)
+    }
+
+    /// Numbers reservations of a state from before there were numbers, in the order of their first known weeks. The next
+    /// [`Self::plan`] tells the scheduler.
+    fn number_all(&mut self) {
+        for (name, Entry { record, .. }) in &mut self.by_name {
+            if record.created > 0 {
+                continue;
+            }
+            let first = record.weeks.values().map(|week| week.id).min();
+            record.created = first.unwrap_or(self.last_id + 1);
+            self.last_id = self.last_id.max(record.created);
+            // An end that no week has: the plan sends each week to the scheduler again, with the number.
+            record.weeks.values_mut().for_each(|week| week.ends = 0);
+            self.changed.insert(name.clone());
+        }
     }
 
     /// Adds a reservation. It takes the place of one with its name that is over.
