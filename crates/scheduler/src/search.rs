@@ -12,6 +12,7 @@ use crate::amount::Amount;
 use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
+use crate::merged::merged;
 use crate::pool::{Around, ClassIndex, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
@@ -159,29 +160,30 @@ impl Stage<'_> {
         all.filter(move |(ends, _)| ends.covers(until)).map(|(_, nodes)| nodes)
     }
 
-    /// Returns the next node after `(usable, node)` by usable devices of the part's class, then by position, with at least `least`.
-    fn next_fit(&self, part: usize, least: u32, after: Option<(u32, u32)>, around: &Around<'_>) -> Option<(u32, u32)> {
-        let (first, mut from) = after.map_or((least, 0), |(usable, node)| (usable, node + 1));
-        for count in first.max(1)..=self.index(part).usable_max() {
-            let next = self.nodes_with(part, count).filter_map(|nodes| around.next_of(nodes, from)).min();
-            if let Some(node) = next {
-                return Some((count, node));
-            }
-            from = 0;
-        }
-        None
+    /// Returns those nodes of `around` that have exactly so many usable devices of the part's class, by position. Each set of nodes is looked
+    /// up once: there may be a set for each end of jobs.
+    fn nodes_at(&self, part: usize, count: u32, around: &Around<'_>) -> impl Iterator<Item = u32> {
+        let sets = self.nodes_with(part, count).map(move |nodes| around.nodes_of(nodes));
+        merged(sets.collect())
+    }
+
+    /// Returns nodes with at least `least` usable devices of the part's class: their numbers of these, the least first, and the nodes by
+    /// position.
+    fn fits(&self, part: usize, least: u32, around: &Around<'_>) -> impl Iterator<Item = (u32, u32)> {
+        let counts = least.max(1)..=self.index(part).usable_max();
+        counts.flat_map(move |count| self.nodes_at(part, count, around).map(move |node| (count, node)))
+    }
+
+    /// Returns nodes with usable devices of the part's class, those with the most first, then by position.
+    fn largest_first(&self, part: usize, around: &Around<'_>) -> impl Iterator<Item = u32> {
+        let counts = (1..=self.index(part).usable_max()).rev();
+        counts.flat_map(move |count| self.nodes_at(part, count, around))
     }
 
     /// Returns allowed nodes for a chunk whose first part takes so many devices, best fit first.
     fn candidates<'b>(&'b self, count: u32, around: &'b Around<'_>) -> Box<dyn Iterator<Item = u32> + 'b> {
         let part = &self.parts[0];
-        let fits = move |least| {
-            let mut last = None;
-            std::iter::from_fn(move || {
-                last = self.next_fit(0, least, last, around);
-                last.map(|(_, node)| node)
-            })
-        };
+        let fits = move |least| self.fits(0, least, around).map(|(_, node)| node);
         let nodes: Box<dyn Iterator<Item = u32>> = match part.take {
             Take::Exclusive => Box::new(fits(count)),
             Take::Shared(amount) => {

@@ -281,6 +281,37 @@ fn a_plan_does_not_go_through_all_devices_for_each_week_of_a_reservation() {
 }
 
 #[test]
+fn a_search_does_not_go_through_all_drains_for_each_node() {
+    let with_cores = |cores: u64| {
+        let part = Part { cores, ..Part::whole(1, ClassFilter::ALL) };
+        let request = Request { limit_ms: Some(60_000), ..Request::of(part) };
+        Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request }
+    };
+    // Each node has free devices, and too few cores for the last job.
+    let steps = |apart_ms: u64| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..SMALL {
+            cluster.apply(Input::NodeJoined(node(at)));
+            cluster.apply(Input::Drain {
+                target: DrainTarget::Node(NodeId(at)),
+                by_time: Millis(100_000_000 + apart_ms * u64::from(at)),
+                end: false,
+                reason: "fan".to_owned(),
+                by: "root".to_owned(),
+            });
+        }
+        for _ in 0..SMALL {
+            assert!(starts(&cluster.apply(with_cores(60_000)).1));
+        }
+        let (steps, effects) = cluster.apply(with_cores(10_000));
+        assert!(matches!(effects.first(), Some(Effect::Queued { .. })) && !starts(&effects), "{effects:?}");
+        steps
+    };
+    let (together, apart) = (steps(0), steps(1_000));
+    assert!(apart <= 2 * together, "{together} steps, {apart} with drains at different times");
+}
+
+#[test]
 fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a_larger_cluster() {
     let by = || "root".to_owned();
     // All devices are in use by others, or free for a shorter time than jobs of a member may last.

@@ -17,7 +17,7 @@ pub(crate) enum Around<'a> {
 
 impl Around<'_> {
     /// Returns the least node of a set that is one of these, and at least `from`.
-    pub(crate) fn next_of(&self, nodes: &BitSet, from: u32) -> Option<u32> {
+    fn next_of(&self, nodes: &BitSet, from: u32) -> Option<u32> {
         match *self {
             Self::All => nodes.next(from),
             Self::Own(own) => (from <= own && nodes.contains(own)).then_some(own),
@@ -32,6 +32,11 @@ impl Around<'_> {
                 if word == (own / 64) as usize { there & !(1 << (own % 64)) } else { there }
             }),
         }
+    }
+
+    /// Returns the nodes of a set that are some of these, by position.
+    pub(crate) fn nodes_of(&self, nodes: &BitSet) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.next_of(nodes, 0), move |&node| self.next_of(nodes, node + 1))
     }
 
     pub(crate) fn contains(&self, node: u32) -> bool {

@@ -93,7 +93,7 @@ impl<'a> Taking<'a> {
     }
 
     fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[Around<'_>]) -> Option<()> {
-        let (mut left, mut seen) = (count, BTreeSet::new());
+        let (stage, mut left, mut seen) = (self.stage, count, BTreeSet::new());
         if let Some(own) = own {
             let there = self.room(own, part).min(left);
             self.add(own, part, there);
@@ -101,20 +101,16 @@ impl<'a> Taking<'a> {
             seen.insert(own);
         }
         for around in all_around {
+            // Nodes that it has passed are taken, or have no room.
+            let mut largest = stage.largest_first(part, around);
             while left > 0 {
-                let mut last = None;
-                let fit = loop {
-                    last = self.stage.next_fit(part, left, last, around);
-                    let Some((_, node)) = last else { break None };
-                    if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) >= left {
-                        break Some(node);
-                    }
-                };
-                if let Some(node) = fit {
+                let may_take = |node: u32| !seen.contains(&node) && stage.search.allows(node);
+                let mut fits = stage.fits(part, left, around).map(|(_, node)| node);
+                if let Some(node) = fits.find(|&node| may_take(node) && self.room(node, part) >= left) {
                     self.add(node, part, left);
                     return Some(());
                 }
-                let Some(node) = self.largest(part, &seen, around) else { break };
+                let Some(node) = largest.find(|&node| may_take(node) && self.room(node, part) > 0) else { break };
                 let there = self.room(node, part).min(left);
                 self.add(node, part, there);
                 left -= there;
@@ -122,25 +118,6 @@ impl<'a> Taking<'a> {
             }
         }
         (left == 0).then_some(())
-    }
-
-    /// Returns the unseen node with the most usable devices, the first by position among equals.
-    fn largest(&self, part: usize, seen: &BTreeSet<u32>, around: &Around<'_>) -> Option<u32> {
-        let mut count = self.stage.index(part).usable_max() + 1;
-        while count > 1 {
-            count -= 1;
-            let mut last = self.stage.next_fit(part, count, None, around);
-            while let Some((usable, node)) = last {
-                if usable != count {
-                    break;
-                }
-                if !seen.contains(&node) && self.stage.search.allows(node) && self.room(node, part) > 0 {
-                    return Some(node);
-                }
-                last = self.stage.next_fit(part, count, last, around);
-            }
-        }
-        None
     }
 
     /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
@@ -162,10 +139,10 @@ impl<'a> Taking<'a> {
             }
         }
         for around in all_around {
-            let mut last = None;
-            while left > 0 {
-                last = stage.next_fit(part, 1, last, around);
-                let Some((usable, node)) = last else { break };
+            for (usable, node) in stage.fits(part, 1, around) {
+                if left == 0 {
+                    return Some(());
+                }
                 if stage.search.allows(node) {
                     let there = usable.min(self.carried(node, part)).min(left);
                     self.add_whole(node, part, there);
@@ -190,14 +167,15 @@ impl<'a> Taking<'a> {
     }
 
     fn take_spread(&mut self, part: usize, count: u32) -> Option<()> {
-        let mut left = count;
+        let (stage, mut left) = (self.stage, count);
         let mut round = 1;
         while left > 0 {
-            let (before, mut seen) = (left, BTreeSet::new());
+            let before = left;
+            let mut largest = stage.largest_first(part, &Around::All);
             while left > 0 {
-                let Some(node) = self.largest(part, &seen, &Around::All) else { break };
-                seen.insert(node);
-                if self.stage.usable(node, self.stage.parts[part].class) >= round {
+                let has_room = |&node: &u32| stage.search.allows(node) && self.room(node, part) > 0;
+                let Some(node) = largest.find(has_room) else { break };
+                if stage.usable(node, stage.parts[part].class) >= round {
                     self.add(node, part, 1);
                     left -= 1;
                 }
