@@ -202,6 +202,38 @@ fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault(
 }
 
 #[test]
+fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
+    let mut bench = with_devices(2);
+    let owner = bench.open(1, BOB, Some("1:cpu"));
+    let held = bench.cluster.session(owner).unwrap().lease.devices[0].ordinal;
+    let free = 1 - held;
+    // Bob's job has one device. Alice's program was given all others, and speaks of both.
+    bench.open(2, ALICE, None);
+    for fault in [ecc(), DeviceFault::cuda(220)] {
+        bench.program_says(2, held, fault);
+        assert_eq!(bench.pass(MINUTE), []);
+    }
+    // A job that has got the device since is not disturbed; the test is done once that has ended.
+    bench.program_says(2, free, ecc());
+    bench.open(3, BOB, Some("1:cpu"));
+    assert_eq!(bench.pass(5 * MINUTE), []);
+    bench.give(Input::ClientGone { client: ClientId(3) });
+    bench.give(Input::JobReleased { link: LINK, job: key(3) });
+    let tests = bench.pass(MINUTE);
+    assert!(matches!(tests[..], [(_, ordinal)] if ordinal == free), "{tests:?}");
+    // A job's own program has its device tested.
+    bench.program_says(1, held, ecc());
+    assert_eq!(bench.pass(1_000), [(1_000, held)]);
+    // A program on a host without devices speaks of another host's.
+    bench.pass(MINUTE);
+    bench.give(Input::Register { link: LinkId(2), registration: registration("h2") });
+    let request = request("h2");
+    bench.give(Input::Open { client: ClientId(4), request, key: key(4), user: ALICE.into() });
+    bench.program_says(4, free, ecc());
+    assert_eq!(bench.pass(MINUTE), []);
+}
+
+#[test]
 fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     let mut bench = with_devices(20);
     let session = bench.open(1, ALICE, None);

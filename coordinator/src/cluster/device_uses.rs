@@ -128,6 +128,7 @@ impl Cluster {
             return;
         }
         let used = DeviceUse { held: used.held.min(info.memory), ..used };
+        let used = DeviceUse { fault: used.fault.filter(|_| self.may_show(id, key)), ..used };
         let before = self.device_uses.fault(id, key);
         let Some((charged, activity, is_unknown)) = self.device_uses.count(now, id, key, used) else { return };
         if let Some(fault) = used.fault.filter(|fault| before != Some(*fault)) {
@@ -137,6 +138,15 @@ impl Cluster {
             Charged::Job(job) => self.allocations.job_did(now, job, activity, is_unknown),
             Charged::User(user) => self.allocations.program_did(now, &user, device, activity),
         }
+    }
+
+    /// Whether a fault that is reported of a device counts. An agent knows its executors' faults. A program can know faults only of the devices of
+    /// its own node, and others' jobs on the device must not suffer for its word.
+    fn may_show(&self, id: SessionId, (device, by): (DeviceId, Reporter)) -> bool {
+        let Some(session) = self.sessions.get(&id) else { return by == Reporter::Agent };
+        let job = session.job.and_then(|key| self.allocations.job_by_key(key));
+        let is_own_node = || self.nodes.get(&device.node).is_some_and(|node| node.name == session.node_name);
+        by == Reporter::Agent || is_own_node() && !self.is_held_by_another(device, job)
     }
 
     /// Returns what all sessions did on devices since the coordinator's start.

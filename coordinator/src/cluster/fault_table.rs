@@ -1,6 +1,7 @@
 //! Devices that have shown faults, and the times of their tests.
 
 use super::time::Millis;
+use accord_scheduler::JobId;
 use accord_types::{DeviceFault, DeviceId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,8 @@ struct Faults {
     test: Option<Millis>,
     /// The time at which a test was last planned for a program's word.
     doubted: Option<Millis>,
+    /// The job of that program.
+    doubter: Option<JobId>,
 }
 
 /// The faults of all devices.
@@ -77,11 +80,11 @@ impl FaultTable {
         false
     }
 
-    /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately.
-    pub(super) fn doubt(&mut self, now: Millis, device: DeviceId) {
+    /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately. `job` is the program's job.
+    pub(super) fn doubt(&mut self, now: Millis, device: DeviceId, job: Option<JobId>) {
         let faults = self.of(device);
         if faults.doubted.is_none_or(|before| now.since(before) >= PAUSE_MIN_MS) {
-            faults.doubted = Some(now);
+            (faults.doubted, faults.doubter) = (Some(now), job);
             self.plan(device, Some(now));
         }
     }
@@ -89,6 +92,11 @@ impl FaultTable {
     /// Returns whether the device was tested for a program's word, and no test has passed since.
     pub(super) fn was_doubted(&self, device: DeviceId) -> bool {
         self.devices.get(&device).is_some_and(|faults| faults.doubted.is_some())
+    }
+
+    /// Returns the job of the program for whose word a test of the device was last planned.
+    pub(super) fn doubter(&self, device: DeviceId) -> Option<JobId> {
+        self.devices.get(&device)?.doubter
     }
 
     /// Plans the first test of a device that is in quarantine from now on.

@@ -9,7 +9,7 @@ use super::node::Node;
 use super::session_uses::{Charged, Reporter};
 use super::state::Cluster;
 use super::time::Millis;
-use accord_scheduler::{Input, Phase};
+use accord_scheduler::{Input, JobId, Phase};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceFault, DeviceId, DeviceVerdict};
 
@@ -32,15 +32,15 @@ impl Cluster {
             self.faults.note_own(now, device);
             return self.begin_quarantine(device, fault.to_string());
         }
-        let user = match charged {
-            Charged::User(user) => Some(user.as_str()),
-            Charged::Job(job) => self.allocations.job(*job).map(|job| job.user.as_str()),
+        let (user, job) = match charged {
+            Charged::User(user) => (Some(user.as_str()), None),
+            Charged::Job(job) => (self.allocations.job(*job).map(|job| job.user.as_str()), Some(*job)),
         };
         let Some(user) = user.map(str::to_owned) else { return };
         if self.faults.note_shown(now, device, &user, fault) {
             self.begin_quarantine(device, format!("programs of two users have shown {fault}"));
         } else if fault.is_of_device() {
-            self.faults.doubt(now, device);
+            self.faults.doubt(now, device, job);
         }
     }
 
@@ -93,6 +93,10 @@ impl Cluster {
             if self.is_faulty(device) {
                 // Once more if there is no answer.
                 self.faults.plan_test(now, device);
+            } else if self.is_held_by_another(device, self.faults.doubter(device)) {
+                // A program's word is no reason to disturb the job that has the device by now.
+                self.faults.plan_test(now, device);
+                continue;
             }
             let node = self.nodes.get(&device.node).filter(|node| node.device(device.ordinal).is_some());
             if let Some(link) = node.and_then(Node::link) {
@@ -135,6 +139,11 @@ impl Cluster {
             self.faults.note_own(now, device);
             self.faults.plan_first_test(now, device);
         }
+    }
+
+    /// Whether a job other than `job` has a device.
+    pub(super) fn is_held_by_another(&self, device: DeviceId, job: Option<JobId>) -> bool {
+        self.allocations.scheduler().holders([device]).into_iter().any(|holder| Some(holder) != job)
     }
 
     fn is_quarantined(&self, device: DeviceId) -> bool {
