@@ -197,8 +197,32 @@ fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault(
     bench.program_says(3, 1, illegal_address());
     assert_eq!(bench.pass(1_000), []);
     bench.program_says(4, 1, illegal_address());
-    // It is the second of two devices: one may be in quarantine.
+    assert_eq!(bench.pass(1_000), [(1_000, 1)]);
     assert_eq!(bench.quarantine(1), None);
+}
+
+#[test]
+fn a_program_s_word_is_not_one_of_two_users_reports() {
+    let mut bench = with_devices(2);
+    bench.open(1, ALICE, None);
+    bench.program_says(1, 0, illegal_address());
+    // An honest user's region shows the same: that is a reason for a test only.
+    let honest = bench.open(2, BOB, None);
+    bench.agent_says(honest, 0, illegal_address());
+    assert_eq!(bench.quarantine(0), None);
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    // In the other order, later.
+    bench.pass(2 * HOUR);
+    let honest = bench.open(3, BOB, None);
+    bench.agent_says(honest, 0, illegal_address());
+    bench.open(4, ALICE, None);
+    bench.program_says(4, 0, illegal_address());
+    assert_eq!(bench.quarantine(0), None);
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    // A third user's program is run by an agent: that makes two.
+    let third = bench.open(5, "carol", None);
+    bench.agent_says(third, 0, illegal_address());
+    assert!(bench.quarantine(0).is_some());
 }
 
 #[test]

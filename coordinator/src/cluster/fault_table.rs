@@ -1,5 +1,6 @@
 //! Devices that have shown faults, and the times of their tests.
 
+use super::session_uses::Reporter;
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::{DeviceFault, DeviceId};
@@ -21,6 +22,7 @@ const AGAIN_WITHIN_MS: u64 = 86_400_000;
 #[derive(Debug)]
 struct Shown {
     user: String,
+    by: Reporter,
     fault: DeviceFault,
     at: Millis,
 }
@@ -62,22 +64,34 @@ impl FaultTable {
         faults.pause_ms = if is_again { longer(faults.pause_ms) } else { PAUSE_MIN_MS };
     }
 
-    /// Notes a fault that a user's region may have caused. Returns whether another user's program has shown the same: then no more is kept of it,
-    /// and the device's first test is due at once.
-    pub(super) fn note_shown(&mut self, now: Millis, device: DeviceId, user: &str, fault: DeviceFault) -> bool {
+    /// Notes a fault that a user's region may have caused. If another user's program has shown the same, returns the less reliable sender of the
+    /// two reports. If agents have sent both, no more is kept of the fault, and the device's first test is due at once.
+    pub(super) fn note_shown(
+        &mut self,
+        now: Millis,
+        device: DeviceId,
+        (user, by): (&str, Reporter),
+        fault: DeviceFault,
+    ) -> Option<Reporter> {
         let faults = self.of(device);
         faults.shown.retain(|shown| now.since(shown.at) < SAME_WITHIN_MS);
-        if faults.shown.iter().any(|shown| shown.fault == fault && shown.user != user) {
+        let of_others = faults.shown.iter().filter(|shown| shown.fault == fault && shown.user != user);
+        let same = of_others.map(|shown| shown.by.min(by)).max();
+        if same == Some(Reporter::Agent) {
             faults.shown.retain(|shown| shown.fault != fault);
             faults.pause_ms = 0;
-            return true;
+            return same;
         }
-        faults.shown.retain(|shown| shown.fault != fault);
+        // A program's word does not replace an agent's report.
+        let is_replaced = |shown: &Shown| shown.fault == fault && shown.user == user && shown.by <= by;
+        faults.shown.retain(|shown| !is_replaced(shown));
         if faults.shown.len() >= SHOWN_MAX {
-            faults.shown.remove(0);
+            // Programs' words push out no agent's report.
+            let oldest_word = faults.shown.iter().position(|shown| shown.by == Reporter::Program);
+            faults.shown.remove(oldest_word.unwrap_or(0));
         }
-        faults.shown.push(Shown { user: user.to_owned(), fault, at: now });
-        false
+        faults.shown.push(Shown { user: user.to_owned(), by, fault, at: now });
+        same
     }
 
     /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately. `job` is the program's job.

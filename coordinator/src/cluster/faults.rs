@@ -1,7 +1,8 @@
 //! Faults that devices show: which of them begin a quarantine, and when agents test devices.
 //!
 //! A fault that the device has caused begins a quarantine at once, if an agent reports it. A fault that a region may have caused begins one
-//! when programs of two users have shown the same. A program's word on its own devices counts no more than that: the agent tests such a device.
+//! when agents report that programs of two users have shown the same. A program's word begins none, not even as one of two: the agent tests the
+//! device.
 
 use super::effect::{AgentOrder, Effect};
 use super::input::LinkId;
@@ -37,9 +38,10 @@ impl Cluster {
             Charged::Job(job) => (self.allocations.job(*job).map(|job| job.user.as_str()), Some(*job)),
         };
         let Some(user) = user.map(str::to_owned) else { return };
-        if self.faults.note_shown(now, device, &user, fault) {
+        let same = self.faults.note_shown(now, device, (&user, by), fault);
+        if same == Some(Reporter::Agent) {
             self.begin_quarantine(device, format!("programs of two users have shown {fault}"));
-        } else if fault.is_of_device() {
+        } else if same.is_some() || fault.is_of_device() {
             self.faults.doubt(now, device, job);
         }
     }

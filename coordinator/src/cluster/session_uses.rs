@@ -21,7 +21,7 @@ const SPAN_MS: u64 = 800;
 /// A device of which nothing was reported for longer is idle.
 const SILENT_MS: u64 = 2_500;
 
-/// The sender of a report.
+/// The sender of a report, the less reliable one first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reporter {
     /// The program, for devices that it drives itself.
