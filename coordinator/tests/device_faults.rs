@@ -76,8 +76,10 @@ impl Bench {
         self.give(Input::ProgramUsed { client: ClientId(client), uses })
     }
 
+    /// The agent answers the last order to test a device; any order if there was none.
     fn tested(&mut self, ordinal: u32, verdict: DeviceVerdict) -> Vec<Effect> {
-        self.give(Input::DeviceTested { link: LINK, ordinal, verdict })
+        let number = self.test_orders.get(&ordinal).copied().unwrap_or(0);
+        self.give(Input::DeviceTested { link: LINK, ordinal, number, verdict })
     }
 
     fn quarantine(&self, ordinal: u32) -> Option<Quarantine> {
@@ -91,7 +93,7 @@ impl Bench {
             self.now += 1_000;
             self.give(Input::Heartbeat { link: LINK, sessions: Vec::new() });
             for effect in self.give(Input::Tick) {
-                if let Effect::ToAgent(LINK, AgentOrder::TestDevice(ordinal)) = effect {
+                if let Effect::ToAgent(LINK, AgentOrder::TestDevice(ordinal, _)) = effect {
                     tests.push((self.now - begin, ordinal));
                 }
             }
@@ -258,6 +260,25 @@ fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
 }
 
 #[test]
+fn only_a_test_that_was_ordered_since_the_fault_ends_a_quarantine() {
+    let mut bench = with_devices(2);
+    let session = bench.open(1, ALICE, None);
+    // The agent reports a fault while it tests the device for a program's word.
+    bench.program_says(1, 0, ecc());
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    bench.agent_says(session, 0, ecc());
+    bench.tested(0, DeviceVerdict::Works);
+    assert!(bench.quarantine(0).is_some());
+    // The planned test is still done. Ordered again without an answer, it is the same test.
+    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    let first = bench.test_orders.clone();
+    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    assert_eq!(bench.test_orders, first);
+    bench.tested(0, DeviceVerdict::Works);
+    assert_eq!(bench.quarantine(0), None);
+}
+
+#[test]
 fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     let mut bench = with_devices(20);
     let session = bench.open(1, ALICE, None);
@@ -370,7 +391,10 @@ fn a_node_that_is_away_is_tested_when_it_is_back() {
     bench.give(Input::LinkLost { link: LINK });
     bench.now += 3 * MINUTE;
     let orders = bench.give(Input::Tick);
-    assert!(!orders.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::TestDevice(_)))), "{orders:?}");
+    assert!(
+        !orders.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::TestDevice(..)))),
+        "{orders:?}"
+    );
     bench.give(Input::Register { link: LINK, registration: registration("h1") });
     assert!(bench.quarantine(0).is_some());
     let tests = bench.pass(2 * MINUTE);

@@ -75,8 +75,8 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
         Input::ExecutorEnded { link, session: SessionId(u64::MAX), why: "x".repeat(1 << 20) },
         Input::NodeMeasured { link, figures: NodeFigures::default() },
         Input::AgentUsed { link, uses: vec![(session, 0, faulty), (session, 1, faulty)] },
-        Input::DeviceTested { link, ordinal: 0, verdict: DeviceVerdict::Faulty("it is faulty".into()) },
-        Input::DeviceTested { link, ordinal: u32::MAX, verdict: DeviceVerdict::Works },
+        Input::DeviceTested { link, ordinal: 0, number: 0, verdict: DeviceVerdict::Faulty("it is faulty".into()) },
+        Input::DeviceTested { link, ordinal: u32::MAX, number: u64::MAX, verdict: DeviceVerdict::Works },
     ];
     lies.extend(grants.iter().map(|grant| Input::ExecutorStarted { link, grant: grant.clone() }));
     lies.extend([0, 1, u64::MAX].map(|measurement| Input::PathMeasured { link, measurement, path: Err("no".into()) }));
@@ -135,7 +135,7 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
         AgentOrder::SessionClosed(closed, _) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
         // No program here asks for devices, and the victim's devices show no faults.
-        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(_) => false,
+        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(..) => false,
         AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
 }

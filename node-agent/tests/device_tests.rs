@@ -25,12 +25,12 @@ impl Bench {
     }
 
     /// Returns the tests that begin, and the verdicts that the coordinator is told.
-    fn poll(&mut self) -> (Vec<u32>, Vec<(u32, DeviceVerdict)>) {
+    fn poll(&mut self) -> (Vec<(u32, u64)>, Vec<(u32, u64, DeviceVerdict)>) {
         let (mut tests, mut told) = (Vec::new(), Vec::new());
         for effect in self.node.poll(self.now, &mut Vec::new()) {
             match effect {
-                Effect::Test(ordinal) => tests.push(ordinal),
-                Effect::Send(Word::Tested(ordinal, verdict)) => told.push((ordinal, verdict)),
+                Effect::Test(ordinal, number) => tests.push((ordinal, number)),
+                Effect::Send(Word::Tested(ordinal, number, verdict)) => told.push((ordinal, number, verdict)),
                 _ => {}
             }
         }
@@ -47,48 +47,62 @@ fn faulty() -> DeviceVerdict {
 fn one_device_is_tested_at_a_time_and_each_verdict_is_told_once() {
     let mut bench = Bench::new();
     for ordinal in [1, 0, 1, 1] {
-        bench.node.test_soon(ordinal);
+        bench.node.test_soon(ordinal, 7);
     }
-    assert_eq!(bench.poll(), (vec![1], vec![]));
+    assert_eq!(bench.poll(), (vec![(1, 7)], vec![]));
     // Named again meanwhile, it is tested no second time.
-    bench.node.test_soon(1);
+    bench.node.test_soon(1, 7);
     assert_eq!(bench.poll(), (vec![], vec![]));
-    bench.node.tested(1, faulty());
-    assert_eq!(bench.poll(), (vec![0], vec![(1, faulty())]));
+    bench.node.tested(1, 7, faulty());
+    assert_eq!(bench.poll(), (vec![(0, 7)], vec![(1, 7, faulty())]));
     // A verdict on a device that is not tested now.
-    bench.node.tested(1, DeviceVerdict::Works);
-    bench.node.tested(0, DeviceVerdict::Works);
-    assert_eq!(bench.poll(), (vec![], vec![(0, DeviceVerdict::Works)]));
-    bench.node.test_soon(1);
-    assert_eq!(bench.poll(), (vec![1], vec![]));
+    bench.node.tested(1, 7, DeviceVerdict::Works);
+    bench.node.tested(0, 7, DeviceVerdict::Works);
+    assert_eq!(bench.poll(), (vec![], vec![(0, 7, DeviceVerdict::Works)]));
+    bench.node.test_soon(1, 8);
+    assert_eq!(bench.poll(), (vec![(1, 8)], vec![]));
+}
+
+#[test]
+fn an_order_with_another_number_has_a_test_of_its_own() {
+    let mut bench = Bench::new();
+    bench.node.test_soon(1, 7);
+    assert_eq!(bench.poll(), (vec![(1, 7)], vec![]));
+    // Only the last one counts of those that wait.
+    bench.node.test_soon(1, 8);
+    bench.node.test_soon(1, 9);
+    bench.node.tested(1, 7, DeviceVerdict::Works);
+    assert_eq!(bench.poll(), (vec![(1, 9)], vec![(1, 7, DeviceVerdict::Works)]));
+    bench.node.tested(1, 9, faulty());
+    assert_eq!(bench.poll(), (vec![], vec![(1, 9, faulty())]));
 }
 
 #[test]
 fn a_verdict_waits_for_the_coordinator() {
     let mut bench = Bench::new();
-    bench.node.test_soon(0);
-    assert_eq!(bench.poll(), (vec![0], vec![]));
+    bench.node.test_soon(0, 7);
+    assert_eq!(bench.poll(), (vec![(0, 7)], vec![]));
     bench.node.disconnected(bench.now, Disconnect::Unreachable("it is gone".into()));
-    bench.node.tested(0, faulty());
+    bench.node.tested(0, 7, faulty());
     assert_eq!(bench.poll(), (vec![], vec![]));
     bench.now += Duration::from_secs(2);
     bench.poll();
     bench.register();
-    assert_eq!(bench.poll(), (vec![], vec![(0, faulty())]));
+    assert_eq!(bench.poll(), (vec![], vec![(0, 7, faulty())]));
 }
 
 #[test]
 fn a_coordinator_that_names_devices_without_end_has_a_node_s_devices_tested_at_most() {
     let mut bench = Bench::new();
     for ordinal in 0..10_000 {
-        bench.node.test_soon(ordinal);
+        bench.node.test_soon(ordinal, 7);
     }
     let mut tests = 0;
     loop {
         let (begun, _) = bench.poll();
-        let Some(ordinal) = begun.first() else { break };
+        let Some((ordinal, number)) = begun.first() else { break };
         tests += 1;
-        bench.node.tested(*ordinal, DeviceVerdict::Works);
+        bench.node.tested(*ordinal, *number, DeviceVerdict::Works);
     }
     assert_eq!(tests, 256);
 }

@@ -423,7 +423,7 @@ impl Around {
                 }
                 Effect::Send(Word::Used(_) | Word::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
                 Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
-                Effect::Send(Word::Tested(..)) | Effect::Test(_) => panic!("no device is to be tested: {effect:?}"),
+                Effect::Send(Word::Tested(..)) | Effect::Test(..) => panic!("no device is to be tested: {effect:?}"),
                 Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),
             }

@@ -115,7 +115,7 @@ without_lists! {
     ShutdownReply {}
     ShutdownRequest { version, agents }
     Stop {}
-    TestDevice { ordinal }
+    TestDevice { ordinal, number }
     UsageRequest { version, by, from }
 }
 
@@ -222,7 +222,7 @@ impl Bounded for v1::JobReleased {
 
 impl Bounded for v1::DeviceTested {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { ordinal: _, verdict: _, why } = self;
+        let Self { ordinal: _, verdict: _, why, number: _ } = self;
         within(why.len(), WORDS_MAX, "DeviceTested.why is too long")
     }
 }

@@ -58,8 +58,8 @@ pub enum AgentOrder {
     RankLost(String),
     /// New sessions leave the node out, or no longer do.
     Drain(bool),
-    /// Test the device with this ordinal, and say what came of it.
-    TestDevice(u32),
+    /// Test the device with this ordinal, and answer with this number and the verdict.
+    TestDevice(u32, u64),
     /// Measure within the node now.
     MeasureNode,
     /// Measure the path to another agent.

@@ -37,6 +37,9 @@ struct Faults {
     pause_ms: u64,
     /// The time of the next test, if one is planned.
     test: Option<Millis>,
+    /// The number of the ordered test, if it has no answer yet. It stays the same until the reason of the test changes, so that an order that is
+    /// repeated begins no second test, and a test that was begun for an earlier reason is no answer.
+    order: Option<u64>,
     /// The time at which a test was last planned for a program's word.
     doubted: Option<Millis>,
     /// The job of that program.
@@ -49,6 +52,8 @@ pub(super) struct FaultTable {
     devices: BTreeMap<DeviceId, Faults>,
     /// Planned tests, the next one first.
     tests: BTreeSet<(Millis, DeviceId)>,
+    /// The number of the last order.
+    last_order: u64,
 }
 
 impl FaultTable {
@@ -98,14 +103,24 @@ impl FaultTable {
     pub(super) fn doubt(&mut self, now: Millis, device: DeviceId, job: Option<JobId>) {
         let faults = self.of(device);
         if faults.doubted.is_none_or(|before| now.since(before) >= PAUSE_MIN_MS) {
-            (faults.doubted, faults.doubter) = (Some(now), job);
+            (faults.doubted, faults.doubter, faults.order) = (Some(now), job, None);
             self.plan(device, Some(now));
         }
     }
 
-    /// Returns whether the device was tested for a program's word, and no test has passed since.
-    pub(super) fn was_doubted(&self, device: DeviceId) -> bool {
-        self.devices.get(&device).is_some_and(|faults| faults.doubted.is_some())
+    /// Returns the number of a device's test that is ordered now. It differs from those of earlier coordinators, whose orders agents may answer yet:
+    /// `unix_ms` is the time now.
+    pub(super) fn order(&mut self, unix_ms: u64, device: DeviceId) -> u64 {
+        let next = self.last_order.saturating_add(1).max(unix_ms);
+        let number = *self.of(device).order.get_or_insert(next);
+        self.last_order = self.last_order.max(number);
+        number
+    }
+
+    /// Takes the answer to an order. Returns whether it is the one that is expected.
+    pub(super) fn take_answer(&mut self, device: DeviceId, number: u64) -> bool {
+        let faults = self.devices.get_mut(&device);
+        faults.is_some_and(|faults| faults.order.take_if(|order| *order == number).is_some())
     }
 
     /// Returns the job of the program for whose word a test of the device was last planned.
@@ -115,7 +130,9 @@ impl FaultTable {
 
     /// Plans the first test of a device that is in quarantine from now on.
     pub(super) fn plan_first_test(&mut self, now: Millis, device: DeviceId) {
-        let pause_ms = self.of(device).pause_ms;
+        let faults = self.of(device);
+        faults.order = None;
+        let pause_ms = faults.pause_ms;
         self.plan(device, Some(now.plus(pause_ms)));
     }
 
@@ -141,8 +158,11 @@ impl FaultTable {
         self.plan_no_test(device);
     }
 
-    /// Drops the planned test of a device.
+    /// Drops the planned test of a device, and the answer to an ordered one.
     pub(super) fn plan_no_test(&mut self, device: DeviceId) {
+        if let Some(faults) = self.devices.get_mut(&device) {
+            faults.order = None;
+        }
         self.plan(device, None);
     }
 

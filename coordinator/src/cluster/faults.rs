@@ -50,12 +50,12 @@ impl Cluster {
         self.allocations.push(Input::Quarantine { device, reason, by: None });
     }
 
-    /// An agent has tested a device.
+    /// An agent has tested a device. A test counts if it was ordered since the quarantine, or the doubt, began.
     pub(super) fn device_tested(
         &mut self,
         now: Millis,
         (link, ordinal): (LinkId, u32),
-        verdict: DeviceVerdict,
+        (number, verdict): (u64, DeviceVerdict),
         out: &mut Vec<Effect>,
     ) {
         let Some(node) = self.hear(now, link, out) else { return };
@@ -64,6 +64,9 @@ impl Cluster {
         else {
             return;
         };
+        if !self.faults.take_answer(device, number) {
+            return;
+        }
         let is_faulty = self.is_faulty(device);
         match verdict {
             DeviceVerdict::Works if is_faulty => {
@@ -75,7 +78,7 @@ impl Cluster {
                 tracing::warn!("a test of device {ordinal} of node {name} fails: {}", cut(&why, WORDS_MAX));
                 if is_faulty {
                     self.faults.fails(now, device);
-                } else if self.faults.was_doubted(device) && !self.is_quarantined(device) {
+                } else if !self.is_quarantined(device) {
                     self.faults.note_own(now, device);
                     self.begin_quarantine(device, cut(&why, WORDS_MAX).to_owned());
                 }
@@ -102,7 +105,9 @@ impl Cluster {
             }
             let node = self.nodes.get(&device.node).filter(|node| node.device(device.ordinal).is_some());
             if let Some(link) = node.and_then(Node::link) {
-                out.push(Effect::ToAgent(link, AgentOrder::TestDevice(device.ordinal)));
+                let unix_ms = self.started_unix_ms.saturating_add(now.0);
+                let number = self.faults.order(unix_ms, device);
+                out.push(Effect::ToAgent(link, AgentOrder::TestDevice(device.ordinal, number)));
             }
         }
     }

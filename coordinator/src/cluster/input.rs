@@ -103,8 +103,8 @@ pub enum Input {
     AgentUsed { link: LinkId, uses: Vec<(SessionId, u32, DeviceUse)> },
     /// Executors of these sessions have ended, after the last report on their use of devices.
     UseEnded { link: LinkId, sessions: Vec<SessionId> },
-    /// An agent has tested the device with this ordinal.
-    DeviceTested { link: LinkId, ordinal: u32, verdict: DeviceVerdict },
+    /// An agent has tested the device with this ordinal, for the order with this number.
+    DeviceTested { link: LinkId, ordinal: u32, number: u64, verdict: DeviceVerdict },
     /// A command of `user`, who is attested, asks for a job that lasts as long as its connection, or comes back to its job; `key` was made for it.
     Hold { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program's connection is gone, and with it the session.

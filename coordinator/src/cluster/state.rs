@@ -192,7 +192,9 @@ impl Cluster {
             Input::ProgramUsed { client, uses } => self.program_used(now, client, &uses),
             Input::AgentUsed { link, uses } => self.agent_used(now, link, &uses, out),
             Input::UseEnded { link, sessions } => self.use_ended(now, link, &sessions, out),
-            Input::DeviceTested { link, ordinal, verdict } => self.device_tested(now, (link, ordinal), verdict, out),
+            Input::DeviceTested { link, ordinal, number, verdict } => {
+                self.device_tested(now, (link, ordinal), (number, verdict), out);
+            }
             Input::ClientGone { client } => self.client_gone(client, false, out),
             Input::ClientLost { client } => self.client_gone(client, true, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),

@@ -28,7 +28,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
         AgentOrder::RankLost(node_name) => Body::RankLost(v1::RankLost { node_name }),
         AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),
-        AgentOrder::TestDevice(ordinal) => Body::TestDevice(v1::TestDevice { ordinal }),
+        AgentOrder::TestDevice(ordinal, number) => Body::TestDevice(v1::TestDevice { ordinal, number }),
         AgentOrder::MeasureNode => Body::MeasureNode(v1::MeasureNode {}),
         AgentOrder::MeasurePath { measurement, to, address, key } => {
             Body::MeasurePath(v1::MeasurePath { measurement, to: to.0, address, key: key.0.to_vec() })

@@ -110,8 +110,9 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 Input::JobReleased { link, job }
             }
             Body::DeviceTested(tested) => {
-                let v1::DeviceTested { ordinal, verdict: _, why } = &tested;
-                Input::DeviceTested { link, ordinal: *ordinal, verdict: verdict(tested.verdict(), why.clone())? }
+                let v1::DeviceTested { ordinal, verdict: _, why, number } = &tested;
+                let verdict = verdict(tested.verdict(), why.clone())?;
+                Input::DeviceTested { link, ordinal: *ordinal, number: *number, verdict }
             }
             Body::Goodbye(_) => Input::Goodbye { link },
             Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },

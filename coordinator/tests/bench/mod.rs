@@ -1,8 +1,9 @@
 //! The core with a clock of the test's own, and what agents and programs tell it.
 
-use accord_coordinator::cluster::{Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
+use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
 use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
+use std::collections::BTreeMap;
 
 pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
 pub(crate) const ALICE: &str = "alice";
@@ -10,17 +11,24 @@ pub(crate) const ALICE: &str = "alice";
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     pub(crate) now: u64,
+    /// The number of the last order to test each device, by the devices' ordinals.
+    pub(crate) test_orders: BTreeMap<u32, u64>,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
+        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0, test_orders: BTreeMap::new() }
     }
 
     pub(crate) fn give(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.cluster.handle(Millis(self.now), input, &mut effects);
         self.cluster.check_invariants().unwrap();
+        for effect in &effects {
+            if let Effect::ToAgent(_, AgentOrder::TestDevice(ordinal, number)) = effect {
+                self.test_orders.insert(*ordinal, *number);
+            }
+        }
         effects
     }
 }

@@ -180,8 +180,8 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
             tracing::info!("draining: {}", drain.draining);
             identity.draining.store(drain.draining, Ordering::Relaxed);
         }
-        Some(Body::TestDevice(v1::TestDevice { ordinal })) => {
-            supervisor.tell(|node, _, _| node.test_soon(ordinal));
+        Some(Body::TestDevice(v1::TestDevice { ordinal, number })) => {
+            supervisor.tell(|node, _, _| node.test_soon(ordinal, number));
         }
         Some(Body::MeasureNode(_)) => supervisor.tell(|node, _, _| node.measure_soon()),
         Some(Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key })) => match SessionKey::from_bytes(&key)
@@ -217,14 +217,14 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
         Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
-        Word::Tested(ordinal, verdict) => {
+        Word::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {
                 DeviceVerdict::Works => (v1::DeviceVerdict::Works, String::new()),
                 DeviceVerdict::Faulty(why) => (v1::DeviceVerdict::Faulty, why),
                 DeviceVerdict::Unknown(why) => (v1::DeviceVerdict::Unknown, why),
             };
             let why = cut(&why, WORDS_MAX).to_owned();
-            agent_message::Body::DeviceTested(v1::DeviceTested { ordinal, verdict: verdict.into(), why })
+            agent_message::Body::DeviceTested(v1::DeviceTested { ordinal, verdict: verdict.into(), why, number })
         }
         Word::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
         Word::PathMeasured { measurement, path } => {
@@ -313,15 +313,15 @@ impl Identity {
     }
 
     /// Has a device tested, in the background.
-    pub(super) fn test(&self, supervisor: &Arc<Supervisor>, ordinal: u32) {
+    pub(super) fn test(&self, supervisor: &Arc<Supervisor>, ordinal: u32, number: u64) {
         let (measures, of_thread) = (self.measures.clone(), supervisor.clone());
         let test = move || {
             let verdict = measures.test(ordinal);
-            of_thread.tell(|node, _, _| node.tested(ordinal, verdict));
+            of_thread.tell(|node, _, _| node.tested(ordinal, number, verdict));
         };
         if let Err(error) = threads::spawn("accord-test", test) {
             let why = DeviceVerdict::Unknown(format!("cannot start a thread: {error}"));
-            supervisor.tell(|node, _, _| node.tested(ordinal, why));
+            supervisor.tell(|node, _, _| node.tested(ordinal, number, why));
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
                 Effect::EndProcess(driver, process) => supervisor.end_driver(driver, process),
                 Effect::Measure => identity.measure(supervisor),
-                Effect::Test(ordinal) => identity.test(supervisor, ordinal),
+                Effect::Test(ordinal, number) => identity.test(supervisor, ordinal, number),
                 Effect::Leave(ending) => {
                     if let Some(connection) = connection {
                         connection.say_goodbye().await;

@@ -9,11 +9,15 @@ pub(super) const WAITING_MAX: usize = NODE_DEVICES_MAX;
 /// Verdicts that the coordinator has not been told.
 pub(super) const UNTOLD_MAX: usize = NODE_DEVICES_MAX;
 
-/// The tests of devices, by the devices' ordinals.
+/// A device's ordinal, and the number of the coordinator's order.
+pub(super) type Order = (u32, u64);
+
+/// The tests of devices.
 #[derive(Debug, Default)]
 pub(super) struct Testing {
-    pub(super) under_way: Option<u32>,
-    pub(super) waiting: VecDeque<u32>,
-    /// Verdicts that the coordinator has not been told.
-    pub(super) verdicts: VecDeque<(u32, DeviceVerdict)>,
+    pub(super) under_way: Option<Order>,
+    /// One order for each device.
+    pub(super) waiting: VecDeque<Order>,
+    /// Verdicts that the coordinator has not been told, one for each device.
+    pub(super) verdicts: VecDeque<(Order, DeviceVerdict)>,
 }

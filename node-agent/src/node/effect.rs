@@ -23,8 +23,8 @@ pub enum Effect {
     EndProcess(DriverId, ProcessId),
     /// Measure within the node, and tell [`super::Node::measured`].
     Measure,
-    /// Test the device with this ordinal, and tell [`super::Node::tested`].
-    Test(u32),
+    /// Test the device with this ordinal for the coordinator's order with this number, and tell [`super::Node::tested`].
+    Test(u32, u64),
     /// Say goodbye to the coordinator if it is there, and end the agent.
     Leave(Ending),
 }
@@ -44,8 +44,8 @@ pub enum Word {
     Ended(SessionId, String),
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
-    /// The verdict of a test of the device with this ordinal.
-    Tested(u32, DeviceVerdict),
+    /// The verdict of a test of the device with this ordinal, and the number of the order.
+    Tested(u32, u64, DeviceVerdict),
     /// What the node has measured within itself.
     Measured(NodeFigures),
     /// What a path takes one way and what carried the bytes, or why it could not be measured.

@@ -6,24 +6,30 @@ use super::state::Node;
 use accord_types::DeviceVerdict;
 
 impl Node {
-    /// The coordinator has a device tested, after those that it has named before.
-    pub fn test_soon(&mut self, ordinal: u32) {
+    /// The coordinator has a device tested, after those that it has named before. A test under way for another order does not answer this one.
+    pub fn test_soon(&mut self, ordinal: u32, number: u64) {
         let Testing { under_way, waiting, .. } = &mut self.testing;
-        if *under_way != Some(ordinal) && !waiting.contains(&ordinal) && waiting.len() < WAITING_MAX {
-            waiting.push_back(ordinal);
+        if *under_way == Some((ordinal, number)) {
+            return;
+        }
+        if let Some(order) = waiting.iter_mut().find(|(waits, _)| *waits == ordinal) {
+            order.1 = number;
+        } else if waiting.len() < WAITING_MAX {
+            waiting.push_back((ordinal, number));
         }
     }
 
     /// Records the verdict of a test.
-    pub fn tested(&mut self, ordinal: u32, verdict: DeviceVerdict) {
+    pub fn tested(&mut self, ordinal: u32, number: u64, verdict: DeviceVerdict) {
         let Testing { under_way, verdicts, .. } = &mut self.testing;
-        if *under_way == Some(ordinal) {
+        let order = (ordinal, number);
+        if *under_way == Some(order) {
             *under_way = None;
-            verdicts.retain(|(known, _)| *known != ordinal);
+            verdicts.retain(|((known, _), _)| *known != ordinal);
             if verdicts.len() >= UNTOLD_MAX {
                 verdicts.pop_front();
             }
-            verdicts.push_back((ordinal, verdict));
+            verdicts.push_back((order, verdict));
         }
     }
 
@@ -35,10 +41,11 @@ impl Node {
             && let Some(next) = waiting.pop_front()
         {
             *under_way = Some(next);
-            effects.push(Effect::Test(next));
+            effects.push(Effect::Test(next.0, next.1));
         }
         if is_in {
-            effects.extend(verdicts.drain(..).map(|(ordinal, verdict)| Effect::Send(Word::Tested(ordinal, verdict))));
+            let words = verdicts.drain(..).map(|((ordinal, number), verdict)| Word::Tested(ordinal, number, verdict));
+            effects.extend(words.map(Effect::Send));
         }
     }
 

@@ -593,6 +593,9 @@ pub struct DeviceTested {
     /// The fault, or why there is no verdict.
     #[prost(string, tag = "3")]
     pub why: ::prost::alloc::string::String,
+    /// That of TestDevice.
+    #[prost(uint64, tag = "4")]
+    pub number: u64,
 }
 /// No executor of the job is left here: its devices may go to another one.
 #[allow(clippy::all)]
@@ -715,6 +718,9 @@ pub struct ReleaseJob {
 pub struct TestDevice {
     #[prost(uint32, tag = "1")]
     pub ordinal: u32,
+    /// A test with another number, begun before, is no answer.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -331,7 +331,7 @@ fn all_inputs(nodes: u32) -> u64 {
     }
     assert!(site.cluster.device_uses(all).count() > site.nodes as usize / 2);
     site.few(Input::UseEnded { link: link(5), sessions: vec![all] });
-    site.few(Input::DeviceTested { link: link(5), ordinal: 1, verdict: DeviceVerdict::Works });
+    site.few(Input::DeviceTested { link: link(5), ordinal: 1, number: 1, verdict: DeviceVerdict::Works });
     site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });
 
     assert_eq!(site.seen.len(), KINDS, "{:?}", site.seen);

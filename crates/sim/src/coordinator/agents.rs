@@ -134,7 +134,7 @@ impl World {
                     rules.node_lost(&name, is_of_world);
                 }
                 AgentOrder::RankLost(_) | AgentOrder::Drain(_) => {}
-                AgentOrder::TestDevice(ordinal) => rules.test_soon(ordinal),
+                AgentOrder::TestDevice(ordinal, number) => rules.test_soon(ordinal, number),
                 AgentOrder::MeasureNode => rules.measure_soon(),
                 AgentOrder::ExpectMeasurement { measurement, key } => rules.expect(time, measurement, key),
                 // It takes no time here.
@@ -218,7 +218,9 @@ impl World {
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         Word::JobReleased(job) => Input::JobReleased { link, job },
-                        Word::Tested(ordinal, verdict) => Input::DeviceTested { link, ordinal, verdict },
+                        Word::Tested(ordinal, number, verdict) => {
+                            Input::DeviceTested { link, ordinal, number, verdict }
+                        }
                         Word::Measured(figures) => Input::NodeMeasured { link, figures },
                         Word::PathMeasured { measurement, path } => {
                             let path = path.map(|(times, transport)| MeasuredPath { times, transport });
@@ -235,9 +237,9 @@ impl World {
                     self.at_agent(agent, 0, AgentEvent::Wake);
                 }
                 // It takes no time here.
-                Effect::Test(ordinal) => {
+                Effect::Test(ordinal, number) => {
                     if let Some(rules) = &mut self.agents[agent].rules {
-                        rules.tested(ordinal, DeviceVerdict::Works);
+                        rules.tested(ordinal, number, DeviceVerdict::Works);
                     }
                     self.at_agent(agent, 0, AgentEvent::Wake);
                 }
