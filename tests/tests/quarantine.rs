@@ -135,6 +135,8 @@ fn the_process_that_tests_a_gpu_says_what_it_shows() {
     assert_eq!(test(Some("214"), uuid), "faulty a test shows an uncorrectable ECC error (CUDA error 214)\n");
     assert_eq!(test(Some("700"), uuid), "faulty a test shows an illegal address (CUDA error 700)\n");
     assert_eq!(test(None, "GPU-none"), "faulty a test shows the driver does not have it any more\n");
+    let unknown = test(Some("999"), uuid);
+    assert!(unknown.starts_with("unknown ") && unknown.contains("(999)"), "{unknown}");
     let held = test(Some("46"), uuid);
     assert!(held.starts_with("unknown ") && held.contains("(46)"), "{held}");
 }

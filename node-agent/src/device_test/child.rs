@@ -5,7 +5,7 @@
 use super::words::{CPU, write};
 use accord_device::cpu::{self, CpuConfig};
 use accord_device::image::{Image, ImageFunction, Images};
-use accord_device::{CopySink, CopySource, Device, Sink, Source, StartConfig, cuda, object_identity, registry};
+use accord_device::{CopySink, CopySource, Device, Found, Sink, Source, StartConfig, cuda, object_identity, registry};
 use accord_types::{
     ArgBlock, DeviceFault, DeviceInfo, DeviceVerdict, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, LaunchDims,
     NodeId, ObjectSpec, QueueId, Result,
@@ -24,6 +24,9 @@ const BYTES: usize = 32 << 20;
 const CPU_MEMORY: u64 = 64 << 20;
 /// Length of the pattern that is written: no power of two, so that neighbouring pages differ.
 const PATTERN: usize = 65_521;
+
+/// The CUDA driver's CUDA_ERROR_UNKNOWN.
+const UNKNOWN_ERROR: i32 = 999;
 
 /// The region on the host, and in the worker of a CPU device.
 extern "C" fn empty(_: *mut u8) {}
@@ -64,8 +67,8 @@ fn tested(which: &str) -> DeviceVerdict {
     match outcome {
         Ok(true) => DeviceVerdict::Works,
         Ok(false) => DeviceVerdict::Faulty("a test has read other data than it has written".to_owned()),
-        // No other program's region is in this process.
-        Err(error) => match error.fault() {
+        // No other program's region is in this process. An unknown error may be the driver's, or the machine's.
+        Err(error) => match error.fault().filter(|fault| Some(*fault) != DeviceFault::cuda(UNKNOWN_ERROR)) {
             Some(fault) => DeviceVerdict::Faulty(format!("a test shows {fault}")),
             None => DeviceVerdict::Unknown(error.to_string()),
         },
@@ -74,13 +77,23 @@ fn tested(which: &str) -> DeviceVerdict {
 
 fn find(which: &str) -> Result<DeviceInfo> {
     let found = if which == CPU {
-        cpu::inventory(NodeId(0), "", &CpuConfig { devices: Some(1), memory: Some(CPU_MEMORY) })
+        let config = CpuConfig { devices: Some(1), memory: Some(CPU_MEMORY) };
+        Found { devices: cpu::inventory(NodeId(0), "", &config), ..Found::default() }
     } else {
-        cuda::inventory(NodeId(0), "").devices
+        cuda::inventory(NodeId(0), "")
     };
-    found.into_iter().find(|info| which == CPU || info.uuid == which).ok_or_else(|| {
-        let cause = format!("the NVIDIA driver does not show {which} to this process");
-        Error::new(ErrorCode::DeviceInit, cause).device_fault(Some(DeviceFault::MISSING))
+    choose(found, which)
+}
+
+/// Returns the device that is named. It is missing only if the driver shows others and reports nothing: else the driver may not work here, or the
+/// machine may be out of memory or files.
+fn choose(found: Found, which: &str) -> Result<DeviceInfo> {
+    let Found { devices, note, failed } = found;
+    let is_missing = !failed && note.is_none() && !devices.is_empty();
+    devices.into_iter().find(|info| which == CPU || info.uuid == which).ok_or_else(|| {
+        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+        let cause = format!("the NVIDIA driver does not show {which} to this process{note}");
+        Error::new(ErrorCode::DeviceInit, cause).device_fault(is_missing.then_some(DeviceFault::MISSING))
     })
 }
 
@@ -206,9 +219,22 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_device_of_this_machine_is_found_and_an_unknown_gpu_is_missing() {
+    fn a_cpu_device_of_this_machine_is_found() {
         assert_eq!(find(CPU).map(|info| info.memory), Ok(CPU_MEMORY));
-        let error = find("GPU-none").expect_err("there is no such GPU");
-        assert_eq!(error.fault(), Some(DeviceFault::MISSING));
+    }
+
+    #[test]
+    fn a_gpu_is_missing_only_if_the_driver_shows_others_and_reports_nothing() {
+        // Any other device will do.
+        let others = vec![find(CPU).expect("a CPU device")];
+        let fault = |devices: &[DeviceInfo], note: Option<&str>, failed| {
+            let found = Found { devices: devices.to_vec(), note: note.map(str::to_owned), failed };
+            choose(found, "GPU-none").expect_err("there is no such GPU").fault()
+        };
+        assert_eq!(fault(&others, None, false), Some(DeviceFault::MISSING));
+        assert_eq!(fault(&[], Some("the NVIDIA driver does not start: out of memory"), true), None);
+        assert_eq!(fault(&[], Some("the NVIDIA driver shows no device"), false), None);
+        assert_eq!(fault(&others, Some("GPU 1 fails: an unknown error"), true), None);
+        assert_eq!(fault(&others, Some("GPU 1 is in compute mode PROHIBITED"), false), None);
     }
 }
