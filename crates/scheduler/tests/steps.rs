@@ -514,6 +514,13 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let (_, effects) = cluster.apply(fault(6));
     let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
+    // Those in quarantine that their node does not show any more make no room.
+    let mut without = NodeDescription { incarnation: 2, ..node(0) };
+    without.devices.retain(|device| device.ordinal > 2);
+    cluster.apply(Input::NodeJoined(without));
+    let (_, effects) = cluster.apply(fault(6));
+    let refused = |effect: &Effect| matches!(effect, Effect::Audit(text) if text.contains("3 of 32 devices"));
+    assert!(effects.iter().any(refused), "{effects:?}");
 }
 
 #[test]

@@ -83,13 +83,18 @@ impl Scheduler {
         effects.push(Effect::Quarantine { device });
     }
 
-    /// Returns how many other devices of a device's class are in quarantine for a fault, and how many devices the class has.
+    /// Returns how many other devices of a device's class are in quarantine for a fault, and how many devices the class has. A device that its
+    /// node does not describe any more counts while it is in quarantine: GPUs that have left the bus are out as well.
     fn faulty_beside(&self, device: DeviceId) -> Option<(u32, u32)> {
         let class = self.pool.device(self.pool.spot(device)?).class;
         let faulty = self.quarantined.iter().filter(|(other, quarantine)| **other != device && quarantine.by.is_none());
-        let of_class = faulty.filter_map(|(other, _)| self.pool.spot(*other)).map(|spot| self.pool.device(spot));
-        let out = of_class.filter(|other| other.class == class && !other.absent).count();
-        Some((u32::try_from(out).unwrap_or(u32::MAX), self.pool.index[class.index()].installed))
+        let known = faulty.filter_map(|(other, _)| self.pool.spot(*other)).map(|spot| self.pool.device(spot));
+        let (mut out, mut all) = (0, self.pool.index[class.index()].installed);
+        for other in known.filter(|other| other.class == class) {
+            out += 1;
+            all += u32::from(other.absent);
+        }
+        Some((out, all))
     }
 
     /// Ends a device's quarantine.

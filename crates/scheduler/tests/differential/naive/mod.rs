@@ -281,8 +281,9 @@ impl Naive {
             .map(|at| (self.device_id(at), self.nodes[at.0].devices[at.1].class, self.nodes[at.0].devices[at.1].absent))
             .collect();
         if let Some((_, class, _)) = all.iter().find(|(known, ..)| *known == device && !by_administrator) {
-            let there = all.iter().filter(|(_, of, absent)| of == class && !absent);
-            let out = there.clone().filter(|(known, ..)| self.quarantined.get(known) == Some(&false)).count();
+            let is_faulty = |known: &DeviceId| self.quarantined.get(known) == Some(&false);
+            let there = all.iter().filter(|(known, of, absent)| of == class && (!absent || is_faulty(known)));
+            let out = there.clone().filter(|(known, ..)| is_faulty(known)).count();
             if out + 1 > (there.count() / 10).max(1) {
                 return;
             }
