@@ -290,7 +290,7 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     assert_eq!(out(&bench), [0, 1]);
     let by_hand = |bench: &Bench, ordinal| {
         let (reason, by) = ("it is loud".to_owned(), Some("admin root".to_owned()));
-        Input::Schedule(Scheduled::Quarantine { device: bench.device(ordinal), reason, by })
+        Input::Schedule(Scheduled::Quarantine { device: bench.device(ordinal), reason, by, charged: false })
     };
     for ordinal in [7, 8] {
         let input = by_hand(&bench, ordinal);
@@ -355,6 +355,40 @@ fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
 }
 
 #[test]
+fn a_fault_that_a_region_may_have_caused_ends_no_charge_before_a_test_shows_it() {
+    let mut bench = with_devices(2);
+    let other = bench.open(2, BOB, None);
+    for ordinal in 0..2 {
+        bench.agent_says(other, ordinal, illegal_address());
+    }
+    let session = bench.open(1, ALICE, Some("1:cpu"));
+    let ordinal = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
+    let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().0.milli_ms;
+    // Both users' programs show it: the device may work nevertheless.
+    let effects = bench.agent_says(session, ordinal, illegal_address());
+    assert!(bench.quarantine(ordinal).is_some_and(|quarantine| quarantine.charged));
+    let tells = |effect: &Effect| match effect {
+        Effect::ToClient(ClientId(1), ClientPush::Warning(text)) => text.contains("until a test shows the fault"),
+        _ => false,
+    };
+    assert!(effects.iter().any(tells), "{effects:?}");
+    let begun = bench.now;
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), u128::from(1_000 * (bench.now - MINUTE)));
+    bench.tested(ordinal, DeviceVerdict::Faulty("a test shows an illegal address (CUDA error 700)".into()));
+    let quarantine = bench.quarantine(ordinal).unwrap();
+    assert_eq!((quarantine.charged, quarantine.since.0), (false, begun));
+    assert!(quarantine.reason.starts_with("a test shows"));
+    let before = charged(&bench);
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), before);
+    assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, before);
+    bench.tested(ordinal, DeviceVerdict::Works);
+    bench.pass(MINUTE);
+    assert_eq!(charged(&bench), before + u128::from(1_000 * MINUTE));
+}
+
+#[test]
 fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     let mut bench = with_devices(20);
     bench.cluster = restored(&Records::new(), bench.now, 1);
@@ -364,7 +398,8 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     bench.agent_says(session, 3, ecc());
     let by = Some("admin root".to_owned());
     let device = bench.device(4);
-    bench.give(Input::Schedule(Scheduled::Quarantine { device, reason: "it is loud".into(), by: by.clone() }));
+    let reason = "it is loud".into();
+    bench.give(Input::Schedule(Scheduled::Quarantine { device, reason, by: by.clone(), charged: false }));
     let (fault, by_hand) = (bench.quarantine(3).unwrap(), bench.quarantine(4).unwrap());
     let mut records = Records::new();
     bench.cluster.take_step().records.into_iter().for_each(|record| record.apply(&mut records));

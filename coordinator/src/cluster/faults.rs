@@ -10,7 +10,7 @@ use super::node::Node;
 use super::session_uses::{Charged, Reporter};
 use super::state::Cluster;
 use super::time::Millis;
-use accord_scheduler::{Input, JobId, Phase};
+use accord_scheduler::{Input, JobId, Phase, Quarantine};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceFault, DeviceId, DeviceVerdict};
 
@@ -26,12 +26,14 @@ impl Cluster {
         charged: &Charged,
         fault: DeviceFault,
     ) {
-        if self.is_quarantined(device) {
+        let is_own = by == Reporter::Agent && fault.is_of_device();
+        let quarantine = self.allocations.scheduler().quarantine_of(device);
+        if quarantine.is_some_and(|quarantine| !is_own || !quarantine.charged) {
             return;
         }
-        if by == Reporter::Agent && fault.is_of_device() {
+        if is_own {
             self.faults.note_own(now, device);
-            return self.begin_quarantine(device, fault.to_string());
+            return self.begin_quarantine(device, fault.to_string(), false);
         }
         let (user, job) = match charged {
             Charged::User(user) => (Some(user.as_str()), None),
@@ -40,14 +42,15 @@ impl Cluster {
         let Some(user) = user.map(str::to_owned) else { return };
         let same = self.faults.note_shown(now, device, (&user, by), fault);
         if same == Some(Reporter::Agent) {
-            self.begin_quarantine(device, format!("programs of two users have shown {fault}"));
+            self.begin_quarantine(device, format!("programs of two users have shown {fault}"), true);
         } else if same.is_some() || fault.is_of_device() {
             self.faults.doubt(now, device, job);
         }
     }
 
-    fn begin_quarantine(&mut self, device: DeviceId, reason: String) {
-        self.allocations.push(Input::Quarantine { device, reason, by: None });
+    /// Begins a quarantine for a fault, or ends the charge in one. Jobs are charged on if a region may have caused the fault.
+    fn begin_quarantine(&mut self, device: DeviceId, reason: String, charged: bool) {
+        self.allocations.push(Input::Quarantine { device, reason, by: None, charged });
     }
 
     /// An agent has tested a device. A test counts if it was ordered since the quarantine, or the doubt, began.
@@ -78,9 +81,10 @@ impl Cluster {
                 tracing::warn!("a test of device {ordinal} of node {name} fails: {}", cut(&why, WORDS_MAX));
                 if is_faulty {
                     self.faults.fails(now, device);
+                    self.begin_quarantine(device, cut(&why, WORDS_MAX).to_owned(), false);
                 } else if !self.is_quarantined(device) {
                     self.faults.note_own(now, device);
-                    self.begin_quarantine(device, cut(&why, WORDS_MAX).to_owned());
+                    self.begin_quarantine(device, cut(&why, WORDS_MAX).to_owned(), false);
                 }
             }
             DeviceVerdict::Unknown(why) => {
@@ -127,10 +131,15 @@ impl Cluster {
             }
             let named = format!("device {} of node {node}", device.ordinal);
             let text = match &quarantine {
+                Some(Quarantine { reason, charged: true, .. }) => {
+                    format!(
+                        "{named} is in quarantine, and job {job} is charged for it until a test shows the fault: {reason}"
+                    )
+                }
                 Some(quarantine) => {
                     format!("{named} is in quarantine, and job {job} is not charged for it: {}", quarantine.reason)
                 }
-                None => format!("{named} is out of quarantine, and job {job} is charged for it again"),
+                None => format!("{named} is out of quarantine, and job {job} is charged for it"),
             };
             self.allocations.note_event(now, job, &text);
             self.warn_job(job, text, out);

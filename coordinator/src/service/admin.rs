@@ -122,7 +122,7 @@ impl v1::admin_server::Admin for Administrator {
             accord_scheduler::Input::Unquarantine { device, by: who }
         } else {
             let reason = if reason.is_empty() { "accord quarantine".to_owned() } else { reason };
-            accord_scheduler::Input::Quarantine { device, reason, by: Some(who) }
+            accord_scheduler::Input::Quarantine { device, reason, by: Some(who), charged: false }
         }));
         self.driver.durable().await?;
         Ok(Response::new(v1::QuarantineReply { jobs: jobs.into_iter().map(|job| job.0).collect() }))

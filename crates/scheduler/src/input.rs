@@ -227,6 +227,8 @@ pub enum Input {
         reason: String,
         /// The administrator; `None` if it is a fault.
         by: Option<String>,
+        /// Whether jobs that hold the device are charged for it on: a region may have caused the fault.
+        charged: bool,
     },
     /// A device works again, as a test region or an administrator says.
     Unquarantine {

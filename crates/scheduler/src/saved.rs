@@ -281,6 +281,8 @@ pub struct SavedQuarantine {
     pub(crate) reason: String,
     pub(crate) since: u64,
     pub(crate) by: Option<String>,
+    #[serde(default)]
+    pub(crate) charged: bool,
 }
 
 /// Drains, reservations, quarantine and pause.

@@ -96,7 +96,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::NodeLeft(NodeId(8)),
         Input::Drain { target, by_time: Millis(1_000_000), end: false, reason: "fan".to_owned(), by: by() },
         Input::Undrain { target, by: by() },
-        Input::Quarantine { device, reason: "ECC".to_owned(), by: None },
+        Input::Quarantine { device, reason: "ECC".to_owned(), by: None, charged: false },
         Input::Unquarantine { device, by: by() },
         Input::Reserve(Box::new(reservation)),
         Input::Unreserve(ReservationId(1)),
@@ -340,7 +340,12 @@ fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a
         ask_of("eva", 2, 60_000, Some("all")),
         Input::Ended { job: JobId(5) },
         Input::Released { job: JobId(5), node: NodeId(4) },
-        Input::Quarantine { device: DeviceId { node: NodeId(7), ordinal: 1 }, reason: "ECC".to_owned(), by: None },
+        Input::Quarantine {
+            device: DeviceId { node: NodeId(7), ordinal: 1 },
+            reason: "ECC".to_owned(),
+            by: None,
+            charged: false,
+        },
         Input::Drain {
             target: DrainTarget::Node(NodeId(9)),
             by_time: Millis(1_000_000),
@@ -502,6 +507,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
         device: DeviceId { node: NodeId(0), ordinal },
         reason: "uncorrectable ECC error".to_owned(),
         by: None,
+        charged: false,
     };
     for ordinal in 0..5 {
         cluster.apply(fault(ordinal));
@@ -528,7 +534,8 @@ fn devices_that_programs_use_are_counted_apart_from_those_in_quarantine() {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     cluster.apply(Input::NodeJoined(node(0)));
     let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
-    let fault = |ordinal, by| Input::Quarantine { device: device(ordinal), reason: "ECC".to_owned(), by };
+    let fault =
+        |ordinal, by| Input::Quarantine { device: device(ordinal), reason: "ECC".to_owned(), by, charged: false };
     for input in [
         Input::InUse { device: device(0), in_use: true },
         Input::InUse { device: device(1), in_use: true },

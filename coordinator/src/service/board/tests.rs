@@ -276,7 +276,7 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
     site.give(Input::Schedule(drain(drained)));
     site.give(Input::Schedule(drain(DrainTarget::Node(site.device("n10", 0).node))));
     let device = site.device("n9", 0);
-    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into(), by: None }));
+    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into(), by: None, charged: false }));
     site.give(Input::Goodbye { link: LinkId(3) });
     let lines = site.devices(&user("eva"));
     let seen: Vec<_> =

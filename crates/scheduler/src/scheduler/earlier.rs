@@ -1,5 +1,6 @@
 //! Jobs that another scheduler has started: their devices are theirs until they end.
 
+use super::quarantine::charges;
 use super::{Scheduler, Timer};
 use crate::amount::{Amount, WHOLE};
 use crate::class::ClassFilter;
@@ -48,7 +49,7 @@ impl Scheduler {
             let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
             self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, host_memory);
-            if !self.quarantined.contains_key(&device) {
+            if charges(&self.quarantined, device) {
                 self.accounts.hold(self.now, account, class, milli, long, true);
             }
             nodes.insert(spot.node);

@@ -207,7 +207,9 @@ impl Scheduler {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }
             Input::Undrain { target, by } => self.undrain(target, &by, effects),
-            Input::Quarantine { device, reason, by } => self.quarantine(device, reason, by, effects),
+            Input::Quarantine { device, reason, by, charged } => {
+                self.quarantine(device, (reason, by), charged, effects);
+            }
             Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
             Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {

@@ -21,11 +21,18 @@ pub struct Quarantine {
     pub since: Millis,
     /// The administrator who began it; `None` if a fault did.
     pub by: Option<String>,
+    /// Whether jobs that hold the device are charged for it: a region of theirs may have caused the fault.
+    pub charged: bool,
 }
 
 /// Whether a job is charged for a device that it has, or had.
 pub(super) fn is_charged(quarantined: &BTreeMap<DeviceId, Quarantine>, grant: &Grant) -> bool {
-    matches!(grant.hold, Hold::Held | Hold::Releasing) && !quarantined.contains_key(&grant.device)
+    matches!(grant.hold, Hold::Held | Hold::Releasing) && charges(quarantined, grant.device)
+}
+
+/// Whether jobs that hold a device are charged for it.
+pub(super) fn charges(quarantined: &BTreeMap<DeviceId, Quarantine>, device: DeviceId) -> bool {
+    quarantined.get(&device).is_none_or(|quarantine| quarantine.charged)
 }
 
 impl Scheduler {
@@ -41,21 +48,24 @@ impl Scheduler {
     }
 
     /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine for one: a fault of so many devices is
-    /// more likely not theirs.
+    /// more likely not theirs. A fault that is known to be the device's ends the charge that another one has left.
     pub(super) fn quarantine(
         &mut self,
         device: DeviceId,
-        reason: String,
-        by: Option<String>,
+        (reason, by): (String, Option<String>),
+        charged: bool,
         effects: &mut Vec<Effect>,
     ) {
         let name = self.name_of(DrainTarget::Device(device));
         let before = self.quarantined.get(&device);
+        let was_charged = charges(&self.quarantined, device);
+        let charged = charged && by.is_none() && was_charged;
         if by.is_none() {
-            if before.is_some() {
+            if before.is_some() && charged == was_charged {
                 return;
             }
-            if let Some((out, installed)) = self.faulty_beside(device)
+            if before.is_none()
+                && let Some((out, installed)) = self.faulty_beside(device)
                 && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
             {
                 effects.push(Effect::Audit(format!(
@@ -70,13 +80,12 @@ impl Scheduler {
             None => format!("{name} is in quarantine: {reason}"),
         }));
         let since = before.map_or(self.now, |before| before.since);
-        let is_new = before.is_none();
         self.site_changed = true;
-        if is_new {
+        if charged != was_charged {
             self.charge_holders(device, false);
         }
-        self.quarantined.insert(device, Quarantine { reason, since, by });
-        if is_new {
+        self.quarantined.insert(device, Quarantine { reason, since, by, charged });
+        if charged != was_charged {
             self.touch_holders(device);
         }
         self.look_at_health(device);
@@ -99,18 +108,20 @@ impl Scheduler {
 
     /// Ends a device's quarantine.
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
-        if self.quarantined.remove(&device).is_some() {
+        if let Some(quarantine) = self.quarantined.remove(&device) {
             self.site_changed = true;
             let name = self.name_of(DrainTarget::Device(device));
             effects.push(Effect::Audit(format!("{by} takes {name} out of quarantine")));
-            self.charge_holders(device, true);
-            self.touch_holders(device);
+            if !quarantine.charged {
+                self.charge_holders(device, true);
+                self.touch_holders(device);
+            }
             self.look_at_health(device);
             effects.push(Effect::Quarantine { device });
         }
     }
 
-    /// Charges the accounts of a device's jobs for it, or charges them no longer. The device is not in quarantine.
+    /// Charges the accounts of a device's jobs for it, or charges them no longer. No quarantine ends the charge now.
     fn charge_holders(&mut self, device: DeviceId, charge: bool) {
         for id in self.holders([device]) {
             let Some(job) = self.jobs.get(&id) else { continue };

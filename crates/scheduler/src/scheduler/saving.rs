@@ -1,5 +1,6 @@
 //! What is kept over a restart, and a scheduler made of it.
 
+use super::quarantine::charges;
 use super::{Drain, Quarantine, Scheduler, Timer};
 use crate::accounts::Accounts;
 use crate::amount::Amount;
@@ -154,6 +155,7 @@ impl Scheduler {
             reason: quarantine.reason.clone(),
             since: quarantine.since.0,
             by: quarantine.by.clone(),
+            charged: quarantine.charged,
         });
         SavedSite {
             paused: self.paused,
@@ -236,8 +238,8 @@ impl Scheduler {
             self.reserve(reservation, &mut effects);
         }
         let quarantined = saved.quarantined.into_iter().map(|saved| {
-            let SavedQuarantine { device, reason, since, by } = saved;
-            (device.into(), Quarantine { reason, since: Millis(since), by })
+            let SavedQuarantine { device, reason, since, by, charged } = saved;
+            (device.into(), Quarantine { reason, since: Millis(since), by, charged })
         });
         self.quarantined = quarantined.collect();
         // Those that were over meanwhile are gone.
@@ -286,7 +288,7 @@ impl Scheduler {
                 self.pool.hold(spot, holder, saved.cores, saved.host_memory);
                 nodes.insert(spot.node);
             }
-            if matches!(saved.hold, Hold::Held | Hold::Releasing) && !self.quarantined.contains_key(&device) {
+            if matches!(saved.hold, Hold::Held | Hold::Releasing) && charges(&self.quarantined, device) {
                 self.accounts.restore_hold(job.account, class, saved.milli, job.long);
             }
             job.grants.push(Grant {

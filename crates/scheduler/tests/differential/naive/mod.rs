@@ -121,8 +121,8 @@ pub(crate) struct Naive {
     ahead: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
-    /// Devices in quarantine, and whether an administrator put each there.
-    quarantined: BTreeMap<DeviceId, bool>,
+    /// Devices in quarantine, whether an administrator put each there, and whether jobs are charged for it.
+    quarantined: BTreeMap<DeviceId, (bool, bool)>,
     path_times: PathTimesByClass,
 }
 
@@ -233,7 +233,7 @@ impl Naive {
                 self.drains.remove(&target);
                 self.due_drains.remove(&target);
             }
-            Input::Quarantine { device, by, .. } => self.quarantine(device, by.is_some(), effects),
+            Input::Quarantine { device, by, charged, .. } => self.quarantine(device, by.is_some(), charged, effects),
             Input::Unquarantine { device, .. } => {
                 if self.quarantined.contains_key(&device) {
                     self.change_quarantine(device, None);
@@ -249,28 +249,36 @@ impl Naive {
 
     /// Whether a job is charged for a device that it has.
     fn is_charged(&self, grant: &NGrant) -> bool {
-        matches!(grant.hold, NHold::Held | NHold::Releasing) && !self.quarantined.contains_key(&grant.device)
+        matches!(grant.hold, NHold::Held | NHold::Releasing) && self.charges(grant.device)
+    }
+
+    fn charges(&self, device: DeviceId) -> bool {
+        self.quarantined.get(&device).is_none_or(|(_, charged)| *charged)
     }
 
     /// Changes what jobs are charged for from now on.
-    fn change_quarantine(&mut self, device: DeviceId, to: Option<bool>) {
+    fn change_quarantine(&mut self, device: DeviceId, to: Option<(bool, bool)>) {
+        let changes = self.charges(device) != to.is_none_or(|(_, charged)| charged);
         let has = |job: &&NJob| job.grants.iter().any(|of| of.device == device && of.hold != NHold::Freed);
-        let accounts: BTreeSet<usize> = self.jobs.values().filter(has).map(|job| job.account).collect();
+        let accounts: BTreeSet<usize> =
+            self.jobs.values().filter(|job| changes && has(job)).map(|job| job.account).collect();
         for account in accounts.iter().flat_map(|account| self.path(*account)).collect::<Vec<_>>() {
             self.settle(account);
         }
         match to {
-            Some(by_administrator) => self.quarantined.insert(device, by_administrator),
+            Some(to) => self.quarantined.insert(device, to),
             None => self.quarantined.remove(&device),
         };
         accounts.into_iter().for_each(|account| self.touch(account));
     }
 
     /// Faults put a tenth of a class's devices into quarantine at most, or one.
-    fn quarantine(&mut self, device: DeviceId, by_administrator: bool, effects: &mut Vec<Effect>) {
-        if let Some(is_by_hand) = self.quarantined.get_mut(&device) {
-            if by_administrator {
-                *is_by_hand = true;
+    fn quarantine(&mut self, device: DeviceId, by_administrator: bool, charged: bool, effects: &mut Vec<Effect>) {
+        let charged = charged && !by_administrator && self.charges(device);
+        if self.quarantined.contains_key(&device) {
+            // A fault changes nothing, but that it may end the charge.
+            if by_administrator || charged != self.charges(device) {
+                self.change_quarantine(device, Some((by_administrator, charged)));
                 effects.push(Effect::Quarantine { device });
             }
             return;
@@ -281,14 +289,15 @@ impl Naive {
             .map(|at| (self.device_id(at), self.nodes[at.0].devices[at.1].class, self.nodes[at.0].devices[at.1].absent))
             .collect();
         if let Some((_, class, _)) = all.iter().find(|(known, ..)| *known == device && !by_administrator) {
-            let is_faulty = |known: &DeviceId| self.quarantined.get(known) == Some(&false);
+            let is_faulty =
+                |known: &DeviceId| self.quarantined.get(known).is_some_and(|(by_administrator, _)| !by_administrator);
             let there = all.iter().filter(|(known, of, absent)| of == class && (!absent || is_faulty(known)));
             let out = there.clone().filter(|(known, ..)| is_faulty(known)).count();
             if out + 1 > (there.count() / 10).max(1) {
                 return;
             }
         }
-        self.change_quarantine(device, Some(by_administrator));
+        self.change_quarantine(device, Some((by_administrator, charged)));
         effects.push(Effect::Quarantine { device });
     }
 
