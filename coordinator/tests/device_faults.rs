@@ -260,6 +260,24 @@ fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
 }
 
 #[test]
+fn a_session_shows_its_first_fault_of_a_device_and_then_only_one_that_is_the_device_s() {
+    let mut bench = with_devices(2);
+    let session = bench.open(1, ALICE, None);
+    bench.program_says(1, 0, ecc());
+    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    bench.tested(0, DeviceVerdict::Works);
+    for fault in [DeviceFault::cuda(220), ecc(), illegal_address()] {
+        bench.pass(MINUTE);
+        bench.program_says(1, 0, fault);
+        assert_eq!(bench.pass(1_000), [], "{fault:?}");
+    }
+    bench.agent_says(session, 1, illegal_address());
+    assert_eq!(bench.quarantine(1), None);
+    bench.agent_says(session, 1, ecc());
+    assert!(bench.quarantine(1).is_some());
+}
+
+#[test]
 fn only_a_test_that_was_ordered_since_the_fault_ends_a_quarantine() {
     let mut bench = with_devices(2);
     let session = bench.open(1, ALICE, None);

@@ -131,7 +131,7 @@ impl Cluster {
         let used = DeviceUse { fault: used.fault.filter(|_| self.may_show(id, key)), ..used };
         let before = self.device_uses.fault(id, key);
         let Some((charged, activity, is_unknown)) = self.device_uses.count(now, id, key, used) else { return };
-        if let Some(fault) = used.fault.filter(|fault| before != Some(*fault)) {
+        if let Some(fault) = self.device_uses.fault(id, key).filter(|fault| before != Some(*fault)) {
             self.fault_shown(now, key, &charged, fault);
         }
         match charged {

@@ -4,7 +4,7 @@ use super::session::Session;
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_scheduler::ledger::Activity;
-use accord_types::{DeviceId, DeviceUse, NodeId};
+use accord_types::{DeviceFault, DeviceId, DeviceUse, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device may be reported busy for so much longer than the session lasts so far, in milliseconds: samples round up.
@@ -154,7 +154,7 @@ impl SessionUses {
             bytes_in: limited(used.bytes_in, before.bytes_in, base.bytes_in, BYTES_A_MS_MAX),
             bytes_out: limited(used.bytes_out, before.bytes_out, base.bytes_out, BYTES_A_MS_MAX),
             held: used.held,
-            fault: used.fault.or(before.fault),
+            fault: kept(before.fault, used.fault),
         };
         reported.counted = counted;
         let activity = Activity {
@@ -165,4 +165,10 @@ impl SessionUses {
         reported.pace.count(now, activity.busy_ms);
         (activity, busy_ms.is_none())
     }
+}
+
+/// Returns the fault that is kept of two: the first one, unless only the second one is the device's. So a session shows two faults of a device at most.
+fn kept(first: Option<DeviceFault>, second: Option<DeviceFault>) -> Option<DeviceFault> {
+    let is_of_device = |fault: &DeviceFault| fault.is_of_device();
+    first.filter(is_of_device).or(second.filter(is_of_device)).or(first).or(second)
 }
