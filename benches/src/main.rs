@@ -4,6 +4,7 @@
 //! thing. Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
 #![forbid(unsafe_code)]
 
+mod askers;
 mod lanes;
 mod mandelbrot;
 mod mpi;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 15] = [
+const QUESTIONS: [(&str, Ask); 16] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -44,6 +45,7 @@ const QUESTIONS: [(&str, Ask); 15] = [
     ("profiling", profiling::run),
     ("scheduler", scheduler::run),
     ("waiting", waiting::run),
+    (askers::NAME, askers::run),
 ];
 
 fn main() -> ExitCode {
@@ -67,6 +69,10 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         };
+    }
+    // Flags are of one question, which reads them itself.
+    if asked.first().is_some_and(|first| first == askers::NAME) {
+        asked.retain(|argument| !argument.starts_with("--"));
     }
     if asked.is_empty() {
         asked = names();

@@ -61,10 +61,10 @@ pub(crate) fn run() -> Result<Report, String> {
 }
 
 /// A generator of numbers (xorshift64*).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -72,7 +72,8 @@ impl Random {
     }
 }
 
-fn class(at: u32) -> DeviceClass {
+/// One of the mix's five classes.
+pub(crate) fn class(at: u32) -> DeviceClass {
     let (model, memory) = [("h200", 141), ("h100", 80), ("a100", 40), ("l40s", 48), ("t4", 16)][at as usize];
     DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: memory << 30, context: 0, compute: (8, 0) }
 }
@@ -110,8 +111,21 @@ fn policy() -> Policy {
     Policy { accounts, ..Policy::default() }
 }
 
+/// Draws a shape. Small shapes are asked for more often, so that large ones don't make up everything.
+pub(crate) fn shape(random: &mut Random) -> u64 {
+    let shape = match random.below(100) {
+        0..55 => random.below(40),
+        55..75 => 40 + random.below(20),
+        75..85 => 60 + random.below(10),
+        85..92 => 70 + random.below(10),
+        92..96 => 80 + random.below(8),
+        _ => 88 + random.below(12).min(random.below(12)),
+    };
+    shape % SHAPES
+}
+
 /// One of the fixed shapes.
-fn request(shape: u64) -> Request {
+pub(crate) fn request(shape: u64) -> Request {
     let mut random = Random(shape * 7_919 + 17);
     let filter = |at: u64| match at % 6 {
         5 => ClassFilter { kind: DeviceType::Nvidia, ..ClassFilter::ALL },
@@ -202,16 +216,8 @@ impl Site {
         site
     }
 
-    /// Small shapes are asked for more often, so that large ones don't make up everything.
     fn ask(&mut self) -> Input {
-        let shape = match self.random.below(100) {
-            0..55 => self.random.below(40),
-            55..75 => 40 + self.random.below(20),
-            75..85 => 60 + self.random.below(10),
-            85..92 => 70 + self.random.below(10),
-            92..96 => 80 + self.random.below(8),
-            _ => 88 + self.random.below(12).min(self.random.below(12)),
-        } % SHAPES;
+        let shape = shape(&mut self.random);
         let account = self.accounts[self.random.below(self.accounts.len() as u64) as usize].clone();
         let origin = (self.random.below(2) == 0).then(|| NodeId(self.random.below(u64::from(NODES)) as u32));
         let mut request = request(shape);

@@ -44,7 +44,7 @@ enum Sent {
 }
 
 /// The sender of messages to one agent.
-pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
+pub type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
 /// The parameters of a driver's start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,8 +151,8 @@ impl Driver {
         self.began.plus(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// A new agent's connection.
-    pub(super) fn add_agent(&self, outbox: AgentSender) -> LinkId {
+    /// Registers a new connection of an agent.
+    pub fn add_agent(&self, outbox: AgentSender) -> LinkId {
         let mut state = self.lock();
         state.connections += 1;
         let link = LinkId(state.connections);
@@ -171,8 +171,8 @@ impl Driver {
         self.input(Input::LinkLost { link });
     }
 
-    /// A new program's connection.
-    pub(super) fn add_client(&self, outbox: mpsc::Sender<Message>) -> ClientId {
+    /// Registers a new connection of a program.
+    pub fn add_client(&self, outbox: mpsc::Sender<Message>) -> ClientId {
         let mut state = self.lock();
         state.connections += 1;
         let client = ClientId(state.connections);
@@ -180,8 +180,8 @@ impl Driver {
         client
     }
 
-    /// A program's connection is gone; its process may live if it `is_lost`.
-    pub(super) fn remove_client(&self, client: ClientId, is_lost: bool) {
+    /// Takes back a program's connection, which has ended; its process may live if it `is_lost`.
+    pub fn remove_client(&self, client: ClientId, is_lost: bool) {
         self.lock().clients.remove(&client);
         self.input(match is_lost {
             true => Input::ClientLost { client },
@@ -189,8 +189,8 @@ impl Driver {
         });
     }
 
-    /// Gives the core an input and carries out what it says.
-    pub(super) fn input(&self, input: Input) {
+    /// Gives the core an input and carries its effects out.
+    pub fn input(&self, input: Input) {
         let now = self.now();
         let mut state = self.lock();
         state.cluster.set_wall_clock(now, unix_ms());

@@ -27,7 +27,7 @@ mod viewer;
 mod watching;
 mod witness;
 
-pub use driver::{Driver, DriverSettings, QuotaFlags};
+pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags};
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
 pub use state_writer::StateWriter;

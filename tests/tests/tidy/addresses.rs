@@ -29,6 +29,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/listener.rs", "has connections show who they are, and tells gRPC's from programs'"),
     ("fuzz/src/targets/handed_over.rs", "gives descriptors by such sockets"),
     ("fuzz/src/targets/same_host.rs", "is at the other end of such sockets"),
+    ("benches/src/askers.rs", "opens a port for the coordinator that it measures"),
     ("benches/src/tls.rs", "has a plain program of rustls's beside lanes"),
     ("benches/src/secure.rs", "is a plain program of rustls's beside programs"),
     ("benches/src/scrape.rs", "asks for metrics as a monitor does"),

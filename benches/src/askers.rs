@@ -1,0 +1,180 @@
+//! What users' questions cost the coordinator's decisions: a cluster as of `accord-bench scheduler`, with and without 100 users who each ask for
+//! the queue, why a job waits, and what a request would get, again as soon as they are answered.
+//!
+//! The coordinator serves in this process as it does in its own: one thread for all connections, and threads of their own for questions. Agents
+//! and commands are at the driver, without connections; users who ask have connections through TLS. Events (requests, ends of commands, releases of
+//! devices) come at a steady rate from another thread, as bytes do from the network. Rounds with and without questions alternate.
+
+mod cluster;
+mod users;
+
+use crate::report::Report;
+use accord_coordinator::service::{Attestation, Listeners, PROGRAM_LOST_AFTER, serve};
+use accord_trust::Trust;
+use accord_trust::issue::Authority;
+use accord_trust::name::Role;
+use cluster::{Cluster, DEVICES, Took};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use users::Users;
+
+/// The name of the question.
+pub(crate) const NAME: &str = "askers";
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// Devices of the smallest cluster.
+const DEVICES_MIN: u32 = 160;
+/// How many times as long as without questions the slowest hundredth of the decisions may take.
+const RATIO_MAX: f64 = 1.1;
+
+/// The size of the cluster, and how much is asked of it.
+#[derive(Clone, Copy)]
+struct Sizes {
+    devices: u32,
+    waiting: usize,
+    askers: usize,
+    /// Rounds of each kind.
+    rounds: usize,
+    /// Seconds of one round.
+    seconds: u64,
+    /// Events of a second.
+    rate: u64,
+}
+
+impl Sizes {
+    /// Reads the flags of this process.
+    fn of_flags() -> Result<(Self, String), String> {
+        let mut sizes = Self { devices: 80_000, waiting: 1_000, askers: 100, rounds: 9, seconds: 6, rate: 500 };
+        let flags: Vec<String> = std::env::args().filter(|argument| argument.starts_with("--")).collect();
+        for flag in &flags {
+            let wrong =
+                || format!("{flag}: --devices, --waiting, --askers, --rounds, --seconds and --rate take =NUMBER");
+            let (name, value) = flag.split_once('=').ok_or_else(wrong)?;
+            let value: u32 = value.parse().ok().filter(|value| *value > 0).ok_or_else(wrong)?;
+            match name {
+                // Whole nodes, and so many that the smallest job is small.
+                "--devices" => sizes.devices = value.max(DEVICES_MIN).next_multiple_of(DEVICES),
+                "--waiting" => sizes.waiting = value as usize,
+                "--askers" => sizes.askers = value as usize,
+                "--rounds" => sizes.rounds = value as usize,
+                "--seconds" => sizes.seconds = value.into(),
+                "--rate" => sizes.rate = value.into(),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok((sizes, flags.iter().map(|flag| format!(" {flag}")).collect()))
+    }
+}
+
+pub(crate) fn run() -> Result<Report, String> {
+    let (sizes, flags) = Sizes::of_flags()?;
+    let mut report = Report::of(format!("accord-bench {NAME}{flags}"));
+    let authority = Authority::new("bench", LIFETIME).map_err(text)?;
+    let identity = |role: Role| authority.identity(role, LIFETIME).map_err(text);
+    let runtime = accord_proto::runtime::one_threaded().map_err(text)?;
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(text)?;
+    let address = listener.local_addr().map_err(text)?.to_string();
+    let trust = Arc::new(Trust::fixed(identity(Role::Coordinator)?));
+    let listeners = Listeners { tcp: Some((listener, trust)), local: None, program_lost_after: PROGRAM_LOST_AFTER };
+    let mut cluster = Cluster::new(&runtime, sizes.devices, sizes.waiting)?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let driver = cluster.driver();
+    let coordinator = std::thread::spawn(move || {
+        let stop = async {
+            let _ = stopped.await;
+        };
+        runtime.block_on(serve(listeners, Attestation::default(), driver, stop))
+    });
+    cluster.fill()?;
+    println!("{}", cluster.state());
+    let names: Vec<String> = cluster.users().iter().cycle().take(sizes.askers).cloned().collect();
+    let identities = names.into_iter().map(|name| identity(Role::Tenant(name))).collect::<Result<Vec<_>, _>>()?;
+    let users = Users::connect(&address, identities, sizes.devices)?;
+    let mut rounds: BTreeMap<&str, Vec<Vec<Took>>> = BTreeMap::new();
+    let mut answers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for round in 0..=2 * sizes.rounds {
+        let asks = round % 2 == 1;
+        users.ask(asks)?;
+        let took = events_of_a_round(&mut cluster, sizes)?;
+        for (question, ms) in users.answers()? {
+            answers.entry(question).or_default().push(ms);
+        }
+        // The first round is for warming up.
+        if round > 0 {
+            rounds.entry(if asks { "asked" } else { "quiet" }).or_default().push(took);
+        }
+    }
+    users.ask(false)?;
+    drop((users, stop));
+    coordinator.join().map_err(|_| "the coordinator has panicked")?.map_err(text)?;
+    println!("{}", cluster.state());
+    put(&mut report, &rounds, &answers, sizes)?;
+    Ok(report)
+}
+
+/// Has events happen at their times for a round. An event is late if the one before has taken too long: that counts as its time, too.
+fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<Took>, String> {
+    let begun = Instant::now();
+    let due = |event: u64| begun + Duration::from_secs(1).mul_f64(event as f64 / sizes.rate as f64);
+    let mut took = Vec::new();
+    for event in 0..sizes.seconds * sizes.rate {
+        let mut due = due(event);
+        let left = due.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            std::thread::sleep(left);
+            due = Instant::now();
+        }
+        took.push(cluster.next_event(due)?);
+    }
+    Ok(took)
+}
+
+/// Puts medians of the rounds into the report.
+fn put(
+    report: &mut Report,
+    rounds: &BTreeMap<&str, Vec<Vec<Took>>>,
+    answers: &BTreeMap<&str, Vec<f64>>,
+    sizes: Sizes,
+) -> Result<(), String> {
+    type What = fn(&Took) -> f64;
+    let kinds: [(&str, What); 2] = [("decision", |took| took.decided_us), ("event_to_effects", |took| took.all_us)];
+    for (when, rounds) in rounds {
+        for (what, of) in kinds {
+            for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+                let of_rounds = rounds.iter().map(|round| quantile(round.iter().map(of).collect(), share));
+                report.put(&format!("{when}/{what}/{name}"), "us", of_rounds.collect());
+            }
+        }
+    }
+    for (question, ms) in answers {
+        println!("{} answers to {question}, median {:.1} ms", ms.len(), quantile(ms.clone(), 0.5));
+        report.put(&format!("answer/{question}"), "ms", ms.clone());
+    }
+    if answers.is_empty() {
+        return Err("no question was answered: make the rounds longer".to_owned());
+    }
+    for (what, _) in kinds {
+        let median = |when: &str, of: &str| report.median(&format!("{when}/{what}/{of}"));
+        let quiet = (median("quiet", "p50")?, median("quiet", "p99")?);
+        let asked = (median("asked", "p50")?, median("asked", "p99")?);
+        println!(
+            "{what}: p50 {:.1} us, p99 {:.1} us without questions; {:.1} us, {:.1} us with {} askers",
+            quiet.0, quiet.1, asked.0, asked.1, sizes.askers
+        );
+        let row = format!("{what}, p99: {} askers / none", sizes.askers);
+        report.at_most(&row, asked.1 / quiet.1, "x", RATIO_MAX);
+    }
+    Ok(())
+}
+
+fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = values.len().saturating_sub(1) as f64 * share;
+    values.get(at as usize).copied().unwrap_or_default()
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
