@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Fabric, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, CoordinatorEpoch, Identity, Joining};
+use crate::device_test::LateTests;
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};
@@ -119,6 +120,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
         wanted: world.as_ref().map_or_else(wanted, |world| Ok(world.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,
+        late_tests: LateTests::default(),
     };
     let kernel_limits = hosting.kernel_limits();
     let supervisor = Supervisor::new(settings, hosting, kept_grants(config, &node_name));

@@ -3,7 +3,7 @@
 use crate::process::{self, Spawner};
 use accord_types::threads;
 use rustix::process::{Signal, pidfd_send_signal};
-use std::io::Read;
+use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,13 +12,27 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
     /// The process can't be started.
-    Refused(std::io::Error),
-    /// It took too long, and was killed.
-    Late,
+    Refused(io::Error),
+    /// It took too long, and was killed. It ends once it doesn't hang inside the kernel.
+    Late(Late),
     /// It ended so.
     Failed(ExitStatus),
     /// What it wrote, or how it ended, can't be read.
-    Unread(std::io::Error),
+    Unread(io::Error),
+}
+
+/// A process that was killed because it took too long.
+#[derive(Debug)]
+pub(crate) struct Late(pub(crate) mpsc::Receiver<Answer>);
+
+/// What a process wrote, and how it ended.
+pub(crate) type Answer = (io::Result<Vec<u8>>, io::Result<ExitStatus>);
+
+impl Late {
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(self.0.try_recv(), Err(mpsc::TryRecvError::Empty))
+    }
 }
 
 /// Runs `command` and returns its standard output, `most` bytes of it at most. With a `spawner` that starts it,
@@ -51,11 +65,27 @@ pub(crate) fn ask(
     let Ok((bytes, status)) = answer.recv_timeout(limit) else {
         // A process that hangs inside the kernel doesn't even take this signal; only this thread waits for it.
         let _ = pidfd_send_signal(&process, Signal::KILL);
-        return Err(NoAnswer::Late);
+        return Err(NoAnswer::Late(Late(answer)));
     };
     let status = status.map_err(NoAnswer::Unread)?;
     if !status.success() {
         return Err(NoAnswer::Failed(status));
     }
     bytes.map_err(NoAnswer::Unread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_process_is_known_until_it_has_ended() {
+        let (send, answer) = mpsc::channel();
+        let late = Late(answer);
+        assert!(!late.has_ended() && !late.has_ended());
+        send.send((Ok(Vec::new()), Err(io::ErrorKind::Other.into()))).expect("it is not dropped");
+        drop(send);
+        assert!(late.has_ended());
+        assert!(late.has_ended());
+    }
 }

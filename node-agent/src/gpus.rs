@@ -85,7 +85,7 @@ fn ask(program: &Path, limit: Duration, measures: bool) -> Result<v1::Gpus, Stri
         NoAnswer::Refused(error) => {
             format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u")
         }
-        NoAnswer::Late => {
+        NoAnswer::Late(_) => {
             let limit = limit.as_secs();
             format!("the NVIDIA driver did not answer within {limit} s; look at the kernel's messages")
         }

@@ -71,7 +71,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
     });
     let answer = ask::ask(command, None, limit, 4096).map_err(|why| match why {
         NoAnswer::Refused(error) | NoAnswer::Unread(error) => format!("the process that tries it: {error}"),
-        NoAnswer::Late => format!("it took more than {} s", limit.as_secs()),
+        NoAnswer::Late(_) => format!("it took more than {} s", limit.as_secs()),
         NoAnswer::Failed(status) => format!("it ended the process that tried it ({status})"),
     })?;
     // MPI itself may have had something to say.

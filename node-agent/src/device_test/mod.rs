@@ -5,11 +5,13 @@ mod words;
 
 pub use child::{ARGUMENT, main};
 
-use crate::ask::{self, NoAnswer};
+use crate::ask::{self, Late, NoAnswer};
 use crate::measure::Measures;
 use accord_device::cuda::VISIBLE;
 use accord_types::DeviceVerdict;
 use accord_types::texts::WORDS_MAX;
+use accord_types::short_lock::ShortLock;
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,12 +20,31 @@ const WITHIN_MAX: Duration = Duration::from_secs(30);
 /// Longest verdict, in bytes.
 const ANSWER_MAX: u64 = WORDS_MAX as u64 + 64;
 
+/// Tests that took too long, by the devices' ordinals: the last one of each device. A process that hangs inside the kernel can't be ended.
+#[derive(Debug, Default)]
+pub(crate) struct LateTests(ShortLock<BTreeMap<u32, Late>>);
+
+impl LateTests {
+    /// Whether the process of a device's late test has not ended yet.
+    fn hangs(&self, ordinal: u32) -> bool {
+        let late = self.0.lock();
+        late.get(&ordinal).is_some_and(|late| !late.has_ended())
+    }
+
+    fn note(&self, ordinal: u32, late: Late) {
+        self.0.lock().insert(ordinal, late);
+    }
+}
+
 impl Measures {
     /// Has another process test the device with this ordinal.
     pub(crate) fn test(&self, ordinal: u32) -> DeviceVerdict {
         let Some(info) = self.devices.iter().find(|info| info.id.ordinal == ordinal) else {
             return DeviceVerdict::Unknown(format!("the node has no device {ordinal}"));
         };
+        if self.late_tests.hangs(ordinal) {
+            return DeviceVerdict::Unknown("the process of an earlier test hangs".to_owned());
+        }
         let mut command = Command::new(&self.program);
         command.arg(ARGUMENT).arg(if info.uuid.is_empty() { words::CPU } else { &info.uuid });
         if let Some(shown) = &self.shown {
@@ -34,9 +55,28 @@ impl Measures {
             Ok(answer) => words::read(&String::from_utf8_lossy(&answer))
                 .unwrap_or_else(|| unknown("the test's answer makes no sense".to_owned())),
             Err(NoAnswer::Refused(error)) => unknown(format!("the test can't be started: {error}")),
-            Err(NoAnswer::Late) => unknown(format!("the test took more than {} s", WITHIN_MAX.as_secs())),
+            Err(NoAnswer::Late(late)) => {
+                self.late_tests.note(ordinal, late);
+                unknown(format!("the test took more than {} s", WITHIN_MAX.as_secs()))
+            }
             Err(NoAnswer::Failed(status)) => unknown(format!("the test failed: {status}")),
             Err(NoAnswer::Unread(error)) => unknown(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_device_whose_late_test_has_not_ended_is_known() {
+        let tests = LateTests::default();
+        let (send, answer) = mpsc::channel();
+        tests.note(1, Late(answer));
+        assert!(tests.hangs(1) && !tests.hangs(0));
+        drop(send);
+        assert!(!tests.hangs(1));
     }
 }

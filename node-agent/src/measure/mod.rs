@@ -9,6 +9,7 @@ mod sampling;
 pub use child::{ARGUMENT, main};
 
 use crate::ask::{self, NoAnswer};
+use crate::device_test::LateTests;
 use crate::process::Spawner;
 use accord_device::cuda::VISIBLE;
 use accord_device::registry;
@@ -54,6 +55,7 @@ pub(crate) struct Measures {
     pub(crate) wanted: Wanted,
     /// Whether they may go in clear.
     pub(crate) plain_tcp: bool,
+    pub(crate) late_tests: LateTests,
 }
 
 impl Measures {
@@ -109,7 +111,7 @@ impl Measures {
         let answer = ask::ask(command, self.spawner.as_ref(), WITHIN_MAX, ANSWER_MAX);
         let answer = answer.map_err(|why| match why {
             NoAnswer::Refused(error) => format!("the process that measures can't be started: {error}"),
-            NoAnswer::Late => format!("it took more than {} s", WITHIN_MAX.as_secs()),
+            NoAnswer::Late(_) => format!("it took more than {} s", WITHIN_MAX.as_secs()),
             NoAnswer::Failed(status) => {
                 let mut words = [0; 1024];
                 let len = said.read(&mut words).unwrap_or(0);
