@@ -167,7 +167,8 @@ impl SessionUses {
     }
 }
 
-/// Returns the fault that is kept of two: the first one, unless only the second one is the device's. So a session shows two faults of a device at most.
+/// Returns the fault that is kept of two: the first one, unless only the second one is the device's. So a session shows two faults
+/// of a device at most.
 fn kept(first: Option<DeviceFault>, second: Option<DeviceFault>) -> Option<DeviceFault> {
     let is_of_device = |fault: &DeviceFault| fault.is_of_device();
     first.filter(is_of_device).or(second.filter(is_of_device)).or(first).or(second)
