@@ -204,7 +204,7 @@ fn a_silent_agent_that_comes_back_keeps_its_sessions() {
 
 #[test]
 fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
-    let mut bench = Bench { cluster: Cluster::new(Limits::default(), 77_000), now: 0 };
+    let mut bench = Bench::of(Cluster::new(Limits::default(), 77_000));
     let id = SessionId(5);
     let listed = Registration { sessions: vec![grant(id)], ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: listed.clone() });
@@ -327,7 +327,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     old.register(2, "h2");
     let id = old.open(1, "h1");
 
-    let mut new = Bench { cluster: Cluster::new(Limits::default(), 77_000), now: 0 };
+    let mut new = Bench::of(Cluster::new(Limits::default(), 77_000));
     // The second node comes back first, and keeps its number.
     let back =
         |name: &str, node: u32, sessions| Registration { previous: Some(NodeId(node)), sessions, ..registration(name) };
@@ -520,7 +520,7 @@ fn an_administrator_may_end_a_session() {
 #[test]
 fn bounds_hold_and_old_nodes_make_room() {
     let limits = Limits { nodes_max: 2, sessions_max: 1, devices_per_node_max: 2, ..Limits::default() };
-    let mut bench = Bench { cluster: Cluster::new(limits, 0), now: 0 };
+    let mut bench = Bench::of(Cluster::new(limits, 0));
     let refused = |effects: &[Effect]| matches!(effects, [Effect::RefuseAgent(_, Refusal::Full { .. })]);
     let big = Registration { devices: [0, 1, 2].map(device).to_vec(), ..registration("big") };
     assert!(refused(&bench.give(Input::Register { link: LinkId(9), registration: big })));
@@ -572,7 +572,7 @@ fn what_a_viewer_is_shown_is_what_a_session_gets() {
 #[test]
 fn a_session_whose_time_is_over_is_ended() {
     let limits = Limits { session_ms: 5_000, ..Limits::default() };
-    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    let mut bench = Bench::of(Cluster::new(limits, 1_000));
     bench.register(1, "h1");
     let id = bench.open(7, "h1");
     bench.pass(2_000);

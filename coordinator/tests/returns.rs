@@ -107,7 +107,7 @@ fn a_first_comer_does_not_take_anothers_session() {
 #[test]
 fn a_program_that_comes_back_to_a_full_coordinator_comes_again() {
     let limits = Limits { sessions_max: 1, ..Limits::default() };
-    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    let mut bench = Bench::of(Cluster::new(limits, 1_000));
     assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
     let (client, user, session) = (ClientId(2), ALICE.to_owned(), SessionId(EARLIER.0 + 1));
     let effects = bench.give(Input::Attach { client, session, request: request("h1"), key: KEY, user });
@@ -120,7 +120,7 @@ fn a_program_that_comes_back_to_a_full_coordinator_comes_again() {
 fn a_first_comer_does_not_end_anothers_session() {
     let limits = Limits { session_ms: 10_000, ..Limits::default() };
     for leaves in [true, false] {
-        let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+        let mut bench = Bench::of(Cluster::new(limits, 1_000));
         bench.register(1, "h1", vec![]);
         assert_eq!(bench.attach(1, EARLIER, OTHER_KEY, "mallory"), [ClientPush::Attached]);
         // Mallory goes, or stays until the time of such a session is over.
@@ -177,7 +177,7 @@ fn a_session_without_executors_waits_for_its_program_after_a_start() {
 #[test]
 fn a_session_that_was_taken_over_still_ends_in_time() {
     let limits = Limits { session_ms: 10_000, ..Limits::default() };
-    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    let mut bench = Bench::of(Cluster::new(limits, 1_000));
     bench.attach(1, EARLIER, KEY, ALICE);
     assert_eq!(bench.cluster.session(EARLIER).unwrap().ends, Some(Millis(10_000)));
     // An agent knows better.

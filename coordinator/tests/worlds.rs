@@ -153,7 +153,7 @@ fn ranks_that_join_are_not_told_of_those_of_another_run() {
 #[test]
 fn joining_twice_or_no_job_or_beyond_its_size_is_refused() {
     let cluster = Cluster::new(Limits { nodes_max: 2, ..Limits::default() }, 1_000);
-    let mut bench = Bench { cluster, now: 0 };
+    let mut bench = Bench::of(cluster);
     let mut join = |link, name: &str, world: &str| {
         let joiner = Joiner { node_name: name.into(), world: world.into(), run: 0 };
         let effects = bench.give(Input::Join { link: LinkId(link), joiner });

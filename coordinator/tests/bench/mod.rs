@@ -17,7 +17,12 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0, test_orders: BTreeMap::new() }
+        Self::of(Cluster::new(Limits::default(), 1_000))
+    }
+
+    /// Drives this cluster, from time 0 on.
+    pub(crate) fn of(cluster: Cluster) -> Self {
+        Self { cluster, now: 0, test_orders: BTreeMap::new() }
     }
 
     pub(crate) fn give(&mut self, input: Input) -> Vec<Effect> {
