@@ -1,8 +1,9 @@
-//! Reservations that have devices at one time, and reserved starts between the weeks of a reservation.
+//! Reservations that have devices at one time, and reserved starts: between the weeks of a reservation, and after a restart.
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::request::Part;
+use accord_scheduler::saved::SavedScheduler;
 use accord_scheduler::{
     Effect, EndCause, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId, ReservedDevices,
     Scheduler,
@@ -19,26 +20,46 @@ struct Site {
     now: u64,
 }
 
+fn node() -> NodeDescription {
+    let class = DeviceClass {
+        kind: DeviceType::Nvidia,
+        model: "h200".to_owned(),
+        memory: 141 << 30,
+        context: 0,
+        compute: (9, 0),
+    };
+    NodeDescription {
+        id: NodeId(1),
+        name: "n1".to_owned(),
+        incarnation: 1,
+        devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
+        cores: 0,
+        host_memory: 0,
+        labels: BTreeMap::new(),
+    }
+}
+
 impl Site {
     fn new() -> Self {
-        let class = DeviceClass {
-            kind: DeviceType::Nvidia,
-            model: "h200".to_owned(),
-            memory: 141 << 30,
-            context: 0,
-            compute: (9, 0),
-        };
         let mut site = Self { scheduler: Scheduler::new(Policy::default()), now: 0 };
-        site.apply(Input::NodeJoined(NodeDescription {
-            id: NodeId(1),
-            name: "n1".to_owned(),
-            incarnation: 1,
-            devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
-            cores: 0,
-            host_memory: 0,
-            labels: BTreeMap::new(),
-        }));
+        site.apply(Input::NodeJoined(node()));
         site
+    }
+
+    /// Goes on with a scheduler that is made of what this one saves.
+    fn restart(&mut self) {
+        let (old, mut accounts) = (&self.scheduler, BTreeMap::new());
+        for name in old.account_names() {
+            accounts.extend(old.saved_account(name).map(|saved| (name.to_owned(), saved)));
+        }
+        let saved = SavedScheduler {
+            classes: old.saved_classes(),
+            accounts,
+            jobs: old.job_ids().filter_map(|id| old.saved_job(id)).collect(),
+            counters: old.saved_counters(),
+            site: old.saved_site(),
+        };
+        self.scheduler = Scheduler::restore(Millis(self.now), Policy::default(), &[(node(), true)], saved).unwrap();
     }
 
     fn apply(&mut self, input: Input) -> Vec<Effect> {
@@ -192,4 +213,48 @@ fn reserved_starts_are_one_after_the_other_between_weeks() {
     assert_eq!(reserved(&site.ask("uli", 2, Some(20 * HOUR))), 26 * HOUR);
     // It does not fit before the first week, and no reserved start is before another one.
     assert_eq!(reserved(&site.ask("kim", 2, Some(HOUR))), 46 * HOUR);
+}
+
+#[test]
+fn a_restart_lets_no_later_job_delay_a_reserved_start() {
+    for is_paused in [false, true] {
+        let mut site = Site::new();
+        let pause = |paused| Input::Pause { paused, by: "root".to_owned() };
+        assert_eq!(started(&site.ask("tom", 1, Some(HOUR))), [JobId(1)]);
+        assert_eq!(reserved(&site.ask("eva", 2, Some(HOUR))), HOUR);
+        assert_eq!(started(&site.ask("uli", 1, Some(2 * HOUR))), []);
+        site.apply(pause(is_paused));
+        site.restart();
+        let mut effects = site.apply(Input::Tick);
+        effects.extend(site.apply(pause(false)));
+        assert_eq!(started(&effects), [], "paused: {is_paused}");
+        assert_eq!(site.scheduler.explain(JobId(2)).unwrap().starts, Some(Millis(HOUR)));
+        // One that ends before may start, as without a restart.
+        assert_eq!(started(&site.ask("kim", 1, Some(HOUR))), [JobId(4)]);
+    }
+}
+
+#[test]
+fn a_restart_lets_no_later_job_of_a_reservation_delay_a_start_after_it() {
+    let mut site = Site::new();
+    site.reserve(1, 1, (0, HOUR), Some("eva"));
+    assert_eq!(reserved(&site.ask("tom", 2, Some(HOUR))), HOUR);
+    assert_eq!(started(&site.ask("eva", 1, Some(2 * HOUR))), []);
+    site.restart();
+    assert_eq!(started(&site.apply(Input::Tick)), []);
+    assert_eq!(site.scheduler.explain(JobId(1)).unwrap().starts, Some(Millis(HOUR)));
+    assert_eq!(started(&site.ask("eva", 1, Some(HOUR))), [JobId(3)]);
+}
+
+#[test]
+fn a_job_that_may_start_at_a_restart_starts_in_its_order() {
+    let mut site = Site::new();
+    site.reserve(1, 1, (0, HOUR), None);
+    assert_eq!(started(&site.ask("tom", 2, Some(HOUR))), []);
+    assert_eq!(started(&site.ask("eva", 1, Some(HOUR))), []);
+    // Maintenance ends while no scheduler runs.
+    site.now = HOUR;
+    site.restart();
+    assert_eq!(started(&site.apply(Input::Tick)), [JobId(1)]);
+    assert_eq!(site.scheduler.explain(JobId(2)).unwrap().starts, Some(Millis(2 * HOUR)));
 }

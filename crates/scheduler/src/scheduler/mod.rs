@@ -106,6 +106,8 @@ pub struct Scheduler {
     candidates: BTreeSet<usize>,
     /// The pool's stamp of the last pass.
     passed: u64,
+    /// Whether reserved starts, which are not saved, are still to be planned anew after a restart.
+    replans: bool,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
     /// Waiting jobs by what decides which reserved devices they may have.
     groups: Groups,
@@ -155,6 +157,7 @@ impl Scheduler {
             ready: BTreeSet::new(),
             candidates: BTreeSet::new(),
             passed: 0,
+            replans: false,
             reservations: BTreeMap::new(),
             groups: Groups::default(),
             open_reservations: BTreeSet::new(),

@@ -39,6 +39,11 @@ impl Scheduler {
             if self.paused {
                 return;
             }
+            if std::mem::take(&mut self.replans) {
+                // No job may start on their devices before they are planned.
+                self.reserve_starts(effects);
+                self.check_promises();
+            }
             self.start_all(effects);
             self.reserve_starts(effects);
             let grown = self.pool.index.iter().any(|index| index.grown > self.passed);

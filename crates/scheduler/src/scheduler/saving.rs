@@ -176,7 +176,7 @@ impl Scheduler {
         saved: SavedScheduler,
     ) -> Result<Self, String> {
         let mut scheduler = Self::new(policy);
-        scheduler.now = now;
+        (scheduler.now, scheduler.replans) = (now, true);
         for class in &saved.classes {
             scheduler.pool.class(&class.read()?);
         }
