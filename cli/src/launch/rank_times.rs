@@ -47,10 +47,10 @@ impl<'a> RankTimes<'a> {
         let summary = Summary::of(&reports);
         let to = self.args.time.as_deref().unwrap_or_default();
         let is_json_name = |file: &Path| file.extension().is_some_and(|extension| extension == "json");
-        let named = Some(to).filter(|to| !matches!(*to, "" | "full")).map(PathBuf::from);
-        let file = named.map(|file| match self.args.json && !is_json_name(&file) {
-            true => file.with_added_extension("json"),
-            false => file,
+        let named = Some(to).filter(|to| !matches!(*to, "" | "full"));
+        let file = named.map(|named| match self.args.json && !is_json_name(Path::new(named)) {
+            true => PathBuf::from(format!("{named}.json")),
+            false => PathBuf::from(named),
         });
         let text = if self.args.json || file.as_deref().is_some_and(is_json_name) {
             summary.json(&reports)
