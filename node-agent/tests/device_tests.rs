@@ -6,6 +6,9 @@ use accord_types::{DeviceVerdict, NodeId};
 use std::process::Command;
 use std::time::Duration;
 
+/// A device's ordinal, the number of its test, and what that showed.
+type Verdict = (u32, u64, DeviceVerdict);
+
 struct Bench {
     node: Node,
     now: Duration,
@@ -24,8 +27,8 @@ impl Bench {
         self.node.registered(self.now, Endpoint::new(NodeId(3), "10.0.0.1:7"), Duration::from_millis(500));
     }
 
-    /// Returns the tests that begin, and the verdicts that the coordinator is told.
-    fn poll(&mut self) -> (Vec<(u32, u64)>, Vec<(u32, u64, DeviceVerdict)>) {
+    /// Returns the tests that begin, and the verdicts for the coordinator.
+    fn poll(&mut self) -> (Vec<(u32, u64)>, Vec<Verdict>) {
         let (mut tests, mut told) = (Vec::new(), Vec::new());
         for effect in self.node.poll(self.now, &mut Vec::new()) {
             match effect {

@@ -114,7 +114,7 @@ fn times_mark_regions_that_run_on_one_thread() {
     let program = Program::read(repository_file("tests/programs/gpu/one_thread.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let timed = |to| job(&program, driver.path()).unwrap().env("ACCORD_TIME", to).run().unwrap().success().unwrap();
-    let text = timed("1").stderr;
+    let text = timed("full").stderr;
     let mark = "runs on one thread: GCC found no independent loop";
     assert_eq!(text.matches(mark).count(), 1, "{text}");
     let lines: Vec<&str> = text.lines().collect();
@@ -127,7 +127,7 @@ fn times_mark_regions_that_run_on_one_thread() {
         "{json}"
     );
     // Devices with one thread anyway are not told of.
-    let cpu = job(&program, driver.path()).unwrap().env("ACCORD_TIME", "1").env("ACC_DEVICE_TYPE", "cpu");
+    let cpu = job(&program, driver.path()).unwrap().env("ACCORD_TIME", "full").env("ACC_DEVICE_TYPE", "cpu");
     let text = cpu.run().unwrap().success().unwrap().stderr;
     assert!(text.contains("alone._omp_fn.0") && !text.contains("one thread"), "{text}");
 }

@@ -171,7 +171,7 @@ fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
     let (driver, program) = (driver(), compiled("tests/programs/gpu/lost_gangs.c", true));
     let builder = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("ACCORD_CACHE", "off");
     let cluster = builder.env("LD_LIBRARY_PATH", driver.path()).start().unwrap();
-    let finished = run(&cluster, 0, &program, &[], &[("ACCORD_TIME", "1")]);
+    let finished = run(&cluster, 0, &program, &[], &[("ACCORD_TIME", "full")]);
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stdout.contains("all gangs: 100000"), "{}", finished.report());
     let launched = finished.stderr.lines().find(|line| line.contains("shown._omp_fn.0"));

@@ -120,11 +120,11 @@ fn ended_for(effects: &[Effect]) -> Vec<JobId> {
 
 /// Returns the reserved start that was given last.
 fn reserved(effects: &[Effect]) -> u64 {
-    let starts = effects.iter().filter_map(|effect| match effect {
+    let start = effects.iter().rev().find_map(|effect| match effect {
         Effect::Reserved { starts, .. } => Some(starts.0),
         _ => None,
     });
-    starts.last().unwrap_or_else(|| panic!("{effects:?}"))
+    start.unwrap_or_else(|| panic!("{effects:?}"))
 }
 
 #[test]
