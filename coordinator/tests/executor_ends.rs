@@ -5,7 +5,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
-use accord_types::{DeviceId, NodeId, SessionId};
+use accord_types::{NodeId, SessionId};
 use bench::{ALICE, Bench, KEY, grant, registration};
 use requests::request;
 
@@ -18,12 +18,7 @@ fn open(bench: &mut Bench, client: u64) -> SessionId {
         Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
         _ => None,
     };
-    let session = effects.iter().find_map(granted).unwrap();
-    let devices: Vec<DeviceId> = bench.cluster.nodes().filter_map(|node| Some(node.devices.first()?.id)).collect();
-    for device in devices {
-        bench.give(Input::MayUse { client, device });
-    }
-    session
+    effects.iter().find_map(granted).unwrap()
 }
 
 /// What programs hear when an agent says so.

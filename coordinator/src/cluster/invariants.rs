@@ -141,7 +141,7 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
+    fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
         self.nodes.get(&id.node)?.device(id.ordinal)
     }
 }
