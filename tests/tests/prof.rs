@@ -200,7 +200,7 @@ fn times_are_summed_up_by_line() {
     let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();
     let compiled = compile(&program, Variant::PLAIN).unwrap();
     let text = run(&compiled, &["--time"]).run().unwrap().success().unwrap().stderr;
-    let row = text.lines().find(|line| line.ends_with("prof_timed.c:17-18, step: compute construct"));
+    let row = text.lines().find(|line| line.ends_with("prof_timed.c:17-19, step: compute construct"));
     let cells: Vec<&str> = row.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
     let calls = cells.iter().position(|cell| cell.starts_with("prof_timed.c")).unwrap() - 1;
     assert_eq!(cells[calls], "5", "{text}");
