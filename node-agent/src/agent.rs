@@ -1,8 +1,8 @@
 //! Wires the parts of an agent together.
 
+use crate::ask::LateTests;
 use crate::config::{Config, Fabric, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, CoordinatorEpoch, Identity, Joining};
-use crate::device_test::LateTests;
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};

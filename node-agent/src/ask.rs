@@ -1,8 +1,10 @@
 //! Questions that a process of its own answers: if it crashes or hangs, this process goes on.
 
 use crate::process::{self, Spawner};
+use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -32,6 +34,22 @@ impl Late {
     /// Whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         !matches!(self.0.try_recv(), Err(mpsc::TryRecvError::Empty))
+    }
+}
+
+/// Tests that took too long, by the devices' ordinals: the last one of each device. A process that hangs inside the kernel can't be ended.
+#[derive(Debug, Default)]
+pub(crate) struct LateTests(ShortLock<BTreeMap<u32, Late>>);
+
+impl LateTests {
+    /// Whether the process of a device's late test has not ended yet.
+    pub(crate) fn hangs(&self, ordinal: u32) -> bool {
+        let late = self.0.lock();
+        late.get(&ordinal).is_some_and(|late| !late.has_ended())
+    }
+
+    pub(crate) fn note(&self, ordinal: u32, late: Late) {
+        self.0.lock().insert(ordinal, late);
     }
 }
 
@@ -87,5 +105,15 @@ mod tests {
         drop(send);
         assert!(late.has_ended());
         assert!(late.has_ended());
+    }
+
+    #[test]
+    fn a_device_whose_late_test_has_not_ended_is_known() {
+        let tests = LateTests::default();
+        let (send, answer) = mpsc::channel();
+        tests.note(1, Late(answer));
+        assert!(tests.hangs(1) && !tests.hangs(0));
+        drop(send);
+        assert!(!tests.hangs(1));
     }
 }

@@ -141,10 +141,10 @@ fn the_process_that_tests_a_gpu_says_what_it_shows() {
     assert!(held.starts_with("unknown ") && held.contains("(46)"), "{held}");
 }
 
-/// Runs a program whose region crashes.
+/// Runs a program whose region crashes on a device of another node, so that the agent reports it.
 fn crashes(cluster: &Cluster, who: &str, program: &Path) {
     let job = cluster.job(0, program).unwrap().env("ACCORD_TLS", cluster.tls_of(who));
-    let finished = job.env("ACCORD_DEVICES", "1:cpu").run().unwrap();
+    let finished = job.env("ACCORD_DEVICES", "1:cpu on=h1").run().unwrap();
     assert!(finished.code() != 0 && finished.stderr.contains("SIGSEGV"), "{}", finished.report());
 }
 
@@ -154,7 +154,7 @@ fn a_region_s_crash_counts_once_two_users_programs_have_shown_it() {
         println!("skipped: only root can be several users");
         return;
     }
-    let cluster = Cluster::builder().hosts(1).devices(1).memory("64M").other_tenants(&[OTHER]);
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").other_tenants(&[OTHER]);
     let cluster = cluster.users("*=60003-60012").start().unwrap();
     let program = test_program("c/trap_34_region_crashes.c").unwrap();
     for _ in 0..2 {
@@ -164,10 +164,10 @@ fn a_region_s_crash_counts_once_two_users_programs_have_shown_it() {
     cluster.await_info("the ends of both sessions", |info| info["sessions"] == Value::Array(Vec::new())).unwrap();
     assert!(!cluster.messages().contains("quarantine"), "{}", cluster.messages());
     crashes(&cluster, &format!("program-{OTHER}"), &program);
-    let why = "device 0 of node h0 is in quarantine: programs of two users have shown an illegal address (signal 11)";
+    let why = "device 0 of node h1 is in quarantine: programs of two users have shown an illegal address (signal 11)";
     cluster.await_messages(|text| text.contains(why)).unwrap();
     // The device works: it is tested at once.
-    let back = "a test by its agent takes device 0 of node h0 out of quarantine";
+    let back = "a test by its agent takes device 0 of node h1 out of quarantine";
     cluster.await_messages(|text| text.contains(back)).unwrap();
-    cluster.await_info("the device", |info| quarantine(info, "h0").is_null()).unwrap();
+    cluster.await_info("the device", |info| quarantine(info, "h1").is_null()).unwrap();
 }

@@ -6,6 +6,7 @@ use crate::output::tell;
 use accord_telemetry::times::{Summary, Times};
 use accord_types::settings;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The reports of a run's ranks.
@@ -63,7 +64,8 @@ impl<'a> RankTimes<'a> {
             Some(file) => std::fs::write(&file, text)
                 .map_err(|error| Failure::system(format!("can't write {}", file.display()), error)),
             None => {
-                eprint!("{text}");
+                // Without a standard error the times have no reader.
+                let _ = std::io::stderr().write_all(text.as_bytes());
                 Ok(())
             }
         }

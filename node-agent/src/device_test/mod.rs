@@ -5,13 +5,11 @@ mod words;
 
 pub use child::{ARGUMENT, main};
 
-use crate::ask::{self, Late, NoAnswer};
+use crate::ask::{self, NoAnswer};
 use crate::measure::Measures;
 use accord_device::cuda::VISIBLE;
 use accord_types::DeviceVerdict;
-use accord_types::short_lock::ShortLock;
 use accord_types::texts::WORDS_MAX;
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,22 +17,6 @@ use std::time::Duration;
 const WITHIN_MAX: Duration = Duration::from_secs(30);
 /// Longest verdict, in bytes.
 const ANSWER_MAX: u64 = WORDS_MAX as u64 + 64;
-
-/// Tests that took too long, by the devices' ordinals: the last one of each device. A process that hangs inside the kernel can't be ended.
-#[derive(Debug, Default)]
-pub(crate) struct LateTests(ShortLock<BTreeMap<u32, Late>>);
-
-impl LateTests {
-    /// Whether the process of a device's late test has not ended yet.
-    fn hangs(&self, ordinal: u32) -> bool {
-        let late = self.0.lock();
-        late.get(&ordinal).is_some_and(|late| !late.has_ended())
-    }
-
-    fn note(&self, ordinal: u32, late: Late) {
-        self.0.lock().insert(ordinal, late);
-    }
-}
 
 impl Measures {
     /// Has another process test the device with this ordinal.
@@ -62,21 +44,5 @@ impl Measures {
             Err(NoAnswer::Failed(status)) => unknown(format!("the test failed: {status}")),
             Err(NoAnswer::Unread(error)) => unknown(error.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    #[test]
-    fn a_device_whose_late_test_has_not_ended_is_known() {
-        let tests = LateTests::default();
-        let (send, answer) = mpsc::channel();
-        tests.note(1, Late(answer));
-        assert!(tests.hangs(1) && !tests.hangs(0));
-        drop(send);
-        assert!(!tests.hangs(1));
     }
 }

@@ -8,8 +8,8 @@ mod sampling;
 
 pub use child::{ARGUMENT, main};
 
+use crate::ask::LateTests;
 use crate::ask::{self, NoAnswer};
-use crate::device_test::LateTests;
 use crate::process::Spawner;
 use accord_device::cuda::VISIBLE;
 use accord_device::registry;

@@ -48,6 +48,18 @@ struct Cost {
     bytes_out: u64,
 }
 
+impl Times {
+    /// Returns the summary of the times for people.
+    pub fn brief(&self) -> String {
+        Summary::of(std::slice::from_ref(self)).text()
+    }
+
+    /// Returns the summary, and all that is known of each place, device and wire.
+    pub fn text(&self) -> String {
+        self.brief() + &self.details()
+    }
+}
+
 impl Spread {
     /// Ranks that are not in `of_ranks` have spent nothing.
     fn of(of_ranks: &[u64], ranks: usize) -> Self {

@@ -1,20 +1,10 @@
 //! Times for people.
 
-use super::{DeviceTimes, PlaceTimes, Summary, Tally, Times};
+use super::{DeviceTimes, PlaceTimes, Tally, Times};
 use accord_types::ONE_THREAD;
 use std::fmt::Write;
 
 impl Times {
-    /// Returns the summary of the times for people.
-    pub fn brief(&self) -> String {
-        Summary::of(std::slice::from_ref(self)).text()
-    }
-
-    /// Returns the summary, and all that is known of each place, device and wire.
-    pub fn text(&self) -> String {
-        self.brief() + &self.details()
-    }
-
     /// Returns all that is known of each place, device and wire.
     pub fn details(&self) -> String {
         let mut out = String::new();
