@@ -582,7 +582,7 @@ pub struct SessionEnded {
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
-/// What came of TestDevice.
+/// The outcome of TestDevice.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceTested {
@@ -609,7 +609,7 @@ pub struct JobReleased {
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {}
-/// What came of MeasurePath.
+/// The outcome of MeasurePath.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathMeasured {

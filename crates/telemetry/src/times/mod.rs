@@ -151,9 +151,9 @@ pub struct DeviceTimes {
 pub struct NodeTimes {
     /// The machine's name.
     pub node: String,
-    /// What went to it.
+    /// Traffic to it.
     pub sent: Traffic,
-    /// What came from it.
+    /// Traffic from it.
     pub received: Traffic,
 }
 
