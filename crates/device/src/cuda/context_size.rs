@@ -16,7 +16,7 @@ const TRIES: usize = 2;
 /// Fills in [`DeviceInfo::context`] of GPUs that this process sees, using these GPUs. GPUs of one name have one size, measured on the first that allows
 /// it. That takes a few tenths of a second for each name.
 ///
-/// The size is that of a second context, because that does not depend on other users of the GPU. With driver 580 on an H200 it is 523.6 MiB, in the
+/// The size is that of a second context, because that does not depend on other users of the GPU. With driver 580 on an H200 it counts as 544 MiB, in the
 /// same process or in another one.
 pub fn measure_contexts(devices: &mut [DeviceInfo]) {
     let Ok(driver) = Driver::get() else { return };
