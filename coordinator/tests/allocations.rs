@@ -7,7 +7,7 @@ mod requests;
 
 use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
 use accord_types::incarnation::incarnation;
-use accord_types::{DeviceId, JobGrant, JobToken, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
+use accord_types::{DeviceId, JobGrant, JobToken, NodeId, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
 
@@ -48,8 +48,8 @@ impl Bench {
     }
 
     fn devices(&self, session: SessionId) -> Vec<(u32, u32)> {
-        let devices = &self.cluster.session(session).unwrap().lease.devices;
-        devices.iter().map(|id: &DeviceId| (id.node.0, id.ordinal)).collect()
+        let ids = self.cluster.lease(session).unwrap().devices.into_iter().map(|device| device.info.id);
+        ids.map(|id: DeviceId| (id.node.0, id.ordinal)).collect()
     }
 
     /// Time passes while agents say that they live.
@@ -138,10 +138,11 @@ fn agents_are_told_what_a_job_holds_before_its_session_opens() {
 fn a_program_that_asks_for_nothing_gets_devices_that_no_job_has_to_itself() {
     let mut bench = Bench::with_agents(&["h1"]);
     let before = granted(&bench.ask(1, ""), 1).unwrap();
+    assert_eq!(bench.devices(before).len(), 2);
     granted(&bench.ask(2, "1:cpu"), 2).unwrap();
     granted(&bench.ask(3, "1:cpu:1"), 3);
     let after = granted(&bench.ask(4, ""), 4).unwrap();
-    assert_eq!((bench.devices(before).len(), bench.devices(after)), (2, vec![(0, 1)]));
+    assert_eq!(bench.devices(after), [(0, 1)]);
     bench.ends(2);
     assert_eq!(bench.ask(5, "").iter().filter(|effect| matches!(effect, Effect::ToClient(..))).count(), 1);
     bench.released(1, 2);
@@ -476,21 +477,84 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
     assert_eq!(to_release(&after.pass(301_000, &[1]), 1), [1]);
 }
 
+/// A device of the first node.
+fn device(ordinal: u32) -> DeviceId {
+    DeviceId { node: NodeId(0), ordinal }
+}
+
+#[test]
+fn a_program_that_comes_back_says_which_devices_no_job_may_have() {
+    let mut bench = Bench::new();
+    bench.now = 60_000;
+    let (client, session, user) = (ClientId(1), SessionId(1 << 40), ALICE.to_owned());
+    bench.give(Input::Attach { client, session, request: request("h1"), key: key(1), user });
+    // It may be back before the agents.
+    bench.give(Input::InUse { client, devices: vec![device(1)] });
+    assert!(!bench.cluster.session(session).unwrap().nodes.contains_key(&NodeId(0)));
+    bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+    let job = granted(&bench.ask(2, "1:cpu"), 2).unwrap();
+    assert_eq!(bench.devices(job), [(0, 0)]);
+    assert!(queued(&bench.ask(3, "1:cpu"), 3).is_some());
+    assert!(granted(&bench.ends(1), 3).is_some());
+}
+
+/// The ordinals that an agent is told of when a program is about to use a device of the first node.
+fn told(bench: &mut Bench, client: u64, ordinal: u32) -> Option<Vec<u32>> {
+    let effects = bench.give(Input::MayUse { client: ClientId(client), device: device(ordinal) });
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(grant.ordinals),
+        _ => None,
+    })
+}
+
+#[test]
+fn agents_let_programs_use_those_devices_that_no_job_has_to_itself() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    let job = granted(&bench.ask(1, "1:cpu"), 1).unwrap();
+    let held = bench.devices(job)[0].1;
+    granted(&bench.ask(2, ""), 2).unwrap();
+    assert_eq!(told(&mut bench, 2, held), None);
+    assert_eq!(told(&mut bench, 2, 1 - held), Some(vec![1 - held]));
+    bench.ends(1);
+    bench.released(1, 1);
+    assert_eq!(told(&mut bench, 2, held), Some(vec![0, 1]));
+}
+
+/// An executor that runs learns of no further device.
+#[test]
+fn agents_are_told_at_once_of_devices_that_a_job_has_only_for_a_while() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    granted(&bench.ask(1, ""), 1).unwrap();
+    bench.now += 1;
+    let job = granted(&bench.ask(2, "1:cpu"), 2).unwrap();
+    let held = bench.devices(job)[0].1;
+    assert_eq!(told(&mut bench, 1, held), None, "the job has it to itself");
+    assert_eq!(told(&mut bench, 1, 1 - held), Some(vec![0, 1]));
+    bench.ends(2);
+    bench.released(1, 2);
+    let may_use = Input::MayUse { client: ClientId(1), device: device(held) };
+    let allowed = Effect::ToClient(ClientId(1), ClientPush::UseAnswered(device(held), None));
+    assert_eq!(bench.give(may_use).last(), Some(&allowed));
+}
+
 #[test]
 fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job_has() {
     let mut bench = Bench::with_agents(&["h1"]);
     granted(&bench.ask(1, ""), 1).unwrap();
     granted(&bench.ask(2, ""), 2).unwrap();
-    bench.give(Input::Uses { client: ClientId(1), device: 0 });
-    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    bench.give(Input::MayUse { client: ClientId(1), device: device(0) });
+    bench.give(Input::MayUse { client: ClientId(1), device: device(0) });
     let job = granted(&bench.ask(3, "1:cpu"), 3).unwrap();
     assert_eq!(bench.devices(job), [(0, 1)]);
     assert!(queued(&bench.ask(4, "1:cpu"), 4).is_some());
-    let uses = |bench: &mut Bench, device| match &bench.give(Input::MayUse { client: ClientId(2), device })[..] {
-        [Effect::ToClient(ClientId(2), ClientPush::UseAnswered(answered, error))] if *answered == device => {
-            error.clone()
+    let uses = |bench: &mut Bench, ordinal| {
+        let device = device(ordinal);
+        match bench.give(Input::MayUse { client: ClientId(2), device }).last() {
+            Some(Effect::ToClient(ClientId(2), ClientPush::UseAnswered(answered, error))) if *answered == device => {
+                error.clone()
+            }
+            effects => panic!("{effects:?}"),
         }
-        effects => panic!("{effects:?}"),
     };
     // The other device goes on, and the refused one may be used once the job has ended.
     let error = uses(&mut bench, 1).unwrap();
@@ -504,11 +568,14 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job
     // Both are in use now, each until its users have ended.
     assert!(queued(&bench.ask(5, "1:cpu"), 5).is_some());
     assert!(granted(&bench.ends(1), 5).is_none());
-    // One of an earlier release, which does not ask, loses its session.
-    granted(&bench.ask(6, ""), 6).unwrap();
+    // One that comes back to another coordinator and uses it all the same loses its session.
     let job = granted(&bench.ends(2), 5).unwrap();
-    let device = bench.devices(job)[0].1;
-    let effects = bench.give(Input::Uses { client: ClientId(6), device });
+    let devices = vec![device(bench.devices(job)[0].1)];
+    let (client, session, user) = (ClientId(6), SessionId(1 << 40), ALICE.to_owned());
+    bench.give(Input::Attach { client, session, request: request("h1"), key: key(6), user });
+    let effects = bench.give(Input::InUse { client, devices });
+    // No agent is told that it may use the device. It may be another program's session, which agents have not named yet.
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), "{effects:?}");
     let ended = effects.iter().any(|effect| match effect {
         Effect::ToClient(ClientId(6), ClientPush::Ended(text)) => text.contains(" of node h1 to itself"),
         _ => false,

@@ -5,8 +5,9 @@ mod requests;
 
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
-    SessionEnd, Viewer,
+    SessionEnd, Viewer, left_out,
 };
+use accord_fabric::frame::session::{DEVICES_MAX, Message, REPLY_MAX};
 use accord_types::incarnation::incarnation;
 use accord_types::{
     DeviceId, DeviceKind, ErrorCode, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey,
@@ -29,7 +30,20 @@ impl Bench {
             key: KEY,
             user: ALICE.into(),
         });
-        granted(&effects).unwrap_or_else(|| panic!("{effects:?}"))
+        let session = granted(&effects).unwrap_or_else(|| panic!("{effects:?}"));
+        self.use_nodes(client);
+        session
+    }
+
+    /// A program begins to use a device of each node.
+    fn use_nodes(&mut self, client: u64) -> Vec<Effect> {
+        let nodes = self.cluster.nodes().filter(|node| node.link().is_some());
+        let devices: Vec<DeviceId> = nodes.filter_map(|node| Some(node.devices.first()?.id)).collect();
+        devices.into_iter().flat_map(|device| self.use_device(client, device)).collect()
+    }
+
+    fn use_device(&mut self, client: u64, device: DeviceId) -> Vec<Effect> {
+        self.give(Input::MayUse { client: ClientId(client), device })
     }
 
     fn beat(&mut self, link: u64, sessions: &[SessionId]) -> Vec<Effect> {
@@ -123,7 +137,7 @@ fn nodes_are_numbered_in_order_and_devices_get_their_ids() {
 }
 
 #[test]
-fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
+fn a_session_gets_all_devices_and_agents_hear_of_it_when_it_uses_their_nodes() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.register(2, "h2");
@@ -134,10 +148,78 @@ fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
     let numbers: Vec<_> = lease.devices.iter().map(|d| (d.info.id.node.0, d.info.id.ordinal)).collect();
     assert_eq!(numbers, [(1, 0), (1, 1), (0, 0), (0, 1)]);
     assert_eq!(lease.devices[2].address, "h1:1");
-    for link in [1, 2] {
+    assert!(orders(&effects, 1).is_empty() && orders(&effects, 2).is_empty(), "{effects:?}");
+    for (link, other, device) in [(1, 2, lease.devices[2].info.id), (2, 1, lease.devices[0].info.id)] {
+        let effects = bench.use_device(1, device);
         let [AgentOrder::SessionOpened(grant)] = orders(&effects, link)[..] else { panic!("{effects:?}") };
         assert_eq!((grant.session, &grant.ordinals[..]), (id, &[0, 1][..]));
+        assert_eq!(orders(&effects, other), [] as [&AgentOrder; 0]);
+        // The agent hears of it before the program does.
+        assert_eq!(effects.last(), Some(&Effect::ToClient(ClientId(1), ClientPush::UseAnswered(device, None))));
+        assert!(orders(&bench.use_device(1, device), link).is_empty(), "it is told once");
     }
+}
+
+#[test]
+fn an_answer_lists_no_more_devices_than_programs_read() {
+    let mut cluster = Cluster::new(Limits::default(), 1_000);
+    let mut effects = Vec::new();
+    for node in 0..193 {
+        let devices = (0..256).map(device).collect();
+        let registration = Registration { devices, ..registration(&format!("h{node}")) };
+        cluster.handle(Millis(0), Input::Register { link: LinkId(node), registration }, &mut effects);
+    }
+    let open = Input::Open { client: ClientId(1), request: request("h190"), key: KEY, user: ALICE.into() };
+    cluster.handle(Millis(0), open, &mut effects);
+    let (lease, rest) = cluster.lease_and_rest(granted(&effects).unwrap()).unwrap();
+    assert_eq!((lease.devices.len(), rest), (DEVICES_MAX, 193 * 256 - DEVICES_MAX));
+    let nodes: Vec<u32> = lease.devices.chunks(256).map(|devices| devices[0].info.id.node.0).collect();
+    assert!(nodes.iter().copied().eq((190..193).chain(0..189)), "{nodes:?}");
+    assert!(Message::Granted(lease).encode().len() < REPLY_MAX);
+    let told = left_out(DEVICES_MAX, rest);
+    assert!(told.contains("49408 devices") && told.contains("49152 at most"), "{told}");
+}
+
+#[test]
+fn an_agent_that_was_away_learns_which_of_its_sessions_have_ended() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let (ended, closed, open) = (bench.open(1, "h1"), bench.open(2, "h1"), bench.open(3, "h1"));
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    // None of them has an executor.
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    bench.give(Input::Close { session: closed });
+    let earlier = SessionId(1 << 40);
+    let back = Registration { granted: vec![ended, closed, open, earlier], ..registration("h1") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: back });
+    let [AgentOrder::Registered(_), first, second, AgentOrder::SessionOpened(grant)] = orders(&effects, 2)[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(first, &AgentOrder::SessionClosed(ended, None));
+    assert_eq!(second, &AgentOrder::SessionClosed(closed, Some(SessionEnd::Administrator)));
+    assert_eq!(grant.session, open);
+}
+
+#[test]
+fn a_program_may_not_begin_on_a_node_that_is_lost_or_has_no_such_device() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    bench.give(Input::Open { client: ClientId(1), request: request("h1"), key: KEY, user: ALICE.into() });
+    let refused = |bench: &mut Bench, node, ordinal| {
+        let effects = bench.use_device(1, DeviceId { node: NodeId(node), ordinal });
+        let [Effect::ToClient(ClientId(1), ClientPush::UseAnswered(_, Some(error)))] = &effects[..] else {
+            panic!("{effects:?}");
+        };
+        error.to_string()
+    };
+    assert!(refused(&mut bench, 1, 7).contains("node h2 has no device 7"));
+    bench.give(Input::Goodbye { link: LinkId(2) });
+    assert!(refused(&mut bench, 1, 0).contains("the agent of node h2 was lost or stopped"));
+    // It drives devices of its own node without the agent.
+    bench.give(Input::Goodbye { link: LinkId(1) });
+    let effects = bench.use_device(1, DeviceId { node: NodeId(0), ordinal: 0 });
+    assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::UseAnswered(_, None))]), "{effects:?}");
 }
 
 #[test]
@@ -437,6 +519,14 @@ fn ordinals_are_the_agents_own_and_may_have_gaps() {
     assert_eq!(bench.cluster.session(id).unwrap().nodes[&NodeId(0)], [0, 2]);
 }
 
+const FIRST: DeviceId = DeviceId { node: NodeId(0), ordinal: 0 };
+
+/// The warnings among these effects.
+fn warned(mut effects: Vec<Effect>) -> Vec<Effect> {
+    effects.retain(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Warning(_))));
+    effects
+}
+
 #[test]
 fn ranks_that_crowd_on_one_device_are_warned_once() {
     let mut bench = Bench::new();
@@ -451,7 +541,7 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
             key: KEY,
             user: ALICE.into(),
         });
-        warnings.extend(bench.give(Input::Uses { client, device: 0 }));
+        warnings.extend(warned(bench.give(Input::MayUse { client, device: FIRST })));
     }
     // Three ranks on two devices: two may share one.
     let [Effect::ToClient(ClientId(3), ClientPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
@@ -469,7 +559,7 @@ fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
         let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { rank, program: program.into(), order: OrderPolicy::Global, ..request(node) };
         bench.give(Input::Open { client, request, key: KEY, user: ALICE.into() });
-        bench.give(Input::Uses { client, device: 0 })
+        warned(bench.give(Input::MayUse { client, device: FIRST }))
     };
     assert_eq!(use_first(&mut bench, 0, "one", 2), []);
     assert_eq!(use_first(&mut bench, 7, "other", 8), [], "another job");
@@ -495,9 +585,9 @@ fn ranks_on_devices_of_their_own_are_not_warned() {
             key: KEY,
             user: ALICE.into(),
         });
-        assert_eq!(bench.give(Input::Uses { client, device: rank }), []);
+        let device = DeviceId { ordinal: rank, ..FIRST };
+        assert_eq!(warned(bench.give(Input::MayUse { client, device })), []);
     }
-    assert_eq!(bench.give(Input::Uses { client: ClientId(1), device: u32::MAX }), []);
 }
 
 #[test]

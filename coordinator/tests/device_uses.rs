@@ -49,6 +49,9 @@ impl Bench {
             Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
             _ => None,
         });
+        if devices.is_none() {
+            self.give(Input::MayUse { client: ClientId(client), device: DeviceId { node: self.node(), ordinal: 0 } });
+        }
         granted.unwrap_or_else(|| panic!("{effects:?}"))
     }
 
@@ -111,6 +114,69 @@ fn a_program_that_asks_for_nothing_is_charged_what_it_uses() {
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap(), row.usage);
     assert_eq!(bench.cluster.scheduler().usage("site").unwrap(), row.usage);
     assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs.is_empty());
+}
+
+/// A coordinator that has restarted with its state file. One of two devices was in use by a session, which is returned; a job has the other one.
+fn with_earlier_use() -> (Bench, SessionId) {
+    let mut bench = Bench::new();
+    let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
+    bench.cluster = Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap();
+    bench.now = MINUTE;
+    bench.give(Input::Tick);
+    let register = |bench: &mut Bench| {
+        bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+    };
+    register(&mut bench);
+    let session = bench.open(1, None);
+    bench.program_used(1, 0, used(1_000, 1));
+    let records = bench.cluster.all_records();
+    bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
+    register(&mut bench);
+    let job = bench.open(2, Some("1:cpu"));
+    assert_eq!(bench.cluster.session(job).unwrap().lease.devices[0].ordinal, 1);
+    (bench, session)
+}
+
+impl Bench {
+    /// A program asks for a device, and may have to wait.
+    fn ask_for_one(&mut self, client: u64) {
+        let request = SessionRequest { devices: Some("1:cpu".to_owned()), ..request("h1") };
+        self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() });
+    }
+}
+
+#[test]
+fn a_client_that_names_a_session_and_goes_frees_no_device_that_was_in_use_before_the_restart() {
+    let (mut bench, session) = with_earlier_use();
+    let client = ClientId(4);
+    bench.give(Input::Attach { client, session, request: request("h1"), key: key(4), user: "mallory".into() });
+    let devices = vec![DeviceId { node: bench.node(), ordinal: 0 }];
+    bench.give(Input::InUse { client, devices });
+    bench.give(Input::ClientGone { client });
+    let opened = bench.cluster.session_count();
+    bench.ask_for_one(3);
+    assert_eq!(bench.cluster.session_count(), opened);
+    bench.pass(62_000);
+    assert_eq!(bench.cluster.session_count(), opened + 1);
+}
+
+#[test]
+fn no_job_gets_a_device_that_a_program_used_before_the_restart_until_the_program_should_be_back() {
+    for comes_back in [false, true] {
+        let (mut bench, session) = with_earlier_use();
+        bench.ask_for_one(3);
+        if comes_back {
+            let client = ClientId(4);
+            let attach = Input::Attach { client, session, request: request("h1"), key: key(1), user: ALICE.into() };
+            bench.give(attach);
+            let devices = vec![DeviceId { node: bench.node(), ordinal: 0 }];
+            bench.give(Input::InUse { client, devices });
+        }
+        bench.pass(58_000);
+        let opened = bench.cluster.session_count();
+        bench.pass(4_000);
+        assert_eq!(bench.cluster.session_count() - opened, usize::from(!comes_back));
+    }
 }
 
 #[test]
@@ -204,7 +270,7 @@ fn a_job_s_use_includes_the_last_reports_of_its_executors() {
 fn use_that_is_not_reported_is_unknown() {
     let mut bench = with_policy("");
     bench.open(1, Some("1:cpu"));
-    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
     bench.pass(MINUTE);
     bench.give(Input::ClientGone { client: ClientId(1) });
     assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
@@ -221,7 +287,7 @@ fn use_that_is_not_reported_is_unknown() {
 fn the_use_by_an_executor_that_ends_without_a_report_is_unknown() {
     let mut bench = with_policy("");
     let session = bench.open(1, Some("1:cpu"));
-    bench.give(Input::Uses { client: ClientId(1), device: 0 });
+    bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
     let job = bench.cluster.session(session).unwrap().job;
     let grant = accord_types::SessionGrant { job, ..grant(session, key(1), ALICE) };
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant });
@@ -270,7 +336,7 @@ fn a_job_whose_use_is_unknown_or_that_shares_its_devices_is_not_ended_as_idle() 
     {
         let mut bench = with_policy("idle = \"5m\"\n");
         bench.open(1, Some(devices));
-        bench.give(Input::Uses { client: ClientId(1), device: 0 });
+        bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
         if let Some(report) = report {
             bench.program_used(1, 0, report);
         }
@@ -359,6 +425,7 @@ impl Kept {
             }
             None => {
                 self.give(Input::Open { client, request: request("h1"), key: key(1), user });
+                self.give(Input::MayUse { client, device: DeviceId { node: self.bench.node(), ordinal: 0 } });
                 self.bench.cluster.sessions().next().unwrap().id
             }
         }

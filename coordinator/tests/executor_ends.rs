@@ -5,7 +5,7 @@ mod bench;
 mod requests;
 
 use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
-use accord_types::{NodeId, SessionId};
+use accord_types::{DeviceId, NodeId, SessionId};
 use bench::{ALICE, Bench, KEY, grant, registration};
 use requests::request;
 
@@ -18,7 +18,12 @@ fn open(bench: &mut Bench, client: u64) -> SessionId {
         Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
         _ => None,
     };
-    effects.iter().find_map(granted).unwrap()
+    let session = effects.iter().find_map(granted).unwrap();
+    let devices: Vec<DeviceId> = bench.cluster.nodes().filter_map(|node| Some(node.devices.first()?.id)).collect();
+    for device in devices {
+        bench.give(Input::MayUse { client, device });
+    }
+    session
 }
 
 /// What programs hear when an agent says so.

@@ -329,6 +329,9 @@ impl World {
         }
         let session = self.cluster.session(sessions[self.random.below(sessions.len() as u64) as usize]).unwrap();
         let (id, client, devices) = (session.id, session.client, session.lease.devices.clone());
+        if devices.is_empty() {
+            return;
+        }
         let device = devices[self.random.below(devices.len() as u64) as usize];
         let before = self.uses.get(&(id, device)).copied().unwrap_or_default();
         let used = DeviceUse {

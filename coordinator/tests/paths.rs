@@ -7,7 +7,7 @@ mod requests;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration,
 };
-use accord_types::{NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
+use accord_types::{DeviceId, NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
 use std::collections::BTreeSet;
@@ -114,11 +114,20 @@ fn other_kinds_of_paths_are_no_estimate() {
     assert_eq!(bench.cluster.path(NodeId(0), ids[1]).unwrap().1, Source::Estimated);
 }
 
+/// A program opens a session, and uses a device of each node.
+fn open_everywhere(bench: &mut Bench, client: ClientId, node_name: &str) {
+    bench.give(Input::Open { client, request: request(node_name), key: KEY, user: ALICE.into() });
+    let devices: Vec<DeviceId> = bench.cluster.nodes().filter_map(|node| Some(node.devices.first()?.id)).collect();
+    for device in devices {
+        bench.give(Input::MayUse { client, device });
+    }
+}
+
 #[test]
 fn nothing_is_measured_where_a_session_is_nor_right_after() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=2);
-    bench.give(Input::Open { client: ClientId(9), request: request("n1"), key: KEY, user: ALICE.into() });
+    open_everywhere(&mut bench, ClientId(9), "n1");
     assert_eq!(tick(&mut bench, 5_000), []);
     let asked = orders(bench.give(Input::MeasureSoon));
     assert_eq!(asked, [], "not even if a client waits");
@@ -208,8 +217,7 @@ fn random_happenings() {
                 4 => {
                     let client = ClientId(random(4));
                     bench.give(Input::ClientGone { client });
-                    let request = request(&format!("n{}", random(12)));
-                    bench.give(Input::Open { client, request, key: KEY, user: ALICE.into() });
+                    open_everywhere(&mut bench, client, &format!("n{}", random(12)));
                 }
                 5 => {
                     bench.give(Input::ClientGone { client: ClientId(random(4)) });

@@ -7,7 +7,7 @@ mod requests;
 
 use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
 use accord_scheduler::policy::SitePolicy;
-use accord_types::SessionKey;
+use accord_types::{DeviceId, NodeId, SessionId, SessionKey};
 use bench::{ALICE, Bench, KEY, registration};
 use requests::request;
 
@@ -117,6 +117,7 @@ fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
         assert_eq!(bench.cluster.scheduler().running(), 2);
         bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"2:cpu\"\n");
     }
+    assert!(bench.leases_are_of_jobs());
     // A launcher that does not name its job can't evade the default.
     let unnamed = bench.give(Input::Open {
         client: ClientId(4),
@@ -133,6 +134,7 @@ fn ranks_that_ask_for_nothing_have_no_job_where_the_policy_has_no_default() {
     bench.apply("[account.physics]\nusers = [\"*\"]\n");
     assert!(granted(&bench.rank(1, 7)) && granted(&bench.rank(2, 0)));
     assert_eq!(bench.cluster.scheduler().running(), 0);
+    assert!(!bench.leases_are_of_jobs());
 }
 
 fn rank(job: u64) -> Option<accord_types::Rank> {
@@ -140,9 +142,35 @@ fn rank(job: u64) -> Option<accord_types::Rank> {
 }
 
 impl Bench {
+    /// Whether programs are told that their devices are a job's.
+    fn leases_are_of_jobs(&self) -> bool {
+        let mut leases = self.cluster.sessions().filter_map(|session| self.cluster.lease(session.id));
+        leases.all(|lease| lease.is_of_job)
+    }
+
     /// A rank of a program that its launcher calls `job`.
     fn rank(&mut self, client: u64, job: u64) -> Vec<Effect> {
         let request = accord_types::SessionRequest { rank: rank(job), ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
     }
+}
+
+#[test]
+fn a_program_that_comes_back_does_not_evade_the_default_request() {
+    let mut bench = with_agent();
+    bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
+    assert!(granted(&bench.ask(1, None)));
+    // A session of an earlier coordinator, if there was one.
+    let (client, session, user) = (ClientId(2), SessionId(1 << 40), ALICE.to_owned());
+    bench.give(Input::Attach { client, session, request: request("h1"), key: key(2), user });
+    let devices = [0, 1].map(|ordinal| DeviceId { node: NodeId(0), ordinal });
+    let mut effects = bench.give(Input::InUse { client, devices: devices.to_vec() });
+    for device in devices {
+        effects.extend(bench.give(Input::MayUse { client, device }));
+    }
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), "{effects:?}");
+    // The devices may be those of its own job, which ends no program and goes to no other one.
+    let known = bench.cluster.session(session).unwrap();
+    assert!(known.used.is_empty() && known.client == Some(client), "{effects:?}");
+    assert!(granted(&bench.ask(3, None)));
 }

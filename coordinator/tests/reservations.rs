@@ -9,7 +9,7 @@ use accord_coordinator::cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Records, ReserveError,
     ReservedTarget, Restart,
 };
-use accord_types::{DeviceId, NodeId, SessionId, SessionKey, SessionRequest};
+use accord_types::{DeviceId, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 use bench::{KEY, registration};
 use requests::request;
 
@@ -82,7 +82,7 @@ impl Site {
     }
 
     fn session_devices(&self, session: SessionId) -> Vec<DeviceId> {
-        self.cluster.session(session).unwrap().lease.devices.clone()
+        self.cluster.lease(session).unwrap().devices.iter().map(|device| device.info.id).collect()
     }
 
     fn times(&self) -> Vec<(String, String)> {
@@ -246,11 +246,11 @@ fn open_plain(site: &mut Site, user: &str) -> (u64, SessionId) {
     (site.clients, granted(&effects, site.clients).unwrap())
 }
 
-/// A program asks whether it may use the device at an index of its lease. Returns the error, if it may not.
-fn may_use(site: &mut Site, client: u64, index: u32) -> Option<String> {
-    let effects = site.give(Input::MayUse { client: ClientId(client), device: index });
+/// A program asks whether it may use a device. Returns the error, if it may not.
+fn may_use(site: &mut Site, client: u64, device: DeviceId) -> Option<String> {
+    let effects = site.give(Input::MayUse { client: ClientId(client), device });
     let answer = effects.into_iter().find_map(|effect| match effect {
-        Effect::ToClient(_, ClientPush::UseAnswered(of, error)) if of == index => Some(error),
+        Effect::ToClient(_, ClientPush::UseAnswered(of, error)) if of == device => Some(error),
         _ => None,
     });
     answer.unwrap().map(|error| error.to_string())
@@ -286,18 +286,19 @@ fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_devic
     let (client, session) = open_plain(&mut site, "tom");
     let devices = site.session_devices(session);
     assert_eq!(devices.len(), 4);
-    let index = |node: u32, ordinal: u32| {
+    let id = |node: u32, ordinal: u32| {
         let device = DeviceId { node: NodeId(node), ordinal };
-        u32::try_from(devices.iter().position(|of| *of == device).unwrap()).unwrap()
+        assert!(devices.contains(&device));
+        device
     };
-    assert_eq!(may_use(&mut site, client, index(1, 0)), None);
+    assert_eq!(may_use(&mut site, client, id(1, 0)), None);
     let course = reservation("course", node("h2"), "2026-12-01T00:10", HOUR);
     site.reserve(NewReservation { users: vec!["eva".to_owned()], ..course });
     site.pass(20 * MINUTE);
-    let error = may_use(&mut site, client, index(1, 1)).unwrap();
+    let error = may_use(&mut site, client, id(1, 1)).unwrap();
     assert!(error.contains("the reservation course has device 1 of node h2 until 2026-12-01 01:10 UTC"), "{error}");
-    assert_eq!(may_use(&mut site, client, index(1, 0)), None, "it uses that one already");
-    assert_eq!(may_use(&mut site, client, index(0, 0)), None);
+    assert_eq!(may_use(&mut site, client, id(1, 0)), None, "it uses that one already");
+    assert_eq!(may_use(&mut site, client, id(0, 0)), None);
     let target = accord_scheduler::DrainTarget::Device(DeviceId { node: NodeId(0), ordinal: 1 });
     let drain = accord_scheduler::Input::Drain {
         target,
@@ -307,10 +308,53 @@ fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_devic
         by: "admin root".into(),
     };
     site.give(Input::Schedule(drain));
-    let error = may_use(&mut site, client, index(0, 1)).unwrap();
+    let error = may_use(&mut site, client, id(0, 1)).unwrap();
     assert!(error.contains("device 1 of node h1 is drained"), "{error}");
+    // Nor does it by saying that it uses them.
+    let nowhere = DeviceId { node: NodeId(7), ordinal: 0 };
+    let devices = vec![id(1, 1), id(0, 1), nowhere];
+    let effects = site.give(Input::InUse { client: ClientId(client), devices: devices.clone() });
+    let is_refused = |effect: &Effect| matches!(effect, Effect::ToClient(_, ClientPush::UseAnswered(_, Some(_))));
+    assert!(effects.len() == devices.len() && effects.iter().all(is_refused), "{effects:?}");
+    let used = &site.cluster.session(session).unwrap().used;
+    assert!(devices.iter().all(|device| !used.contains(device)), "{used:?}");
     site.pass(HOUR);
-    assert_eq!(may_use(&mut site, client, index(1, 1)), None, "the reservation is over");
+    assert_eq!(may_use(&mut site, client, id(1, 1)), None, "the reservation is over");
+}
+
+#[test]
+fn drained_and_reserved_devices_are_not_idle_to_ranks_that_crowd_on_one() {
+    for withheld in [false, true] {
+        for reserves in [false, true] {
+            let mut site = Site::new();
+            for rank in 0..2 {
+                let place = Rank { rank, size: 2, local_rank: rank, local_size: 2, job: 9 };
+                let (client, key) = (ClientId(u64::from(rank)), key(u64::from(rank)));
+                let request = SessionRequest { rank: Some(place), ..request("h1") };
+                site.give(Input::Open { client, request, key, user: "tom".to_owned() });
+            }
+            let others = if reserves { vec![(0, 1)] } else { vec![(0, 1), (1, 0), (1, 1)] };
+            for (node, ordinal) in others.into_iter().filter(|_| withheld) {
+                site.give(Input::Schedule(accord_scheduler::Input::Drain {
+                    target: accord_scheduler::DrainTarget::Device(DeviceId { node: NodeId(node), ordinal }),
+                    by_time: accord_scheduler::Millis(0),
+                    end: false,
+                    reason: "fan".into(),
+                    by: "admin root".into(),
+                }));
+            }
+            if reserves && withheld {
+                let course = reservation("course", node("h2"), "2026-12-01T00:10", HOUR);
+                site.reserve(NewReservation { users: vec!["eva".to_owned()], ..course });
+                site.pass(20 * MINUTE);
+            }
+            let device = DeviceId { node: NodeId(0), ordinal: 0 };
+            let uses = |client| Input::MayUse { client: ClientId(client), device };
+            let effects = [site.give(uses(0)), site.give(uses(1))].concat();
+            let warns = |effect: &Effect| matches!(effect, Effect::ToClient(_, ClientPush::Warning(_)));
+            assert_eq!(effects.iter().any(warns), !withheld, "{effects:?}");
+        }
+    }
 }
 
 #[test]

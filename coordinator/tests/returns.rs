@@ -6,7 +6,7 @@ mod requests;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration, SessionEnd,
 };
-use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
 use bench::{ALICE, Bench, KEY, grant, registration};
 use requests::request;
 
@@ -64,6 +64,105 @@ fn a_program_gets_its_session_back_in_either_order_of_returns() {
         let again = bench.attach(2, EARLIER, KEY, ALICE);
         assert!(matches!(&again[..], [ClientPush::Ended(_)]), "{again:?}");
     }
+}
+
+#[test]
+fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    for comes_back in [true, false] {
+        let mut bench = Bench::new();
+        bench.attach(1, EARLIER, KEY, ALICE);
+        let asks = Input::MayUse { client: ClientId(1), device };
+        assert_eq!(bench.give(asks), []);
+        assert_eq!(bench.cluster.next_deadline(), Some(Millis(2_000)));
+        let effects = if comes_back {
+            bench.register(1, "h1", vec![])
+        } else {
+            // It may be the program's own node, whose devices it drives without the agent.
+            bench.now = 2_000;
+            bench.give(Input::Tick)
+        };
+        assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::UseAnswered(device, None)]);
+        let is_told = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
+        assert_eq!(effects.iter().any(is_told), comes_back, "{effects:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
+    let device = DeviceId { node: NodeId(1), ordinal: 0 };
+    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true };
+    let job = JobGrant {
+        token: JobToken { job: 3, key: OTHER_KEY },
+        user: "eva".into(),
+        account: "site".into(),
+        ends_in_ms: None,
+        devices: vec![held],
+        sessions: Vec::new(),
+    };
+    for jobs in [vec![], vec![job]] {
+        let mut bench = Bench::new();
+        bench.attach(1, EARLIER, KEY, ALICE);
+        bench.give(Input::InUse { client: ClientId(1), devices: vec![device] });
+        bench.now = 5_000;
+        let is_a_job_s = !jobs.is_empty();
+        let registration = Registration { previous: Some(device.node), jobs, ..registration("h2") };
+        let effects = bench.give(Input::Register { link: LinkId(1), registration });
+        let is_told = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
+        assert_eq!(effects.iter().any(is_told), !is_a_job_s, "{effects:?}");
+        match &pushes(&effects, ClientId(1))[..] {
+            [] if !is_a_job_s => {}
+            [ClientPush::Ended(why)] if is_a_job_s => assert!(why.contains("job 3 has device 0 of node h2"), "{why}"),
+            pushes => panic!("{pushes:?}"),
+        }
+        // Its end reaches the agent.
+        let effects = bench.give(Input::ClientGone { client: ClientId(1) });
+        assert_eq!(effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), !is_a_job_s, "{effects:?}");
+    }
+}
+
+#[test]
+fn a_program_that_came_back_begins_on_no_far_node_that_is_not_known() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1", vec![]);
+    bench.attach(1, EARLIER, KEY, ALICE);
+    bench.now = 2_000;
+    let device = DeviceId { node: NodeId(7), ordinal: 0 };
+    let effects = bench.give(Input::MayUse { client: ClientId(1), device });
+    assert!(
+        matches!(&pushes(&effects, ClientId(1))[..], [ClientPush::UseAnswered(of, Some(_))] if *of == device),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_program_has_few_questions_wait_for_agents_and_none_after_its_end() {
+    let mut bench = Bench::new();
+    bench.attach(1, EARLIER, KEY, ALICE);
+    let ask = |bench: &mut Bench, ordinal| {
+        let device = DeviceId { node: NodeId(7), ordinal };
+        bench.give(Input::MayUse { client: ClientId(1), device })
+    };
+    let answered = (0..20).filter(|ordinal| !ask(&mut bench, *ordinal).is_empty()).count();
+    assert_eq!(answered, 4);
+    assert_eq!(bench.cluster.next_deadline(), Some(Millis(2_000)));
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    assert_ne!(bench.cluster.next_deadline(), Some(Millis(2_000)));
+}
+
+#[test]
+fn agents_hear_of_the_limits_in_force_for_a_session_that_only_its_program_names() {
+    let limits = Limits { memory_quota: 70, stream_quota: 5, plain_tcp: true, ..Limits::default() };
+    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    bench.register(1, "h1", vec![]);
+    bench.attach(1, EARLIER, KEY, ALICE);
+    let effects = bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(grant),
+        _ => None,
+    });
+    let terms = told.map(|grant| (grant.memory_quota, grant.stream_quota, grant.plain_tcp));
+    assert_eq!(terms, Some((70, 5, true)), "{effects:?}");
 }
 
 #[test]
@@ -136,6 +235,23 @@ fn a_first_comer_does_not_end_anothers_session() {
         let effects = bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
         assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+    }
+}
+
+#[test]
+fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    for is_refused in [false, true] {
+        let mut bench = Bench::new();
+        bench.register(1, "h1", vec![]);
+        bench.attach(1, EARLIER, OTHER_KEY, "mallory");
+        bench.give(Input::MayUse { client: ClientId(1), device });
+        let effects = match is_refused {
+            true => bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]),
+            false => bench.give(Input::ClientGone { client: ClientId(1) }),
+        };
+        assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
+        assert!(!is_closed_on(&effects, 1, EARLIER) && !is_closed_on(&effects, 2, EARLIER), "{effects:?}");
     }
 }
 

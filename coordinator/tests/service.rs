@@ -14,7 +14,7 @@ use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use accord_types::{ErrorCode, Lease, Rank, SessionRequest};
+use accord_types::{DeviceId, ErrorCode, Lease, NodeId, Rank, SessionRequest};
 use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -162,6 +162,7 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     let (lease, connection) = fixture.open("h1").unwrap();
     assert_eq!(lease.devices.len(), 2);
     assert_eq!(lease.devices[0].address, "127.0.0.1:77", "the address that the agent came from");
+    connection.ask_use(lease.devices[0].info.id);
     let Some(coordinator_message::Body::SessionOpened(opened)) = agent.hear() else { panic!() };
     assert_eq!(opened.grant.unwrap().session, lease.session.0);
     let view = fixture.describe();
@@ -170,6 +171,14 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     drop(connection);
     let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
     assert_eq!(closed.session, lease.session.0);
+}
+
+const FIRST: DeviceId = DeviceId { node: NodeId(0), ordinal: 0 };
+
+/// A program begins to use the first device, which no job has.
+fn use_first(connection: &SessionConnection) {
+    connection.ask_use(FIRST);
+    assert_eq!(connection.next().unwrap(), Some(Message::UseAnswered { device: FIRST, error: None }));
 }
 
 #[test]
@@ -186,8 +195,8 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     };
     let (_, first) = open(0);
     let (_, second) = open(1);
-    first.report_use(0);
-    second.report_use(0);
+    first.ask_use(FIRST);
+    second.ask_use(FIRST);
     // Whichever came last is told.
     let (heard, warnings) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -195,6 +204,9 @@ fn ranks_on_one_device_are_warned_through_the_door() {
             let heard = heard.clone();
             scope.spawn(move || {
                 while let Ok(Some(message)) = connection.next() {
+                    if matches!(message, Message::UseAnswered { .. }) {
+                        continue;
+                    }
                     heard.send(message).unwrap();
                 }
             });
@@ -219,14 +231,14 @@ fn threads_that_write_at_once_do_not_disturb_each_other() {
         for _ in 0..2 {
             scope.spawn(|| {
                 at_once.wait();
-                (0..ASKED_BY_EACH).for_each(|_| connection.ask_use(0));
+                (0..ASKED_BY_EACH).for_each(|_| connection.ask_use(FIRST));
             });
         }
     });
     for _ in 0..2 * ASKED_BY_EACH {
         let heard = connection.next_within(SOON).unwrap();
         assert!(
-            matches!(heard, Heard::Message(Some(Message::UseAnswered { device: 0, error: None }))),
+            matches!(heard, Heard::Message(Some(Message::UseAnswered { device: FIRST, error: None }))),
             "an answer is missing"
         );
     }
@@ -289,6 +301,7 @@ fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
     let (_, connection) = fixture.open("elsewhere").unwrap();
+    use_first(&connection);
     // No heartbeat from now on.
     match connection.next().unwrap() {
         Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
@@ -395,6 +408,7 @@ fn an_administrator_drains_closes_and_stops() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
     let (lease, connection) = fixture.open("h1").unwrap();
+    use_first(&connection);
     let Some(coordinator_message::Body::SessionOpened(_)) = agent.hear() else { panic!() };
     let (mut admin, run) = (fixture.admin(), &fixture.runtime);
 
@@ -486,7 +500,7 @@ fn a_dead_coordinator_is_no_error_to_a_program() {
     drop(agent);
     drop(fixture);
     assert!(connection.next().unwrap().is_none());
-    connection.report_use(0);
+    connection.ask_use(FIRST);
 }
 
 #[test]

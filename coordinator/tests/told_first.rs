@@ -1,4 +1,4 @@
-//! Agents hear of a session before its program does: a coordinator that is killed when the program has its answer has told them.
+//! Agents hear of a session before its program may use their nodes: a coordinator that is killed when the program has its answer has told them.
 //!
 //! The coordinator runs in this test's own thread, one task after the other. When the answer is in the program's socket the thread does nothing more
 //! for it, as if it were killed there.
@@ -6,13 +6,14 @@
 mod requests;
 
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
-use accord_fabric::frame::session::Message;
+use accord_fabric::frame::session::{HEADER_LEN, Message, REPLY_MAX};
 use accord_fabric::session_endpoint;
 use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{channel, v1};
 use accord_trust::attest::TAKEN;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, local};
+use accord_types::{DeviceId, NodeId};
 use requests::{register, request};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -72,6 +73,23 @@ impl Program {
         self.0.write_all(bytes).unwrap();
     }
 
+    /// Lets the coordinator work, a task at a time, until it has written the next message here.
+    async fn next(&mut self) -> Message {
+        let mut header = [0; HEADER_LEN];
+        self.await_all(&mut header).await;
+        let (kind, length) = Message::header(&header, REPLY_MAX).unwrap();
+        let mut body = vec![0; length];
+        self.await_all(&mut body).await;
+        Message::decode(kind, &body).unwrap()
+    }
+
+    async fn await_all(&mut self, to: &mut [u8]) {
+        let mut at = 0;
+        while at < to.len() {
+            at += self.await_bytes(&mut to[at..]).await;
+        }
+    }
+
     /// Lets the coordinator work, a task at a time, until it has written something here. What it was is `to`'s beginning.
     async fn await_bytes(&mut self, to: &mut [u8]) -> usize {
         let begin = Instant::now();
@@ -102,7 +120,7 @@ async fn await_registered(heard: &Receiver<Heard>) {
 }
 
 #[test]
-fn agents_hear_of_a_session_before_its_program_does() {
+fn agents_hear_of_a_session_before_its_program_uses_their_nodes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("coordinator");
     let authority = Authority::new("tests", HOUR).unwrap();
@@ -136,14 +154,20 @@ fn agents_hear_of_a_session_before_its_program_does() {
         assert_eq!((program.await_bytes(&mut answer).await, answer[0]), (1, TAKEN));
         let request = request("h1");
         program.say(&Message::Open(request).encode());
-        assert!(program.await_bytes(&mut answer).await > 0, "it is not served");
+        assert!(matches!(program.next().await, Message::Granted(_)), "it is not served");
+        assert!(heard.try_recv().is_err(), "no agent has to know of it yet");
 
+        for node in 0..AGENTS {
+            let device = DeviceId { node: NodeId(u32::try_from(node).unwrap()), ordinal: 0 };
+            program.say(&Message::MayUse(device).encode());
+            assert_eq!(program.next().await, Message::UseAnswered { device, error: None });
+        }
         // From here on the coordinator does nothing.
         for told in 0..AGENTS {
             match heard.recv_timeout(SOON) {
                 Ok(what) => assert_eq!(what, Heard::Session),
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("the program has its answer, and only {told} agents know of it")
+                    panic!("the program may use all nodes, and only {told} agents know of it")
                 }
                 Err(error) => panic!("{error}"),
             }

@@ -647,7 +647,7 @@ fn an_agent_that_is_started_again_names_what_the_one_before_has_kept() {
     let mut again = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
     again.node.resume(again.now, kept);
     let effects = again.poll();
-    let Some(Effect::Connect { previous, sessions, jobs }) = effects.first() else { panic!("{effects:?}") };
+    let Some(Effect::Connect { previous, sessions, jobs, .. }) = effects.first() else { panic!("{effects:?}") };
     assert_eq!((previous, connects(&effects)), (&Some(NodeId(3)), Some(vec![A])));
     assert_eq!((sessions.len(), jobs), (1, &vec![JobGrant { sessions: vec![A], ..exclusive(job, None) }]));
     again.register();
@@ -685,4 +685,21 @@ fn a_job_ends_at_its_limit_though_no_coordinator_is_there_and_a_later_limit_coun
     bench.node.closed(bench.now, A, "its job has ended", &mut bench.ends);
     bench.pass(30_000);
     assert!(ends(bench.poll()));
+}
+
+#[test]
+fn a_claim_that_is_closed_ends_the_session_of_its_key_only_until_it_is_announced_again() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    let executor = bench.run(A);
+    bench.node.claim_closed(bench.now, A, SessionKey([9; SessionKey::LEN]), &mut bench.ends);
+    bench.node.claim_closed(bench.now, B, grant(B, None).key, &mut bench.ends);
+    assert!(bench.node.serves(A) && bench.ends.is_empty());
+    bench.node.opened(bench.now, grant(B, None));
+    assert!(bench.node.serves(B));
+    bench.node.claim_closed(bench.now, A, grant(A, None).key, &mut bench.ends);
+    assert!(!bench.node.serves(A));
+    assert_eq!(bench.ends, [executor]);
+    bench.node.opened(bench.now, grant(A, None));
+    assert!(bench.node.serves(A));
 }

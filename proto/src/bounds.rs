@@ -30,6 +30,8 @@ pub const NODE_DEVICES_MAX: usize = 256;
 pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
 /// Sessions with an executor on a node, or with a program there that drives its devices itself.
 pub const NODE_SESSIONS_MAX: usize = 2_048;
+/// Most sessions of which an agent was told, with an executor or without.
+pub const NODE_GRANTS_MAX: usize = 65_536;
 /// Sessions and devices whose use is reported, in one message.
 pub const USES_MAX: usize = 1_024;
 /// Jobs that hold devices of a node, in one message.
@@ -289,6 +291,7 @@ impl Bounded for v1::Register {
             kernel_limits,
             coordinator_epoch: _,
             labels,
+            granted,
         } = self;
         within(node_name.len(), NAME_MAX, "Register.node_name is too long")?;
         within(address.len(), ADDRESS_MAX, "Register.address is too long")?;
@@ -296,6 +299,7 @@ impl Bounded for v1::Register {
         hardware.check()?;
         all(sessions, NODE_SESSIONS_MAX, "Register.sessions is too long")?;
         all(jobs, NODE_JOBS_MAX, "Register.jobs is too long")?;
+        within(granted.len(), NODE_GRANTS_MAX, "Register.granted is too long")?;
         within(world.len(), NAME_MAX, "Register.world is too long")?;
         all(labels, LABELS_MAX, "Register.labels is too long")?;
         kernel_limits.check()
@@ -355,8 +359,9 @@ impl Bounded for v1::SessionStarted {
 
 impl Bounded for v1::SessionClosed {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { session: _, reason } = self;
-        within(reason.len(), WORDS_MAX, "SessionClosed.reason is too long")
+        let Self { session: _, reason, key } = self;
+        within(reason.len(), WORDS_MAX, "SessionClosed.reason is too long")?;
+        within(key.len(), KEY_MAX, "SessionClosed.key is too long")
     }
 }
 
@@ -539,6 +544,7 @@ mod tests {
             node_name: text(),
             devices: (0..NODE_DEVICES_MAX as u32).map(device).collect(),
             sessions: vec![grant; NODE_SESSIONS_MAX],
+            granted: vec![u64::MAX; NODE_GRANTS_MAX],
             ..v1::Register::default()
         };
         assert_eq!(register.check(), Ok(()));

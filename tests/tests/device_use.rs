@@ -233,6 +233,7 @@ fn hostile_reports_are_bounded_and_leave_the_use_by_others_alone() {
         DeviceUse { busy_ms: Some(u64::MAX), bytes_in: u64::MAX, bytes_out: u64::MAX, held: u64::MAX, fault: None };
     let own: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
     assert_eq!(own.len(), 1, "the other device is a job's alone");
+    connection.ask_use(own[0]);
     let anywhere =
         (0..16).flat_map(|node| (0..16).map(move |ordinal| DeviceId { node: accord_types::NodeId(node), ordinal }));
     let everything: Vec<(DeviceId, DeviceUse)> = own.into_iter().chain(anywhere).map(|device| (device, huge)).collect();

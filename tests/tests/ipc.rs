@@ -79,6 +79,11 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     };
     let (lease, connection) =
         session_endpoint::open(&PeerAddress::new(address), &own, Duration::from_secs(10), &request)?;
+    // Agents hear of the session when it uses their nodes.
+    for device in &lease.devices {
+        connection.ask_use(device.info.id);
+        connection.next()?;
+    }
     let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
     let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
     let settings = SessionSettings {

@@ -26,12 +26,18 @@ struct Steps {
 
 impl Steps {
     fn start(cluster: &Cluster) -> Self {
-        let (input, output) = std::io::pipe().unwrap();
-        let job = cluster.job(0, &test_program("cluster/on_request.c").unwrap()).unwrap();
-        let running = job.stdin(input).timeout(Duration::from_secs(120)).start().unwrap();
-        let mut steps = Self { running, input: output, done: 0 };
+        let mut steps = Self::idle(cluster, "30s");
         steps.step();
         steps
+    }
+
+    /// One that waits for the coordinator so long, and uses no device yet.
+    fn idle(cluster: &Cluster, waits: &str) -> Self {
+        let (input, output) = std::io::pipe().unwrap();
+        let job =
+            cluster.job(0, &test_program("cluster/on_request.c").unwrap()).unwrap().env("ACCORD_OPEN_TIMEOUT", waits);
+        let running = job.stdin(input).timeout(Duration::from_secs(120)).start().unwrap();
+        Self { running, input: output, done: 0 }
     }
 
     fn step(&mut self) {
@@ -39,8 +45,16 @@ impl Steps {
     }
 
     fn say(&mut self, what: &str) {
+        self.begin(what);
+        self.await_done();
+    }
+
+    fn begin(&mut self, what: &str) {
         self.done += 1;
         writeln!(self.input, "{what}").unwrap();
+    }
+
+    fn await_done(&mut self) {
         self.running.await_output(&format!("done {}\n", self.done)).unwrap();
     }
 
@@ -143,6 +157,42 @@ fn a_session_outlives_its_executors_at_another_coordinator() {
     steps.say("shutdown");
     steps.step();
     steps.finish();
+}
+
+/// The coordinator has not told the third node's agent of the session: only the nodes that the program uses know it.
+#[test]
+fn a_program_begins_on_another_node_when_the_coordinator_is_back() {
+    let mut cluster = cluster();
+    let mut steps = Steps::idle(&cluster, "60s");
+    steps.say("use 0");
+    steps.say("use 1");
+    cluster.kill_coordinator();
+    // It goes on where it is.
+    steps.say("shutdown");
+    steps.say("use 0");
+    steps.say("use 1");
+    steps.begin("use 2");
+    // Longer than an agent waits for the announcement.
+    std::thread::sleep(Duration::from_secs(4));
+    cluster.start_coordinator().unwrap();
+    steps.await_done();
+    steps.step();
+    steps.finish();
+    cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+}
+
+#[test]
+fn a_program_that_needs_another_node_does_not_wait_for_the_coordinator_for_ever() {
+    let mut cluster = cluster();
+    let mut steps = Steps::idle(&cluster, "3s");
+    steps.say("use 1");
+    cluster.kill_coordinator();
+    steps.begin("use 2");
+    let finished = steps.running.finish().unwrap();
+    assert_eq!((finished.code(), finished.timed_out), (1, false), "{}", finished.report());
+    assert!(finished.stderr.contains("acc_error_device_unavailable"), "{}", finished.report());
+    let cause = "the coordinator has not said within 3s (ACCORD_OPEN_TIMEOUT) that the program may use this node";
+    assert!(finished.stderr.contains(cause) && finished.stderr.contains("h2"), "{}", finished.report());
 }
 
 #[test]

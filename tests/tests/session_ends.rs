@@ -5,6 +5,8 @@
 use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Tool, test_program, tool};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
 
 /// What a program does meanwhile, with arguments of `cluster/endless.c`.
 const WORKS: [&[&str]; 3] = [&["launch", "1"], &["copy", "1"], &["d2d", "1", "2"]];
@@ -91,6 +93,22 @@ fn a_session_that_an_administrator_closes() {
         is_logged(&cluster, &["warn", &session, "endless", "has ended: an administrator has closed it"]);
         is_logged(&cluster, &["audit", "admin", &format!("closes session s{session}")]);
     }
+}
+
+/// A program that asked for nothing asks before it begins on another node. No coordinator answers for a session that is over.
+#[test]
+fn a_closed_session_that_begins_on_another_node() {
+    let cluster = builder().start().unwrap();
+    let (input, mut lines) = std::io::pipe().unwrap();
+    let program = test_program("cluster/on_request.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
+    writeln!(lines, "use 1").unwrap();
+    running.await_output("done 1\n").unwrap();
+    close(&cluster);
+    // The program hears of it, loses the coordinator, and is told once more when it comes back.
+    std::thread::sleep(Duration::from_secs(1));
+    writeln!(lines, "use 2").unwrap();
+    is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
 }
 
 /// Its program, which is stopped, has lost the coordinator that opened the session and not found the next one.

@@ -36,7 +36,7 @@ impl Cluster {
             return;
         }
         let (grants, says_draining) = (registration.sessions.clone(), registration.draining);
-        let jobs = registration.jobs.clone();
+        let (jobs, granted) = (registration.jobs.clone(), registration.granted.clone());
         let id = match self.nodes.named(&registration.node_name) {
             Some(id) => {
                 self.replace_agent(id, link, now, registration, out);
@@ -66,10 +66,20 @@ impl Cluster {
             self.adopt(now, id, grant, out);
         }
         self.reconcile(now, id, link, &listed, out);
+        // It may have been away when they ended.
+        let over =
+            granted.into_iter().filter(|session| self.sessions.get(session).is_none() && self.has_ended(*session));
+        out.extend(
+            over.filter(|session| !listed.contains(session)).map(|session| {
+                Effect::ToAgent(link, AgentOrder::SessionClosed(session, self.session_ends.of(session)))
+            }),
+        );
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
         self.tell_jobs(now, id, link, out);
+        self.meet_users(now, id, out);
+        self.answer_held_uses(now, Some(id), out);
         self.paths.connected(id);
         self.changed(out);
         self.let_in(now, out);

@@ -53,6 +53,8 @@ pub(super) struct Allocations {
     pub(super) earlier_sessions: BTreeMap<SessionId, JobId>,
     /// Devices that a job has to itself, until they are free again.
     pub(super) exclusive: BTreeMap<DeviceId, JobId>,
+    /// Number of the scheduler's inputs so far by which a device may have become free for programs without a request.
+    pub(super) freed: u64,
     /// Number of programs without a request that use a device.
     pub(super) used: BTreeMap<DeviceId, usize>,
     /// Jobs whose end a node's agent has to confirm: until then their devices there are not free.
@@ -86,6 +88,7 @@ impl Default for Allocations {
             sessions: BTreeMap::new(),
             earlier_sessions: BTreeMap::new(),
             exclusive: BTreeMap::new(),
+            freed: 0,
             used: BTreeMap::new(),
             releasing: BTreeMap::new(),
             by_node: BTreeMap::new(),
@@ -194,6 +197,10 @@ impl Allocations {
     /// Gives the scheduler its next input. Returns false if there is none.
     pub(super) fn advance(&mut self, decided: &mut Vec<Effect>) -> bool {
         let Some(input) = self.inputs.pop_front() else { return false };
+        let is_of_use = matches!(input, Input::InUse { .. } | Input::Used { .. });
+        if !is_of_use && !matches!(input, Input::SessionOpened { .. } | Input::SessionClosed { .. }) {
+            self.freed += 1;
+        }
         let changed: Vec<JobId> = match &input {
             Input::Released { job, .. } => vec![*job],
             Input::NodeJoined(node) | Input::NodeReturned(node, _) => self.ended_on(node.id).collect(),
@@ -301,6 +308,7 @@ impl Allocations {
         let Some(job) = self.jobs.get_mut(&id) else { return BTreeMap::new() };
         self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
         job.start(devices);
+        job.started = self.now;
         for node in job.nodes() {
             self.by_node.entry(node).or_default().insert(id);
         }

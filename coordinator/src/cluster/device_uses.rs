@@ -99,6 +99,9 @@ impl Cluster {
         if now < self.began.plus(NAMED_WITHIN_MS) {
             return;
         }
+        while let Some((&id, _)) = self.earlier_used.first_key_value() {
+            self.free_earlier_uses(id);
+        }
         for id in std::mem::take(&mut self.device_uses.unnamed) {
             if let Some(oldest) = self.device_uses.end_reported(id) {
                 self.forget_uses(oldest);
@@ -121,7 +124,7 @@ impl Cluster {
         // The lease of an earlier coordinator's session is known to its agents only. Its program drives its own node's devices.
         let is_own = |session: &Session| {
             by == Reporter::Program
-                && session.origin != Origin::Own
+                && (session.origin != Origin::Own || session.used.contains(&device))
                 && node.is_some_and(|node| node.name == session.node_name)
         };
         if !known.is_some_and(|known| known.has(device, open) || open.is_some_and(is_own)) {

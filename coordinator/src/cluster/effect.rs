@@ -2,7 +2,7 @@
 
 use super::input::{ClientId, LinkId};
 use super::session_end::SessionEnd;
-use accord_types::{Error, HeldJob, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceId, Error, HeldJob, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
 /// An action for the driver; several are in order.
@@ -44,10 +44,12 @@ pub struct PathOrder {
 pub enum AgentOrder {
     /// It is in, under this number.
     Registered(NodeId),
-    /// A lease names devices of the agent.
+    /// A session may use devices of the agent.
     SessionOpened(SessionGrant),
     /// End the session's executor, which tells its program why, if that has not ended the session.
     SessionClosed(SessionId, Option<SessionEnd>),
+    /// End the session's executor if the agent knows the session by this key: only a program has named it to this coordinator.
+    ClaimClosed(SessionId, SessionKey),
     /// A job holds devices of the agent.
     JobStarted(JobGrant),
     /// A job holds none of them any more: end its executors, and say when they have ended.
@@ -85,8 +87,8 @@ pub enum ClientPush {
     NodeLost(NodeId, String),
     /// A node's agent was stopped: its devices are lost.
     NodeLeft(NodeId, String),
-    /// The program may use the device with this number, or an error.
-    UseAnswered(u32, Option<Error>),
+    /// The program may use the device, or an error.
+    UseAnswered(DeviceId, Option<Error>),
     /// The session's executor on a node has ended, and why.
     ExecutorEnded(NodeId, String),
     /// For the program's standard error, once.

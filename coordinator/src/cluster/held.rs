@@ -24,9 +24,10 @@ impl Cluster {
         now < self.back_until() && self.held.len() < self.limits.sessions_max
     }
 
-    /// The request of a connection that has gone needs no answer.
+    /// The requests of a connection that has gone need no answer.
     pub(super) fn forget_held(&mut self, client: ClientId) {
         self.held.remove(client);
+        self.held_uses.remove(client);
     }
 
     /// Gives an answer to those who wait, as soon as all are back, or should be.
@@ -34,6 +35,7 @@ impl Cluster {
         if self.held_until().is_none_or(|until| now < until) {
             return;
         }
+        self.answer_held_uses(now, None, out);
         let mut held = self.held.take();
         held.sort_by_key(Held::place);
         for Held { opener, is_command } in held {
@@ -47,7 +49,7 @@ impl Cluster {
 
     /// Returns the time until which requests wait; `None` if none waits.
     pub(super) fn held_until(&self) -> Option<Millis> {
-        (self.held.len() > 0).then(|| self.back_until())
+        (self.held.len() > 0 || !self.held_uses.is_empty()).then(|| self.back_until())
     }
 
     /// Until when agents may be about to be back.

@@ -5,6 +5,7 @@ use super::described::description;
 use super::job::{Job, Stage};
 use super::node::Node;
 use super::steps::counted;
+use super::time::Millis;
 use accord_scheduler::{DrainTarget, EarlierJob, Input, JobId};
 use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
 
@@ -97,6 +98,11 @@ impl Allocations {
     /// The job that has a device to itself.
     pub(super) fn owner_of(&self, device: DeviceId) -> Option<JobId> {
         self.exclusive.get(&device).copied()
+    }
+
+    /// Whether a job has had a device to itself since this time, or longer.
+    pub(super) fn is_held_since(&self, device: DeviceId, time: Millis) -> bool {
+        self.owner_of(device).is_some_and(|job| self.job(job).is_none_or(|job| job.started <= time))
     }
 
     /// A program that has asked for nothing uses a device.

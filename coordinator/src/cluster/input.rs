@@ -51,6 +51,8 @@ pub struct Registration {
     pub coordinator_epoch: u64,
     /// Sessions that have an executor there.
     pub sessions: Vec<SessionGrant>,
+    /// Sessions that it was told of, with an executor there or without.
+    pub granted: Vec<SessionId>,
     /// Jobs that hold devices there.
     pub jobs: Vec<JobGrant>,
     /// The MPI world that it is a rank of; empty: none.
@@ -93,10 +95,10 @@ pub enum Input {
     Open { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program of `user`, who is attested, comes back to the session whose key it names.
     Attach { client: ClientId, session: SessionId, request: SessionRequest, key: SessionKey, user: String },
-    /// A program started to use the device with this number.
-    Uses { client: ClientId, device: u32 },
-    /// A program asks whether it may use the device with this number.
-    MayUse { client: ClientId, device: u32 },
+    /// A program asks whether it may use a device.
+    MayUse { client: ClientId, device: DeviceId },
+    /// A program that has come back says which devices it uses.
+    InUse { client: ClientId, devices: Vec<DeviceId> },
     /// A program reports what it did so far on devices that it drives itself.
     ProgramUsed { client: ClientId, uses: Vec<(DeviceId, DeviceUse)> },
     /// An agent reports what sessions did so far on its devices, by their ordinals.

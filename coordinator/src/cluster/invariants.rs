@@ -141,7 +141,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
+    pub(super) fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
         self.nodes.get(&id.node)?.device(id.ordinal)
     }
 }

@@ -88,6 +88,8 @@ pub(super) struct Job {
     pub(super) named_sessions: BTreeSet<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
+    /// When it got its devices; zero for a job that an earlier coordinator has started.
+    pub(super) started: Millis,
     /// The last time at which its devices were busy.
     pub(super) active: Millis,
     /// Whether its program was warned since then that its devices are idle.
@@ -118,6 +120,7 @@ impl Job {
             parts: None,
             named_sessions: BTreeSet::new(),
             is_earlier: false,
+            started: Millis(0),
             active: Millis(0),
             is_warned: false,
             idle_until: None,

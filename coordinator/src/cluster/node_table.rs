@@ -47,6 +47,8 @@ struct Orders {
     /// Devices of nodes that are up.
     devices: usize,
     by_kind: BTreeMap<DeviceKind, usize>,
+    /// Devices of nodes that take part in new sessions.
+    offered: BTreeMap<DeviceKind, usize>,
 }
 
 /// Nodes whose agents are ranks of one MPI world.
@@ -176,6 +178,12 @@ impl NodeTable {
         self.orders.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
+    /// Returns the number of devices of a kind, or of all, on nodes that take part in new sessions.
+    pub(super) fn offered(&self, kind: Option<DeviceKind>) -> usize {
+        let of_kind = |kind| self.orders.offered.get(&kind).copied().unwrap_or_default();
+        kind.map_or_else(|| self.orders.offered.values().sum(), of_kind)
+    }
+
     /// Returns how many nodes that are up were silent for so long.
     pub(super) fn silent_for(&mut self, silence: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
@@ -297,6 +305,9 @@ impl Orders {
             self.devices += node.devices.len();
             for device in &node.devices {
                 *self.by_kind.entry(device.kind).or_default() += 1;
+                if node.takes_sessions() {
+                    *self.offered.entry(device.kind).or_default() += 1;
+                }
             }
         } else {
             self.down.insert((node.heard, id));
@@ -326,10 +337,9 @@ impl Orders {
             self.draining -= usize::from(node.draining);
             self.devices -= node.devices.len();
             for device in &node.devices {
-                let Some(count) = self.by_kind.get_mut(&device.kind) else { continue };
-                *count -= 1;
-                if *count == 0 {
-                    self.by_kind.remove(&device.kind);
+                one_less(&mut self.by_kind, device.kind);
+                if node.takes_sessions() {
+                    one_less(&mut self.offered, device.kind);
                 }
             }
         } else {
@@ -354,5 +364,14 @@ impl Orders {
         if !self.heard.remove(&(node.heard, node.id)) {
             self.silent.remove(&(node.heard, node.id));
         }
+    }
+}
+
+/// Counts one device less of a kind.
+fn one_less(counts: &mut BTreeMap<DeviceKind, usize>, kind: DeviceKind) {
+    let Some(count) = counts.get_mut(&kind) else { return };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&kind);
     }
 }

@@ -16,12 +16,14 @@ pub struct Viewer<'a> {
     pub order: OrderPolicy,
 }
 
-/// The offered devices of nodes, in the order of the viewer's device numbers.
+/// The offered devices of nodes, in the order of the viewer's device numbers, and the number of devices beyond `max`: its own node's are taken first,
+/// then those of the nodes that follow.
 pub fn number_devices<'a>(
     nodes: impl Iterator<Item = &'a Node>,
     viewer: &Viewer<'_>,
+    max: usize,
     is_offered: impl Fn(DeviceId) -> bool,
-) -> Vec<DeviceId> {
+) -> (Vec<DeviceId>, usize) {
     let of_node = |node: &Node| {
         node.devices
             .iter()
@@ -33,17 +35,28 @@ pub fn number_devices<'a>(
     // By name: the order in which nodes registered differs from one start of the cluster to the next.
     let mut usable: Vec<&Node> = nodes.collect();
     usable.sort_by(|a, b| natural_order(&a.name, &b.name));
-    let mut first = 0;
-    if viewer.order == OrderPolicy::Local {
-        first = usable.iter().position(|node| node.name == viewer.node_name).unwrap_or(0);
+    let own = usable.iter().position(|node| node.name == viewer.node_name).unwrap_or(0);
+    let (before, from_own) = usable.split_at(own);
+    let (mut devices, mut rest) = (Vec::new(), 0);
+    let mut take = |nodes: &[&Node]| {
+        for node in nodes {
+            let of_node = of_node(node);
+            let taken = of_node.len().min(max - devices.len());
+            rest += of_node.len() - taken;
+            devices.extend(&of_node[..taken]);
+        }
+        devices.len()
+    };
+    let of_own = take(from_own);
+    take(before);
+    if viewer.order != OrderPolicy::Local {
+        devices.rotate_left(of_own);
     }
-    let mut devices: Vec<DeviceId> =
-        usable[first..].iter().chain(&usable[..first]).flat_map(|node| of_node(node)).collect();
     if let (OrderPolicy::Rank, Some(rank)) = (viewer.order, viewer.rank) {
         let start = slice_start(devices.len(), rank);
         devices.rotate_left(start);
     }
-    devices
+    (devices, rest)
 }
 
 /// Where `rank`'s slice begins when `devices` are dealt out as evenly as they go.
@@ -94,6 +107,7 @@ mod tests {
                     previous: None,
                     coordinator_epoch: 0,
                     sessions: Vec::new(),
+                    granted: Vec::new(),
                     jobs: Vec::new(),
                     world: String::new(),
                     draining: false,
@@ -105,7 +119,7 @@ mod tests {
 
     fn numbers(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Vec<(u32, u32)> {
         let usable = nodes.values().filter(|node| node.takes_sessions());
-        number_devices(usable, viewer, |_| true).iter().map(|id| (id.node.0, id.ordinal)).collect()
+        number_devices(usable, viewer, usize::MAX, |_| true).0.iter().map(|id| (id.node.0, id.ordinal)).collect()
     }
 
     fn viewer(node_name: &str, order: OrderPolicy) -> Viewer<'_> {
@@ -160,10 +174,23 @@ mod tests {
         let nodes = cluster(3, 2);
         let seen = |viewer: &Viewer<'_>| {
             let offered = |device: DeviceId| device.ordinal == 1;
-            number_devices(nodes.values(), viewer, offered).iter().map(|id| id.node.0).collect::<Vec<_>>()
+            number_devices(nodes.values(), viewer, usize::MAX, offered).0.iter().map(|id| id.node.0).collect::<Vec<_>>()
         };
         assert_eq!(seen(&viewer("h1", OrderPolicy::Local)), [1, 2, 0]);
         assert_eq!(seen(&Viewer { rank: rank(2, 3), ..viewer("h0", OrderPolicy::Rank) }), [2, 0, 1]);
+    }
+
+    #[test]
+    fn of_too_many_devices_the_own_nodes_and_those_of_the_following_nodes_are_taken() {
+        let nodes = cluster(4, 2);
+        let seen = |node_name: &str, order, max| {
+            let (devices, rest) = number_devices(nodes.values(), &viewer(node_name, order), max, |_| true);
+            assert_eq!(devices.len() + rest, 8);
+            devices.iter().map(|id| (id.node.0, id.ordinal)).collect::<Vec<_>>()
+        };
+        assert_eq!(seen("h2", OrderPolicy::Local, 5), [(2, 0), (2, 1), (3, 0), (3, 1), (0, 0)]);
+        assert_eq!(seen("h2", OrderPolicy::Global, 5), [(0, 0), (2, 0), (2, 1), (3, 0), (3, 1)]);
+        assert_eq!(seen("h1", OrderPolicy::Global, 3), [(1, 0), (1, 1), (2, 0)]);
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Cluster {
         cluster.allocations.reservations = ReservationTable::restore(read_table(records, keys::RESERVATIONS)?)?;
         cluster.allocations.plan_reservations();
         cluster.device_uses.restore(read_table(records, keys::USES)?, read_table(records, keys::REPORTS)?);
+        cluster.hold_earlier_uses();
         cluster.allocations.note_changes();
         cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));
         if !records.is_empty() {

@@ -20,6 +20,7 @@ impl Cluster {
             }
             return;
         }
+        self.refuse_another(node, grant, out);
         let program = self.sessions.remove(id);
         if program.is_none() && (self.has_ended(id) || self.sessions.len() >= self.limits.sessions_max) {
             return;
@@ -28,25 +29,31 @@ impl Cluster {
         if let Some(end) = program.as_ref().and_then(|program| program.ends) {
             self.ends.remove(&(end, id));
         }
-        match program {
-            Some(program) if program.owner == session.owner => {
-                session.client = program.client;
-                session.since = program.since;
-                session.rank = program.rank;
-                session.order = program.order;
-            }
-            // The caller was not this session's program.
-            Some(Session { client: Some(client), .. }) => {
-                self.clients.remove(&client);
-                out.push(Effect::ToClient(client, ClientPush::Refused(not_yours(id))));
-                out.push(Effect::CloseClient(client));
-            }
-            _ => {}
+        if let Some(program) = program {
+            session.client = program.client;
+            session.since = program.since;
+            session.rank = program.rank;
+            session.order = program.order;
+            (session.kind, session.asked) = (program.kind, program.asked);
+            (session.nodes, session.executors) = (program.nodes, program.executors);
+            (session.lost, session.left, session.used) = (program.lost, program.left, program.used);
         }
         session.join(node, &ordinals, grant);
         self.ends.extend(session.ends.map(|end| (end, id)));
         self.sessions.insert(session);
         self.sessions_returned([id].iter());
+    }
+
+    /// Refuses a client that has named a session which is another program's, as the agent of a node now says.
+    fn refuse_another(&mut self, node: NodeId, grant: &SessionGrant, out: &mut Vec<Effect>) {
+        let id = grant.session;
+        let Some(known) = self.sessions.get(&id) else { return };
+        if known.owner.key == grant.key && known.owner.user == grant.user {
+            return;
+        }
+        out.extend(known.client.map(|client| Effect::ToClient(client, ClientPush::Refused(not_yours(id)))));
+        self.close_at_agents(id, Some(node), out);
+        self.forget(id, out);
     }
 
     /// Sessions of an earlier coordinator are of its jobs.
@@ -99,7 +106,12 @@ impl Cluster {
             return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
-            let mut session = Session::claimed(id, client, request, owner, now, opened);
+            // Agents hear of it when its program begins to use their nodes.
+            let lease = self.lease_of(Vec::new());
+            let has_default = self.default_request(&owner).is_some();
+            let mut session = Session::claimed(id, client, request, owner, lease, now, opened);
+            // It is of a job, which an agent will name, or its number is made up.
+            session.asked |= has_default;
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
             self.sessions.insert(session);

@@ -23,6 +23,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
         sessions: Vec::new(),
         world: node.world.clone(),
         draining: node.draining,
+        granted: Vec::new(),
         jobs: Vec::new(),
         coordinator_epoch: 0,
         kernel_limits: Some(v1::KernelLimits { memory, processes, why_not }),

@@ -164,7 +164,7 @@ impl Cluster {
         let used = nodes.iter().filter_map(|node| self.nodes.get(node));
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
-        let mut devices = number_devices(used, &viewer, |device| given.contains(&device));
+        let (mut devices, _) = number_devices(used, &viewer, usize::MAX, |device| given.contains(&device));
         // Programs count devices of each type by themselves, and take the first one's type where they name none.
         let kind = |device: &DeviceId| Some(self.nodes.get(&device.node)?.device(device.ordinal)?.kind);
         let first =

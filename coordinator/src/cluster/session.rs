@@ -2,13 +2,15 @@
 
 use super::input::ClientId;
 use super::time::Millis;
-use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey, SessionRequest};
+use accord_types::{
+    DeviceId, DeviceKind, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey, SessionRequest,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The terms of a lease. Devices are shared: several leases may name one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseTerms {
-    /// The devices in the order of their device numbers.
+    /// The devices in the order of their device numbers. The shared lease names none: they are all that are offered.
     pub devices: Vec<DeviceId>,
     /// Bytes per device; 0 means no limit.
     pub memory_quota: u64,
@@ -69,9 +71,15 @@ pub struct Session {
     pub rank: Option<Rank>,
     /// The order of its devices' numbers.
     pub order: OrderPolicy,
+    /// Kind of the devices that its program asked for; `None`: all.
+    pub kind: Option<DeviceKind>,
+    /// Whether its program has asked for devices, or is of a job.
+    pub(super) asked: bool,
     /// Its right to devices.
     pub lease: LeaseTerms,
-    /// Nodes of the lease, and the ordinals of their devices in it.
+    /// Number of devices that its program has.
+    pub device_count: usize,
+    /// Nodes whose agents are told of it, and the ordinals of their devices that it may use.
     pub nodes: BTreeMap<NodeId, Vec<u32>>,
     /// Nodes with an executor of it.
     pub executors: BTreeSet<NodeId>,
@@ -83,9 +91,9 @@ pub struct Session {
     pub since: Millis,
     /// Time of its opening, by the coordinator's clock.
     pub opened_unix_ms: u64,
-    /// The device that its program said it uses first.
+    /// The device that its program uses first.
     pub uses: Option<DeviceId>,
-    /// Devices that its program has said it uses.
+    /// Devices that its program uses without having asked for them.
     pub used: BTreeSet<DeviceId>,
     /// The key of its job; none: its program has asked for nothing.
     pub job: Option<SessionKey>,
@@ -128,6 +136,9 @@ impl Session {
             pid: request.pid,
             rank: request.rank,
             order: request.order,
+            kind: request.kind,
+            asked: request.devices.is_some() || request.job.is_some(),
+            device_count: lease.devices.len(),
             lease,
             nodes,
             executors: BTreeSet::new(),
@@ -155,6 +166,9 @@ impl Session {
             pid: grant.pid,
             rank: grant.rank,
             order: OrderPolicy::default(),
+            kind: None,
+            asked: false,
+            device_count: 0,
             lease: LeaseTerms {
                 devices: Vec::new(),
                 memory_quota: grant.memory_quota,
@@ -173,17 +187,17 @@ impl Session {
         }
     }
 
-    /// A session that an earlier coordinator opened, as its program knows it. Where it may be is for agents to say.
+    /// A session that an earlier coordinator opened, as its program knows it. Where it may be is for agents to say. `lease` names no devices.
     pub(super) fn claimed(
         id: SessionId,
         client: ClientId,
         request: SessionRequest,
         owner: Owner,
+        lease: LeaseTerms,
         since: Millis,
         opened_unix_ms: u64,
     ) -> Self {
-        let nothing = LeaseTerms { devices: Vec::new(), memory_quota: 0, stream_quota: 0, plain_tcp: false };
-        let claimed = Self::open(id, client, request, owner, nothing, since, opened_unix_ms);
+        let claimed = Self::open(id, client, request, owner, lease, since, opened_unix_ms);
         Self { origin: Origin::Program, ..claimed }
     }
 
@@ -196,6 +210,7 @@ impl Session {
         let named: BTreeSet<u32> = grant.ordinals.iter().copied().filter(exists).collect();
         self.lease.devices.extend(named.iter().map(|&ordinal| DeviceId { node, ordinal }));
         self.lease.devices.sort_unstable();
+        self.device_count = self.lease.devices.len();
         self.nodes.insert(node, named.into_iter().collect());
     }
 

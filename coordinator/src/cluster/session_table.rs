@@ -74,6 +74,14 @@ impl SessionTable {
         }
     }
 
+    /// Adds devices of a node that a session may use.
+    pub(super) fn introduce(&mut self, id: SessionId, node: NodeId, ordinals: BTreeSet<u32>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let known = session.nodes.entry(node).or_default();
+        *known = ordinals.into_iter().chain(known.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect();
+        self.orders.by_node.entry(node).or_default().insert(id);
+    }
+
     /// A session's program has said which device it uses first.
     pub(super) fn set_first_use(&mut self, id: SessionId, device: DeviceId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
@@ -105,6 +113,11 @@ impl SessionTable {
     /// Ranks of an MPI program that use a device first.
     pub(super) fn crowd(&self, ranks: &Ranks, device: DeviceId) -> Crowd<'_> {
         Crowd { sessions: &self.sessions, members: self.orders.crowds.get(&(ranks.clone(), device)) }
+    }
+
+    /// Returns the number of devices that sessions use first.
+    pub(super) fn in_first_use(&self) -> usize {
+        self.orders.using.len()
     }
 
     /// Whether no session uses a device first.

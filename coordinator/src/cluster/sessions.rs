@@ -4,14 +4,12 @@ use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
 use super::job::{Held, Keeper, Opener};
 use super::node::Node;
-use super::order::Viewer;
 use super::scheduling::{gone, refusal};
-use super::session::{LeaseTerms, Origin, Owner, Ranks, Session};
+use super::session::{LeaseTerms, Origin, Owner, Session};
 use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
 use super::steps::counted;
 use super::time::Millis;
-use accord_scheduler::{DrainTarget, JobId};
 use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -35,7 +33,7 @@ impl Cluster {
             return self.open_by_request(now, opener, out);
         }
         let Opener { client, request, owner } = opener;
-        match self.place(client, &request, &owner.user) {
+        match self.share(client, &request, &owner.user) {
             Ok(lease) => {
                 self.grant(now, client, request, owner, lease, None, out);
             }
@@ -87,7 +85,7 @@ impl Cluster {
     }
 
     /// Whether a connection may have a session of this user.
-    fn check_quota(&self, client: ClientId, user: &str) -> Result<(), Error> {
+    pub(super) fn check_quota(&self, client: ClientId, user: &str) -> Result<(), Error> {
         if self.clients.contains_key(&client) || self.allocations.has_client(client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
@@ -98,18 +96,6 @@ impl Cluster {
             return Err(self.over_quota(user));
         }
         Ok(())
-    }
-
-    /// The devices of a program that asks for none: all that fit, but those that a job has to itself.
-    fn place(&self, client: ClientId, request: &SessionRequest, user: &str) -> Result<LeaseTerms, Error> {
-        self.check_quota(client, user)?;
-        let viewer =
-            Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
-        let devices = self.numbering(&viewer);
-        if devices.is_empty() {
-            return Err(self.nothing_to_lease(request));
-        }
-        Ok(self.lease_of(devices))
     }
 
     /// A lease of these devices, by the limits in force.
@@ -129,23 +115,6 @@ impl Cluster {
         Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs of that user have ended")
     }
 
-    fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
-        let (up, draining) = (self.nodes.up(), self.nodes.draining());
-        if up == 0 {
-            return Error::new(ErrorCode::DeviceUnavailable, "the cluster has no node whose agent lives")
-                .remedy("start accord-node-agent on the nodes and look with `accord info`");
-        }
-        let what = match request.kind {
-            None => "device".to_owned(),
-            Some(kind) => kind.to_string(),
-        };
-        Error::new(
-            ErrorCode::DeviceTypeUnavailable,
-            format!("no node of the cluster offers a {what}: it has {} ({draining} draining)", Count(up, "node")),
-        )
-        .remedy("ask for another device type, or look with `accord info`")
-    }
-
     /// Opens a session. One of a job has its key, and the nodes that the job has lost: their devices keep their numbers.
     #[expect(clippy::too_many_arguments, reason = "the parts of a session")]
     pub(super) fn grant(
@@ -161,7 +130,11 @@ impl Cluster {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
         let mut session = Session::open(id, client, request, owner, lease, now, opened);
-        tracing::info!("{} has opened, with {}", session.called(), Count(session.lease.devices.len(), "device"));
+        session.device_count = match job {
+            Some(_) => session.lease.devices.len(),
+            None => self.device_count(session.kind),
+        };
+        tracing::info!("{} has opened, with {}", session.called(), Count(session.device_count, "device"));
         session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
         self.ends.extend(session.ends.map(|end| (end, id)));
         if let Some((key, lost)) = job {
@@ -182,121 +155,6 @@ impl Cluster {
         self.clients.insert(client, id);
         self.sessions.insert(session);
         id
-    }
-
-    /// A program asks whether it may use a device. It may not if a job was given the device to itself, or the device was reserved or
-    /// drained, since the program's session opened.
-    pub(super) fn may_use(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
-        let error = self.unused(client, device).and_then(|chosen| self.taken(chosen));
-        if error.is_none() {
-            self.uses(client, device, out);
-        }
-        out.push(Effect::ToClient(client, ClientPush::UseAnswered(device, error)));
-    }
-
-    /// Returns the device, if a program that asked for nothing does not use it yet.
-    fn unused(&self, client: ClientId, device: u32) -> Option<DeviceId> {
-        let session = self.sessions.get(self.clients.get(&client)?)?;
-        let chosen = *session.lease.devices.get(usize::try_from(device).ok()?)?;
-        let is_new = session.origin == Origin::Own && session.job.is_none() && !session.used.contains(&chosen);
-        is_new.then_some(chosen)
-    }
-
-    /// The error of a program that asked for nothing at a device that it may not begin to use.
-    fn taken(&self, device: DeviceId) -> Option<Error> {
-        let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
-        let called = format!("device {} of node {node}", device.ordinal);
-        let scheduler = self.scheduler();
-        let (cause, remedy) = if let Some(holder) = self.allocations.owner_of(device) {
-            (format!("job {holder} has {called} to itself"), "use another device, or ask for devices by ACCORD_DEVICES")
-        } else if let Some(reservation) = scheduler.reservation_of(device) {
-            let name = &reservation.name;
-            let times = self.reservation_times(self.allocations.now, name);
-            let until = times.map_or_else(String::new, |(_, ends)| format!(" until {ends}"));
-            (format!("the reservation {name} has {called}{until}"), "use another device")
-        } else if scheduler.is_drained(DrainTarget::Device(device)) {
-            (format!("{called} is drained"), "use another device")
-        } else if let Some(quarantine) = scheduler.quarantine_of(device) {
-            (format!("{called} is in quarantine: {}", quarantine.reason), "use another device")
-        } else {
-            return None;
-        };
-        Some(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy).node(node))
-    }
-
-    /// Ranks of one program, on whatever nodes, that crowd on one device while others idle are told so, once.
-    pub(super) fn uses(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
-        let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
-        let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
-        let Some(&chosen) = chosen else { return };
-        let id = session.id;
-        self.uses_some(id);
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.origin == Origin::Own && session.job.is_none() && session.used.insert(chosen) {
-            let id = session.id;
-            self.allocations.used(chosen);
-            if let Some(holder) = self.allocations.owner_of(chosen) {
-                return self.end_for_holder(id, chosen, holder, out);
-            }
-        }
-        let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
-        if session.uses.is_some() || session.origin != Origin::Own {
-            // It goes on to others, maybe to all; or the order of its devices is not known here.
-            return;
-        }
-        let (id, rank, ranks) = (session.id, session.rank, session.ranks());
-        self.sessions.set_first_use(id, chosen);
-        if let (Some(rank), Some(ranks)) = (rank, ranks) {
-            self.warn_crowd(client, id, rank, ranks, chosen, out);
-        }
-    }
-
-    /// Tells a rank of an MPI program if more ranks than have to use one device while others idle.
-    fn warn_crowd(
-        &mut self,
-        client: ClientId,
-        id: SessionId,
-        rank: Rank,
-        ranks: Ranks,
-        chosen: DeviceId,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        let (devices, crowd) = (&session.lease.devices, self.sessions.crowd(&ranks, chosen));
-        // With more ranks than devices some share.
-        let share = usize::try_from(rank.size).unwrap_or(usize::MAX).div_ceil(devices.len());
-        if crowd.len() <= share || self.warned.contains(&ranks) {
-            return;
-        }
-        let idle = counted(devices.iter()).filter(|device| self.sessions.is_idle(**device)).count();
-        if idle > 0 {
-            let nodes: BTreeSet<&str> = crowd.sessions().map(|session| session.node_name.as_str()).collect();
-            let nodes: Vec<&str> = nodes.into_iter().collect();
-            let place = self.nodes.get(&chosen.node).map_or("?", |node| node.name.as_str());
-            let text = format!(
-                "{} of node{} {} use device {} of node {place} while {} idle; \
-                 call acc_set_device_num(rank % acc_get_num_devices(type), type) before anything else uses a device, \
-                 or set ACCORD_DEVICE_ORDER=rank for a program that names no device",
-                Count(crowd.len(), "rank"),
-                if nodes.len() == 1 { "" } else { "s" },
-                nodes.join(", "),
-                chosen.ordinal,
-                if idle == 1 { "1 device is".to_owned() } else { format!("{idle} devices are") },
-            );
-            self.warned.insert(ranks);
-            out.push(Effect::ToClient(client, ClientPush::Warning(text)));
-        }
-    }
-
-    /// A program that has asked for nothing uses a device that was given to a job meanwhile. Programs of earlier releases don't ask before.
-    fn end_for_holder(&mut self, id: SessionId, device: DeviceId, holder: JobId, out: &mut Vec<Effect>) {
-        let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
-        let text = format!(
-            "job {holder} has device {} of node {node} to itself; ask for devices by ACCORD_DEVICES",
-            device.ordinal
-        );
-        tracing::info!("session {id} has ended: {text}");
-        self.end(id, Some(SessionEnd::Job(text.into())), out);
     }
 
     pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool, out: &mut Vec<Effect>) {
@@ -331,12 +189,13 @@ impl Cluster {
         }
     }
 
-    /// A session is over as far as its program or the clock say. The owner of one that only a returned client names is
+    /// A session is over as far as its program or the clock say, or because a job has a device that its program uses. The owner of one that only a returned client names is
     /// not known yet: ending it for all could end another user's.
-    fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
+    pub(super) fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         match self.sessions.get(&id).map(|session| session.origin) {
             Some(Origin::Program) => {
                 self.tell_program(id, why.as_ref(), out);
+                self.close_at_agents(id, None, out);
                 self.forget(id, out);
             }
             _ => self.end(id, why, out),
@@ -351,6 +210,15 @@ impl Cluster {
         }
     }
 
+    /// Has the agents end a session that only its program has named, and that they were told of, but for the agent of one node. An agent that
+    /// knows it by another key has it from an earlier coordinator: it is another program's.
+    pub(super) fn close_at_agents(&self, id: SessionId, but: Option<NodeId>, out: &mut Vec<Effect>) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let nodes = counted(session.nodes.keys()).filter(|node| Some(**node) != but);
+        let links = nodes.filter_map(|node| self.nodes.get(node)?.link());
+        out.extend(links.map(|link| Effect::ToAgent(link, AgentOrder::ClaimClosed(id, session.owner.key))));
+    }
+
     /// Drops what is known of a session, which goes on if agents know of it.
     pub(super) fn forget(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         self.remove(id, out);
@@ -360,6 +228,7 @@ impl Cluster {
     pub(super) fn end(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         self.tell_program(id, why.as_ref(), out);
         let Some(session) = self.remove(id, out) else { return };
+        self.free_earlier_uses(id);
         if let Some(why) = &why {
             self.session_ends.insert(id, why.clone(), self.limits.ended_max);
         }
@@ -385,6 +254,7 @@ impl Cluster {
         self.allocations.session_ended(id);
         for device in &session.used {
             self.allocations.unused(*device);
+            self.unmet_uses.remove(&(*device, id));
         }
         if let Some(end) = session.ends {
             self.ends.remove(&(end, id));

@@ -6,12 +6,12 @@ use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
 use super::fault_table::FaultTable;
 use super::held_requests::HeldRequests;
+use super::held_uses::HeldUses;
 use super::input::{ClientId, Input, LinkId};
 use super::job::Opener;
 use super::joiners::Joiners;
 use super::node::Node;
 use super::node_table::NodeTable;
-use super::order::{Viewer, number_devices};
 use super::path_table::Paths;
 use super::recorder::Recorder;
 use super::session::{Owner, Ranks, Session};
@@ -19,7 +19,7 @@ use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
 use super::use_table::DeviceUses;
-use accord_types::{DeviceId, DeviceKind, Lease, LeasedDevice, NodeId, SessionId};
+use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The factor by which a node may be silent longer while most of the cluster is: the coordinator may be cut off.
@@ -36,7 +36,7 @@ pub struct Limits {
     pub nodes_max: usize,
     /// Devices of one node.
     pub devices_per_node_max: usize,
-    /// Devices of all nodes: a session's lease names them all in one message.
+    /// Devices of all nodes.
     pub devices_max: usize,
     /// Sessions at one time.
     pub sessions_max: usize,
@@ -59,9 +59,9 @@ impl Default for Limits {
         Self {
             heartbeat_ms: 500,
             lost_after_ms: 10_000,
-            nodes_max: 4_096,
+            nodes_max: 16_384,
             devices_per_node_max: 256,
-            devices_max: 16_384,
+            devices_max: 131_072,
             sessions_max: 65_536,
             session_quota: 4_096,
             ended_max: 65_536,
@@ -97,6 +97,17 @@ pub struct Cluster {
     pub(super) joining: Joiners,
     pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
+    /// Devices that programs of before this coordinator's start used by its records. They are held until the programs should be back, whatever a
+    /// client says of these sessions that no agent confirms.
+    pub(super) earlier_used: BTreeMap<SessionId, BTreeSet<DeviceId>>,
+    /// Devices of nodes whose agents may be about to be back, and the programs that ask for them.
+    pub(super) held_uses: HeldUses,
+    /// Devices in use whose nodes' agents have not registered, so that they are not told of the sessions yet.
+    pub(super) unmet_uses: BTreeSet<(DeviceId, SessionId)>,
+    /// The nodes at which a device of a kind, or of any, was found last for a program that asks for nothing.
+    pub(super) offering: BTreeMap<Option<DeviceKind>, NodeId>,
+    /// The versions of nodes and of the scheduler's state at which no device of a kind, or of any, was found for such a program.
+    pub(super) exhausted: BTreeMap<Option<DeviceKind>, (u64, u64)>,
     /// Requests that wait for an answer, in the order in which they came.
     pub(super) held: HeldRequests,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
@@ -150,6 +161,11 @@ impl Cluster {
             joining: Joiners::default(),
             sessions: SessionTable::default(),
             clients: BTreeMap::new(),
+            earlier_used: BTreeMap::new(),
+            held_uses: HeldUses::default(),
+            unmet_uses: BTreeSet::new(),
+            offering: BTreeMap::new(),
+            exhausted: BTreeMap::new(),
             held: HeldRequests::default(),
             executing: BTreeMap::new(),
             ends: BTreeSet::new(),
@@ -187,8 +203,8 @@ impl Cluster {
                 let owner = Owner { key, user };
                 self.hold(now, Opener { client, request, owner }, out);
             }
-            Input::Uses { client, device } => self.uses(client, device, out),
-            Input::MayUse { client, device } => self.may_use(client, device, out),
+            Input::MayUse { client, device } => self.may_use(now, client, device, out),
+            Input::InUse { client, devices } => self.in_use(now, client, &devices, out),
             Input::ProgramUsed { client, uses } => self.program_used(now, client, &uses),
             Input::AgentUsed { link, uses } => self.agent_used(now, link, &uses, out),
             Input::UseEnded { link, sessions } => self.use_ended(now, link, &sessions, out),
@@ -311,31 +327,6 @@ impl Cluster {
     /// One session.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.sessions.get(&id)
-    }
-
-    /// Returns the devices as a process would number them if it opened a session now.
-    pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
-        let usable = self.nodes.values().filter(|node| node.takes_sessions());
-        number_devices(usable, viewer, |device| self.allocations.is_shared(device))
-    }
-
-    /// Returns the lease for a session's program.
-    pub fn lease(&self, id: SessionId) -> Option<Lease> {
-        let session = self.sessions.get(&id)?;
-        let devices = session.lease.devices.iter().filter_map(|device| {
-            let node = self.nodes.get(&device.node)?;
-            let info = node.device(device.ordinal)?.clone();
-            Some(LeasedDevice { info, address: node.address.clone() })
-        });
-        Some(Lease {
-            session: id,
-            key: session.owner.key,
-            own_node: self.nodes.named(&session.node_name),
-            devices: devices.collect(),
-            memory_quota: session.lease.memory_quota,
-            stream_quota: session.lease.stream_quota,
-            plain_tcp: session.lease.plain_tcp,
-        })
     }
 
     pub(super) fn mint_session(&mut self) -> SessionId {

@@ -116,6 +116,13 @@ impl DeviceUses {
         self.changed_reports.get_or_insert_default();
     }
 
+    /// Restored sessions of programs that asked for nothing, with the devices that they use as far as was reported.
+    pub(super) fn unnamed_of_users(&self) -> BTreeSet<(SessionId, DeviceId)> {
+        let known = self.unnamed.iter().filter_map(|id| Some((*id, self.sessions.get(id)?)));
+        let shared = known.filter(|(_, uses)| matches!(uses.charged, Charged::User(_)));
+        shared.flat_map(|(id, uses)| uses.reports.keys().map(move |(device, _)| (id, *device))).collect()
+    }
+
     /// Ends a session whose devices are known from its reports only. Returns as [`Self::end`].
     pub(super) fn end_reported(&mut self, id: SessionId) -> Option<SessionId> {
         let mut nodes = BTreeMap::<NodeId, Vec<u32>>::new();

@@ -4,7 +4,7 @@
 use super::journal::Journal;
 use super::outbound;
 use crate::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot, left_out,
 };
 use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
@@ -416,7 +416,10 @@ impl ClusterAndPeers {
         for effect in effects {
             Metrics::effect(&effect);
             match effect {
-                Effect::ToAgent(link, order @ (AgentOrder::SessionClosed(..) | AgentOrder::ReleaseJob(_))) if ends => {
+                Effect::ToAgent(
+                    link,
+                    order @ (AgentOrder::SessionClosed(..) | AgentOrder::ClaimClosed(..) | AgentOrder::ReleaseJob(_)),
+                ) if ends => {
                     self.send_later(link, order);
                 }
                 Effect::ToAgent(link, order) => {
@@ -490,10 +493,17 @@ impl ClusterAndPeers {
     fn send_to_client(&self, client: ClientId, push: ClientPush) {
         let Some(outbox) = self.clients.get(&client) else { return };
         let message = match push {
-            ClientPush::Granted(session) => match self.cluster.lease(session) {
-                Some(lease) => Message::Granted(lease),
-                None => return,
-            },
+            ClientPush::Granted(session) => {
+                let Some((lease, rest)) = self.cluster.lease_and_rest(session) else { return };
+                let warning = (rest > 0).then(|| Message::Warning(left_out(lease.devices.len(), rest)));
+                if outbox.try_send(Message::Granted(lease)).is_err() {
+                    return;
+                }
+                match warning {
+                    Some(warning) => warning,
+                    None => return,
+                }
+            }
             ClientPush::Queued(job) => Message::Queued(job),
             ClientPush::Held(job) => Message::Held(job),
             ClientPush::Attached => Message::Attached,

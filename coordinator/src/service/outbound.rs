@@ -21,7 +21,11 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
         AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
         AgentOrder::SessionClosed(session, why) => {
             let reason = why.map(|why| why.text(session)).unwrap_or_default();
-            Body::SessionClosed(v1::SessionClosed { session: session.0, reason })
+            Body::SessionClosed(v1::SessionClosed { session: session.0, reason, key: Vec::new() })
+        }
+        AgentOrder::ClaimClosed(session, key) => {
+            let (reason, key) = (String::new(), key.0.to_vec());
+            Body::SessionClosed(v1::SessionClosed { session: session.0, reason, key })
         }
         AgentOrder::JobStarted(grant) => Body::JobStarted(grant.into()),
         AgentOrder::ReleaseJob(job) => Body::ReleaseJob(v1::ReleaseJob { job: job.0.to_vec() }),

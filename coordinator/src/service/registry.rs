@@ -141,6 +141,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         coordinator_epoch: register.coordinator_epoch,
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         jobs: register.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+        granted: register.granted.into_iter().map(SessionId).collect(),
         world: register.world,
         draining: register.draining,
     })

@@ -17,9 +17,17 @@ pub(super) struct ReportPace {
 
 impl ReportPace {
     /// Counts a report. Returns how long to wait before the next message is read.
-    pub(super) fn count(&mut self, now: Duration) -> Duration {
+    fn count(&mut self, now: Duration) -> Duration {
         self.refilled = self.refilled.max(now) + INTERVAL;
         (self.refilled - now).saturating_sub(INTERVAL * AT_ONCE)
+    }
+
+    /// Counts a report, and waits until the next message may be read.
+    pub(super) async fn keep(&mut self, now: Duration) {
+        let wait = self.count(now);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 

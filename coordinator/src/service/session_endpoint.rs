@@ -107,14 +107,14 @@ impl SessionEndpoint {
         let listen = async {
             loop {
                 match read_message_or_end(&mut reader).await {
-                    Ok(Ok(Message::Uses(device))) => self.driver.input(Input::Uses { client, device }),
                     Ok(Ok(Message::MayUse(device))) => self.driver.input(Input::MayUse { client, device }),
+                    Ok(Ok(Message::InUse(devices))) => {
+                        self.driver.input(Input::InUse { client, devices });
+                        pace.keep(begun.elapsed()).await;
+                    }
                     Ok(Ok(Message::Used(uses))) => {
                         self.driver.input(Input::ProgramUsed { client, uses });
-                        let wait = pace.count(begun.elapsed());
-                        if !wait.is_zero() {
-                            tokio::time::sleep(wait).await;
-                        }
+                        pace.keep(begun.elapsed()).await;
                     }
                     Ok(Ok(_)) => return Err(refused("it sent a message that only the coordinator sends")),
                     Ok(Err(end)) => {
@@ -144,7 +144,7 @@ async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) 
         if waits != std::mem::replace(&mut is_waiting, waits) {
             writer.waits(waits);
         }
-        if matches!(message, Message::Granted(_)) {
+        if matches!(message, Message::Granted(_) | Message::UseAnswered { .. }) {
             let_agents_be_told().await;
         }
         tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&bytes))

@@ -69,6 +69,7 @@ pub(crate) fn registration(name: &str) -> Registration {
         previous: None,
         coordinator_epoch: 0,
         sessions: Vec::new(),
+        granted: Vec::new(),
         jobs: Vec::new(),
         world: String::new(),
         draining: false,

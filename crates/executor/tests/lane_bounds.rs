@@ -113,6 +113,7 @@ fn granted(devices: Vec<LeasedDevice>) -> Message {
         memory_quota: 0,
         stream_quota: 0,
         plain_tcp: false,
+        is_of_job: false,
     })
 }
 
@@ -249,6 +250,7 @@ fn is_enforced(place: &str) -> Option<bool> {
         }
         "SessionRequest.program" => is_bounded(&Message::Open(request("h", MARK)), NAME_MAX),
         "Message.Used" => refuses_list(&Message::Used(Vec::new()), 0, session::USES_MAX + 1, 1 << 20),
+        "Message.InUse" => refuses_list(&Message::InUse(Vec::new()), 0, session::USES_MAX + 1, 1 << 20),
         "Lease.devices" => refuses_list(&granted(Vec::new()), 0, 1 << 20, 1 << 20),
         "LeasedDevice.address" => {
             is_bounded(&granted(vec![LeasedDevice { info: info(), address: mark() }]), ADDRESS_MAX)

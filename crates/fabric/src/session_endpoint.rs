@@ -8,15 +8,15 @@
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Hold(request), of `accord run`   ->                       a job for as long as the connection lasts
 //!                                    <-    Queued(job) as above, Held(job), or Refused(error) and the end
-//!   MayUse(device number)            ->                       before each device's first use
-//!                                    <-    UseAnswered(device number, error)
-//!   Uses(device number)              ->                       any time later, of a program of an earlier build
+//!   MayUse(device)                   ->                       before each device's first use
+//!                                    <-    UseAnswered(device, error)
 //!   Used(...)                        ->                       any time later, of a program that drives devices
 //!                                    <-    NodeLost, Warning  any time later
 //! ```
 //!
 //! The program keeps the connection open: closing it ends the session. When the coordinator is lost the program keeps its
-//! devices. It reconnects with `Attach(session, key)` instead of Open; the answer is Attached, Ended or Refused.
+//! devices. It reconnects with `Attach(session, key)` instead of Open; the answer is Attached, Ended or Refused. Then a
+//! program that has asked for nothing names the devices that it uses, by InUse.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, USES_MAX};
 use crate::handshake::Purpose;
@@ -381,9 +381,9 @@ impl SessionConnection {
         true
     }
 
-    /// Asks the coordinator whether a device number may be used. Best effort: there is no answer if the connection breaks, and a late one if the
+    /// Asks the coordinator whether a device may be used. Best effort: there is no answer if the connection breaks, and a late one if the
     /// coordinator is stopped.
-    pub fn ask_use(&self, device: u32) {
+    pub fn ask_use(&self, device: DeviceId) {
         self.send(&Message::MayUse(device), UNSENT_MAX);
     }
 
@@ -414,9 +414,11 @@ impl SessionConnection {
         }
     }
 
-    /// Reports to the coordinator which device number is in use, as programs of earlier builds do. Best effort.
-    pub fn report_use(&self, device: u32) {
-        self.send(&Message::Uses(device), UNSENT_MAX);
+    /// Tells the coordinator, to which the program has come back, which devices the program uses. Best effort.
+    pub fn report_in_use(&self, devices: &[DeviceId]) {
+        for devices in devices.chunks(USES_MAX) {
+            self.send(&Message::InUse(devices.to_vec()), UNSENT_MAX);
+        }
     }
 
     /// Makes [`SessionConnection::next`] return `None`, from any thread, and ends the session.
@@ -515,7 +517,7 @@ mod tests {
             let accepted = (0..).take_while(|&at| connection.report_used(&report(at))).count();
             assert!(accepted > 0);
             assert!(!connection.report_used(&report(0)), "nothing has room");
-            (0..QUESTIONS).for_each(|device| connection.ask_use(device));
+            (0..QUESTIONS).for_each(|ordinal| connection.ask_use(DeviceId { node: NodeId(1), ordinal }));
             assert!(!connection.flush());
             stopped.store(false, Ordering::Relaxed);
         });
@@ -528,7 +530,7 @@ mod tests {
             }
             heard.push(read(&coordinator).expect("a whole message"));
         }
-        let asked = |message: &Message| if let Message::MayUse(device) = message { Some(*device) } else { None };
+        let asked = |message: &Message| if let Message::MayUse(device) = message { Some(device.ordinal) } else { None };
         assert!(heard.iter().filter_map(asked).eq(0..QUESTIONS));
         let reports = heard.iter().filter_map(|message| match message {
             Message::Used(uses) => Some(uses[0].1.bytes_in),

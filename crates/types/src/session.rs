@@ -85,6 +85,8 @@ pub struct Lease {
     pub stream_quota: u32,
     /// Its lanes may leave a machine in clear.
     pub plain_tcp: bool,
+    /// Its devices are those of a job: the program has asked for them, or a policy has for it.
+    pub is_of_job: bool,
 }
 
 /// One device of a lease.

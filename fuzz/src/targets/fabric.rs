@@ -352,7 +352,7 @@ fn header_seeds() -> Vec<Vec<u8>> {
         bytes.extend(1u64.to_le_bytes());
         bytes.extend([7u64, 4096].iter().flat_map(|number| number.to_le_bytes()));
     });
-    vec![hello.to_vec(), chunk, Message::Uses(3).encode()]
+    vec![hello.to_vec(), chunk, Message::MayUse(DeviceId { node: NodeId(2), ordinal: 3 }).encode()]
 }
 
 fn session_seeds() -> Vec<Vec<u8>> {
@@ -392,6 +392,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
         memory_quota: 0,
         stream_quota: 32,
         plain_tcp: false,
+        is_of_job: false,
     };
     let token = JobToken { job: 17, key: lease.key };
     let device = DeviceId { node: NodeId(2), ordinal: 1 };
@@ -401,13 +402,10 @@ fn session_seeds() -> Vec<Vec<u8>> {
         Message::Open(request),
         Message::Queued(QueuedJob { token, position: 2, why: "devices".into(), starts_in_ms: Some(1) }),
         Message::Held(HeldJob { token, devices: 8 }),
-        Message::Uses(3),
-        Message::MayUse(3),
-        Message::UseAnswered { device: 3, error: None },
-        Message::UseAnswered {
-            device: 4,
-            error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").remedy("wait")),
-        },
+        Message::MayUse(device),
+        Message::InUse(vec![device, device]),
+        Message::UseAnswered { device, error: None },
+        Message::UseAnswered { device, error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").remedy("wait")) },
         Message::Used(vec![(device, used), (device, DeviceUse { busy_ms: None, ..used })]),
         Message::Granted(lease),
         Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),

@@ -43,7 +43,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         lease.devices.retain(|device| Some(device.info.id.node) == own);
     }
     let claim = Claim { session: lease.session, key: lease.key, request };
-    let link = CoordinatorLink::new(coordinator, claim, connection);
+    let link = CoordinatorLink::new(coordinator, claim, connection, lease.is_of_job, settings.open_timeout);
     Ok(Box::new(Session::of_lease(lease, settings, Some(link))?))
 }
 

@@ -6,9 +6,10 @@ use crate::settings::Coordinator;
 use accord_fabric::frame::session::{Claim, Message};
 use accord_fabric::session_endpoint::{self, Attachment, Heard, SessionConnection};
 use accord_types::backoff::Backoff;
+use accord_types::settings::OPEN_TIMEOUT;
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::turn_lock::TurnLock;
-use accord_types::{DeviceId, DeviceUse, Error, Result};
+use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -22,19 +23,22 @@ const USE_ANSWER_MAX: Duration = Duration::from_secs(3);
 pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,
+    is_of_job: bool,
+    /// The longest wait for an answer that the program can't go on without.
+    open_limit: Duration,
     state: ShortLock<Presence>,
     /// The session is over, the connection is broken, or an answer is there.
     changed: Condvar,
-    /// One thread at a time asks for a device and waits for the answer.
-    asking: TurnLock<()>,
 }
 
 struct Presence {
     /// None: it is broken.
     connection: Option<Arc<SessionConnection>>,
     over: bool,
-    /// The device number that a thread waits for permission to use, and the answer.
-    asked: Option<(u32, Option<Result<()>>)>,
+    /// The devices that threads wait for permission to use, and the answers.
+    asked: BTreeMap<DeviceId, Option<Result<()>>>,
+    /// The devices that the program uses without having asked for them. Agents of their nodes know the session.
+    used: BTreeSet<DeviceId>,
     /// The coordinator has left a question unanswered, and nothing has arrived since.
     is_silent: bool,
     /// The program has begun to drive a device itself. Before that nothing is sampled, so that no timer wakes an idle program.
@@ -42,76 +46,127 @@ struct Presence {
 }
 
 impl CoordinatorLink {
-    pub(crate) fn new(coordinator: Coordinator, claim: Claim, connection: SessionConnection) -> Arc<Self> {
+    /// Returns the link of an open session. A question that has to be answered is given up after `open_limit`.
+    pub(crate) fn new(
+        coordinator: Coordinator,
+        claim: Claim,
+        connection: SessionConnection,
+        is_of_job: bool,
+        open_limit: Duration,
+    ) -> Arc<Self> {
         let state = Presence {
             connection: Some(Arc::new(connection)),
             over: false,
-            asked: None,
+            asked: BTreeMap::new(),
+            used: BTreeSet::new(),
             is_silent: false,
             drives: false,
         };
-        let (state, changed, asking) = (ShortLock::new(state), Condvar::new(), TurnLock::default());
-        Arc::new(Self { coordinator, claim, state, changed, asking })
+        let (state, changed) = (ShortLock::new(state), Condvar::new());
+        Arc::new(Self { coordinator, claim, is_of_job, open_limit, state, changed })
     }
 
     /// Tells the coordinator, as [`CoordinatorLink::use_device`], of a device that the program drives itself: its use is sampled from now on.
     ///
     /// # Errors
-    /// Returns the errors of [`CoordinatorLink::use_device`].
-    pub(crate) fn use_own_device(&self, device: u32) -> Result<()> {
+    /// Returns the coordinator's error if a job has the device to itself.
+    pub(crate) fn use_own_device(&self, device: DeviceId) -> Result<()> {
         self.lock().drives = true;
-        self.use_device(device)
+        self.use_by(device, true)
     }
 
-    /// Tells the coordinator which device number is about to be used. A program that has asked for nothing asks and waits for the answer, as the
-    /// device may be a job's by now. It goes on without one while there is no coordinator, or that does not answer.
+    /// Tells the coordinator which device is about to be used. A program that has asked for nothing asks and waits for the answer, as the
+    /// device may be a job's by now. Its node's agent learns of the session by the first such question. On nodes that the program uses already
+    /// it goes on without an answer while there is no coordinator, or that does not answer.
     ///
     /// # Errors
-    /// Returns the coordinator's error if a job has the device to itself.
-    pub(crate) fn use_device(&self, device: u32) -> Result<()> {
-        let _one = self.asking.take();
-        let mut state = self.lock();
-        let Some(connection) = state.connection.clone() else { return Ok(()) };
-        if self.is_of_job() {
-            drop(state);
+    /// Returns the coordinator's error if a job has the device to itself, and `acc_error_device_unavailable` if a question about a node that the
+    /// program does not use yet has no answer in time.
+    pub(crate) fn use_device(&self, device: DeviceId) -> Result<()> {
+        self.use_by(device, false)
+    }
+
+    fn use_by(&self, device: DeviceId, is_own: bool) -> Result<()> {
+        if self.is_of_job {
             // The answer, for which nothing waits, wakes the thread that samples the use of the device.
-            connection.ask_use(device);
+            let connection = self.lock().connection.clone();
+            connection.iter().for_each(|connection| connection.ask_use(device));
             return Ok(());
         }
-        let waits = !state.is_silent;
-        state.asked = waits.then_some((device, None));
+        let needs_answer = !is_own && !self.lock().used.iter().any(|used| used.node == device.node);
+        let answer =
+            if needs_answer { self.ask_until_answered(device)? } else { self.ask(device, USE_ANSWER_MAX, false) };
+        answer.unwrap_or(Ok(()))?;
+        self.lock().used.insert(device);
+        Ok(())
+    }
+
+    /// Asks for a device of a node whose agent does not know the session, also anew on later connections. Returns `None` if the session is over.
+    fn ask_until_answered(&self, device: DeviceId) -> Result<Option<Result<()>>> {
+        let (begun, limit) = (Instant::now(), self.open_limit.max(USE_ANSWER_MAX));
+        loop {
+            let left = limit.saturating_sub(begun.elapsed());
+            let is_away = |state: &mut Presence| !state.over && state.connection.is_none();
+            let (state, _) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, left, is_away);
+            if state.over {
+                return Ok(None);
+            }
+            drop(state);
+            if let Some(answer) = self.ask(device, limit.saturating_sub(begun.elapsed()), true) {
+                return Ok(Some(answer));
+            }
+            if begun.elapsed() >= limit {
+                return Err(unanswered(limit));
+            }
+        }
+    }
+
+    /// Asks for a device, and waits `time` at most. Returns `None` without an answer: there is no connection, the coordinator is silent, or the
+    /// session is over. A question whose answer `is_needed` waits for a silent coordinator, too.
+    fn ask(&self, device: DeviceId, time: Duration, is_needed: bool) -> Option<Result<()>> {
+        let mut state = self.lock();
+        let connection = state.connection.clone()?;
+        let waits = is_needed || !state.is_silent;
+        if waits {
+            state.asked.insert(device, None);
+        } else {
+            // A refusal that comes later is of a device in use.
+            state.used.insert(device);
+        }
         drop(state);
         connection.ask_use(device);
         if !waits {
-            return Ok(());
+            return None;
         }
-        let unanswered =
-            |state: &mut Presence| !state.over && state.connection.is_some() && matches!(state.asked, Some((_, None)));
-        let (mut state, is_late) =
-            ShortGuard::wait_timeout_while(self.lock(), &self.changed, USE_ANSWER_MAX, unanswered);
+        let is_same = |other: &Option<Arc<SessionConnection>>| {
+            other.as_ref().is_some_and(|other| Arc::ptr_eq(other, &connection))
+        };
+        let is_unanswered = |state: &mut Presence| {
+            !state.over && is_same(&state.connection) && matches!(state.asked.get(&device), Some(None))
+        };
+        let (mut state, is_late) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, time, is_unanswered);
         state.is_silent = is_late;
-        state.asked.take().and_then(|(_, answer)| answer).unwrap_or(Ok(()))
+        state.asked.remove(&device).flatten()
     }
 
-    /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for: the device is in use already.
-    fn answer(&self, device: u32, answer: Result<()>) -> Result<()> {
+    /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for, of a device that is in use already.
+    fn answer(&self, device: DeviceId, answer: Result<()>) -> Result<()> {
         let mut state = self.lock();
-        match &mut state.asked {
-            Some((asked, waiting @ None)) if *asked == device => *waiting = Some(answer),
-            _ => return answer,
+        let is_in_use = state.used.contains(&device);
+        match state.asked.get_mut(&device) {
+            Some(waiting) if waiting.is_none() => *waiting = Some(answer),
+            _ if is_in_use => return answer,
+            _ => return Ok(()),
         }
         drop(state);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// Lets the thread go on that waits for an answer: the session has ended, so that the start of its device fails.
-    fn stop_waiting(&self) {
-        let mut state = self.lock();
-        if let Some((_, answer @ None)) = &mut state.asked {
-            *answer = Some(Ok(()));
-        }
-        drop(state);
+    /// Records that the session is over. No thread waits for an answer any more: the start of its device fails with the reason, which its node
+    /// knows already.
+    pub(crate) fn session_is_over(&self) {
+        self.lock().over = true;
         self.changed.notify_all();
     }
 
@@ -135,26 +190,17 @@ impl CoordinatorLink {
         }
     }
 
-    /// Whether the program has asked for its devices, or uses those of a job.
+    /// Whether the program uses the devices of a job, which it or a policy has asked for.
     pub(crate) fn is_of_job(&self) -> bool {
-        self.claim.request.devices.is_some() || self.claim.request.job.is_some()
+        self.is_of_job
     }
 
     /// Hands an answer to the thread that waits for it. Returns all other messages.
     fn pass_on(&self, message: Message) -> Option<Message> {
         self.lock().is_silent = false;
-        match message {
-            // A late one: the device is in use, and the session has no right to it.
-            Message::UseAnswered { device, error } => {
-                self.answer(device, error.map_or(Ok(()), Err)).err().map(|error| Message::Ended(words(&error)))
-            }
-            message => {
-                if matches!(message, Message::Ended(_)) {
-                    self.stop_waiting();
-                }
-                Some(message)
-            }
-        }
+        let Message::UseAnswered { device, error } = message else { return Some(message) };
+        // A late one: the device is in use, and the session has no right to it.
+        self.answer(device, error.map_or(Ok(()), Err)).err().map(|error| Message::Ended(words(&error)))
     }
 
     /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns why
@@ -203,11 +249,16 @@ impl CoordinatorLink {
             let identity = trust.current(|_| ());
             match session_endpoint::attach(address, &identity, SESSION_TIMEOUT, &self.claim) {
                 Ok(Attachment::Open(connection)) => {
+                    // Another coordinator gives none of them to a job.
+                    let used: Vec<DeviceId> = self.lock().used.iter().copied().collect();
+                    connection.report_in_use(&used);
                     let mut state = self.lock();
                     // Else the session has ended meanwhile: so does the connection.
                     if !state.over {
                         state.connection = Some(Arc::new(connection));
                     }
+                    drop(state);
+                    self.changed.notify_all();
                     return None;
                 }
                 Ok(Attachment::Over(why)) => return Some(why),
@@ -221,8 +272,20 @@ impl CoordinatorLink {
     }
 }
 
+fn unanswered(limit: Duration) -> Error {
+    let cause = format!(
+        "the coordinator has not said within {limit:?} ({}) that the program may use this node",
+        OPEN_TIMEOUT.name
+    );
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+        .remedy("use devices of nodes that the program uses already, or try again when the coordinator is back")
+}
+
 /// Returns the error as the reason for a session's end: the cause, and the remedy after a semicolon.
 fn words(error: &Error) -> String {
     let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
     format!("{}{remedy}", error.cause())
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,7 +99,7 @@ impl Session {
         let mut numbers = HashMap::<DeviceType, u32>::new();
         let (mut clients, mut places) = (Vec::<Arc<dyn DeviceClient>>::new(), Vec::new());
         let mut driven = Vec::new();
-        for (number, device) in (0..).zip(&lease.devices) {
+        for device in &lease.devices {
             let info = device.info.clone();
             if own(&info)
                 && let Some(local) = locals.next().flatten()
@@ -116,8 +116,9 @@ impl Session {
                 if let Some(coordinator) = coordinator.clone() {
                     let lane = own_devices.lane(|| DriverLane::new(agent, terms, lease.session, Key::from(lease.key)));
                     own_devices.add(&local);
+                    let id = info.id;
                     local.on_start(Box::new(move || {
-                        coordinator.use_own_device(number)?;
+                        coordinator.use_own_device(id)?;
                         lane.open(coordinator.is_of_job())
                     }));
                 }
@@ -151,9 +152,9 @@ impl Session {
             let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
             let emulates = program.emulate_nvidia && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
-            let on_start = coordinator
-                .clone()
-                .map(|coordinator| -> BeforeStart { Box::new(move || coordinator.use_device(number)) });
+            let id = info.id;
+            let on_start =
+                coordinator.clone().map(|coordinator| -> BeforeStart { Box::new(move || coordinator.use_device(id)) });
             let num = numbers.entry(device_type).or_default();
             let client = RemoteDeviceClient::new(
                 node.clone(),
@@ -313,6 +314,7 @@ fn listen(
         let end_lanes = |why: &str| {
             executor_ends.session_is_over(why);
             nodes.iter().for_each(|node| node.lose(why));
+            coordinator.session_is_over();
         };
         let hear = |message| match message {
             Message::NodeLost { node, name } => {

@@ -3,12 +3,12 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, Word};
+use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, GRANTS_MAX, Word};
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
 use accord_fabric::route::{self, Wanted};
 use accord_fabric::transport::mpi::MpiFabric;
-use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_SESSIONS_MAX};
+use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_GRANTS_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::{check_version, labels};
 use accord_proto::{VERSION, v1};
@@ -36,7 +36,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Messages on their way to the coordinator. It has gone if more pile up.
 const OUTBOX_MAX: usize = 256;
 /// All are named in one message.
-const _: () = assert!(EXECUTORS_MAX + DRIVERS_MAX <= NODE_SESSIONS_MAX);
+const _: () = assert!(EXECUTORS_MAX + DRIVERS_MAX <= NODE_SESSIONS_MAX && GRANTS_MAX <= NODE_GRANTS_MAX);
 /// How long the goodbye may take to get out.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -159,8 +159,13 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
             Ok(grant) => supervisor.tell(|node, now, _| node.opened(now, grant)),
             Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
         },
-        Some(Body::SessionClosed(closed)) => {
-            supervisor.tell(|node, now, ends| node.closed(now, SessionId(closed.session), &closed.reason, ends));
+        Some(Body::SessionClosed(v1::SessionClosed { session, reason, key })) => {
+            let session = SessionId(session);
+            match SessionKey::from_bytes(&key) {
+                Some(key) => supervisor.tell(|node, now, ends| node.claim_closed(now, session, key, ends)),
+                None if key.is_empty() => supervisor.tell(|node, now, ends| node.closed(now, session, &reason, ends)),
+                None => tracing::warn!("the coordinator closes a session by a key that is none"),
+            }
         }
         Some(Body::JobStarted(grant)) => match grant.try_into() {
             Ok(grant) => supervisor.tell(|node, now, _| node.job_started(now, grant)),
@@ -282,6 +287,7 @@ impl Identity {
         &self,
         previous: Option<NodeId>,
         sessions: Vec<SessionGrant>,
+        granted: &[SessionId],
         jobs: Vec<JobGrant>,
     ) -> v1::Register {
         v1::Register {
@@ -299,6 +305,7 @@ impl Identity {
             draining: self.draining.load(Ordering::Relaxed),
             jobs: jobs.into_iter().map(Into::into).collect(),
             coordinator_epoch: self.coordinator_epoch.known(),
+            granted: granted.iter().map(|session| session.0).collect(),
         }
     }
 

@@ -31,8 +31,8 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
         let mut is_heard = true;
         for effect in effects {
             match effect {
-                Effect::Connect { previous, sessions, jobs } => {
-                    let registration = identity.registration(previous, sessions, jobs);
+                Effect::Connect { previous, sessions, granted, jobs } => {
+                    let registration = identity.registration(previous, sessions, &granted, jobs);
                     connecting = Some(Box::pin(connection::register(identity, supervisor, registration)));
                 }
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),

@@ -14,6 +14,8 @@ pub enum Effect {
         previous: Option<NodeId>,
         /// Sessions that have an executor here, or whose programs drive devices here.
         sessions: Vec<SessionGrant>,
+        /// All sessions that the coordinator has told of and whose end it has not.
+        granted: Vec<SessionId>,
         /// Jobs that hold devices here.
         jobs: Vec<JobGrant>,
     },

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Sessions that have been announced.
-const GRANTS_MAX: usize = 65_536;
+pub const GRANTS_MAX: usize = 65_536;
 /// Ended sessions whose late connections are still turned away at once.
 const ENDED_MAX: usize = 4_096;
 
@@ -28,7 +28,7 @@ struct Known {
 }
 
 impl Grants {
-    /// The coordinator announces a session. What was announced before counts, and the earliest end: a coordinator that has come back
+    /// The coordinator announces a session, or further devices for it. The key that was announced first counts, and the earliest end: a coordinator that has come back
     /// knows of its predecessor's sessions only what agents told it, and its word of what is left was on its way for a while. For one too many another one goes that is not `in_use`.
     pub(super) fn announce(&mut self, now: Duration, grant: SessionGrant, in_use: impl Fn(SessionId) -> bool) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
@@ -37,6 +37,8 @@ impl Grants {
                 tracing::warn!("session {} was announced again with another key; the first one counts", grant.session);
                 return;
             }
+            let ordinals = grant.ordinals.iter().chain(&known.grant.ordinals);
+            known.grant.ordinals = ordinals.copied().collect::<BTreeSet<u32>>().into_iter().collect();
             let earliest = [known.end, end].into_iter().flatten().min();
             if earliest != known.end {
                 self.ends.extend(earliest.map(|end| (end, grant.session)));
@@ -69,6 +71,11 @@ impl Grants {
         }
     }
 
+    /// An ended session may be announced again.
+    pub(super) fn may_return(&mut self, session: SessionId) {
+        self.ended.retain(|ended| *ended != session);
+    }
+
     fn forget(&mut self, session: SessionId) {
         if let Some(end) = self.known.remove(&session).and_then(|known| known.end) {
             self.ends.remove(&(end, session));
@@ -89,6 +96,11 @@ impl Grants {
     /// Whether a session has been announced and not withdrawn.
     pub(super) fn knows(&self, session: SessionId) -> bool {
         self.known.contains_key(&session)
+    }
+
+    /// Sessions that have been announced and not withdrawn.
+    pub(super) fn known(&self) -> impl Iterator<Item = SessionId> {
+        self.known.keys().copied()
     }
 
     /// Sessions of a job.
@@ -170,6 +182,17 @@ mod tests {
         grants.announce(now, grant(A, None), none);
         grants.announce(now, SessionGrant { key: OTHER_KEY, user: "mallory".to_owned(), ..grant(A, Some(1)) }, none);
         assert_eq!(grants.find(now, A), Some(grant(A, None)));
+    }
+
+    #[test]
+    fn a_session_may_get_further_devices() {
+        let (now, mut grants) = (Duration::ZERO, Grants::default());
+        let with = |ordinals: &[u32]| SessionGrant { ordinals: ordinals.to_vec(), ..grant(A, None) };
+        grants.announce(now, with(&[1, 3]), none);
+        grants.announce(now, with(&[0, 1]), none);
+        assert_eq!(grants.find(now, A), Some(with(&[0, 1, 3])));
+        grants.announce(now, SessionGrant { key: OTHER_KEY, ..with(&[7]) }, none);
+        assert_eq!(grants.find(now, A), Some(with(&[0, 1, 3])));
     }
 
     #[test]

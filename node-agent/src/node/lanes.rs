@@ -69,6 +69,11 @@ impl Node {
         Ok(Some(self.grant(now, session)?.key))
     }
 
+    /// Whether lanes of a session are let in.
+    pub fn serves(&self, session: SessionId) -> bool {
+        self.grants.knows(session)
+    }
+
     /// Returns the time until there is an answer in any case.
     pub fn key_within(since: Duration) -> Duration {
         since + ANNOUNCEMENT_WAIT

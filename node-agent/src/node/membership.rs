@@ -80,6 +80,15 @@ impl Node {
         }
     }
 
+    /// The program has gone that named a session to the coordinator, which has only the program's word for it. One that is known here by another
+    /// key is another program's, and goes on. Its program may come back: then the session is announced again.
+    pub fn claim_closed(&mut self, now: Duration, session: SessionId, key: SessionKey, ends: &mut Vec<ExecutorId>) {
+        if self.grants.find(now, session).is_some_and(|grant| grant.key == key) {
+            self.end_session(session, None, ends);
+            self.grants.may_return(session);
+        }
+    }
+
     /// A job holds devices here.
     pub fn job_started(&mut self, now: Duration, grant: JobGrant) {
         self.jobs.announce(now, grant);
@@ -131,7 +140,8 @@ impl Node {
                 let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
                 let jobs = self.jobs_held(now);
                 let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node).or(self.previous);
-                effects.push(Effect::Connect { previous, sessions, jobs });
+                let granted = self.grants.known().collect();
+                effects.push(Effect::Connect { previous, sessions, granted, jobs });
             }
             Membership::In { beat } => {
                 // The last report of a session precedes its end. That of a closed session follows: its executor still runs.

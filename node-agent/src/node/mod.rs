@@ -33,6 +33,7 @@ pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};
 pub use driving::HEED_MAX;
 pub use effect::{Disconnect, Effect, Ending, Word};
 pub use executors::{EXECUTORS_MAX, ExecutorId};
+pub use grants::GRANTS_MAX;
 pub use kept::Kept;
 pub use lanes::{CommandLane, Way};
 pub use quota::Quota;

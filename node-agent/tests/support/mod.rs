@@ -4,6 +4,7 @@
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
+use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::session_endpoint::SessionConnection;
@@ -145,7 +146,14 @@ impl Cluster {
             job: None,
         };
         let own = self.authority.identity(Role::Tenant(user_name()), HOUR).unwrap();
-        session_endpoint::open(&PeerAddress::new(self.coordinator.address()), &own, SOON, &request).unwrap()
+        let address = PeerAddress::new(self.coordinator.address());
+        let (lease, connection) = session_endpoint::open(&address, &own, SOON, &request).unwrap();
+        // Agents hear of it now.
+        for device in &lease.devices {
+            connection.ask_use(device.info.id);
+            assert!(matches!(connection.next().unwrap(), Some(Message::UseAnswered { error: None, .. })));
+        }
+        (lease, connection)
     }
 }
 

@@ -520,6 +520,9 @@ pub struct Register {
     /// By which requests and policies choose nodes; each name is there once.
     #[prost(message, repeated, tag = "14")]
     pub labels: ::prost::alloc::vec::Vec<Label>,
+    /// All sessions that this agent was told of and whose end it was not. SessionClosed follows for those that have ended.
+    #[prost(uint64, repeated, tag = "15")]
+    pub granted: ::prost::alloc::vec::Vec<u64>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -703,6 +706,9 @@ pub struct SessionClosed {
     /// What the executor tells its program: why the session is over, and a remedy behind a semicolon. Empty if the program has ended it.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+    /// Set if only a program has named the session to this coordinator: the agent ends it if it knows it by this key.
+    #[prost(bytes = "vec", tag = "3")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
 }
 /// The job holds nothing here any more: the agent ends its executors, and says JobReleased when they have ended.
 #[allow(clippy::all)]
@@ -3328,7 +3334,7 @@ pub struct Session {
     pub attached: bool,
     #[prost(uint64, tag = "11")]
     pub age_ms: u64,
-    /// Devices of its lease.
+    /// Devices of its lease. Of one that asked for nothing: those that were offered when it opened, the ones of jobs included.
     #[prost(uint32, tag = "12")]
     pub device_count: u32,
     /// Its use of devices, as reported.

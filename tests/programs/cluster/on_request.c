@@ -1,5 +1,5 @@
 // Does what each line of its input says, and says "done N" after the Nth: "compute" on every device, with copies from each to
-// the next; "shutdown" of all devices.
+// the next; "use D" of device D; "shutdown" of all devices.
 #include "check.h"
 
 enum { N = 100000 };
@@ -36,12 +36,25 @@ static void compute(int step)
     }
 }
 
+static void use(int device, int step)
+{
+    acc_set_device_num(device, device_type());
+    for (int i = 0; i < N; i++)
+        a[i] = step;
+#pragma acc parallel loop copy(a)
+    for (int i = 0; i < N; i++)
+        a[i] += device;
+    CHECK_EQ(a[N - 1], step + device);
+}
+
 int main(void)
 {
     char line[100];
     for (int step = 1; fgets(line, sizeof line, stdin); step++) {
         if (!strncmp(line, "compute", 7))
             compute(step);
+        else if (!strncmp(line, "use ", 4))
+            use(atoi(line + 4), step);
         else
             acc_shutdown(device_type());
         printf("done %d\n", step);

@@ -21,11 +21,6 @@ const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
     ("libacc/client/src/in_process.rs", "starting", "the same below; users of the device do not take it"),
     (
-        "libacc/client/src/coordinator_link.rs",
-        "asking",
-        "the coordinator answers whether a device may start; only who starts a device waits",
-    ),
-    (
         "libacc/client/src/remote/remote_node.rs",
         "turn",
         "an executor is connected to; only who starts a device of it waits",

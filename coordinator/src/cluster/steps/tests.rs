@@ -49,7 +49,7 @@ fn number(input: &Input) -> usize {
         Input::Open { .. } => 8,
         Input::Attach { .. } => 9,
         Input::Hold { .. } => 10,
-        Input::Uses { .. } => 11,
+        Input::InUse { .. } => 11,
         Input::ClientGone { .. } => 12,
         Input::ClientLost { .. } => 13,
         Input::Drain { .. } => 14,
@@ -99,6 +99,7 @@ fn registration(name: &str, world: &str) -> Registration {
         previous: None,
         coordinator_epoch: 0,
         sessions: Vec::new(),
+        granted: Vec::new(),
         jobs: Vec::new(),
         world: world.into(),
         draining: false,
@@ -122,6 +123,10 @@ fn key(number: u64) -> SessionKey {
     let mut key = SessionKey([0; SessionKey::LEN]);
     key.0[..8].copy_from_slice(&number.to_le_bytes());
     key
+}
+
+fn at(node: u32, ordinal: u32) -> DeviceId {
+    DeviceId { node: NodeId(node), ordinal }
 }
 
 fn orders(effects: Vec<Effect>) -> impl Iterator<Item = PathOrder> {
@@ -164,7 +169,7 @@ impl Site {
         for node in 10..nodes {
             let client = node.into();
             site.open(client, request(&format!("n{node}"), Some("1")));
-            site.give(Input::Uses { client: ClientId(client), device: 0 });
+            site.give(Input::MayUse { client: ClientId(client), device: at(node, 0) });
         }
         for node in 0..nodes {
             site.beat(node);
@@ -248,7 +253,7 @@ fn all_inputs(nodes: u32) -> u64 {
     let (agent, key_of_job) = (link(node.0), session.job.unwrap());
     let grant = SessionGrant { ordinals: ordinals.clone(), ..session.grant(Millis(site.now), *node) };
     site.few(Input::ExecutorStarted { link: agent, grant });
-    site.few(Input::Uses { client: client(1), device: 0 });
+    site.few(Input::MayUse { client: client(1), device: at(node.0, ordinals[0]) });
     let token = JobToken { job: 0, key: key_of_job };
     site.open_few(client(2).0, SessionRequest { job: Some(token), ..request("n5", None) });
     site.few(Input::ClientGone { client: client(2) });
@@ -279,7 +284,7 @@ fn all_inputs(nodes: u32) -> u64 {
         let opener = client(10 + u64::from(rank));
         let rank = Some(Rank { rank, size: 4, local_rank: 0, local_size: 1, job: 9 });
         site.open_few(opener.0, SessionRequest { rank, ..request("n6", Some("4")) });
-        site.few(Input::Uses { client: opener, device: 0 });
+        site.few(Input::MayUse { client: opener, device: at(6, 0) });
     }
 
     // Paths.
@@ -312,18 +317,35 @@ fn all_inputs(nodes: u32) -> u64 {
     let is_up = |node| site.cluster.nodes.get(&NodeId(node)).unwrap().is_up();
     assert_eq!([2, 8, 40, 41].map(is_up), [false, false, false, true]);
 
-    // A program that asks for nothing is given all devices, and its agents hear of it.
-    let (all, steps) = site.open(client(30).0, request("n5", None));
-    assert!(steps >= u64::from(nodes) && steps <= 8 * u64::from(nodes), "{steps} steps for all of {nodes} nodes");
-    assert!(site.cluster.session(all).unwrap().lease.devices.len() > site.nodes as usize / 2);
+    // Programs that ask for nothing share one lease of all devices.
+    let idle = site.open_few(client(29).0, request("n5", None));
+    assert!(site.cluster.lease(idle).unwrap().devices.len() > site.nodes as usize / 2);
+    site.few(Input::ClientGone { client: client(29) });
+    // An agent hears of such a session when its program begins to use the node.
+    let all = site.open_few(client(30).0, request("n5", None));
+    for node in 0..nodes {
+        let told = site.few(Input::MayUse { client: client(30), device: at(node, 1) });
+        let orders = told.iter().filter(|effect| matches!(effect, Effect::ToAgent(..))).count();
+        assert!(orders <= 1, "{told:?}");
+    }
     // It costs others nothing.
-    site.few(Input::MayUse { client: client(30), device: 1 });
+    site.few(Input::MayUse { client: client(30), device: at(5, 0) });
     site.open_few(client(31).0, request("n7", Some("1")));
     site.few(Input::ClientGone { client: client(31) });
+    let attach = Input::Attach {
+        client: client(32),
+        session: SessionId(1 << 60),
+        request: request("n5", None),
+        key: key(32),
+        user: "eva".into(),
+    };
+    site.few(attach);
+    site.few(Input::InUse { client: client(32), devices: vec![at(5, 0), at(9, 1)] });
+    site.few(Input::ClientGone { client: client(32) });
     // All agents report its use of their devices, again and again.
     for busy_ms in [100, 200] {
         let used = DeviceUse { busy_ms: Some(busy_ms), ..DeviceUse::default() };
-        let own = DeviceId { node: NodeId(5), ordinal: 0 };
+        let own = at(5, 0);
         site.few(Input::ProgramUsed { client: client(30), uses: vec![(own, used)] });
         for node in 0..nodes {
             site.few(Input::AgentUsed { link: link(node), uses: vec![(all, 0, used), (all, 1, used)] });
@@ -344,4 +366,27 @@ fn no_input_costs_more_in_a_larger_cluster() {
     let (small, large) = (all_inputs(SMALL), all_inputs(LARGE));
     assert!(small > 0 && large > 0, "{small} and {large}");
     println!("at most {small} steps among {SMALL} nodes, {large} among {LARGE}");
+}
+
+#[test]
+fn a_program_without_a_request_is_refused_in_few_steps_where_all_devices_are_taken() {
+    let mut site = Site::new(SMALL);
+    let target = |node, ordinal| accord_scheduler::DrainTarget::Device(at(node, ordinal));
+    for (node, ordinal) in (0..SMALL).flat_map(|node| (0..DEVICES).map(move |ordinal| (node, ordinal))) {
+        let (by_time, target) = (accord_scheduler::Millis(0), target(node, ordinal));
+        let (reason, by) = ("fan".to_owned(), "root".to_owned());
+        site.give(Input::Schedule(accord_scheduler::Input::Drain { target, by_time, end: false, reason, by }));
+    }
+    let ask = |client: u64| {
+        let (request, user) = (request("n5", None), "tom".to_owned());
+        Input::Open { client: ClientId(client), request, key: key(client), user }
+    };
+    let is_refused = |effect: &Effect| matches!(effect, Effect::ToClient(_, ClientPush::Refused(_)));
+    site.give(ask(5_000_000));
+    let (effects, steps) = site.give(ask(5_000_001));
+    assert!(effects.iter().any(is_refused), "{effects:?}");
+    assert!(steps < u64::from(SMALL), "{steps} steps");
+    let target = target(7, 1);
+    site.give(Input::Schedule(accord_scheduler::Input::Undrain { target, by: "root".to_owned() }));
+    site.open(5_000_002, request("n5", None));
 }

@@ -63,6 +63,7 @@ impl Site {
                 previous: None,
                 coordinator_epoch: 0,
                 sessions: Vec::new(),
+                granted: Vec::new(),
                 jobs: Vec::new(),
                 world: String::new(),
                 draining: false,
@@ -160,7 +161,7 @@ fn devices_have_their_busy_part_memory_users_and_programs() {
     let mut site = Site::new(&["n1"]);
     let program = site.open("eva", "n1", None);
     let device = site.device("n1", 0);
-    site.give(Input::Uses { client: program, device: 0 });
+    site.give(Input::MayUse { client: program, device });
     let [first, second] = &site.devices(&admin())[..] else { panic!() };
     assert_eq!((first.busy_percent, first.condition()), (None, DeviceCondition::Used), "nothing was reported yet");
     assert_eq!((second.busy_percent, second.condition()), (Some(0), DeviceCondition::Free));
@@ -182,7 +183,8 @@ fn users_see_their_own_programs_and_the_number_of_others() {
     let mut site = Site::new(&["n1"]);
     let programs = ["eva", "tom"].map(|user| site.open(user, "n1", None));
     for program in programs {
-        site.give(Input::Uses { client: program, device: 0 });
+        let device = site.device("n1", 0);
+        site.give(Input::MayUse { client: program, device });
     }
     let line = site.devices(&user("eva")).remove(0);
     assert_eq!((&line.users[..], line.other_users), (&["eva".to_owned()][..], 1));
@@ -314,6 +316,7 @@ fn a_watcher_gets_rows_of_its_window_and_then_those_that_have_changed() {
     let summary = watcher.reply(&site, &site.board()).unwrap();
     assert_eq!((summary.summary.unwrap().sessions, summary.changed.len()), (1, 0));
     let device = site.device("n2", 1);
+    site.give(Input::MayUse { client: program, device });
     site.did(program, device, Some(900));
     let reply = watcher.reply(&site, &site.board()).unwrap();
     assert_eq!(reply.changed.iter().map(|row| row.at).collect::<Vec<_>>(), [1]);

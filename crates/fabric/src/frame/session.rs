@@ -11,17 +11,19 @@ use accord_types::{
 pub const HEADER_LEN: usize = 8;
 /// Longest message from a program, in bytes.
 pub const REQUEST_MAX: usize = 64 << 10;
-/// Longest message to a program, in bytes: a lease of some 20,000 devices.
-pub const REPLY_MAX: usize = 8 << 20;
-/// Most devices of a lease.
-pub const DEVICES_MAX: usize = 1 << 16;
-/// Most processors that a device's worker runs on.
+/// Longest message to a program, in bytes: a lease of [`DEVICES_MAX`] devices, each with long names and many processors.
+pub const REPLY_MAX: usize = 32 << 20;
+/// Most devices that a lease lists.
+pub const DEVICES_MAX: usize = 49_152;
+/// Most processors of a device's worker.
 pub const PROCESSORS_MAX: usize = 8_192;
 
-/// Most devices whose use one message reports.
+/// Most devices whose use one message reports, or that one message says are in use.
 pub const USES_MAX: usize = 1_024;
 /// Shortest encoding of the use of one device, in bytes.
 const USE_LEAST: usize = 37;
+/// Encoding of a device's id, in bytes.
+const DEVICE_BYTES: usize = 8;
 
 /// A message after the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,14 +34,14 @@ pub enum Message {
     Attach(Claim),
     /// A command: hold a job with these devices, for as long as the connection lasts.
     Hold(SessionRequest),
-    /// Program: this device number is now in use.
-    Uses(u32),
-    /// Program: may this program use the device number? Answered by [`Message::UseAnswered`].
-    MayUse(u32),
-    /// Coordinator: the program may use the device number, or an error.
+    /// Program: may it use this device? Answered by [`Message::UseAnswered`].
+    MayUse(DeviceId),
+    /// Program: it uses these devices. Follows [`Message::Attach`].
+    InUse(Vec<DeviceId>),
+    /// Coordinator: the program may use the device, or an error.
     UseAnswered {
-        /// The device number.
-        device: u32,
+        /// The device.
+        device: DeviceId,
         /// The reason why the program may not use it.
         error: Option<Error>,
     },
@@ -118,11 +120,11 @@ impl Message {
 }
 
 const OPEN: u8 = 1;
-const USES: u8 = 2;
 const ATTACH: u8 = 3;
 const HOLD: u8 = 4;
 const USED: u8 = 5;
 const MAY_USE: u8 = 6;
+const IN_USE: u8 = 7;
 const GRANTED: u8 = 16;
 const REFUSED: u8 = 17;
 const NODE_LOST: u8 = 18;
@@ -165,24 +167,24 @@ fn encode(message: &Message) -> Vec<u8> {
             out.option(queued.starts_in_ms, Writer::u64);
             QUEUED
         }
-        Message::Uses(device) => {
-            out.u32(*device);
-            USES
-        }
         Message::MayUse(device) => {
-            out.u32(*device);
+            out.device(*device);
             MAY_USE
         }
+        Message::InUse(devices) => {
+            out.length(devices.len().min(USES_MAX));
+            devices.iter().take(USES_MAX).for_each(|device| out.device(*device));
+            IN_USE
+        }
         Message::UseAnswered { device, error } => {
-            out.u32(*device);
+            out.device(*device);
             out.option(error.as_ref(), Writer::error);
             USE_ANSWERED
         }
         Message::Used(uses) => {
             out.length(uses.len().min(USES_MAX));
             for (device, used) in uses.iter().take(USES_MAX) {
-                out.u32(device.node.0);
-                out.u32(device.ordinal);
+                out.device(*device);
                 out.option(used.busy_ms, Writer::u64);
                 for number in [used.bytes_in, used.bytes_out, used.held] {
                     out.u64(number);
@@ -246,11 +248,11 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
     let mut reader = Reader(body);
     let message = match kind {
         OPEN => Message::Open(reader.request()?),
-        USES => Message::Uses(reader.u32()?),
-        MAY_USE => Message::MayUse(reader.u32()?),
-        USE_ANSWERED => Message::UseAnswered { device: reader.u32()?, error: reader.option(Reader::error)? },
+        MAY_USE => Message::MayUse(reader.device()?),
+        IN_USE => Message::InUse(reader.list(USES_MAX, DEVICE_BYTES, Reader::device)?),
+        USE_ANSWERED => Message::UseAnswered { device: reader.device()?, error: reader.option(Reader::error)? },
         USED => Message::Used(reader.list(USES_MAX, USE_LEAST, |reader| {
-            let device = DeviceId { node: NodeId(reader.u32()?), ordinal: reader.u32()? };
+            let device = reader.device()?;
             let busy_ms = reader.option(Reader::u64)?;
             let (bytes_in, bytes_out, held) = (reader.u64()?, reader.u64()?, reader.u64()?);
             let fault = DeviceFault::from_wire(reader.u32()?);
@@ -353,6 +355,7 @@ impl Writer {
         self.u64(lease.memory_quota);
         self.u32(lease.stream_quota);
         self.u8(u8::from(lease.plain_tcp));
+        self.u8(u8::from(lease.is_of_job));
         self.length(lease.devices.len());
         for LeasedDevice { info, address } in &lease.devices {
             self.info(info);
@@ -360,9 +363,13 @@ impl Writer {
         }
     }
 
+    fn device(&mut self, device: DeviceId) {
+        self.u32(device.node.0);
+        self.u32(device.ordinal);
+    }
+
     fn info(&mut self, info: &DeviceInfo) {
-        self.u32(info.id.node.0);
-        self.u32(info.id.ordinal);
+        self.device(info.id);
         self.text(&info.node_name, NAME_MAX);
         self.u8(info.kind.number());
         self.text(&info.name, NAME_MAX);
@@ -496,6 +503,10 @@ impl<'a> Reader<'a> {
         Ok(request)
     }
 
+    fn device(&mut self) -> Result<DeviceId> {
+        Ok(DeviceId { node: NodeId(self.u32()?), ordinal: self.u32()? })
+    }
+
     fn kind(&mut self) -> Result<DeviceKind> {
         Ok(DeviceKind::from_number(self.u8()?))
     }
@@ -510,6 +521,7 @@ impl<'a> Reader<'a> {
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
             plain_tcp: self.flag()?,
+            is_of_job: self.flag()?,
             devices: self.list(DEVICES_MAX, DEVICE_LEAST, |reader| {
                 Ok(LeasedDevice { info: reader.info()?, address: reader.text(ADDRESS_MAX)? })
             })?,
@@ -518,7 +530,7 @@ impl<'a> Reader<'a> {
 
     fn info(&mut self) -> Result<DeviceInfo> {
         Ok(DeviceInfo {
-            id: DeviceId { node: NodeId(self.u32()?), ordinal: self.u32()? },
+            id: self.device()?,
             node_name: self.text(NAME_MAX)?,
             kind: self.kind()?,
             name: self.text(NAME_MAX)?,
@@ -583,7 +595,12 @@ mod tests {
             memory_quota: 0,
             stream_quota: 32,
             plain_tcp: devices == 1,
+            is_of_job: devices == 3,
         }
+    }
+
+    fn device(ordinal: u32) -> DeviceId {
+        DeviceId { node: NodeId(2), ordinal }
     }
 
     fn messages() -> Vec<Message> {
@@ -606,11 +623,11 @@ mod tests {
                 request,
             }),
             Message::Attached,
-            Message::Uses(3),
-            Message::MayUse(3),
-            Message::UseAnswered { device: 3, error: None },
+            Message::MayUse(device(3)),
+            Message::InUse(vec![device(3), device(4)]),
+            Message::UseAnswered { device: device(3), error: None },
             Message::UseAnswered {
-                device: 4,
+                device: device(4),
                 error: Some(Error::new(ErrorCode::DeviceUnavailable, "held").node("h2")),
             },
             Message::Granted(lease(3)),

@@ -187,6 +187,7 @@ impl Agent {
         &self,
         previous: Option<NodeId>,
         sessions: Vec<SessionGrant>,
+        granted: Vec<SessionId>,
         jobs: Vec<JobGrant>,
     ) -> Registration {
         let device = |ordinal| DeviceInfo {
@@ -215,6 +216,7 @@ impl Agent {
             previous,
             coordinator_epoch: 0,
             sessions,
+            granted,
             jobs,
             // The next run of a job may have the name of the one before.
             world: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),

@@ -123,6 +123,7 @@ impl World {
                     }
                     rules.closed(time, session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
                 }
+                AgentOrder::ClaimClosed(session, key) => rules.claim_closed(time, session, key, &mut ends),
                 AgentOrder::JobStarted(grant) => rules.job_started(time, grant),
                 AgentOrder::ReleaseJob(job) => {
                     let of_job = state.grants.iter().filter(|(_, of)| **of == Some(job)).map(|(session, _)| *session);
@@ -205,8 +206,8 @@ impl World {
         self.end_executors(agent, ends)?;
         for effect in effects {
             match effect {
-                Effect::Connect { previous, sessions, jobs } => {
-                    let registration = self.agents[agent].registration(previous, sessions, jobs);
+                Effect::Connect { previous, sessions, granted, jobs } => {
+                    let registration = self.agents[agent].registration(previous, sessions, granted, jobs);
                     self.connect(agent, registration)?;
                 }
                 Effect::Send(word) => {

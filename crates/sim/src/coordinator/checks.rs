@@ -3,7 +3,7 @@
 use super::agent::{Agent, Executor};
 use super::program::Program;
 use super::world::{SERVED, World};
-use accord_coordinator::cluster::{Millis, Node, NodeState};
+use accord_coordinator::cluster::{Millis, Node, NodeState, Session};
 use accord_fabric::handshake::Purpose;
 
 /// As the core's.
@@ -60,14 +60,21 @@ impl World {
             // Some have no time left.
             let id = id.filter(|id| self.end_of(*id) > self.queue.now() + SERVED);
             let Some(session) = id.and_then(|id| cluster.session(id)) else { continue };
+            // A program that has asked for nothing may begin on each node with devices.
+            let is_shared = self.programs[program].request.devices.is_none();
             let serves = |agent: &&Agent| {
-                agent.node().is_some_and(|node| session.nodes.contains_key(&node) && !session.lost.contains(&node))
+                let is_its = |node| session.nodes.contains_key(&node) || is_shared && agent.devices > 0;
+                agent.node().is_some_and(|node| is_its(node) && !session.lost.contains(&node))
             };
             let serving: Vec<usize> = (0..self.agents.len()).filter(|agent| serves(&&self.agents[*agent])).collect();
             if let Some(&agent) = serving.first() {
                 let agent = if self.random.chance(50) { agent } else { serving[self.random.index(serving.len())] };
-                let id = session.id;
-                self.command_lane(agent, program, id, true);
+                let (id, is_known) = (session.id, agent_is_told(session, &self.agents[agent]));
+                match is_known {
+                    true => self.command_lane(agent, program, id, true),
+                    false if self.programs[program].client.is_some() => self.ask_use(program, agent),
+                    false => continue,
+                }
                 asked.push((program, agent));
             }
         }
@@ -79,7 +86,9 @@ impl World {
         for (program, agent) in asked {
             let state = &self.agents[*agent];
             let serves = |executor: &Executor| executor.program == *program && !executor.ends;
-            if !state.executors.values().any(serves) {
+            // A job may have all that it asked for.
+            let refusal = self.programs[*program].refused.get(agent);
+            if !state.executors.values().any(serves) && !refusal.is_some_and(|why| why.contains("to itself")) {
                 return Err(format!(
                     "{:?} has asked {} for an executor and has none",
                     self.programs[*program], state.name
@@ -119,6 +128,13 @@ impl World {
                 if !self.programs.iter().any(|program| program.alive && program.session == Some(id)) {
                     return Err(format!("{name} runs an executor of {id}, whose program is dead"));
                 }
+            }
+        }
+        for (id, (_, life)) in &self.opened {
+            let is_over = *life == self.life && cluster.session(*id).is_none();
+            let serves = |agent: &&Agent| agent.rules.as_ref().is_some_and(|rules| rules.serves(*id));
+            if let Some(agent) = self.agents.iter().filter(|_| is_over).find(serves) {
+                return Err(format!("{} serves {id}, which has ended", agent.name));
             }
         }
         for session in cluster.sessions() {
@@ -166,6 +182,10 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+fn agent_is_told(session: &Session, agent: &Agent) -> bool {
+    agent.node().is_some_and(|node| session.nodes.contains_key(&node))
 }
 
 impl Agent {

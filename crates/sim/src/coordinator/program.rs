@@ -1,8 +1,8 @@
 //! A model of a program.
 
 use accord_coordinator::cluster::ClientId;
-use accord_types::{DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
-use std::collections::BTreeSet;
+use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One program.
 #[derive(Debug)]
@@ -16,6 +16,12 @@ pub(super) struct Program {
     pub(super) attached: bool,
     /// It was told that its session has ended.
     pub(super) told_of_end: bool,
+    /// Devices that the coordinator lets it use.
+    pub(super) used: BTreeSet<DeviceId>,
+    /// Devices that it has asked for, with the agents (by index) that it connects to once it may.
+    pub(super) asked: BTreeMap<DeviceId, usize>,
+    /// Why it may not use a device of these agents' nodes.
+    pub(super) refused: BTreeMap<usize, String>,
     /// Agents (by index) whose executors it is connected to.
     pub(super) connected: BTreeSet<usize>,
     /// Nodes that it was told are lost.
@@ -44,6 +50,9 @@ impl Program {
             session: None,
             attached: false,
             told_of_end: false,
+            used: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            refused: BTreeMap::new(),
             connected: BTreeSet::new(),
             lost: BTreeSet::new(),
         }

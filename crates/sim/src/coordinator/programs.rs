@@ -3,8 +3,8 @@
 use super::program::Program;
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
 use super::{USER, key_of};
-use accord_coordinator::cluster::{ClientId, ClientPush, Input};
-use accord_types::{DeviceKind, OrderPolicy};
+use accord_coordinator::cluster::{ClientId, ClientPush, Input, Origin};
+use accord_types::{DeviceId, DeviceKind, OrderPolicy};
 
 impl World {
     pub(super) fn open(&mut self) {
@@ -54,12 +54,25 @@ impl World {
             ClientPush::Refused(error) if self.programs[program].session.is_some() => {
                 return Err(format!("a program that came back was refused: {error}"));
             }
-            ClientPush::Attached => self.programs[program].attached = true,
+            ClientPush::Attached => {
+                self.programs[program].attached = true;
+                self.say_in_use(program);
+            }
+            ClientPush::UseAnswered(device, error) => {
+                let Some(agent) = self.programs[program].asked.remove(&device) else { return Ok(()) };
+                let state = &self.agents[agent];
+                let is_there = !state.cut && state.is_alive() && state.node() == Some(device.node);
+                if let Some(error) = error {
+                    self.programs[program].refused.insert(agent, error.to_string());
+                } else if let Some(session) = self.programs[program].session.filter(|_| is_there) {
+                    self.programs[program].used.insert(device);
+                    self.command_lane(agent, program, session, true);
+                }
+            }
             ClientPush::Refused(_)
             | ClientPush::Queued(_)
             | ClientPush::Held(_)
             | ClientPush::Warning(_)
-            | ClientPush::UseAnswered(..)
             | ClientPush::ExecutorEnded(..) => {}
         }
         Ok(())
@@ -84,17 +97,44 @@ impl World {
         // Now and then by a program that has another session's number only.
         let other = self.random.chance(10).then(|| ready[self.random.index(ready.len())]);
         let session = other.and_then(|other| self.programs[other].session).unwrap_or(session);
+        // Agents of other nodes than those that it uses don't know it yet.
+        let is_known = self.programs[program].used.iter().any(|device| Some(device.node) == state.node());
+        if !is_known && self.random.chance(90) {
+            self.ask_use(program, agent);
+            return;
+        }
         // One that it has an executor of already is for a new one.
         if !self.programs[program].connected.contains(&agent) || self.random.chance(30) {
             self.command_lane(agent, program, session, false);
         }
-        if let Some(client) = self.programs[program].client {
-            let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
-            let input = match self.random.chance(50) {
-                true => Input::Uses { client, device },
-                false => Input::MayUse { client, device },
-            };
-            self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+    }
+
+    /// A program asks whether it may use a device of a node, and connects to the node's agent if it may.
+    pub(super) fn ask_use(&mut self, program: usize, agent: usize) {
+        let ordinal = u32::try_from(self.random.within(0..4)).unwrap_or(0);
+        let (Some(node), Some(client)) = (self.agents[agent].node(), self.programs[program].client) else { return };
+        let device = DeviceId { node, ordinal: ordinal.min(self.agents[agent].devices.saturating_sub(1)) };
+        self.programs[program].refused.remove(&agent);
+        self.programs[program].asked.insert(device, agent);
+        let input = Input::MayUse { client, device };
+        self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+    }
+
+    /// A session that only its program knows lasts as long as if it had begun when the program came back.
+    pub(super) fn note_claim(&mut self, client: ClientId) {
+        let id = self.clients.get(&client).and_then(|program| self.programs[*program].session);
+        let session = id.and_then(|id| self.cluster.as_ref()?.session(id));
+        if let Some(session) = session.filter(|session| session.origin == Origin::Program) {
+            self.opened.entry(session.id).and_modify(|(opened, _)| *opened = self.queue.now());
+        }
+    }
+
+    /// A program that has come back says which devices it uses.
+    fn say_in_use(&mut self, program: usize) {
+        let Program { client: Some(client), used, request, .. } = &self.programs[program] else { return };
+        if request.devices.is_none() {
+            let input = Input::InUse { client: *client, devices: used.iter().copied().collect() };
+            self.queue.add(self.queue.now() + 5, Event::Input { life: self.life, input });
         }
     }
 

@@ -12,12 +12,12 @@ impl World {
     pub(super) fn end_of(&self, session: SessionId) -> u64 {
         let limit = self.plan.session_time;
         let opened = self.opened.get(&session).filter(|_| limit > 0);
-        opened.map_or(u64::MAX, |opened| opened + limit)
+        opened.map_or(u64::MAX, |(opened, _)| opened + limit)
     }
 
     /// What stands still reads late what was said in time.
     fn is_overdue(&self, session: SessionId, stood_still_until: u64) -> bool {
-        let opened = self.opened.get(&session).copied().unwrap_or(0);
+        let opened = self.opened.get(&session).map_or(0, |(opened, _)| *opened);
         let slack = if stood_still_until > opened { self.plan.outage } else { 0 };
         self.queue.now() > self.end_of(session).saturating_add(ON_TIME + slack)
     }

@@ -125,8 +125,8 @@ pub(super) struct World {
     /// Connections by which agents join, as this life's coordinator knows.
     pub(super) joined: BTreeSet<LinkId>,
     pub(super) sessions_seen: BTreeSet<SessionId>,
-    /// When each was opened.
-    pub(super) opened: BTreeMap<SessionId, u64>,
+    /// When each was opened, and in which of the coordinator's lives.
+    pub(super) opened: BTreeMap<SessionId, (u64, u64)>,
     pub(super) version: u64,
     pub(super) steps: u64,
 }
@@ -326,7 +326,10 @@ impl World {
             Effect::DropLink(link) => self.break_link(link, Some(gone()), 50),
             Effect::ToClient(client, push) => {
                 if let ClientPush::Granted(session) = push {
-                    self.opened.entry(session).or_insert(self.queue.now());
+                    self.opened.entry(session).or_insert((self.queue.now(), self.life));
+                }
+                if matches!(push, ClientPush::Attached) {
+                    self.note_claim(client);
                 }
                 if let Some(&program) = self.clients.get(&client) {
                     // Clients are short of messages: a fixed delay keeps their order.

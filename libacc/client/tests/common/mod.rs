@@ -320,6 +320,7 @@ pub fn lease(agents: &[Agent], devices: u32) -> Lease {
         memory_quota: 0,
         stream_quota: 64,
         plain_tcp: false,
+        is_of_job: false,
     }
 }
 

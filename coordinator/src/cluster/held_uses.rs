@@ -1,0 +1,58 @@
+//! Questions about devices that wait for the agents of the devices' nodes.
+
+use super::input::ClientId;
+use super::steps::counted;
+use accord_types::{DeviceId, NodeId};
+use std::collections::BTreeSet;
+
+/// Most questions of one program that wait.
+pub(super) const OF_CLIENT_MAX: usize = 16;
+
+/// Devices of nodes whose agents may be about to be back, and the programs that ask for them.
+#[derive(Debug, Default)]
+pub(super) struct HeldUses {
+    by_device: BTreeSet<(DeviceId, ClientId)>,
+    by_client: BTreeSet<(ClientId, DeviceId)>,
+}
+
+impl HeldUses {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_device.is_empty()
+    }
+
+    /// Whether one more question of a program may wait.
+    pub(super) fn has_room(&self, client: ClientId) -> bool {
+        self.by_client.range(of_client(client)).take(OF_CLIENT_MAX).count() < OF_CLIENT_MAX
+    }
+
+    pub(super) fn push(&mut self, client: ClientId, device: DeviceId) {
+        self.by_device.insert((device, client));
+        self.by_client.insert((client, device));
+    }
+
+    /// Drops the questions of a connection.
+    pub(super) fn remove(&mut self, client: ClientId) {
+        for (client, device) in self.by_client.range(of_client(client)).copied().collect::<Vec<_>>() {
+            self.by_client.remove(&(client, device));
+            self.by_device.remove(&(device, client));
+        }
+    }
+
+    /// Takes out the questions about devices of a node, or all.
+    pub(super) fn take(&mut self, node: Option<NodeId>) -> Vec<(DeviceId, ClientId)> {
+        let first = DeviceId { node: node.unwrap_or(NodeId(0)), ordinal: 0 };
+        let last = DeviceId { node: node.unwrap_or(NodeId(u32::MAX)), ordinal: u32::MAX };
+        let of_node = (first, ClientId(0))..=(last, ClientId(u64::MAX));
+        let taken: Vec<_> = counted(self.by_device.range(of_node)).copied().collect();
+        for (device, client) in &taken {
+            self.by_device.remove(&(*device, *client));
+            self.by_client.remove(&(*client, *device));
+        }
+        taken
+    }
+}
+
+fn of_client(client: ClientId) -> std::ops::RangeInclusive<(ClientId, DeviceId)> {
+    let device = |number| DeviceId { node: NodeId(number), ordinal: number };
+    (client, device(0))..=(client, device(u32::MAX))
+}

@@ -1,0 +1,135 @@
+//! The lease that programs share which ask for nothing: all devices but those that a job has to itself.
+//!
+//! A session of it opens in a few steps, however many devices there are. The answer to its program lists them. A node's agent is told of the session
+//! when the program is about to use the node, see [`super::first_uses`].
+
+use super::input::ClientId;
+use super::node::Node;
+use super::order::{Viewer, number_devices};
+use super::session::{LeaseTerms, Session};
+use super::state::Cluster;
+use super::steps::counted;
+use accord_fabric::frame::session::DEVICES_MAX;
+use accord_types::{
+    Count, DeviceId, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, SessionId, SessionRequest,
+};
+
+impl Cluster {
+    /// The terms of a program that asks for nothing, if there is a device for it.
+    pub(super) fn share(
+        &mut self,
+        client: ClientId,
+        request: &SessionRequest,
+        user: &str,
+    ) -> Result<LeaseTerms, Error> {
+        self.check_quota(client, user)?;
+        if !self.offers(request.kind) {
+            return Err(self.nothing_to_lease(request));
+        }
+        Ok(self.lease_of(Vec::new()))
+    }
+
+    /// Whether nodes offer a device of a kind, or of any, to programs that ask for nothing.
+    fn offers(&mut self, kind: Option<DeviceKind>) -> bool {
+        if self.nodes.offered(kind) == 0 {
+            return false;
+        }
+        let version = (self.version, self.allocations.freed);
+        if self.exhausted.get(&kind) == Some(&version) {
+            return false;
+        }
+        let offers = |node: &&Node| {
+            let mut devices = counted(node.devices.iter()).filter(|device| kind.is_none_or(|kind| device.kind == kind));
+            node.takes_sessions() && devices.any(|device| self.allocations.is_shared(device.id))
+        };
+        // Most searches end at the node where the one before has ended.
+        let from = self.offering.get(&kind).copied().unwrap_or(NodeId(0));
+        let found = self.nodes.from(from).find(offers).or_else(|| self.nodes.values().find(offers)).map(|node| node.id);
+        self.offering.extend(found.map(|node| (kind, node)));
+        self.exhausted.extend(found.is_none().then_some((kind, version)));
+        found.is_some()
+    }
+
+    /// Returns the number of devices that nodes offer to such a program now, as far as one answer lists them. Devices that jobs have to themselves count.
+    pub(super) fn device_count(&self, kind: Option<DeviceKind>) -> usize {
+        self.nodes.offered(kind).min(DEVICES_MAX)
+    }
+
+    fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
+        let (up, draining) = (self.nodes.up(), self.nodes.draining());
+        if up == 0 {
+            return Error::new(ErrorCode::DeviceUnavailable, "the cluster has no node whose agent lives")
+                .remedy("start accord-node-agent on the nodes and look with `accord info`");
+        }
+        let what = match request.kind {
+            None => "device".to_owned(),
+            Some(kind) => kind.to_string(),
+        };
+        Error::new(
+            ErrorCode::DeviceTypeUnavailable,
+            format!("no node of the cluster offers a {what}: it has {} ({draining} draining)", Count(up, "node")),
+        )
+        .remedy("ask for another device type, or look with `accord info`")
+    }
+
+    /// Returns the devices as a process would number them if it opened a session now.
+    pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
+        self.numbering_and_rest(viewer).0
+    }
+
+    /// Returns the same, and the number of devices beyond what one answer lists.
+    fn numbering_and_rest(&self, viewer: &Viewer<'_>) -> (Vec<DeviceId>, usize) {
+        let usable = self.nodes.values().filter(|node| node.takes_sessions());
+        number_devices(usable, viewer, DEVICES_MAX, |device| self.allocations.is_shared(device))
+    }
+
+    /// Returns the lease for a session's program.
+    pub fn lease(&self, id: SessionId) -> Option<Lease> {
+        self.lease_and_rest(id).map(|(lease, _)| lease)
+    }
+
+    /// Returns the lease for the program of a session that opens now, and the number of devices beyond what one answer lists.
+    pub fn lease_and_rest(&self, id: SessionId) -> Option<(Lease, usize)> {
+        let session = self.sessions.get(&id)?;
+        let (numbers, rest) = match session.is_shared() {
+            true => self.numbering_and_rest(&session.viewer()),
+            false => (session.lease.devices.clone(), 0),
+        };
+        let devices = numbers.iter().filter_map(|device| {
+            let node = self.nodes.get(&device.node)?;
+            let info = node.device(device.ordinal)?.clone();
+            Some(LeasedDevice { info, address: node.address.clone() })
+        });
+        let lease = Lease {
+            session: id,
+            key: session.owner.key,
+            own_node: self.nodes.named(&session.node_name),
+            devices: devices.collect(),
+            memory_quota: session.lease.memory_quota,
+            stream_quota: session.lease.stream_quota,
+            plain_tcp: session.lease.plain_tcp,
+            is_of_job: !session.is_shared(),
+        };
+        Some((lease, rest))
+    }
+}
+
+impl Session {
+    /// Whether its lease is the shared one: its program has asked for nothing.
+    pub(super) fn is_shared(&self) -> bool {
+        self.job.is_none() && !self.asked
+    }
+
+    fn viewer(&self) -> Viewer<'_> {
+        Viewer { node_name: &self.node_name, rank: self.rank, kind: self.kind, order: self.order }
+    }
+}
+
+/// The text for a program about devices that its numbers leave out.
+pub fn left_out(listed: usize, rest: usize) -> String {
+    format!(
+        "the cluster offers {}, and a program gets {listed} at most: those of its own node and of the nodes that follow it; \
+         ask for other devices by ACCORD_DEVICES",
+        Count(listed + rest, "device"),
+    )
+}
