@@ -16,6 +16,7 @@ use accord_proto::v1::{
     QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
 };
 use accord_trust::Trust;
+use accord_trust::attester::Attester;
 use accord_types::settings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,9 +71,11 @@ impl Coordinator {
     /// The coordinator that the settings name, as a program reaches it. None if they name none.
     pub(crate) fn of_environment() -> Result<Option<Self>> {
         let Some(address) = variable(settings::COORDINATOR.name) else { return Ok(None) };
-        let (folder, munge) = (variable(settings::TLS.name), variable(settings::MUNGE.name));
+        let (folder, munge, token) =
+            (variable(settings::TLS.name), variable(settings::MUNGE.name), variable(settings::TOKEN_FILE.name));
         let home = std::env::var_os("HOME");
-        let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+        let attester = Attester::of_settings(munge.as_deref(), token.as_deref());
+        let trust = Trust::of_program(&address, folder.as_deref(), attester, home.as_deref())?;
         Self::new(&address, trust).map(Some)
     }
 

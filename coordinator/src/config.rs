@@ -1,5 +1,6 @@
 //! Flags and environment.
 
+use crate::service::ApiServer;
 use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
 use clap::Parser;
@@ -32,8 +33,22 @@ pub struct Config {
     #[arg(long, env = "ACCORD_MUNGE", value_name = "PATH")]
     pub munge: Option<PathBuf>,
 
-    /// Users to accept by the kernel's or MUNGE's identification, and their names in the cluster, as rules of which the first match
-    /// counts: NAME as itself, NAME=USER as another one, !NAME not at all, * for all.
+    /// Identify pods without a certificate by their service account tokens of audience accord, which this Kubernetes API server reviews:
+    /// its address, or cluster for the one of the coordinator's own pod.
+    #[arg(long, env = "ACCORD_TOKEN_REVIEW", value_name = "HOST:PORT", value_parser = api_server)]
+    pub token_review: Option<String>,
+
+    /// Folder with token and ca.crt of the service account that asks that API server; it needs the ClusterRole system:auth-delegator.
+    #[arg(
+        long,
+        env = "ACCORD_TOKEN_REVIEW_ACCOUNT",
+        value_name = "FOLDER",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount"
+    )]
+    pub token_review_account: PathBuf,
+
+    /// Users to accept by the identification of the kernel, MUNGE or Kubernetes, and their names in the cluster, as rules of which the first
+    /// match counts: NAME as itself, NAME=USER as another one, !NAME not at all, * for all.
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
     pub users: UserRules,
 
@@ -91,6 +106,34 @@ pub struct Config {
     pub stop_on_stdin_eof: bool,
 }
 
+impl Config {
+    /// Returns the API server that reviews tokens, if one is to.
+    pub fn api_server(&self) -> Option<ApiServer> {
+        let account = self.token_review_account.clone();
+        self.token_review.clone().map(|address| ApiServer { address, account })
+    }
+}
+
+/// The API server of a pod's own cluster is named by these variables, which Kubernetes sets.
+fn api_server(text: &str) -> Result<String, String> {
+    api_server_of(text, |name| std::env::var(name).ok())
+}
+
+fn api_server_of(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    if text == "cluster" {
+        let (host, port) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"));
+        let (host, port) =
+            host.zip(port).ok_or("this is no pod: KUBERNETES_SERVICE_HOST is not set; write HOST:PORT")?;
+        return Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") });
+    }
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok() => {
+            Ok(text.to_owned())
+        }
+        _ => Err("HOST:PORT, or cluster, is needed".to_owned()),
+    }
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     parse_time(text)
         .filter(|time| !time.is_zero())
@@ -106,6 +149,23 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_api_server_is_an_address_or_that_of_the_pods_cluster() {
+        let of = |text: &str, host: Option<&str>| {
+            api_server_of(
+                text,
+                |name| if name.ends_with("HOST") { host.map(str::to_owned) } else { Some("443".to_owned()) },
+            )
+        };
+        assert_eq!(of("cluster", Some("10.96.0.1")).unwrap(), "10.96.0.1:443");
+        assert_eq!(of("cluster", Some("fd00::1")).unwrap(), "[fd00::1]:443");
+        assert!(of("cluster", None).unwrap_err().contains("KUBERNETES_SERVICE_HOST"));
+        assert_eq!(of("api.site:6443", None).unwrap(), "api.site:6443");
+        for wrong in ["", "api.site", "https://api.site", "https://api.site:443", ":443", "api.site:port"] {
+            assert!(of(wrong, None).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn quotas_are_read_and_checked() {

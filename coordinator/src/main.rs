@@ -132,7 +132,8 @@ fn run(config: &Config) -> Result<(), String> {
         if let Some(policy) = policy {
             driver.begin_with(policy)?;
         }
-        let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
+        let attestation =
+            Attestation { munge: config.munge.clone(), token_review: config.api_server(), users: config.users.clone() };
         let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
         let served = serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string());
         served.and(writer.map_or(Ok(()), StateWriter::close))

@@ -10,6 +10,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_scheduler::Request;
 use accord_trust::Trust;
+use accord_trust::attester::Attester;
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::status_line::StatusLine;
 use accord_types::{
@@ -199,9 +200,11 @@ fn program(trace: bool) -> ProgramSpec {
 
 fn coordinator() -> Result<Option<Coordinator>> {
     let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
-    let (folder, munge) = (settings::value(names::TLS), settings::value(names::MUNGE));
+    let (folder, munge, token) =
+        (settings::value(names::TLS), settings::value(names::MUNGE), settings::value(names::TOKEN_FILE));
     let home = std::env::var_os("HOME");
-    let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+    let attester = Attester::of_settings(munge.as_deref(), token.as_deref());
+    let trust = Trust::of_program(&address, folder.as_deref(), attester, home.as_deref())?;
     Ok(Some(Coordinator { address: PeerAddress::new(address), trust }))
 }
 

@@ -23,7 +23,7 @@ use tower::service_fn;
 /// Names of coordinators that are looked up at one time, in a process.
 const LOOKUPS_MAX: usize = 4;
 static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
-/// Credentials that MUNGE is asked for at one time.
+/// Credentials that are asked for at one time.
 const QUESTIONS_MAX: usize = 4;
 static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 
@@ -127,11 +127,11 @@ impl Coordinator {
             None => Status::unavailable(error.to_string()),
         };
         let mut stream = TlsConnector::from(config).connect(name, stream).await.map_err(refused)?;
-        if let Some(munge) = identity.munge().cloned() {
+        if let Some(attester) = identity.attester().cloned() {
             let mut nonce = [0; NONCE_LEN];
             stream.read_exact(&mut nonce).await.map_err(refused)?;
             let place = place(&QUESTIONS).await?;
-            let asked = on_thread("accord-munge", place, move || munge.encode(&attest::payload(&nonce))).await;
+            let asked = on_thread("accord-attester", place, move || attester.credential(&nonce)).await;
             let credential = asked.map_err(|error| Status::unavailable(words(&error)))?;
             let credential = credential.map_err(|error| Status::unauthenticated(words(&error)))?;
             stream.write_all(&attest::shown(&credential)).await.map_err(refused)?;

@@ -2,7 +2,7 @@
 
 use crate::process::await_leftovers;
 use crate::separate_hosts::{SeparateHosts, entered};
-use crate::{Finished, Job, Result, Tool, libacc, tool};
+use crate::{ApiServer, Finished, Job, Result, Tool, libacc, tool};
 use accord_trust::Role;
 use accord_trust::issue::Authority;
 use nix::sys::signal::{Signal, kill};
@@ -60,6 +60,8 @@ enum KnownBy {
     System,
     /// MUNGE's, whose daemon listens there.
     Munge(PathBuf),
+    /// Kubernetes' API server's, for the token in this file.
+    Token(PathBuf),
 }
 
 impl ClusterBuilder {
@@ -205,6 +207,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// Programs have no certificate: this API server says whose the token in a file is.
+    #[must_use]
+    pub fn known_by_token(mut self, server: &ApiServer, token: &Path) -> Self {
+        self.known_by = KnownBy::Token(token.to_owned());
+        self.env("ACCORD_TOKEN_REVIEW", server.address()).env("ACCORD_TOKEN_REVIEW_ACCOUNT", server.account())
+    }
+
     /// Whom the coordinator takes without a certificate, see its `--users`.
     #[must_use]
     pub fn taken(mut self, rules: &str) -> Self {
@@ -328,7 +337,7 @@ impl Cluster {
         let agents = (0..size.hosts).map(|_| None).collect();
         let address = match size.known_by {
             KnownBy::System => format!("unix:{}", folder.path().join("coordinator").display()),
-            KnownBy::Certificates | KnownBy::Munge(_) => {
+            KnownBy::Certificates | KnownBy::Munge(_) | KnownBy::Token(_) => {
                 format!("{}:0", size.coordinator_at.as_deref().unwrap_or("127.0.0.1"))
             }
         };
@@ -365,13 +374,16 @@ impl Cluster {
             KnownBy::Certificates => vec![folder("program")],
             KnownBy::System => Vec::new(),
             KnownBy::Munge(socket) => vec![folder("everybody"), ("ACCORD_MUNGE".to_owned(), socket.into())],
+            KnownBy::Token(file) => vec![folder("everybody"), ("ACCORD_TOKEN_FILE".to_owned(), file.into())],
         }
     }
 
     /// The same of an administrator, who sees the sessions of all users.
     fn shown_by_admin(&self) -> Vec<(String, OsString)> {
         match &self.size.known_by {
-            KnownBy::Certificates => vec![("ACCORD_TLS".to_owned(), self.tls_of("admin").into_os_string())],
+            KnownBy::Certificates | KnownBy::Token(_) => {
+                vec![("ACCORD_TLS".to_owned(), self.tls_of("admin").into_os_string())]
+            }
             KnownBy::System | KnownBy::Munge(_) => self.shown(),
         }
     }

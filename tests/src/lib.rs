@@ -2,6 +2,7 @@
 //! that can't hang, clusters on loopback addresses.
 #![forbid(unsafe_code)]
 
+mod api_server;
 mod cluster;
 mod compile;
 mod conformance;
@@ -17,6 +18,7 @@ mod program;
 mod separate_hosts;
 mod workspace;
 
+pub use api_server::ApiServer;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, compile_support, gcc};
 pub use conformance::{Mode, trials};

@@ -8,6 +8,7 @@ use accord_fabric::session_endpoint;
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_tests::{Cluster, Finished, Job, Munged, Tool, gcc, repository_file, test_program, tool};
 use accord_trust::attest::{NONCE_LEN, TAKEN, payload, shown, words, words_len};
+use accord_trust::attester::Attester;
 use accord_trust::issue::Authority;
 use accord_trust::munge::{CREDENTIAL_MAX, Munge};
 use accord_trust::{Identity, Role};
@@ -202,7 +203,7 @@ impl Hostile {
         let everybody = folder.path().join("everybody");
         fs::create_dir(&everybody).unwrap();
         fs::copy(folder.path().join("tls/ca.crt"), everybody.join("ca.crt")).unwrap();
-        let own = Identity::of_user(&everybody, &munged.socket()).unwrap();
+        let own = Identity::of_user(&everybody, &Attester::of_settings(munged.socket().to_str(), None)).unwrap();
         let attestation = Attestation { munge: Some(munged.socket()), ..Attestation::default() };
         let coordinators = authority.identity(Role::Coordinator, HOUR).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();

@@ -7,6 +7,7 @@ use accord_fabric::session_endpoint::{self, OpenRetries, SessionConnection};
 use accord_fabric::transport::PeerAddress;
 use accord_scheduler::Request;
 use accord_trust::Trust;
+use accord_trust::attester::Attester;
 use accord_types::settings::{self, parse_time};
 use accord_types::status_line::StatusLine;
 use accord_types::{ErrorCode, HeldJob, JobToken, OrderPolicy, Rank, SessionRequest, os_text, threads};
@@ -87,8 +88,10 @@ impl JobRequest {
     ) -> Result<Self> {
         let setting = |setting: settings::Setting| setting.find(lookup).map(|(_, value)| value);
         let address = setting(settings::COORDINATOR).ok_or_else(|| Failure::new("there is no coordinator"))?;
-        let (folder, munge, home) = (setting(settings::TLS), setting(settings::MUNGE), std::env::var_os("HOME"));
-        let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+        let (folder, munge, token, home) =
+            (setting(settings::TLS), setting(settings::MUNGE), setting(settings::TOKEN_FILE), std::env::var_os("HOME"));
+        let attester = Attester::of_settings(munge.as_deref(), token.as_deref());
+        let trust = Trust::of_program(&address, folder.as_deref(), attester, home.as_deref())?;
         let own = nix::unistd::gethostname().unwrap_or_default();
         let rank = Rank { rank: 0, size: ranks, local_rank: 0, local_size: 0, job: 0 };
         let request = SessionRequest {

@@ -1,4 +1,4 @@
-//! Where the coordinator is reached: by TCP, where everybody shows a certificate or has MUNGE's word, and on its own machine by a UNIX socket,
+//! Where the coordinator is reached: by TCP, where each peer shows a certificate, or a credential of MUNGE or Kubernetes, and on its own machine by a UNIX socket,
 //! where the system says who it is. The protocol that a client names tells gRPC from programs.
 
 use super::caller::{Caller, Secured, Stay};
@@ -231,7 +231,7 @@ impl Greeter {
         let mut stream = Stream::Tls(Box::new(stream.into()));
         let caller = match certified {
             Some(caller) => caller,
-            None => self.witnesses.by_munge(&mut stream).await?,
+            None => self.witnesses.by_credential(&mut stream).await?,
         };
         Ok((protocol, stream, caller))
     }
@@ -244,7 +244,7 @@ impl Greeter {
         {
             return Ok(config.clone());
         }
-        let clients = if self.witnesses.has_munge() { Clients::All } else { Clients::Certified };
+        let clients = if self.witnesses.takes_credentials() { Clients::All } else { Clients::Certified };
         let config = identity.server_for(clients, &[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()])?;
         *made = Some((identity, config.clone()));
         Ok(config)

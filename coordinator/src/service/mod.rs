@@ -1,6 +1,7 @@
 //! The core on the network: the same ports for agents and tools (gRPC) and for programs (the session endpoint).
 
 mod admin;
+mod api_server;
 mod board;
 mod caller;
 mod describe;
@@ -23,14 +24,17 @@ mod session_endpoint;
 mod shared_stream;
 mod state_writer;
 mod tenants;
+mod token_review;
 mod viewer;
 mod watching;
 mod witness;
 
+pub use api_server::ApiServer;
 pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags};
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
 pub use state_writer::StateWriter;
+pub use token_review::reviewed;
 pub use witness::Attestation;
 
 use session_endpoint::SessionEndpoint;

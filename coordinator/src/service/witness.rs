@@ -1,13 +1,16 @@
-//! Who a caller without a certificate is: the system is asked, or MUNGE. Both may block, as the system's database of
-//! users may, so that it is done on threads of their own, few at a time.
+//! Who a caller without a certificate is: the system is asked, MUNGE, or Kubernetes. System and MUNGE may block, as the system's database of
+//! users may, so that they are asked on threads of their own, few at a time.
 
+use super::api_server::ApiServer;
 use super::caller::Caller;
+use super::token_review::TokenReviews;
 use accord_fabric::new_session_key;
 use accord_proto::Stream;
 use accord_proto::threads::on_thread;
 use accord_trust::Role;
 use accord_trust::attest::{self, Attested, Host, NOBODY, NONCE_LEN, Witness};
 use accord_trust::munge::{CREDENTIAL_MAX, Munge};
+use accord_trust::token;
 use accord_trust::users::UserRules;
 use accord_types::{Error, ErrorCode, Result};
 use nix::unistd::{Uid, User, geteuid};
@@ -24,13 +27,16 @@ const QUESTIONS_MAX: usize = 8;
 pub struct Attestation {
     /// MUNGE's daemon; none: its word does not count.
     pub munge: Option<PathBuf>,
-    /// Rules for the users that the system or MUNGE names.
+    /// Kubernetes' API server, which reviews tokens; `None`: they do not count.
+    pub token_review: Option<ApiServer>,
+    /// Rules for the users that the system, MUNGE or Kubernetes names.
     pub users: UserRules,
 }
 
 /// The witnesses of callers without a certificate.
 pub(super) struct Witnesses {
     munge: Option<Munge>,
+    tokens: Option<TokenReviews>,
     users: UserRules,
     host: Host,
     questions: Arc<Semaphore>,
@@ -42,27 +48,31 @@ impl Witnesses {
         let unknown = unknown.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(NOBODY);
         Arc::new(Self {
             munge: attestation.munge.as_deref().map(Munge::at),
+            tokens: attestation.token_review.map(TokenReviews::new),
             users: attestation.users,
             host: Host { uid: geteuid().as_raw(), unknown },
             questions: Arc::new(Semaphore::new(QUESTIONS_MAX)),
         })
     }
 
-    /// Whether MUNGE's word counts.
-    pub(super) fn has_munge(&self) -> bool {
-        self.munge.is_some()
+    /// Whether callers without a certificate may come by TCP.
+    pub(super) fn takes_credentials(&self) -> bool {
+        self.munge.is_some() || self.tokens.is_some()
     }
 
     /// Returns the user of a process that has connected to the socket: `uid`, as the system says. Tells the process
     /// whether it is taken.
     pub(super) async fn by_system(&self, stream: &mut Stream, uid: u32) -> Result<Caller> {
         let found = self.ask(move || Ok(attested(uid, Witness::System))).await;
-        self.answer(stream, found).await
+        let taken = found.and_then(|found| self.roles(&found));
+        self.answer(stream, taken).await
     }
 
-    /// Returns the user of a process that has connected by TCP without a certificate, as MUNGE says.
-    pub(super) async fn by_munge(&self, stream: &mut Stream) -> Result<Caller> {
-        let munge = self.munge.clone().ok_or_else(|| refused("it showed no certificate"))?;
+    /// Returns the user of a process that has connected by TCP without a certificate, as MUNGE or Kubernetes says.
+    pub(super) async fn by_credential(&self, stream: &mut Stream) -> Result<Caller> {
+        if !self.takes_credentials() {
+            return Err(refused("it showed no certificate"));
+        }
         let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
         // As random as a key, and used once.
         let nonce: [u8; NONCE_LEN] = new_session_key()?.0;
@@ -74,6 +84,31 @@ impl Witnesses {
         }
         let mut credential = vec![0; len];
         stream.read_exact(&mut credential).await.map_err(broken)?;
+        let taken = match token::of_credential(&credential) {
+            Ok(Some(token)) => self.by_token(token).await,
+            Ok(None) => self.by_munge(nonce, credential).await,
+            Err(error) => Err(error),
+        };
+        self.answer(stream, taken).await
+    }
+
+    async fn by_token(&self, token: &str) -> Result<Vec<Role>> {
+        let none = || {
+            refused("this coordinator takes no tokens of Kubernetes")
+                .remedy("show a certificate (ACCORD_TLS), or start it with --token-review")
+        };
+        let user = self.tokens.as_ref().ok_or_else(none)?.user_of(token).await?;
+        let role = attest::role_of_service_account(&user, &self.users)?;
+        tracing::info!("{role} is user {user} by the word of Kubernetes");
+        Ok(vec![role])
+    }
+
+    async fn by_munge(&self, nonce: [u8; NONCE_LEN], credential: Vec<u8>) -> Result<Vec<Role>> {
+        let none = || {
+            refused("this coordinator does not take MUNGE's word")
+                .remedy("name a file with a token in ACCORD_TOKEN_FILE, or show a certificate (ACCORD_TLS)")
+        };
+        let munge = self.munge.clone().ok_or_else(none)?;
         let question = move || {
             let believed = munge.decode(&credential)?;
             if believed.payload != attest::payload(&nonce) {
@@ -82,8 +117,13 @@ impl Witnesses {
             }
             Ok(attested(believed.uid, Witness::Munge))
         };
-        let found = self.ask(question).await;
-        self.answer(stream, found).await
+        self.roles(&self.ask(question).await?)
+    }
+
+    fn roles(&self, attested: &Attested) -> Result<Vec<Role>> {
+        let roles = attest::roles(attested, &self.users, self.host)?;
+        tracing::info!("{} is user {} by the word of {}", called(&roles), attested.uid, attested.witness);
+        Ok(roles)
     }
 
     async fn ask(&self, question: impl FnOnce() -> Result<Attested> + Send + 'static) -> Result<Attested> {
@@ -92,12 +132,7 @@ impl Witnesses {
         on_thread("accord-witness", turn, question).await?
     }
 
-    async fn answer(&self, stream: &mut Stream, found: Result<Attested>) -> Result<Caller> {
-        let taken = found.and_then(|attested| {
-            let roles = attest::roles(&attested, &self.users, self.host)?;
-            tracing::info!("{} is user {} by the word of {}", called(&roles), attested.uid, attested.witness);
-            Ok(roles)
-        });
+    async fn answer(&self, stream: &mut Stream, taken: Result<Vec<Role>>) -> Result<Caller> {
         let bytes = taken.as_ref().map_or_else(attest::refusal, |_| vec![attest::TAKEN]);
         let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
         stream.write_all(&bytes).await.map_err(broken)?;

@@ -6,6 +6,7 @@ use crate::crowd::{Cost, Waited};
 use crate::requests::request;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
+use accord_trust::attester::Attester;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use std::ffi::OsString;
@@ -79,7 +80,7 @@ impl Coordinator {
             std::fs::create_dir(&folder).unwrap();
             std::fs::copy(self.dir.path().join("tls/ca.crt"), folder.join("ca.crt")).unwrap();
         }
-        Identity::of_user(&folder, munge).unwrap()
+        Identity::of_user(&folder, &Attester::of_settings(munge.to_str(), None)).unwrap()
     }
 
     /// An honest program asks for a session. There is no device, which it is told.

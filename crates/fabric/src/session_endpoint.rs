@@ -23,8 +23,8 @@ use crate::handshake::Purpose;
 pub use crate::shown_wait::Heard;
 use crate::shown_wait::{ShownWait, called};
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane, probe_often, probe_seldom};
-use accord_trust::attest::{self, NONCE_LEN, TAKEN};
-use accord_trust::munge::Munge;
+use accord_trust::attest::{self, LATER, NONCE_LEN, TAKEN};
+use accord_trust::attester::Attester;
 use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
@@ -295,18 +295,22 @@ fn reach(
     let secured = transport::connect_tls(below.clone(), identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
     let lane = secured.map_err(shaken)?;
     lane.introduced(Purpose::Session.unread_max()).map_err(shaken)?;
-    if let Some(munge) = identity.munge() {
+    if let Some(attester) = identity.attester() {
         lane.limit(Some(timeout)).map_err(shaken)?;
-        show_credential(&*lane, munge, &shaken)?;
+        show_credential(&*lane, attester, &shaken)?;
     }
     Ok((lane, Some(below)))
 }
 
-/// Sends a MUNGE credential for this process, bound to this coordinator and connection.
-fn show_credential(lane: &dyn Lane, munge: &Munge, shaken: &impl Fn(std::io::Error) -> Failure) -> Result<(), Failure> {
+/// Sends a credential for this process: of MUNGE, bound to this coordinator and connection, or a token of Kubernetes.
+fn show_credential(
+    lane: &dyn Lane,
+    attester: &Attester,
+    shaken: &impl Fn(std::io::Error) -> Failure,
+) -> Result<(), Failure> {
     let mut nonce = [0; NONCE_LEN];
     lane.read_exact(&mut nonce).map_err(shaken)?;
-    let credential = munge.encode(&attest::payload(&nonce))?;
+    let credential = attester.credential(&nonce)?;
     lane.send(&attest::shown(&credential)).map_err(shaken)?;
     await_answer(lane, shaken)
 }
@@ -322,7 +326,8 @@ fn await_answer(lane: &dyn Lane, shaken: &impl Fn(std::io::Error) -> Failure) ->
     lane.read_exact(&mut len).map_err(shaken)?;
     let mut words = vec![0; attest::words_len(len)];
     lane.read_exact(&mut words).map_err(shaken)?;
-    Err(Failure::Final(unavailable(format!("the coordinator refuses: {}", attest::words(&words)))))
+    let error = unavailable(format!("the coordinator refuses: {}", attest::words(&words)));
+    Err(if verdict == [LATER] { Failure::Again(error) } else { Failure::Final(error) })
 }
 
 impl SessionConnection {

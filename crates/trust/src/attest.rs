@@ -1,15 +1,15 @@
-//! The identity of a caller without a certificate: a user, by the word of the operating system or of MUNGE, never by their own.
+//! The identity of a caller without a certificate: a user, by the word of the operating system, of MUNGE or of Kubernetes, never by their own.
 //! What they may do then, and what is said about it on the wire.
 //!
 //! ```text
-//! by the system, on a UNIX socket      by MUNGE, in TLS where only the coordinator has shown a certificate
+//! by the system, on a UNIX socket      by MUNGE or a token, in TLS where only the coordinator has shown a certificate
 //!   -> which protocol is spoken          <- NONCE_LEN bytes
-//!   <- the answer                        -> a credential that says [`payload`] of these
+//!   <- the answer                        -> a credential of MUNGE that says [`payload`] of these, or a token
 //!                                        <- the answer
 //! ```
 //!
-//! A credential is of use once, for the connection whose bytes it names, and only at a coordinator: no other server is
-//! sent one.
+//! A credential of MUNGE is of use once, for the connection whose bytes it names; a token ([`crate::token`]) until it expires. Both are of use only at
+//! a coordinator: no other server is sent one.
 
 use crate::name::{ANY_NODE, Role, word};
 use crate::users::UserRules;
@@ -22,8 +22,12 @@ pub const NONCE_LEN: usize = 32;
 pub const PROTOCOL_MAX: usize = 64;
 /// Longest refusal.
 pub const REFUSAL_MAX: usize = 1 << 10;
-/// The answer to who is taken.
+/// The answer to a caller who is taken.
 pub const TAKEN: u8 = 0;
+/// The first byte of a refusal.
+const REFUSED: u8 = 1;
+/// The first byte of a refusal by a coordinator whose witness can't be asked now: a later attempt may succeed.
+pub const LATER: u8 = 2;
 /// The user whom the system names where it can't say whose a process is, unless it was told another one.
 pub const NOBODY: u32 = 65_534;
 
@@ -81,15 +85,36 @@ pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<R
     let number = attested.uid.to_string();
     // What a certificate could not name is no name here either.
     let name = attested.name.as_deref().filter(|name| word(name).is_ok()).unwrap_or(&number);
-    let (called, _) = rules.account_of(name).ok_or_else(|| {
-        refused(format!("this coordinator does not take user {name}")).remedy("ask who runs it, or change its --users")
-    })?;
-    let called = word(called).map_err(|why| refused(format!("user {name}: {why}")).remedy("correct --users"))?;
-    let mut roles = vec![Role::Tenant(called.clone())];
+    let called = served(name, rules)?;
+    let mut roles = vec![tenant(name, called)?];
     if attested.witness == Witness::System && (attested.uid == 0 || attested.uid == host.uid) {
-        roles.extend([Role::Agent(ANY_NODE.to_owned()), Role::Admin(called)]);
+        roles.extend([Role::Agent(ANY_NODE.to_owned()), Role::Admin(called.to_owned())]);
     }
     Ok(roles)
+}
+
+/// Returns the role of a service account of Kubernetes, which its API server has named by a user's name.
+///
+/// # Errors
+/// Returns `acc_error_device_unavailable` if the rules refuse the user.
+pub fn role_of_service_account(user: &str, rules: &UserRules) -> Result<Role> {
+    match served(user, rules)? {
+        same if same == user => Ok(Role::Tenant(user.to_owned())),
+        other => tenant(user, other),
+    }
+}
+
+/// The user of the cluster that a user of a witness is by the rules.
+fn served<'a>(user: &'a str, rules: &'a UserRules) -> Result<&'a str> {
+    let served = rules.account_of(user).map(|(called, _)| called);
+    served.ok_or_else(|| {
+        refused(format!("this coordinator does not take user {user}")).remedy("ask who runs it, or change its --users")
+    })
+}
+
+fn tenant(user: &str, called: &str) -> Result<Role> {
+    let called = word(called).map_err(|why| refused(format!("user {user}: {why}")).remedy("correct --users"))?;
+    Ok(Role::Tenant(called))
 }
 
 /// Returns the payload of a valid credential for a connection with this nonce.
@@ -105,7 +130,7 @@ pub fn shown(credential: &[u8]) -> Vec<u8> {
     [&len.to_le_bytes()[..], credential].concat()
 }
 
-/// The answer to who is not taken: a byte that is not [`TAKEN`], the length of the words, and the words.
+/// Returns the answer to a caller who is not taken: a byte, the length of the words, and the words. The byte is [`LATER`] for an `acc_error_system`.
 pub fn refusal(error: &Error) -> Vec<u8> {
     let mut words = match error.remedy_text() {
         Some(remedy) => format!("{}; {remedy}", error.cause()),
@@ -115,7 +140,8 @@ pub fn refusal(error: &Error) -> Vec<u8> {
         words.pop();
     }
     let len = u16::try_from(words.len()).unwrap_or(0).to_le_bytes();
-    [&[1], &len[..], words.as_bytes()].concat()
+    let verdict = if error.code() == ErrorCode::System { LATER } else { REFUSED };
+    [&[verdict], &len[..], words.as_bytes()].concat()
 }
 
 /// Returns how many bytes of text follow after the first byte of a refusal and these two.
@@ -188,6 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn a_service_account_is_a_tenant_by_its_own_name_or_as_the_rules_say() {
+        const TRAIN: &str = "system:serviceaccount:physics:train";
+        let role = |rules: &str| role_of_service_account(TRAIN, &rules.parse().unwrap());
+        assert_eq!(role("*").unwrap(), Role::Tenant(TRAIN.into()));
+        assert_eq!(role(&format!("{TRAIN}=grid,*")).unwrap(), Role::Tenant("grid".into()));
+        assert!(role(&format!("!{TRAIN},*")).unwrap_err().cause().contains("does not take user"));
+        // No other witness, rule or certificate makes a user whose name is a service account's.
+        assert!(role(&format!("{TRAIN}=system:serviceaccount:physics:other")).is_err());
+        assert_eq!(of(7, Some(TRAIN), Witness::Munge, "*").unwrap(), [Role::Tenant("7".into())]);
+        assert!(format!("accord://c/tenant/{TRAIN}").parse::<crate::PeerName>().is_err());
+    }
+
+    #[test]
     fn who_the_system_does_not_know_is_nobody() {
         assert!(of(NOBODY, Some("nobody"), Witness::System, "*").unwrap_err().cause().contains("namespace of users"));
         // MUNGE's numbers go through no namespace of this machine's.
@@ -199,7 +238,8 @@ mod tests {
         let long = "x".repeat(5 * REFUSAL_MAX);
         for cause in ["no", &long, "line\nbreak"] {
             let said = refusal(&refused(cause).remedy("do"));
-            assert_ne!(said[0], TAKEN);
+            assert_eq!(said[0], REFUSED);
+            assert_eq!(refusal(&Error::new(ErrorCode::System, cause))[0], LATER);
             let len = words_len([said[1], said[2]]);
             assert_eq!(len, said.len() - 3);
             let told = words(&said[3..]);

@@ -47,7 +47,7 @@ fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> 
         Own::Certificate(own) => {
             config.with_client_auth_cert(own.chain.clone(), own.key.clone_key()).map_err(unusable)?
         }
-        Own::Munge(_) => config.with_no_client_auth(),
+        Own::Attested(_) => config.with_no_client_auth(),
         Own::System => return Err(nothing_to_show()),
     };
     config.alpn_protocols = vec![protocol.to_vec()];

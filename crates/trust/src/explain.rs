@@ -90,7 +90,7 @@ fn refusal(alert: AlertDescription, peer: &str) -> Error {
         }
         AlertDescription::CertificateRequired => (
             format!("{peer} asks for a certificate"),
-            "name one in ACCORD_TLS; a coordinator with --munge does without",
+            "name one in ACCORD_TLS; a coordinator with --munge or --token-review does without",
         ),
         AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
             (format!("{peer} does not take the certificate of this cluster or role"), ISSUE)

@@ -1,6 +1,6 @@
 //! A process's own certificate and key, and the authority that it believes.
 
-use crate::munge::Munge;
+use crate::attester::Attester;
 use crate::name::{PeerName, Role};
 use crate::provider::provider;
 use crate::secret;
@@ -40,8 +40,8 @@ pub struct Identity {
 pub(crate) enum Own {
     /// By a certificate.
     Certificate(Certificate),
-    /// By MUNGE's word.
-    Munge(Munge),
+    /// By the word of MUNGE or Kubernetes.
+    Attested(Attester),
     /// Not at all: on one machine the system does.
     System,
 }
@@ -69,11 +69,11 @@ impl Identity {
         })
     }
 
-    /// Reads a user's folder: as [`Identity::read`], or `ca.crt` alone, of a site whose users are known by MUNGE's word.
+    /// Reads a user's folder: as [`Identity::read`], or `ca.crt` alone, of a site whose users are known by the word of MUNGE or Kubernetes.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::read`].
-    pub fn of_user(folder: &Path, munge: &Path) -> Result<Self> {
+    pub fn of_user(folder: &Path, attester: &Attester) -> Result<Self> {
         let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
         if is_there(CERTIFICATE_FILE) || is_there(KEY_FILE) || !is_there(CA_FILE) {
             return Self::read(folder);
@@ -82,7 +82,7 @@ impl Identity {
         let authorities = certificates(CA_FILE, &read(&folder.join(CA_FILE))?)?;
         // Authorities of Accord's own making say whose they are.
         let cluster = authorities.first().and_then(|authority| name_of(authority).ok()).map(|name| name.cluster);
-        Ok(Self { own: Own::Munge(Munge::at(munge)), cluster, roots: believed(&authorities)? })
+        Ok(Self { own: Own::Attested(attester.clone()), cluster, roots: believed(&authorities)? })
     }
 
     /// Returns the identity of a process without a certificate, on the coordinator's machine.
@@ -130,7 +130,7 @@ impl Identity {
     pub(crate) fn certificate(&self) -> Result<&Certificate> {
         match &self.own {
             Own::Certificate(certificate) => Ok(certificate),
-            Own::Munge(_) | Own::System => Err(bad("there is no certificate").remedy(REMEDY)),
+            Own::Attested(_) | Own::System => Err(bad("there is no certificate").remedy(REMEDY)),
         }
     }
 
@@ -139,10 +139,10 @@ impl Identity {
         validity::expiry(self.certificate().ok()?.chain.first()?)
     }
 
-    /// The daemon by whose word this process is known; none: it is by other means.
-    pub fn munge(&self) -> Option<&Munge> {
+    /// Returns the source of this process's credentials; `None` if it shows a certificate, or the system says whose it is.
+    pub fn attester(&self) -> Option<&Attester> {
         match &self.own {
-            Own::Munge(munge) => Some(munge),
+            Own::Attested(attester) => Some(attester),
             Own::Certificate(_) | Own::System => None,
         }
     }
@@ -152,7 +152,7 @@ impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.own {
             Own::Certificate(certificate) => write!(f, "Identity({})", certificate.name),
-            Own::Munge(munge) => write!(f, "Identity({munge:?})"),
+            Own::Attested(attester) => write!(f, "Identity({attester:?})"),
             Own::System => f.write_str("Identity(the system)"),
         }
     }

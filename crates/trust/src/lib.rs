@@ -2,7 +2,7 @@
 //!
 //! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
 //! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.
-//! * [`attest`]: who shows no certificate, by the word of the system ([`local`]) or of [`munge`]; [`users`]: whom that word is good for.
+//! * [`attest`]: who shows no certificate, by the word of the system ([`local`]), of [`munge`] or of Kubernetes ([`token`], [`attester`]); [`users`]: whom that word is good for.
 //! * [`explain`]: what went wrong in a handshake, for people.
 //! * [`lane`]: lanes of sessions, which know each other by the session's key.
 //! * [`validity`]: when certificates expire.
@@ -11,6 +11,7 @@
 
 pub mod access;
 pub mod attest;
+pub mod attester;
 #[cfg(feature = "issue")]
 mod certificate_files;
 mod config;
@@ -30,6 +31,7 @@ mod provider;
 pub mod register;
 mod reload;
 mod secret;
+pub mod token;
 pub mod users;
 pub mod validity;
 mod verify;

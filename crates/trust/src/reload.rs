@@ -1,7 +1,8 @@
 //! An identity that is read again when its files change. Connections that are there keep what they began with.
 
+use crate::attester::Attester;
 use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, folder};
-use crate::{local, munge};
+use crate::local;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, Result};
 use std::ffi::OsStr;
@@ -18,8 +19,8 @@ type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 pub struct Trust {
     /// None: it never changes.
     folder: Option<PathBuf>,
-    /// A user's folder may hold less, where there is this daemon.
-    munge: Option<PathBuf>,
+    /// A user's folder may hold `ca.crt` alone, where there is this source of credentials.
+    attester: Option<Attester>,
     state: ShortLock<Loaded>,
 }
 
@@ -39,23 +40,22 @@ impl Trust {
     }
 
     /// Returns the identity of a program, or `accord`, towards the coordinator at `address`: on this machine by the
-    /// system; else from the folder that is named, or the usual one at home. `munge` names the daemon's socket.
+    /// system; else from the folder that is named, or the usual one at home, which may hold `ca.crt` alone where `attester` attests users.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::of_user`]; if there is no folder.
-    pub fn of_program(address: &str, named: Option<&str>, munge: Option<&str>, home: Option<&OsStr>) -> Result<Self> {
+    pub fn of_program(address: &str, named: Option<&str>, attester: Attester, home: Option<&OsStr>) -> Result<Self> {
         if local::path_of(address).is_some() {
             return Ok(Self::of_system());
         }
-        let munge = munge.unwrap_or(munge::USUAL_SOCKET);
-        Self::of_folder(&folder(named, home)?, Some(munge.into()))
+        Self::of_folder(&folder(named, home)?, Some(attester))
     }
 
-    fn of_folder(folder: &Path, munge: Option<PathBuf>) -> Result<Self> {
+    fn of_folder(folder: &Path, attester: Option<Attester>) -> Result<Self> {
         // Before the files: what changes meanwhile is seen the next time.
         let stamp = stamp(folder);
-        let identity = Arc::new(identity(folder, munge.as_deref())?);
-        Ok(Self { folder: Some(folder.to_owned()), munge, state: ShortLock::new(Loaded { identity, stamp }) })
+        let identity = Arc::new(identity(folder, attester.as_ref())?);
+        Ok(Self { folder: Some(folder.to_owned()), attester, state: ShortLock::new(Loaded { identity, stamp }) })
     }
 
     /// Returns the identity of a process without a certificate, on the coordinator's machine.
@@ -72,7 +72,7 @@ impl Trust {
     pub fn fixed(identity: Identity) -> Self {
         Self {
             folder: None,
-            munge: None,
+            attester: None,
             state: ShortLock::new(Loaded { identity: Arc::new(identity), stamp: Stamp::default() }),
         }
     }
@@ -88,7 +88,7 @@ impl Trust {
         if now == seen {
             return before;
         }
-        let read = identity(folder, self.munge.as_deref());
+        let read = identity(folder, self.attester.as_ref());
         let mut state = self.lock();
         state.stamp = now;
         match read {
@@ -103,8 +103,8 @@ impl Trust {
     }
 }
 
-fn identity(folder: &Path, munge: Option<&Path>) -> Result<Identity> {
-    munge.map_or_else(|| Identity::read(folder), |munge| Identity::of_user(folder, munge))
+fn identity(folder: &Path, attester: Option<&Attester>) -> Result<Identity> {
+    attester.map_or_else(|| Identity::read(folder), |attester| Identity::of_user(folder, attester))
 }
 
 fn stamp(folder: &Path) -> Stamp {

@@ -2,6 +2,7 @@
 #![cfg(feature = "issue")]
 
 use accord_trust::access::{Act, check};
+use accord_trust::attester::Attester;
 use accord_trust::identity::name_of_peer;
 use accord_trust::issue::{Authority, CA_KEY_FILE};
 use accord_trust::{Identity, PeerName, Role, Trust, explain};
@@ -270,7 +271,7 @@ fn what_others_may_change_is_refused() {
         std::fs::set_permissions(own.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
     };
     let refused_as = |name: &str| {
-        for read in [Identity::read(&own), Identity::of_user(&own, Path::new("/nowhere"))] {
+        for read in [Identity::read(&own), Identity::of_user(&own, &Attester::of_settings(Some("/nowhere"), None))] {
             let error = read.unwrap_err().to_string();
             assert!(
                 error.contains("others than its user may change") && error.contains("chmod go-w"),
@@ -295,10 +296,13 @@ fn what_others_may_change_is_refused() {
     for name in ["tls.crt", "tls.key"] {
         std::fs::remove_file(own.join(name)).unwrap();
     }
-    Identity::of_user(&own, Path::new("/nowhere")).unwrap();
+    Identity::of_user(&own, &Attester::of_settings(Some("/nowhere"), None)).unwrap();
     allow("ca.crt", 0o666);
     assert!(
-        Identity::of_user(&own, Path::new("/nowhere")).unwrap_err().cause().contains("others than its user may change")
+        Identity::of_user(&own, &Attester::of_settings(Some("/nowhere"), None))
+            .unwrap_err()
+            .cause()
+            .contains("others than its user may change")
     );
 }
 

@@ -34,6 +34,7 @@ mod printable;
 mod queue;
 pub mod sandbox;
 pub mod scarce;
+pub mod service_account;
 mod session;
 mod session_key;
 pub mod settings;

@@ -21,7 +21,7 @@ pub struct Setting {
 /// Settings that name files to write, code to load, or processes to trust. A program with more rights than its user (set-user-ID, set-group-ID, file
 /// capabilities) obeys none of them, as its user would have its rights by them.
 pub const FOR_EQUAL_RIGHTS: &[Setting] =
-    &[ACC_PROFLIB, COORDINATOR, TLS, MUNGE, SOCKET, MPI, CACHE, TIME, TRACE, CC, CXX, FC, LIBACC];
+    &[ACC_PROFLIB, COORDINATOR, TLS, MUNGE, TOKEN_FILE, SOCKET, MPI, CACHE, TIME, TRACE, CC, CXX, FC, LIBACC];
 
 /// The source of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,10 +115,19 @@ settings! {
         "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, which needs no certificates.";
     /// Certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
-        "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE attests users.";
+        "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE or Kubernetes attests users.";
     /// MUNGE's daemon.
     MUNGE = "ACCORD_MUNGE", "(/run/munge/munge.socket.2)", "path", [],
         "Socket of MUNGE's daemon, which attests users without certificates; a coordinator accepts that only if this is set.";
+    /// A token of Kubernetes.
+    TOKEN_FILE = "ACCORD_TOKEN_FILE", "(/var/run/secrets/accord/token, if it is there)", "path", [],
+        "File with a projected service account token of audience accord, by which Kubernetes attests a pod without certificates.";
+    /// The API server that reviews tokens.
+    TOKEN_REVIEW = "ACCORD_TOKEN_REVIEW", "(none)", "host:port or cluster", [],
+        "Kubernetes' API server, which a coordinator asks whose a program's token is; cluster: the one of the coordinator's own cluster; programs do not read it.";
+    /// The service account by which the API server is asked.
+    TOKEN_REVIEW_ACCOUNT = "ACCORD_TOKEN_REVIEW_ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount", "folder", [],
+        "Folder with token and ca.crt of the service account by which a coordinator asks the API server; programs do not read it.";
     /// The coordinator's socket.
     SOCKET = "ACCORD_SOCKET", "(none)", "path", [],
         "UNIX socket at which a coordinator listens for its machine's processes; programs do not read it.";

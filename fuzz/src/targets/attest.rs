@@ -1,16 +1,17 @@
-//! What comes before anybody is known: answers of MUNGE's daemon, and of a coordinator.
+//! What comes before a user is known: answers of MUNGE's daemon, of Kubernetes' API server, and of a coordinator; tokens.
 
 use super::first;
 use crate::{Memory, Target};
-use accord_trust::{attest, munge};
-use accord_types::{Error, ErrorCode};
+use accord_coordinator::service::reviewed;
+use accord_trust::{attest, munge, token};
+use accord_types::{Error, ErrorCode, service_account};
 
 /// Answers, of every kind.
 pub(super) const ANSWERS: Target = Target {
     name: "answers",
     run: answers,
     seeds,
-    words: &["MUNGE:", "\x00\x60\x6d\x4b\x04\x05\x00"],
+    words: &["MUNGE:", "TOKEN:", "\"audiences\":[\"accord\"]", "\x00\x60\x6d\x4b\x04\x05\x00"],
     input_max: 1 << 10,
     memory: Memory { fixed: 16 << 10, per_byte: 16 },
     inputs: 60_000,
@@ -32,6 +33,12 @@ fn answers(mut bytes: &[u8]) {
             }
         }
         _ => {
+            if let Ok(user) = reviewed(bytes, "the server") {
+                assert!(service_account::namespace(&user).is_some());
+            }
+            if let Ok(Some(token)) = token::of_credential(bytes) {
+                assert!(token.bytes().all(|byte| byte.is_ascii_graphic()));
+            }
             // What a coordinator says in refusing comes out as words, without what a terminal would obey.
             let told = attest::words(bytes);
             assert!(!told.chars().any(char::is_control));
@@ -50,5 +57,8 @@ fn seeds() -> Vec<Vec<u8>> {
         [&[1], &decoded[..]].concat(),
         [&[2], &header[..]].concat(),
         b"\x03this coordinator does not take user bob".to_vec(),
+        b"\x03TOKEN:a.b.c".to_vec(),
+        b"\x03{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true,\"user\":{\"username\":\"system:serviceaccount:a:b\"},\"audiences\":[\"accord\"]}}"
+            .to_vec(),
     ]
 }

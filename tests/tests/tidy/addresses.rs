@@ -37,6 +37,7 @@ const MAY: &[(&str, &str)] = &[
     ("proto/src/stream.rs", "is such a connection"),
     ("proto/src/runtime.rs", "tries whether there are pairs of sockets, without which tokio panics"),
     ("crates/trust/src/munge.rs", "asks MUNGE's daemon"),
+    ("coordinator/src/service/api_server.rs", "asks Kubernetes' API server"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),
     ("crates/types/src/waiting_room.rs", "says what counts as one address"),

@@ -14,6 +14,7 @@ use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::{print, show};
 use crate::viewpoint::node_name;
 use accord_trust::Trust;
+use accord_trust::attester::Attester;
 use accord_trust::identity::{CERTIFICATE_FILE, holder_of};
 use accord_types::settings;
 use item::Item;
@@ -159,9 +160,10 @@ fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item
     if tls.is_none() && address.is_none() {
         return Vec::new();
     }
-    let munge = setting(&settings::MUNGE);
+    let (munge, token) = (setting(&settings::MUNGE), setting(&settings::TOKEN_FILE));
+    let attester = Attester::of_settings(munge.as_deref(), token.as_deref());
     let home = std::env::var_os("HOME");
-    let trust = Trust::of_program(address.unwrap_or_default(), tls, munge.as_deref(), home.as_deref());
+    let trust = Trust::of_program(address.unwrap_or_default(), tls, attester, home.as_deref());
     let keys = keys(&trust);
     // Without an identity the coordinator can't be asked.
     let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust, wait));
@@ -214,7 +216,9 @@ fn shown(trust: &Trust) -> String {
     let identity = trust.current(|_| ());
     match (identity.name(), trust.folder()) {
         (Ok(name), Some(folder)) => format!("{} in {}", name.role, folder.display()),
-        (_, Some(folder)) => format!("none; the authority's is in {}, and MUNGE says who this is", folder.display()),
+        (_, Some(folder)) => {
+            format!("none; the authority's is in {}, and MUNGE or Kubernetes says who this is", folder.display())
+        }
         (_, None) => "none; the coordinator is on this machine, where the system says who this is".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Account, Policy, Quota};
 use crate::request::Request;
+use accord_types::service_account;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -167,7 +168,8 @@ impl fmt::Display for NoAccount {
 impl SitePolicy {
     /// Returns the account for a user's job: the one that the request names, or else the user's default.
     ///
-    /// Entries by name come before those by Unix group, and these before `*`. A user whom several entries of one kind place in
+    /// Entries by name come before those by Unix group, and these before `*`. A service account of Kubernetes is in the account with its namespace's
+    /// name, as by a Unix group. A user whom several entries of one kind place in
     /// several accounts has the one whose `default-for` names the entry, or else the first one in the file.
     ///
     /// # Errors
@@ -207,7 +209,9 @@ impl SitePolicy {
                 };
                 (kind, !rules.default_for.contains(member), account.name.as_str())
             });
-            own.extend(best.min());
+            // The site's own account has no users.
+            let is_namespace = account.parent.is_some() && service_account::namespace(user) == Some(&*account.name);
+            own.extend(best.chain(is_namespace.then_some((1, true, account.name.as_str()))).min());
         }
         if own.is_empty() {
             let fallback = self.core.accounts.iter().find(|account| account.name == FALLBACK);

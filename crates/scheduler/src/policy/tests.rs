@@ -258,6 +258,23 @@ fn users_in_several_accounts_have_one_default() {
 }
 
 #[test]
+fn a_service_account_is_in_the_account_of_its_namespace() {
+    let text = "[account.physics]\nusers = [\"@physics\"]\n[account.rest]\nusers = [\"*\"]\n[account.named]\n\
+                users = [\"system:serviceaccount:physics:other\"]\n";
+    let policy = SitePolicy::read(text, None).unwrap();
+    let of = |user: &str, wanted| policy.account_of(user, &[], wanted).ok();
+    assert_eq!(of("system:serviceaccount:physics:train", None), Some("physics"));
+    assert_eq!(of("system:serviceaccount:physics:train", Some("rest")), Some("rest"));
+    // An entry by name comes first; the namespace's account may still be named.
+    assert_eq!(of("system:serviceaccount:physics:other", None), Some("named"));
+    assert_eq!(of("system:serviceaccount:physics:other", Some("physics")), Some("physics"));
+    for other in ["system:serviceaccount:chemistry:train", "system:serviceaccount:site:train", "physics", "train"] {
+        assert_eq!(of(other, None), Some("rest"), "{other}");
+        assert_eq!(of(other, Some("physics")), None, "{other}");
+    }
+}
+
+#[test]
 fn users_of_no_account_are_refused_or_in_the_fallback() {
     let closed = read("account.a.users = [\"eva\"]");
     assert_eq!(closed.account_of("tom", &[], None), Err(NoAccount::Nowhere));

@@ -1,0 +1,219 @@
+//! The user that a token of Kubernetes stands for, as its API server says (TokenReview). Few questions at one time, within a bounded time; an answer
+//! counts for a while.
+
+use super::api_server::ApiServer;
+use accord_trust::token::AUDIENCE;
+use accord_types::service_account::namespace;
+use accord_types::short_lock::ShortLock;
+use accord_types::texts::cut;
+use accord_types::{Error, ErrorCode, Result};
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+/// Reviews at one time.
+const REVIEWS_MAX: usize = 8;
+/// The longest time for a review, with the wait for its turn: the program's handshake has to last longer.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an answer counts. A token that Kubernetes no longer accepts opens sessions for so long.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Tokens whose users are known. For more, all are forgotten.
+const KNOWN_MAX: usize = 4_096;
+/// Bytes of the API server's own words that are passed on.
+const WORDS_MAX: usize = 300;
+
+/// Hash of a token: the token itself is not kept.
+type TokenHash = [u8; 32];
+
+/// The reviewer of tokens.
+pub(super) struct TokenReviews {
+    server: ApiServer,
+    turns: Semaphore,
+    known: ShortLock<HashMap<TokenHash, (Instant, String)>>,
+}
+
+impl TokenReviews {
+    pub(super) fn new(server: ApiServer) -> Self {
+        Self { server, turns: Semaphore::new(REVIEWS_MAX), known: ShortLock::default() }
+    }
+
+    /// Returns the user of a token.
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if the API server refuses the token, and `acc_error_system` if it can't be asked now.
+    pub(super) async fn user_of(&self, token: &str) -> Result<String> {
+        let hash: TokenHash = Sha256::digest(token).into();
+        if let Some(user) = self.known(&hash) {
+            return Ok(user);
+        }
+        let reviewed = tokio::time::timeout(REVIEW_TIMEOUT, self.review(&hash, token)).await;
+        reviewed.unwrap_or_else(|_| Err(self.unasked(&format!("no answer within {REVIEW_TIMEOUT:?}"))))
+    }
+
+    async fn review(&self, hash: &TokenHash, token: &str) -> Result<String> {
+        let _turn = self.turns.acquire().await.map_err(|_| self.unasked("the coordinator stops"))?;
+        // Of programs that started together one may have asked meanwhile.
+        if let Some(user) = self.known(hash) {
+            return Ok(user);
+        }
+        let question = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": { "token": token, "audiences": [AUDIENCE] },
+        });
+        let answered = self.server.post(PATH, question.to_string()).await;
+        let (status, answer) = answered.map_err(|why| self.unasked(&why))?;
+        if matches!(status.as_u16(), 401 | 403) {
+            let cause = format!("{} refuses the coordinator's own service account: {status}", self.called());
+            let remedy = "bind the ClusterRole system:auth-delegator to it, and look whether its token is mounted";
+            return Err(refused(cause).remedy(remedy));
+        }
+        if !status.is_success() {
+            return Err(self.unasked(&format!("it answers {status}")));
+        }
+        let user = reviewed(&answer, &self.called())?;
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(*hash, (Instant::now(), user.clone()));
+        Ok(user)
+    }
+
+    fn known(&self, hash: &TokenHash) -> Option<String> {
+        let known = self.known.lock();
+        known.get(hash).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, user)| user.clone())
+    }
+
+    fn called(&self) -> String {
+        format!("the Kubernetes API server at {}", self.server.address)
+    }
+
+    fn unasked(&self, why: &str) -> Error {
+        let cause = format!("{} can't be asked whose a token is: {}", self.called(), plain(why));
+        let remedy = "look at the coordinator's --token-review and at network policies for its pod";
+        Error::new(ErrorCode::System, cause).remedy(remedy)
+    }
+}
+
+/// A TokenReview, as far as it counts here.
+#[derive(Deserialize)]
+struct Review {
+    kind: String,
+    #[serde(default)]
+    status: Verdict,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Verdict {
+    authenticated: bool,
+    error: String,
+    user: Reviewed,
+    audiences: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Reviewed {
+    username: String,
+}
+
+/// Returns the user in the API server's answer.
+///
+/// # Errors
+/// Returns `acc_error_device_unavailable` if the token is refused, or is for another audience, or not of a service account; if the answer is none.
+pub fn reviewed(answer: &[u8], server: &str) -> Result<String> {
+    let review = serde_json::from_slice(answer).ok().filter(|review: &Review| review.kind == "TokenReview");
+    let Some(Review { status, .. }) = review else {
+        let cause = format!("{server} answers with what is no TokenReview");
+        return Err(refused(cause).remedy("look whether the coordinator's --token-review names the API server"));
+    };
+    if !status.authenticated {
+        let why = if status.error.is_empty() { "it gives no reason" } else { &status.error };
+        let cause = format!("{server} refuses the program's token: {}", plain(why));
+        return Err(refused(cause).remedy(MOUNT));
+    }
+    // A server that knows no audiences names none: then the token is for the server itself.
+    if !status.audiences.iter().any(|audience| audience == AUDIENCE) {
+        let cause = format!(
+            "the program's token is for the audience {:?}, not {AUDIENCE:?}",
+            plain(&status.audiences.join(", "))
+        );
+        return Err(refused(cause).remedy(MOUNT));
+    }
+    let user = status.user.username;
+    if namespace(&user).is_none() {
+        let cause =
+            format!("the program's token is of {:?}, which is no service account that can be a user", plain(&user));
+        return Err(refused(cause).remedy(MOUNT));
+    }
+    Ok(user)
+}
+
+const MOUNT: &str = "mount a projected volume with a serviceAccountToken of audience accord in the program's pod";
+
+/// A part of a text from elsewhere, without what a terminal would obey.
+fn plain(text: &str) -> String {
+    cut(text, WORDS_MAX).chars().filter(|c| !c.is_control()).collect()
+}
+
+fn refused(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(status: &str) -> Result<String> {
+        reviewed(format!("{{\"kind\": \"TokenReview\", \"status\": {status}}}").as_bytes(), "the server")
+    }
+
+    #[test]
+    fn only_a_service_accounts_token_for_this_audience_counts() {
+        let user = r#""user": {"username": "system:serviceaccount:physics:train", "groups": ["a"]}"#;
+        let accepted = of(&format!(r#"{{"authenticated": true, {user}, "audiences": ["x", "accord"]}}"#));
+        assert_eq!(accepted.unwrap(), "system:serviceaccount:physics:train");
+        for (status, cause) in [
+            ("{}".to_owned(), "refuses the program's token: it gives no reason"),
+            (
+                r#"{"authenticated": false, "error": "[invalid\u001b bearer token]"}"#.to_owned(),
+                "[invalid bearer token]",
+            ),
+            (format!(r#"{{"authenticated": false, {user}, "audiences": ["accord"]}}"#), "refuses"),
+            (format!(r#"{{"authenticated": true, {user}}}"#), r#"for the audience "", not "accord""#),
+            (
+                format!(r#"{{"authenticated": true, {user}, "audiences": ["accords"]}}"#),
+                r#"for the audience "accords""#,
+            ),
+            (r#"{"authenticated": true, "audiences": ["accord"]}"#.to_owned(), "no service account"),
+            (
+                r#"{"authenticated": true, "user": {"username": "admin"}, "audiences": ["accord"]}"#.to_owned(),
+                r#"of "admin", which is no service account"#,
+            ),
+        ] {
+            let error = of(&status).unwrap_err();
+            assert!(error.cause().contains(cause) && error.remedy_text().is_some(), "{status}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_review_is_said_to_be_none() {
+        for answer in [
+            "",
+            "garbage",
+            "{}",
+            "[]",
+            r#"{"kind": "Status", "status": "Failure"}"#,
+            r#"{"kind": "TokenReview", "status": 1}"#,
+        ] {
+            let error = reviewed(answer.as_bytes(), "the server").unwrap_err();
+            assert!(error.cause().contains("the server answers with what is no TokenReview"), "{answer}: {error}");
+        }
+    }
+}
