@@ -1,15 +1,11 @@
 //! The route table: which paths are measured when, and what is known of them then.
 
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration,
 };
 use accord_types::{DeviceId, NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
-use bench::{ALICE, Bench, KEY, registration};
-use requests::request;
 use std::collections::BTreeSet;
 
 const QUIET: u64 = 1_000;

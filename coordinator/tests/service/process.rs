@@ -1,13 +1,11 @@
 //! The coordinator as a process: how it starts, says where it is, and ends.
 
-mod requests;
-
+use crate::requests::request;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_proto::channel::Coordinator;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use requests::request;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};

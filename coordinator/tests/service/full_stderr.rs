@@ -1,18 +1,13 @@
 //! Standard error takes nothing, as a terminal that is held or a collector that stands still: the coordinator does not
 //! wait for it, and reports what was dropped once there is room again.
 
-#[allow(dead_code)]
-mod crowd;
-mod requests;
-mod watched;
-
-use crowd::stranger;
+use crate::crowd::stranger;
+use crate::watched::{ANSWERED_WITHIN, Coordinator};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use watched::{ANSWERED_WITHIN, Coordinator};
 
 /// Lines that are dropped at least, of one for each refused connection: all but those that wait, and a pipe of 4 KiB.
 const STRANGERS: u64 = 1_200;

@@ -1,15 +1,10 @@
 //! Policies, put into effect while jobs wait and run.
 
-// Other tests use the rest of it.
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
 use accord_scheduler::policy::SitePolicy;
 use accord_types::{DeviceId, NodeId, SessionId, SessionKey};
-use bench::{ALICE, Bench, KEY, registration};
-use requests::request;
 
 fn key(program: u64) -> SessionKey {
     let mut key = KEY;

@@ -1,8 +1,7 @@
 //! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
 
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, device, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
     SessionEnd, Viewer, left_out,
@@ -13,8 +12,6 @@ use accord_types::{
     DeviceId, DeviceKind, ErrorCode, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey,
     SessionRequest,
 };
-use bench::{ALICE, Bench, KEY, device, registration};
-use requests::request;
 
 const LOST_AFTER: u64 = 10_000;
 
@@ -69,7 +66,7 @@ impl Bench {
 
 /// With a device that the agent does not have.
 fn grant(session: SessionId) -> SessionGrant {
-    SessionGrant { ordinals: vec![0, 1, 77], ..bench::grant(session, KEY, ALICE) }
+    SessionGrant { ordinals: vec![0, 1, 77], ..crate::bench::grant(session, KEY, ALICE) }
 }
 
 fn granted(effects: &[Effect]) -> Option<SessionId> {

@@ -1,12 +1,8 @@
 //! Thousands of connections that do not say who they are: they cost the coordinator little, and honest programs do not wait for them.
 
-mod crowd;
-mod requests;
-mod watched;
-
-use crowd::{CROWD, assert_idle, gather, has_room, measured};
+use crate::crowd::{CROWD, assert_idle, gather, has_room, measured};
+use crate::watched::{ANSWERED_WITHIN, Coordinator};
 use std::time::{Duration, Instant};
-use watched::{ANSWERED_WITHIN, Coordinator};
 
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What the coordinator may have open: its 1,024 unknown ones and a few of its own.

@@ -1,18 +1,13 @@
 //! Faults of devices: which of them begin a quarantine, who is told, and how a device comes back.
 
-// Other tests use the rest of the module.
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, device, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
 };
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{Input as Scheduled, JobId, Quarantine};
 use accord_types::{DeviceFault, DeviceId, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SessionRequest};
-use bench::{ALICE, Bench, KEY, device, registration};
-use requests::request;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -424,7 +419,7 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     bench.now += 10 * MINUTE;
     bench.cluster = restored(&records, bench.now, 2);
     assert_eq!((bench.quarantine(3), bench.quarantine(4)), (Some(fault), Some(by_hand)));
-    let devices = (0..20).map(bench::device).collect();
+    let devices = (0..20).map(crate::bench::device).collect();
     bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
     assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 3)]);
     bench.tested(3, DeviceVerdict::Works);

@@ -1,12 +1,9 @@
 //! What one tenant asks for makes the coordinator neither large nor slow, and shuts no other tenant out: long lists and
 //! names, many sessions and connections.
 
-#[allow(dead_code)]
-mod crowd;
-mod requests;
-mod watched;
-mod watching;
-
+use crate::requests::{register, request};
+use crate::watched::{Coordinator, HOUR};
+use crate::watching::{rows_of, watch};
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{HEADER_LEN, Message, REPLY_MAX};
@@ -18,7 +15,6 @@ use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
 use accord_types::SessionKey;
-use requests::{register, request};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,8 +23,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use watched::{Coordinator, HOUR};
-use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -1,13 +1,9 @@
 //! A coordinator that is killed at any point goes on from what was durable: nothing is allocated twice, no request that was told of is forgotten,
 //! and no time is charged twice.
 
-// Other tests use the rest of it.
-#[allow(dead_code)]
-mod bench;
-#[path = "../../crates/scheduler/tests/random/mod.rs"]
-mod random;
-mod requests;
-
+use crate::bench::{KEY, registration};
+use crate::random::Random;
+use crate::requests::request;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Record, Records,
     Registration, ReservedTarget, Restart, Step,
@@ -17,9 +13,6 @@ use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{JobId, Phase};
 use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, DeviceUse, JobGrant, JobToken, Rank, SessionId, SessionKey, SessionRequest};
-use bench::{KEY, registration};
-use random::Random;
-use requests::request;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const UNIX_MS: u64 = 1_800_000_000_000;

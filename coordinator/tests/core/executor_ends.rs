@@ -1,13 +1,9 @@
 //! What a program is told of its executors' ends.
 
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, grant, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
 use accord_types::{DeviceId, NodeId, SessionId};
-use bench::{ALICE, Bench, KEY, grant, registration};
-use requests::request;
 
 const WHY: &str = "signal: 9 (SIGKILL)";
 

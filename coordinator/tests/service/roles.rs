@@ -1,11 +1,8 @@
 //! Everybody at every endpoint: what a role may not do is refused in words, and what was read off the wire is of no use.
 
-mod requests;
-mod uncertified;
-// Other tests use the rest of the module.
-#[allow(dead_code)]
-mod watching;
-
+use crate::requests::request;
+use crate::uncertified::uncertified;
+use crate::watching::{rows_of, watch};
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::Message;
@@ -22,7 +19,6 @@ use accord_trust::access::{Act, may};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, explain};
 use accord_types::ErrorCode;
-use requests::request;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -32,9 +28,7 @@ use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use uncertified::uncertified;
 use v1::agent_message::Body;
-use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,10 +1,7 @@
 //! Reports of programs and agents on the use of devices: charged once, bounded, and decisive for the end of idle jobs.
 
-// Other tests use the rest of the module.
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, grant, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
 };
@@ -12,9 +9,7 @@ use accord_scheduler::JobId;
 use accord_scheduler::ledger::{Activity, Row, UsageBy};
 use accord_scheduler::policy::SitePolicy;
 use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey, SessionRequest};
-use bench::{ALICE, Bench, KEY, grant, registration};
 use proptest::prelude::*;
-use requests::request;
 
 const MINUTE: u64 = 60_000;
 

@@ -1,11 +1,8 @@
 //! MPI worlds: ranks that were away when another one died hear of it, and runs of a world with the same name are told apart.
 
-#[allow(dead_code)]
-mod bench;
-
+use crate::bench::{Bench, registration};
 use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
 use accord_types::NodeId;
-use bench::{Bench, registration};
 
 /// One tick after a rank counts as gone, and one before those who were away are told.
 const GONE: u64 = 1_000;

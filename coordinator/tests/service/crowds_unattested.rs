@@ -1,23 +1,17 @@
 //! Crowds that show no certificate: at the coordinator's socket, where the system says whose they are, and by TCP where MUNGE's word is
 //! awaited. They cost the coordinator little, and honest programs do not wait for them.
 
-#[allow(dead_code)]
-mod crowd;
-mod munged;
-mod requests;
-mod watched;
-
+use crate::crowd::{CROWD, has_room, stranger};
+use crate::munged::Munged;
+use crate::watched::Coordinator;
 use accord_fabric::session_endpoint::PROTOCOL;
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_trust::Identity;
 use accord_trust::attest::{NONCE_LEN, shown};
-use crowd::{CROWD, has_room, stranger};
-use munged::Munged;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use watched::Coordinator;
 
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// Those of one user or address: half of the 1,024 that may be unknown, and a few of the coordinator's own.
@@ -32,7 +26,12 @@ const HONEST: usize = 10;
 const SOON: Duration = Duration::from_secs(10);
 
 /// Asks for as many sessions as `HONEST`, each of which is answered, and sees what the coordinator has meanwhile.
-fn assert_honest_are_answered(coordinator: &Coordinator, before: crowd::Cost, descriptors: usize, ask: impl Fn()) {
+fn assert_honest_are_answered(
+    coordinator: &Coordinator,
+    before: crate::crowd::Cost,
+    descriptors: usize,
+    ask: impl Fn(),
+) {
     for _ in 0..HONEST {
         ask();
         let cost = coordinator.cost();

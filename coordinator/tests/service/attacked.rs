@@ -1,12 +1,10 @@
 //! Peers that have no certificate, another one than is wanted, or forbidden words: what they cost the coordinator while
 //! honest programs are answered.
 
-#[allow(dead_code)]
-mod crowd;
-mod requests;
-mod uncertified;
-mod watched;
-
+use crate::crowd::measured;
+use crate::requests::{register, request};
+use crate::uncertified::uncertified;
+use crate::watched::{ANSWERED_WITHIN, Coordinator, HOUR};
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
 use accord_fabric::session_endpoint::{self, Attachment, PROTOCOL};
 use accord_fabric::transport::{PeerAddress, adopt, connect_tls};
@@ -16,8 +14,6 @@ use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
 use accord_types::SessionKey;
-use crowd::measured;
-use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -27,8 +23,6 @@ use tokio::sync::mpsc;
 use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Streaming};
-use uncertified::uncertified;
-use watched::{ANSWERED_WITHIN, Coordinator, HOUR};
 
 const ROUNDS: u32 = 20;
 const SOON: Duration = Duration::from_secs(10);

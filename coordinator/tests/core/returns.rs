@@ -1,14 +1,11 @@
 //! Programs and agents come back to a coordinator that knows nothing of them: the core's decisions.
 
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, grant, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration, SessionEnd,
 };
 use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
-use bench::{ALICE, Bench, KEY, grant, registration};
-use requests::request;
 
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
 /// Of an earlier coordinator: another epoch than that of [`Bench::new`].

@@ -1,15 +1,10 @@
 //! Jobs ask for devices, hold them and give them back: the scheduler's decisions, carried out.
 
-// Other tests use the rest of it.
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
 use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, JobGrant, JobToken, NodeId, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
-use bench::{ALICE, Bench, KEY, registration};
-use requests::request;
 
 const LOST_AFTER: u64 = 10_000;
 

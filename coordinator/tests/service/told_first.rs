@@ -3,8 +3,7 @@
 //! The coordinator runs in this test's own thread, one task after the other. When the answer is in the program's socket the thread does nothing more
 //! for it, as if it were killed there.
 
-mod requests;
-
+use crate::requests::{register, request};
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_fabric::frame::session::{HEADER_LEN, Message, REPLY_MAX};
 use accord_fabric::session_endpoint;
@@ -14,7 +13,6 @@ use accord_trust::attest::TAKEN;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, local};
 use accord_types::{DeviceId, NodeId};
-use requests::{register, request};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

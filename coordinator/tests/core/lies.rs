@@ -1,15 +1,12 @@
 //! An agent and a program that claim everything about others' sessions, in every state of their connection: no other
 //! peer hears of it, and the others' session is as it was.
 
-mod bench;
-mod requests;
-
+use crate::bench::{ALICE, Bench, KEY, grant, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{ClientId, Effect, Input, Joiner, LinkId, NodeState, Registration};
 use accord_types::{
     DeviceFault, DeviceId, DeviceUse, DeviceVerdict, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey,
 };
-use bench::{ALICE, Bench, KEY, grant, registration};
-use requests::request;
 
 const VICTIM: LinkId = LinkId(1);
 const VICTIMS_PROGRAM: ClientId = ClientId(1);

@@ -1,8 +1,7 @@
 //! The service over real sockets: agents, tools, programs, and those who are none of them.
 
-mod requests;
-mod watching;
-
+use crate::requests::{register, request};
+use crate::watching::{rows_of, watch};
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
@@ -15,7 +14,6 @@ use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
 use accord_types::{DeviceId, ErrorCode, Lease, NodeId, Rank, SessionRequest};
-use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -27,7 +25,6 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use v1::watch_row::Line;
 use v1::{agent_message, coordinator_message};
-use watching::{rows_of, watch};
 
 const SOON: Duration = Duration::from_secs(10);
 

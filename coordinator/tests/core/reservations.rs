@@ -1,17 +1,12 @@
 //! Reservations: what is in their way, their times by the wall clock, and jobs on their devices.
 
-// Other tests use the rest of it.
-#[allow(dead_code)]
-mod bench;
-mod requests;
-
+use crate::bench::{KEY, registration};
+use crate::requests::request;
 use accord_coordinator::cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Records, ReserveError,
     ReservedTarget, Restart,
 };
 use accord_types::{DeviceId, NodeId, Rank, SessionId, SessionKey, SessionRequest};
-use bench::{KEY, registration};
-use requests::request;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
