@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Departure {
     /// The agent leaves then, whatever uses the node.
-    pub(super) by: Duration,
+    by: Duration,
     notice: Notice,
 }
 
