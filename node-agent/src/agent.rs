@@ -159,13 +159,13 @@ pub fn run(config: &Config) -> Result<(), String> {
             Some(address) => Some(monitor(identity.registered.clone(), trust.clone())?.listen(address).await?),
             None => None,
         };
-        let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
+        let stop = accord_proto::stop::signals(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // The process that started this one reads the port from here. It may have closed the pipe.
         let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} listening on {address}");
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} shows metrics on {address}");
         }
-        Ok::<_, String>(control::run(&identity, &supervisor, stop).await)
+        Ok::<_, String>(control::run(&identity, &supervisor, stop, config.drain_time).await)
     });
     supervisor.stop();
     if let Some(world) = &world {

@@ -4,9 +4,10 @@ use crate::offered_gpus::Gpus;
 use accord_fabric::transport::ListenAddress;
 use accord_trust::users::UserRules;
 use accord_types::node_labels::NodeLabels;
-use accord_types::settings::parse_bytes;
+use accord_types::settings::{parse_bytes, parse_time};
 use clap::Parser;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Accord's node agent: offers this machine's devices to the programs of a cluster.
 ///
@@ -136,6 +137,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_KEEP", value_name = "FOLDER|off")]
     pub keep: Option<PathBuf>,
 
+    /// Time for which an agent that is told to stop lets sessions and jobs of its node end, with s, m, h or d. Its node is drained meanwhile. The agent
+    /// stops once nothing uses the node, and at once if it is told again.
+    #[arg(long, env = "ACCORD_DRAIN_TIME", value_name = "TIME", default_value = "0s", value_parser = time)]
+    pub drain_time: Duration,
+
     /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch describe its
     /// location, for requests whose devices must be near each other.
     #[arg(long, env = "ACCORD_LABELS", value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]
@@ -195,6 +201,10 @@ pub enum Ipc {
     On,
     /// By the network transport, as between machines.
     Off,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    parse_time(text).ok_or_else(|| "a number, with s, m, h or d behind it, is needed".to_owned())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -422,6 +422,7 @@ impl Around {
                     panic!("it was told not to measure: {effect:?}")
                 }
                 Effect::Send(Word::Used(_) | Word::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
+                Effect::Send(Word::Leaving) => panic!("the agent was not told to stop"),
                 Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
                 Effect::Send(Word::Tested(..)) | Effect::Test(..) => panic!("no device is to be tested: {effect:?}"),
                 Effect::EndProcess(..) => panic!("no program drives devices"),
@@ -702,4 +703,83 @@ fn a_claim_that_is_closed_ends_the_session_of_its_key_only_until_it_is_announced
     assert_eq!(bench.ends, [executor]);
     bench.node.opened(bench.now, grant(A, None));
     assert!(bench.node.serves(A));
+}
+
+const LEAVES: Effect = Effect::Leave(Ending::Stopped);
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_stopped_agent_leaves_at_once_without_a_time_to_drain_and_when_it_is_told_again() {
+    for times in [&[Duration::ZERO][..], &[LONG, LONG]] {
+        let mut bench = Bench::new();
+        bench.node.opened(bench.now, grant(A, None));
+        bench.run(A);
+        times.iter().for_each(|time| bench.node.depart(bench.now, *time));
+        assert_eq!(bench.poll().last(), Some(&LEAVES), "{times:?}");
+        assert!(bench.poll().is_empty());
+    }
+}
+
+#[test]
+fn a_departing_agent_waits_for_sessions_and_jobs() {
+    let (mut bench, job) = (Bench::new(), SessionKey([9; SessionKey::LEN]));
+    bench.node.opened(bench.now, grant(A, None));
+    let executor = bench.run(A);
+    bench.node.job_started(bench.now, exclusive(job, None));
+    bench.poll();
+    bench.node.depart(bench.now, LONG);
+    assert_eq!(bench.poll(), [Effect::Send(Word::Leaving)]);
+    // The coordinator has opened this one before it has heard that, and answers.
+    bench.node.opened(bench.now, grant(B, None));
+    assert!(!bench.node.drained(true));
+    assert!(bench.poll().is_empty());
+    bench.close(A);
+    bench.node.ended(A, executor, "");
+    assert!(!bench.poll().contains(&LEAVES));
+    bench.close(B);
+    assert!(!bench.poll().contains(&LEAVES));
+    bench.node.release(job, &mut bench.ends);
+    assert_eq!(bench.poll(), [Effect::Send(Word::JobReleased(job)), LEAVES]);
+}
+
+#[test]
+fn a_departing_agent_that_nothing_uses_waits_for_the_coordinators_answer() {
+    let mut bench = Bench::new();
+    assert!(bench.node.drained(true), "an order for longer");
+    bench.poll();
+    bench.node.depart(bench.now, LONG);
+    assert_eq!(bench.poll(), [Effect::Send(Word::Leaving)]);
+    assert!(bench.poll().is_empty());
+    // Nor is it lost with the connection.
+    bench.node.opened(bench.now, grant(A, None));
+    let pause = bench.lose(unreachable());
+    bench.now += pause;
+    assert!(connects(&bench.poll()).is_some());
+    bench.register();
+    // This one was on its way.
+    bench.node.drained(true);
+    bench.close(A);
+    let effects = bench.poll();
+    assert!(effects.contains(&Effect::Send(Word::Leaving)) && !effects.contains(&LEAVES), "{effects:?}");
+    bench.node.drained(true);
+    assert_eq!(bench.poll(), [LEAVES]);
+}
+
+#[test]
+fn a_departing_agent_leaves_when_its_time_is_over_or_no_coordinator_can_open_a_session() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    bench.run(A);
+    bench.node.depart(bench.now, LONG);
+    bench.poll();
+    bench.node.drained(true);
+    bench.now += LONG - Duration::from_millis(1);
+    assert!(!bench.poll().contains(&LEAVES));
+    bench.pass(1);
+    assert_eq!(bench.poll().last(), Some(&LEAVES));
+
+    let mut bench = Bench::new();
+    bench.lose(unreachable());
+    bench.node.depart(bench.now, LONG);
+    assert_eq!(bench.poll(), [LEAVES]);
 }

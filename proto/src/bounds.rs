@@ -105,6 +105,7 @@ without_lists! {
     HeldDevice { ordinal, milli, memory, exclusive }
     HistoryRequest { version, before }
     JobRequest { version, job }
+    Leaving {}
     MeasureNode {}
     PageStart { list, from }
     PauseReply { waiting, running }
@@ -265,6 +266,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
+            Some(Body::Leaving(message)) => message.check(),
             Some(Body::Goodbye(message)) => message.check(),
             Some(Body::NodeFigures(message)) => message.check(),
             Some(Body::PathMeasured(message)) => message.check(),

@@ -1,21 +1,34 @@
 //! When a service of the control plane has to end, and when it has not.
 
 use accord_types::threads;
-use tokio::signal::unix::{self, SignalKind};
+use tokio::signal::unix::{self, Signal, SignalKind};
+use tokio::sync::mpsc;
 
-/// Done on SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) or, if asked, at the end of standard
-/// input. From now on a log that may not grow (`ulimit -f`) is an error for its writer, and no end of the service; what
-/// it starts is not concerned.
+/// The events that end a service of the control plane: SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) and, if asked, the end of
+/// standard input.
+#[derive(Debug)]
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Option<Signal>,
+    /// Closed at the end of standard input.
+    input: mpsc::Receiver<()>,
+    /// Keeps `input` open if standard input does not count.
+    _open: Option<mpsc::Sender<()>>,
+}
+
+/// Returns the events that end this service, with `stdin` the end of standard input among them. From now on a log that may not grow (`ulimit -f`) is
+/// an error for its writer, and no end of the service; what it starts is not concerned.
 ///
 /// # Errors
 /// Returns an error if the system refuses a handler or a thread.
-pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = unix::signal(SignalKind::terminate())?;
-    let mut interrupt = unix::signal(SignalKind::interrupt())?;
-    let mut hangup = if ignores_hangup() { None } else { Some(unix::signal(SignalKind::hangup())?) };
+pub fn signals(stdin: bool) -> std::io::Result<StopSignals> {
+    let terminate = unix::signal(SignalKind::terminate())?;
+    let interrupt = unix::signal(SignalKind::interrupt())?;
+    let hangup = if ignores_hangup() { None } else { Some(unix::signal(SignalKind::hangup())?) };
     // That it has a handler is all.
     drop(unix::signal(SignalKind::from_raw(libc::SIGXFSZ))?);
-    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
+    let (ended, input) = mpsc::channel::<()>(1);
     let open = if stdin {
         threads::spawn("accord-stdin", move || {
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
@@ -25,15 +38,29 @@ pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     } else {
         Some(ended)
     };
-    Ok(async move {
-        let _open = open;
+    Ok(StopSignals { terminate, interrupt, hangup, input, _open: open })
+}
+
+impl StopSignals {
+    /// Returns at the next event. The end of standard input is one at each call. Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) {
+        let Self { terminate, interrupt, hangup, input, _open: _ } = self;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             Some(()) = async { hangup.as_mut()?.recv().await } => {}
-            _ = end.recv() => {}
+            _ = input.recv() => {}
         }
-    })
+    }
+}
+
+/// Returns a future that is done at the first event of [`signals`].
+///
+/// # Errors
+/// Returns the errors of [`signals`].
+pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
+    let mut signals = signals(stdin)?;
+    Ok(async move { signals.next().await })
 }
 
 /// Whether this process was started with SIGHUP ignored.
@@ -53,6 +80,17 @@ mod tests {
         let stop = signal(false).unwrap();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
         stop.await;
+    }
+
+    #[tokio::test]
+    async fn each_signal_is_an_event() {
+        let mut stop = signals(false).unwrap();
+        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+            rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+            stop.next().await;
+        }
+        let soon = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(soon, stop.next()).await.is_err());
     }
 
     #[tokio::test]

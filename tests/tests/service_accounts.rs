@@ -10,7 +10,8 @@ use accord_trust::attester::Attester;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use accord_types::{Error, OrderPolicy, SessionRequest};
-use nix::unistd::geteuid;
+use nix::sys::stat::Mode;
+use nix::unistd::{geteuid, mkfifo};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -26,6 +27,10 @@ const SOON: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 /// Programs with tokens about which the API server says nothing: more than are reviewed at one time.
 const CROWD: usize = 12;
+/// Reviews at one time, each with a thread.
+const REVIEWS: usize = 8;
+/// The name of such a thread, as far as the kernel keeps it.
+const READER: &str = "accord-api-serv";
 
 /// A coordinator that takes tokens, and what every pod has of it.
 struct Site {
@@ -165,6 +170,58 @@ fn an_api_server_that_hangs_keeps_out_only_programs_with_tokens() {
         }
     });
     assert_taken(&site.open("user-physics-train"));
+}
+
+/// How many threads of this process read the coordinator's service account.
+fn readers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    tasks.filter(|task| fs::read_to_string(task.path().join("comm")).unwrap_or_default().starts_with(READER)).count()
+}
+
+#[test]
+fn files_that_hang_keep_out_only_programs_with_tokens_and_hold_few_threads() {
+    let site = Site::start("*");
+    let (own, token) = (site.api.account().join("token"), site.api.token("user-physics-train").unwrap());
+    let attester = Attester::of_settings(None, token.to_str());
+    let kept = fs::read(&own).unwrap();
+    fs::remove_file(&own).unwrap();
+    mkfifo(&own, Mode::S_IRWXU).unwrap();
+    std::thread::scope(|scope| {
+        let crowd: Vec<_> = (0..CROWD).map(|_| scope.spawn(|| site.open_with(&attester).to_string())).collect();
+        while readers() == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_taken(&site.open_as(&site.authority.identity(Role::Tenant("eva".into()), HOUR).unwrap()));
+        for program in crowd {
+            let error = program.join().unwrap();
+            assert!(error.contains("can't be asked whose a token is: no answer within 3s"), "{error}");
+        }
+    });
+    // Reviews that gave up left their threads behind, whose turns are not free.
+    assert_eq!(readers(), REVIEWS);
+    assert!(site.open_with(&attester).cause().contains("no answer within 3s"));
+    assert_eq!((readers(), site.api.asked()), (REVIEWS, 0));
+    drop(fs::OpenOptions::new().write(true).open(&own).unwrap());
+    fs::remove_file(&own).unwrap();
+    fs::write(&own, kept).unwrap();
+    assert_taken(&site.open_with(&attester));
+}
+
+#[test]
+fn files_of_the_service_account_are_read_for_each_question() {
+    let (site, other) = (Site::start("*"), ApiServer::start().unwrap());
+    for (name, wrong, cause) in [
+        ("token", b"old.own.token".to_vec(), "refuses the coordinator's own service account: 401 Unauthorized"),
+        ("ca.crt", fs::read(other.account().join("ca.crt")).unwrap(), "certificate"),
+    ] {
+        let file = site.api.account().join(name);
+        let right = fs::read(&file).unwrap();
+        fs::write(&file, wrong).unwrap();
+        let error = site.open(&format!("user-physics-{}", name.replace('.', "-"))).to_string();
+        assert!(error.contains(cause), "{name}: {error}");
+        fs::write(&file, right).unwrap();
+        assert_taken(&site.open(&format!("user-physics-{}", name.replace('.', "-"))));
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Tool, test_program, tool};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -146,6 +147,40 @@ fn a_session_whose_agent_is_stopped() {
         cluster.start_agent(1).unwrap();
     }
     is_logged(&cluster, &["info", "node h1", "has left: its agent was stopped"]);
+}
+
+/// Until the session ends it has the node, which no other one gets. The next agent's node takes part again.
+#[test]
+fn a_session_whose_agent_drains_its_node_before_it_stops() {
+    let mut cluster = builder().env("ACCORD_DRAIN_TIME", "10m").start().unwrap();
+    let (input, mut lines) = std::io::pipe().unwrap();
+    let program = test_program("cluster/on_request.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
+    writeln!(lines, "use 1").unwrap();
+    running.await_output("done 1\n").unwrap();
+    let agent = Pid::from_raw(cluster.agent_id(1).unwrap().try_into().unwrap());
+    kill(agent, Signal::SIGTERM).unwrap();
+    cluster.await_info("the drain", |info| info["nodes"][1]["state"] == "draining").unwrap();
+    cluster.await_devices(2).unwrap();
+    writeln!(lines, "use 1").unwrap();
+    running.await_output("done 2\n").unwrap();
+    drop(lines);
+    let finished = running.finish().unwrap();
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    cluster.await_info("the agent's end", |info| info["nodes"][1]["state"] == "gone").unwrap();
+    assert_eq!(cluster.terminate(Some(1)).unwrap(), 0);
+    cluster.start_agent(1).unwrap();
+    cluster.await_devices(3).unwrap();
+}
+
+#[test]
+fn a_session_that_outlasts_the_drain_of_its_agent() {
+    let mut cluster = builder().env("ACCORD_DRAIN_TIME", "1s").start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
+    running.await_output("ready").unwrap();
+    assert_eq!(cluster.terminate(Some(1)).unwrap(), 0);
+    is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
 }
 
 /// A session's limits are in its user's `accord info`, and in the error of a program that wants more.

@@ -61,6 +61,8 @@ impl<'a> Processes<'a> {
             .env_remove("LD_PRELOAD")
             // The name of one node, which launchers would hand on to all.
             .env_remove(settings::NODE.name)
+            // Agents of a run end with it.
+            .env_remove(settings::DRAIN_TIME.name)
             .envs(environment.iter().map(|(name, value)| (name, value)));
         let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
         self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });

@@ -315,6 +315,16 @@ impl Cluster {
         }
     }
 
+    /// An agent stops soon: its node takes part in no new session, which the answer says.
+    pub(super) fn leaving(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+        let Some(&id) = self.links.get(&link) else { return };
+        tracing::info!("the agent of node {id} stops soon: the node takes part in no new session");
+        self.nodes.update(id, |node| node.leaving = true);
+        self.allocations.node_leaves(id);
+        out.push(Effect::ToAgent(link, AgentOrder::Drain(true)));
+        self.changed(out);
+    }
+
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.sleep_is_no_silence(now);
         let limit = self.silence_limit(now);
@@ -422,17 +432,23 @@ impl Cluster {
     }
 
     pub(super) fn drain(&mut self, node_name: &str, drain: bool, out: &mut Vec<Effect>) {
-        let Some(id) = self.nodes.named(node_name) else { return };
-        let Some(link) = self.nodes.get(&id).filter(|node| node.draining != drain).map(Node::link) else { return };
-        self.nodes.update(id, |node| node.draining = drain);
-        match drain {
-            true => tracing::warn!("node {node_name:?} is drained: it takes part in no new session"),
-            false => tracing::warn!("node {node_name:?} takes part in new sessions again"),
+        let Some(node) = self.nodes.named(node_name).and_then(|id| self.nodes.get(&id)) else { return };
+        let (id, link, leaving, changes) = (node.id, node.link(), node.leaving, node.draining != drain);
+        if changes {
+            self.nodes.update(id, |node| node.draining = drain);
+            match drain {
+                true => tracing::warn!("node {node_name:?} is drained: it takes part in no new session"),
+                false => tracing::warn!("node {node_name:?} takes part in new sessions again"),
+            }
+            out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::Drain(drain))));
+            self.allocations.node_drained(id, drain);
         }
-        if let Some(link) = link {
-            out.push(Effect::ToAgent(link, AgentOrder::Drain(drain)));
+        if leaving && !drain {
+            // An administrator's word does not keep the agent.
+            self.allocations.drain_for_agent(id);
         }
-        self.allocations.node_drained(id, drain);
-        self.changed(out);
+        if changes {
+            self.changed(out);
+        }
     }
 }

@@ -9,6 +9,9 @@ use super::time::Millis;
 use accord_scheduler::{DrainTarget, EarlierJob, Input, JobId};
 use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
 
+/// The reason of a drain by a node's own agent.
+const LEAVING: &str = "its agent stops soon";
+
 impl Allocations {
     /// Whether a program that asks for nothing may have the device.
     pub(super) fn is_shared(&self, device: DeviceId) -> bool {
@@ -49,6 +52,11 @@ impl Allocations {
         });
         if node.draining {
             self.node_drained(node.id, true);
+        } else if node.leaving {
+            self.node_leaves(node.id);
+        } else if self.scheduler().drain_reason(DrainTarget::Node(node.id)) == Some(LEAVING) {
+            let (target, by) = (DrainTarget::Node(node.id), "its next agent".to_owned());
+            self.inputs.push_back(Input::Undrain { target, by });
         }
     }
 
@@ -71,6 +79,20 @@ impl Allocations {
     /// Records that a node's agent was stopped, or not heard for too long. Programs may go on there.
     pub(super) fn node_lost(&mut self, node: NodeId) {
         self.inputs.push_back(Input::NodeLost(node));
+    }
+
+    /// A node's agent stops soon: no job starts there until [`Self::node_joined`] finds another agent. An administrator's drain stays.
+    pub(super) fn node_leaves(&mut self, node: NodeId) {
+        if !self.scheduler().is_drained(DrainTarget::Node(node)) {
+            self.drain_for_agent(node);
+        }
+    }
+
+    /// Drains a node whose agent stops soon.
+    pub(super) fn drain_for_agent(&mut self, node: NodeId) {
+        let (target, by_time) = (DrainTarget::Node(node), accord_scheduler::Millis(0));
+        let (reason, by) = (LEAVING.to_owned(), "its agent".to_owned());
+        self.inputs.push_back(Input::Drain { target, by_time, end: false, reason, by });
     }
 
     /// A node takes part in no new session, or does again. A drain that the scheduler knows keeps its deadline.

@@ -87,6 +87,8 @@ pub enum Input {
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
     /// Of a job that an agent was told to release no executor is left on its node.
     JobReleased { link: LinkId, job: SessionKey },
+    /// An agent stops soon, and lets what uses its node end first.
+    Leaving { link: LinkId },
     /// An agent stops.
     Goodbye { link: LinkId },
     /// An agent's connection is gone. It may come back before it counts as lost.

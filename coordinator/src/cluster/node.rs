@@ -43,8 +43,10 @@ pub struct Node {
     pub kernel_limits: KernelLimits,
     /// Time of the last message of its agent.
     pub heard: Millis,
-    /// New sessions leave it out.
+    /// Whether an administrator has taken it out of new sessions.
     pub draining: bool,
+    /// Whether its agent stops soon: new sessions leave it out until another agent has registered.
+    pub leaving: bool,
     /// The MPI world that its agent is a rank of; empty: none.
     pub world: String,
     /// Time when its agent's connection broke last.
@@ -73,6 +75,7 @@ impl Node {
             kernel_limits: KernelLimits::default(),
             heard: now,
             draining: registration.draining,
+            leaving: false,
             world: String::new(),
             unlinked: None,
             began: now,
@@ -95,6 +98,7 @@ impl Node {
         self.state = NodeState::Up { link: Some(link) };
         if self.incarnation != registration.incarnation {
             self.began = now;
+            self.leaving = false;
         }
         self.linked = now;
         self.told = None;
@@ -123,9 +127,14 @@ impl Node {
         matches!(self.state, NodeState::Up { .. })
     }
 
+    /// Whether new sessions leave it out, by its administrator's word or its agent's.
+    pub fn is_drained(&self) -> bool {
+        self.draining || self.leaving
+    }
+
     /// Whether new sessions may use it. Without a connection its agent has most likely ended; if not it is back at once.
     pub fn takes_sessions(&self) -> bool {
-        self.link().is_some() && !self.draining
+        self.link().is_some() && !self.is_drained()
     }
 
     /// Its agent's connection, if it lives and is connected.

@@ -301,7 +301,7 @@ impl Orders {
             self.list_heard(node);
             self.leaving.extend(node.leaves_world().map(|at| (at, id)));
             self.up += 1;
-            self.draining += usize::from(node.draining);
+            self.draining += usize::from(node.is_drained());
             self.devices += node.devices.len();
             for device in &node.devices {
                 *self.by_kind.entry(device.kind).or_default() += 1;
@@ -334,7 +334,7 @@ impl Orders {
                 self.leaving.remove(&(at, id));
             }
             self.up -= 1;
-            self.draining -= usize::from(node.draining);
+            self.draining -= usize::from(node.is_drained());
             self.devices -= node.devices.len();
             for device in &node.devices {
                 one_less(&mut self.by_kind, device.kind);

@@ -65,6 +65,8 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             kernel_limits: KernelLimits { memory, processes, why_not },
             heard: now,
             draining: register.draining,
+            // An agent that still leaves says so again.
+            leaving: false,
             world: register.world,
             // That it has not come back yet says nothing of its agent. If that stays silent the node is lost.
             unlinked: None,

@@ -193,6 +193,7 @@ impl Cluster {
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
             Input::JobReleased { link, job } => self.job_released(now, link, job, out),
+            Input::Leaving { link } => self.leaving(link, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),

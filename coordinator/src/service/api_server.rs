@@ -5,7 +5,7 @@ use accord_trust::provider;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::fs::File;
@@ -38,16 +38,21 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Posts a JSON document. Returns the status and the body of the answer.
+    /// Posts a JSON document. Returns the status and the body of the answer. Files and the name service may block, so a thread reads them. It keeps
+    /// `place`, even if the caller gives up.
     ///
     /// # Errors
     /// Returns the cause in words if the service account's files can't be read, or no answer comes.
-    pub(super) async fn post(&self, path: &str, body: String) -> Result<(StatusCode, Bytes), String> {
-        // Both files are renewed while the coordinator runs.
-        let token = read(&self.account.join(TOKEN))?;
-        let config = config(&self.account.join(AUTHORITY))?;
-        let name = ServerName::try_from(host_of(&self.address).to_owned()).map_err(words)?;
-        let stream = TcpStream::connect(&*self.resolve().await?).await.map_err(words)?;
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: String,
+        place: impl Send + 'static,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let server = self.clone();
+        let prepared = on_thread("accord-api-server", place, move || server.prepare()).await;
+        let Prepared { addresses, name, config, bearer } = prepared.map_err(words)??;
+        let stream = TcpStream::connect(&*addresses).await.map_err(words)?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(words)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
         // Ends with this call.
@@ -55,7 +60,7 @@ impl ApiServer {
         tasks.spawn(connection);
         let request = Request::post(path)
             .header(HOST, &self.address)
-            .header(AUTHORIZATION, format!("Bearer {}", token.trim_ascii()))
+            .header(AUTHORIZATION, bearer)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(words)?;
@@ -65,14 +70,27 @@ impl ApiServer {
         Ok((status, body.to_bytes()))
     }
 
-    async fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
-        if let Ok(address) = self.address.parse() {
-            return Ok(vec![address]);
-        }
-        let address = self.address.clone();
-        let look_up = move || address.to_socket_addrs().map(Vec::from_iter);
-        on_thread("accord-lookup", (), look_up).await.map_err(words)?.map_err(words)
+    /// Reads the service account's files, which are renewed while the coordinator runs, and looks the server's name up.
+    fn prepare(&self) -> Result<Prepared, String> {
+        let token = read(&self.account.join(TOKEN))?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.trim_ascii())).map_err(words)?;
+        bearer.set_sensitive(true);
+        Ok(Prepared {
+            addresses: self.address.to_socket_addrs().map_err(words)?.collect(),
+            name: ServerName::try_from(host_of(&self.address).to_owned()).map_err(words)?,
+            config: config(&self.account.join(AUTHORITY))?,
+            bearer,
+        })
     }
+}
+
+/// The parts of a connection to the API server.
+struct Prepared {
+    addresses: Vec<SocketAddr>,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+    /// The value of the header that shows the service account's token.
+    bearer: HeaderValue,
 }
 
 /// Returns the host of `host:port`, an IPv6 address without its brackets.
@@ -86,6 +104,9 @@ fn config(authority: &Path) -> Result<Arc<ClientConfig>, String> {
     for certificate in CertificateDer::pem_slice_iter(read(authority)?.as_bytes()) {
         let wrong = |error: &dyn std::fmt::Display| format!("{} is no authority: {error}", authority.display());
         roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(format!("{} holds no certificate", authority.display()));
     }
     let config = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&version::TLS13]);
     Ok(Arc::new(config.map_err(words)?.with_root_certificates(roots).with_no_client_auth()))
@@ -104,7 +125,7 @@ fn words(error: impl std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::host_of;
+    use super::*;
 
     #[test]
     fn the_host_of_an_address_is_without_port_and_brackets() {
@@ -112,5 +133,20 @@ mod tests {
             ["10.0.0.1:443", "[fd00::1]:443", "api.site:6443"].map(host_of),
             ["10.0.0.1", "fd00::1", "api.site"]
         );
+    }
+
+    #[test]
+    fn faults_of_a_service_accounts_files_are_named_without_their_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = ApiServer { address: "127.0.0.1:443".to_owned(), account: folder.path().to_owned() };
+        let fault = || server.prepare().err().unwrap();
+        assert!(fault().contains(TOKEN), "{}", fault());
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write(TOKEN, "secret\nsecret");
+        assert!(!fault().contains("secret"), "{}", fault());
+        write(TOKEN, "secret\n");
+        assert!(fault().contains(AUTHORITY), "{}", fault());
+        write(AUTHORITY, "");
+        assert!(fault().contains("holds no certificate"), "{}", fault());
     }
 }

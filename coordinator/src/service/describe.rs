@@ -203,7 +203,7 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
         })
     });
     let state = match node.state {
-        NodeState::Up { .. } if node.draining => v1::NodeState::Draining,
+        NodeState::Up { .. } if node.is_drained() => v1::NodeState::Draining,
         NodeState::Up { .. } => v1::NodeState::Up,
         NodeState::Lost => v1::NodeState::Lost,
         NodeState::Gone => v1::NodeState::Gone,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -29,16 +30,36 @@ const WORDS_MAX: usize = 300;
 /// Hash of a token: the token itself is not kept.
 type TokenHash = [u8; 32];
 
+/// The tokens whose users the API server has named lately.
+#[derive(Default)]
+struct KnownTokens {
+    users: HashMap<TokenHash, (Instant, String)>,
+}
+
+impl KnownTokens {
+    fn user(&self, hash: &TokenHash, now: Instant) -> Option<String> {
+        let known = self.users.get(hash).filter(|(since, _)| now.saturating_duration_since(*since) < KNOWN_FOR);
+        known.map(|(_, user)| user.clone())
+    }
+
+    fn insert(&mut self, hash: TokenHash, user: String, now: Instant) {
+        if self.users.len() >= KNOWN_MAX {
+            self.users.clear();
+        }
+        self.users.insert(hash, (now, user));
+    }
+}
+
 /// The reviewer of tokens.
 pub(super) struct TokenReviews {
     server: ApiServer,
-    turns: Semaphore,
-    known: ShortLock<HashMap<TokenHash, (Instant, String)>>,
+    turns: Arc<Semaphore>,
+    known: ShortLock<KnownTokens>,
 }
 
 impl TokenReviews {
     pub(super) fn new(server: ApiServer) -> Self {
-        Self { server, turns: Semaphore::new(REVIEWS_MAX), known: ShortLock::default() }
+        Self { server, turns: Arc::new(Semaphore::new(REVIEWS_MAX)), known: ShortLock::default() }
     }
 
     /// Returns the user of a token.
@@ -55,7 +76,10 @@ impl TokenReviews {
     }
 
     async fn review(&self, hash: &TokenHash, token: &str) -> Result<String> {
-        let _turn = self.turns.acquire().await.map_err(|_| self.unasked("the coordinator stops"))?;
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| self.unasked("the coordinator stops"))?;
+        // The turn lasts as long as the review and its thread, which a review that gives up leaves behind.
+        let turn = Arc::new(turn);
+        let asked = Instant::now();
         // Of programs that started together one may have asked meanwhile.
         if let Some(user) = self.known(hash) {
             return Ok(user);
@@ -65,7 +89,7 @@ impl TokenReviews {
             "kind": "TokenReview",
             "spec": { "token": token, "audiences": [AUDIENCE] },
         });
-        let answered = self.server.post(PATH, question.to_string()).await;
+        let answered = self.server.post(PATH, question.to_string(), turn.clone()).await;
         let (status, answer) = answered.map_err(|why| self.unasked(&why))?;
         if matches!(status.as_u16(), 401 | 403) {
             let cause = format!("{} refuses the coordinator's own service account: {status}", self.called());
@@ -75,18 +99,13 @@ impl TokenReviews {
         if !status.is_success() {
             return Err(self.unasked(&format!("it answers {status}")));
         }
-        let user = reviewed(&answer, &self.called())?;
-        let mut known = self.known.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(*hash, (Instant::now(), user.clone()));
+        let user = reviewed(&answer, token, &self.called())?;
+        self.known.lock().insert(*hash, user.clone(), asked);
         Ok(user)
     }
 
     fn known(&self, hash: &TokenHash) -> Option<String> {
-        let known = self.known.lock();
-        known.get(hash).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, user)| user.clone())
+        self.known.lock().user(hash, Instant::now())
     }
 
     fn called(&self) -> String {
@@ -123,18 +142,19 @@ struct Reviewed {
     username: String,
 }
 
-/// Returns the user in the API server's answer.
+/// Returns the user in the API server's answer about a token. No error repeats the token, even if the answer does.
 ///
 /// # Errors
 /// Returns `acc_error_device_unavailable` if the token is refused, or is for another audience, or not of a service account; if the answer is none.
-pub fn reviewed(answer: &[u8], server: &str) -> Result<String> {
+pub fn reviewed(answer: &[u8], token: &str, server: &str) -> Result<String> {
     let review = serde_json::from_slice(answer).ok().filter(|review: &Review| review.kind == "TokenReview");
     let Some(Review { status, .. }) = review else {
         let cause = format!("{server} answers with what is no TokenReview");
         return Err(refused(cause).remedy("look whether the coordinator's --token-review names the API server"));
     };
     if !status.authenticated {
-        let why = if status.error.is_empty() { "it gives no reason" } else { &status.error };
+        let said = status.error.replace(token, "TOKEN");
+        let why = if said.is_empty() { "it gives no reason" } else { &said };
         let cause = format!("{server} refuses the program's token: {}", plain(why));
         return Err(refused(cause).remedy(MOUNT));
     }
@@ -171,7 +191,25 @@ mod tests {
     use super::*;
 
     fn of(status: &str) -> Result<String> {
-        reviewed(format!("{{\"kind\": \"TokenReview\", \"status\": {status}}}").as_bytes(), "the server")
+        let answer = format!("{{\"kind\": \"TokenReview\", \"status\": {status}}}");
+        reviewed(answer.as_bytes(), "head.claims.signature", "the server")
+    }
+
+    #[test]
+    fn an_answer_counts_for_a_while_and_answers_are_bounded() {
+        let (mut known, begin) = (KnownTokens::default(), Instant::now());
+        let hash = |number: usize| -> TokenHash { Sha256::digest(number.to_le_bytes()).into() };
+        known.insert(hash(0), "eva".to_owned(), begin);
+        assert_eq!(known.user(&hash(0), begin).as_deref(), Some("eva"));
+        assert_eq!(known.user(&hash(1), begin), None);
+        let last = begin + KNOWN_FOR.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(known.user(&hash(0), last).as_deref(), Some("eva"));
+        assert_eq!(known.user(&hash(0), begin + KNOWN_FOR), None);
+        for number in 0..=KNOWN_MAX {
+            known.insert(hash(number), "eva".to_owned(), begin);
+            assert!(known.users.len() <= KNOWN_MAX);
+        }
+        assert_eq!(known.user(&hash(KNOWN_MAX), begin).as_deref(), Some("eva"));
     }
 
     #[test]
@@ -184,6 +222,10 @@ mod tests {
             (
                 r#"{"authenticated": false, "error": "[invalid\u001b bearer token]"}"#.to_owned(),
                 "[invalid bearer token]",
+            ),
+            (
+                r#"{"authenticated": false, "error": "head.claims.signature has expired"}"#.to_owned(),
+                "refuses the program's token: TOKEN has expired",
             ),
             (format!(r#"{{"authenticated": false, {user}, "audiences": ["accord"]}}"#), "refuses"),
             (format!(r#"{{"authenticated": true, {user}}}"#), r#"for the audience "", not "accord""#),
@@ -212,7 +254,7 @@ mod tests {
             r#"{"kind": "Status", "status": "Failure"}"#,
             r#"{"kind": "TokenReview", "status": 1}"#,
         ] {
-            let error = reviewed(answer.as_bytes(), "the server").unwrap_err();
+            let error = reviewed(answer.as_bytes(), "a.b.c", "the server").unwrap_err();
             assert!(error.cause().contains("the server answers with what is no TokenReview"), "{answer}: {error}");
         }
     }

@@ -86,7 +86,12 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
         lies.push(Input::Register { link, registration });
     }
     let joiner = Joiner { node_name: "h2".into(), world: "world".into(), run: 0 };
-    lies.extend([Input::Join { link, joiner }, Input::LinkLost { link }, Input::Goodbye { link }]);
+    lies.extend([
+        Input::Leaving { link },
+        Input::Join { link, joiner },
+        Input::LinkLost { link },
+        Input::Goodbye { link },
+    ]);
     lies
 }
 

@@ -6,6 +6,7 @@ mod device_faults;
 mod device_uses;
 mod executor_ends;
 mod kept;
+mod leaving;
 mod lies;
 mod liveness;
 mod paths;

@@ -200,6 +200,9 @@ settings! {
     /// Folder in which an agent keeps grants.
     KEEP = "ACCORD_KEEP", "(accord-node-agent in /run, for other users in XDG_RUNTIME_DIR)", "folder|off", [],
         "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
+    /// How long a stopping agent waits.
+    DRAIN_TIME = "ACCORD_DRAIN_TIME", "0s", "time, with s, m, h or d", [],
+        "How long an agent that is told to stop drains its node and lets sessions and jobs there end; programs do not read it.";
     /// Labels of an agent's node.
     LABELS = "ACCORD_LABELS", "(none)", "name=value, separated by commas", [],
         "Labels of an agent's node, by which requests and policies choose it, rack and switch among them; programs do not read it.";

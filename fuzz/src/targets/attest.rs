@@ -33,7 +33,7 @@ fn answers(mut bytes: &[u8]) {
             }
         }
         _ => {
-            if let Ok(user) = reviewed(bytes, "the server") {
+            if let Ok(user) = reviewed(bytes, "a.b.c", "the server") {
                 assert!(service_account::namespace(&user).is_some());
             }
             if let Ok(Some(token)) = token::of_credential(bytes) {

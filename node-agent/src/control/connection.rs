@@ -183,7 +183,9 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         }
         Some(Body::Drain(drain)) => {
             tracing::info!("draining: {}", drain.draining);
-            identity.draining.store(drain.draining, Ordering::Relaxed);
+            if supervisor.tell(|node, _, _| node.drained(drain.draining)) {
+                identity.draining.store(drain.draining, Ordering::Relaxed);
+            }
         }
         Some(Body::TestDevice(v1::TestDevice { ordinal, number })) => {
             supervisor.tell(|node, _, _| node.test_soon(ordinal, number));
@@ -221,6 +223,7 @@ pub(super) fn words(word: Word) -> agent_message::Body {
             agent_message::Body::UseEnded(v1::UseEnded { sessions })
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
+        Word::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
         Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
         Word::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {

@@ -11,18 +11,23 @@ pub(crate) use joining::Joining;
 
 use crate::node::{Disconnect, Effect, Ending};
 use crate::supervise::Supervisor;
+use accord_proto::stop::StopSignals;
 use connection::{Attendance, obey, words};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A connection that is being made.
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Attendance, Disconnect>> + 'a>>;
 
-/// Keeps the node in the cluster until it must not be any more: when `stop` is done, when the
-/// coordinator says so, or refuses the node for good.
-pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop: impl Future<Output = ()>) -> Ending {
-    let mut stop = std::pin::pin!(stop);
+/// Keeps the node in the cluster until it must not be any more: when a signal stops the agent and what uses the node has ended, for which there is
+/// `drain_time`, when another signal follows, when the coordinator says so, or refuses the node for good.
+pub(crate) async fn run(
+    identity: &Identity,
+    supervisor: &Arc<Supervisor>,
+    mut stop: StopSignals,
+    drain_time: Duration,
+) -> Ending {
     let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Attendance>) = (None, None);
     loop {
         let (effects, next) = supervisor.poll();
@@ -51,8 +56,8 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
         let why = tokio::select! {
             biased;
             why = std::future::ready(full()), if !is_heard => why,
-            () = stop.as_mut() => {
-                supervisor.tell(|node, _, _| node.leave(Ending::Stopped));
+            () = stop.next() => {
+                supervisor.tell(|node, now, _| node.depart(now, drain_time));
                 continue;
             }
             outcome = made(&mut connecting) => {

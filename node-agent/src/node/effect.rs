@@ -44,6 +44,8 @@ pub enum Word {
     Started(SessionGrant),
     /// A session has none any more. The reason is empty if that was to be expected.
     Ended(SessionId, String),
+    /// The agent stops once nothing uses the node, or soon: the coordinator is to open no further session here.
+    Leaving,
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
     /// The verdict of a test of the device with this ordinal, and the number of the order.

@@ -36,6 +36,11 @@ impl Jobs {
         self.known.insert(key, Known { grant, end, is_over: false });
     }
 
+    /// Whether no job holds devices here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// Returns the next end of a job that was not noticed yet.
     pub(super) fn next_end(&self) -> Option<Duration> {
         self.known.values().filter(|known| !known.is_over).filter_map(|known| known.end).min()

@@ -30,6 +30,7 @@ impl Node {
             self.period = period.max(PERIOD_MIN);
             self.pause = PAUSE_MIN;
             self.link = Membership::In { beat: now };
+            self.tell_of_departure_again();
             self.kept_changes += 1;
         }
     }
@@ -161,6 +162,7 @@ impl Node {
         self.end_overdue(now, &mut effects);
         self.attend_measuring(now, &mut effects);
         self.attend_testing(&mut effects);
+        self.attend_departure(now, &mut effects);
         effects.extend(self.ending.take().map(Effect::Leave));
         effects
     }

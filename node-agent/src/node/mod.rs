@@ -9,6 +9,7 @@
 //! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
 //! ```
 
+mod departure;
 mod device_tests;
 mod drivers;
 mod driving;

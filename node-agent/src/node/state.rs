@@ -1,5 +1,6 @@
 //! What an agent knows.
 
+use super::departure::Departure;
 use super::device_tests::Testing;
 use super::drivers::{DriverId, Drivers};
 use super::effect::{Effect, Ending};
@@ -54,6 +55,8 @@ pub struct Node {
     pub(super) link: Membership,
     /// The reason why the agent has to end.
     pub(super) ending: Option<Ending>,
+    /// `None`: the agent was not told to stop.
+    pub(super) departure: Option<Departure>,
     /// Before the next try to connect.
     pub(super) pause: Duration,
     /// Between heartbeats.
@@ -85,6 +88,7 @@ impl Node {
             stopping: false,
             link: Membership::Away { again: Duration::ZERO },
             ending: None,
+            departure: None,
             pause: PAUSE_MIN,
             period: Duration::ZERO,
             told: BTreeSet::new(),
@@ -118,7 +122,7 @@ impl Node {
         let measuring = self.measuring.next().filter(|_| self.is_in() && self.is_quiet());
         let ends =
             [self.grants.next_end().map(|(end, _)| end), self.jobs.next_end(), self.overdue.values().min().copied()];
-        [link, measuring].into_iter().chain(ends).flatten().min()
+        [link, measuring, self.departs_by()].into_iter().chain(ends).flatten().min()
     }
 
     /// Whether no session uses the node.

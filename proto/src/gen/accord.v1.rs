@@ -426,7 +426,7 @@ impl LinkKind {
 pub struct AgentMessage {
     #[prost(
         oneof = "agent_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
     )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
@@ -459,6 +459,8 @@ pub mod agent_message {
         UseEnded(super::UseEnded),
         #[prost(message, tag = "12")]
         DeviceTested(super::DeviceTested),
+        #[prost(message, tag = "13")]
+        Leaving(super::Leaving),
     }
 }
 /// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
@@ -608,6 +610,11 @@ pub struct JobReleased {
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
 }
+/// The agent stops soon, and lets what uses its node end first: the node takes part in no new session until an agent of it starts anew. The
+/// coordinator answers by Drain.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leaving {}
 /// The agent stops; its node leaves the cluster. On a stream of JoinWorld: all ranks have registered.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -25,7 +25,7 @@ const STEPS_MAX: u64 = 400;
 /// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
 const LOOKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
-const KINDS: usize = 27;
+const KINDS: usize = 28;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
@@ -65,6 +65,7 @@ fn number(input: &Input) -> usize {
         Input::AgentUsed { .. } => 24,
         Input::UseEnded { .. } => 25,
         Input::DeviceTested { .. } => 26,
+        Input::Leaving { .. } => 27,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
             usize::MAX
@@ -245,6 +246,7 @@ fn all_inputs(nodes: u32) -> u64 {
     site.few(Input::NodeMeasured { link: link(7), figures: NodeFigures::default() });
     site.few(Input::Drain { node_name: "n9".into(), drain: true });
     site.few(Input::Drain { node_name: "n9".into(), drain: false });
+    site.few(Input::Leaving { link: link(9) });
 
     // Programs and their jobs.
     let id = site.open_few(client(1).0, request("n5", Some("1")));

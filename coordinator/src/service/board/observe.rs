@@ -112,7 +112,7 @@ impl Observer {
     fn node(&mut self, node: &Node) {
         let drain = self.drains.get(&DrainTarget::Node(node.id)).cloned();
         let state = match node.state {
-            NodeState::Up { .. } if node.draining || drain.is_some() => v1::NodeState::Draining,
+            NodeState::Up { .. } if node.is_drained() || drain.is_some() => v1::NodeState::Draining,
             NodeState::Up { .. } => v1::NodeState::Up,
             NodeState::Lost => v1::NodeState::Lost,
             NodeState::Gone => v1::NodeState::Gone,

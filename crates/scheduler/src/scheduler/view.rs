@@ -105,6 +105,12 @@ impl Scheduler {
         self.drains.iter().map(|(target, drain)| (*target, drain.reason.as_str()))
     }
 
+    /// Returns why a node or a device is drained by itself; `None` if it is not.
+    #[must_use]
+    pub fn drain_reason(&self, target: DrainTarget) -> Option<&str> {
+        self.drains.get(&target).map(|drain| drain.reason.as_str())
+    }
+
     /// Returns how many jobs wait, those on hold included.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -218,6 +218,7 @@ impl World {
                         Word::UseEnded(sessions) => Input::UseEnded { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
+                        Word::Leaving => Input::Leaving { link },
                         Word::JobReleased(job) => Input::JobReleased { link, job },
                         Word::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
