@@ -252,6 +252,39 @@ fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
     }
 }
 
+/// A liar's executor makes no session the liar's: its agent knows only what this coordinator told it because of the liar's word.
+#[test]
+fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    for comes_again in [false, true] {
+        let mut bench = Bench::new();
+        bench.register(1, "h1", vec![]);
+        bench.attach(1, EARLIER, OTHER_KEY, "mallory");
+        let effects = bench.give(Input::MayUse { client: ClientId(1), device });
+        let told = effects.iter().find_map(|effect| match effect {
+            Effect::ToAgent(LinkId(1), AgentOrder::SessionOpened(grant)) => Some(grant.clone()),
+            _ => None,
+        });
+        let told = told.unwrap_or_else(|| panic!("{effects:?}"));
+        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: told.clone() });
+        if comes_again {
+            bench.now = 500;
+            bench.give(Input::LinkLost { link: LinkId(1) });
+            bench.register(3, "h1", vec![told]);
+        }
+        let link = if comes_again { 3 } else { 1 };
+        let session = bench.cluster.session(EARLIER).unwrap();
+        assert_eq!((session.origin, session.executors.len()), (Origin::Program, 1));
+        // Alice is not told that it is another's, and her executor goes on.
+        assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), []);
+        let effects = bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+        assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
+        assert!(effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
+        assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
+        assert_eq!(bench.attach(4, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+    }
+}
+
 #[test]
 fn a_session_that_agents_know_stays_its_owners() {
     let mut bench = Bench::new();
