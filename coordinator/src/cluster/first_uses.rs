@@ -189,13 +189,16 @@ impl Cluster {
         }
     }
 
-    /// Tells a node's agent of a session that is about to use the node, with all devices but those that a job has had to itself since before the session
-    /// opened. An executor that runs learns of no further device: one that a later job has is named, and used only if [`Cluster::may_use`] lets the program.
+    /// Tells a node's agent of a session that is about to use the node, with all devices but those that a job or a reservation has had to itself since
+    /// before the session opened. An executor that runs learns of no further device: one that is held only since then is named, and used only if
+    /// [`Cluster::may_use`] lets the program. No agent is told of a session because its program alone says that it uses a device that is reserved,
+    /// drained or in quarantine.
     fn introduce(&mut self, now: Millis, id: SessionId, device: DeviceId, out: &mut Vec<Effect>) {
         let node = device.node;
         let Some(known) = self.nodes.get(&node).filter(|known| known.is_up()) else { return };
         let Some(session) = self.sessions.get(&id).filter(|session| !session.lost.contains(&node)) else { return };
-        if session.nodes.get(&node).is_some_and(|ordinals| ordinals.contains(&device.ordinal)) {
+        let is_claim = session.origin == Origin::Program && !self.allocations.is_shared(device);
+        if is_claim || session.nodes.get(&node).is_some_and(|ordinals| ordinals.contains(&device.ordinal)) {
             return;
         }
         let link = known.link();
