@@ -203,11 +203,20 @@ impl Cluster {
         }
         let link = known.link();
         let ids = known.devices.iter().map(|device| device.id);
-        let is_named = |id: &DeviceId| *id == device || !self.allocations.is_held_since(*id, session.since);
+        let opened = self.opened(session);
+        let is_named = |id: &DeviceId| *id == device || !self.allocations.is_held_since(*id, opened);
         let named = ids.filter(is_named).map(|id| id.ordinal).collect();
         self.sessions.introduce(id, node, named);
         if let (Some(link), Some(session)) = (link, self.sessions.get(&id)) {
             out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, node))));
+        }
+    }
+
+    /// Returns the time at which a session opened. Of one that an earlier coordinator opened an agent knows the time, and a program's word does not count.
+    fn opened(&self, session: &Session) -> Millis {
+        match session.origin {
+            Origin::Agent => Millis(session.opened_unix_ms.saturating_sub(self.started_unix_ms)).min(session.since),
+            Origin::Own | Origin::Program => session.since,
         }
     }
 

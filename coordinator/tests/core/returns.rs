@@ -3,9 +3,12 @@
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration, SessionEnd,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Records, Registration,
+    Restart, SessionEnd,
 };
-use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{
+    DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
+};
 
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
 /// Of an earlier coordinator: another epoch than that of [`Bench::new`].
@@ -145,6 +148,48 @@ fn a_program_has_few_questions_wait_for_agents_and_none_after_its_end() {
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(2_000)));
     bench.give(Input::ClientGone { client: ClientId(1) });
     assert_ne!(bench.cluster.next_deadline(), Some(Millis(2_000)));
+}
+
+/// An executor that runs learns of no further device: the job's one may be used once the job has ended.
+#[test]
+fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_session() {
+    let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
+    let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
+    bench.now = 60_000;
+    bench.give(Input::Tick);
+    let names = ["h1", "h2"];
+    for (link, name) in (1..).zip(names) {
+        bench.register(link, name, vec![]);
+    }
+    let [ClientPush::Granted(session)] = asked(&mut bench, 1)[..] else { panic!("it waits") };
+    bench.now = 61_000;
+    let request = SessionRequest { devices: Some("1:cpu".to_owned()), ..request("h1") };
+    let effects = bench.give(Input::Open { client: ClientId(2), request, key: OTHER_KEY, user: ALICE.into() });
+    let begun = effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(LinkId(link), AgentOrder::JobStarted(grant)) => Some((link - 1, grant.clone())),
+        _ => None,
+    });
+    let (at, job) = begun.unwrap_or_else(|| panic!("{effects:?}"));
+
+    bench.now = 62_000;
+    let records = bench.cluster.all_records();
+    bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
+    for (number, name) in (0..).zip(names) {
+        // The agent of the other node has an executor of the session.
+        let opened = SessionGrant { opened_unix_ms: 61_000, ..grant(session, KEY, ALICE) };
+        let (jobs, sessions) = if number == at { (vec![job.clone()], vec![]) } else { (vec![], vec![opened]) };
+        let registration = Registration { jobs, sessions, ..registration(name) };
+        bench.give(Input::Register { link: LinkId(3 + number), registration });
+    }
+    assert_eq!(bench.attach(3, session, KEY, ALICE), [ClientPush::Attached]);
+    let node = bench.cluster.node_named(names[usize::from(at == 1)]).unwrap().id;
+    let device = DeviceId { node, ordinal: 1 - job.devices[0].ordinal };
+    let effects = bench.give(Input::MayUse { client: ClientId(3), device });
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(&grant.ordinals[..]),
+        _ => None,
+    });
+    assert_eq!(told, Some(&[0, 1][..]), "{effects:?}");
 }
 
 #[test]
