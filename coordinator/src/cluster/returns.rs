@@ -35,7 +35,7 @@ impl Cluster {
             session.since = program.since;
             session.rank = program.rank;
             session.order = program.order;
-            (session.kind, session.asked) = (program.kind, program.asked);
+            session.kind = program.kind;
             (session.nodes, session.executors) = (program.nodes, program.executors);
             (session.lost, session.left, session.used) = (program.lost, program.left, program.used);
         }
@@ -112,14 +112,17 @@ impl Cluster {
         {
             // It has its devices already. Who is told nothing comes again, and there may be room then.
             return out.push(Effect::CloseClient(client));
+        } else if self.may_be_of_default(id, &request, &owner) && self.may_be_named(now) {
+            // An agent is about to name its job, or it without a job. A client without an answer comes again.
+            return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
             // Agents hear of it when its program begins to use their nodes.
             let lease = self.lease_of(Vec::new());
-            let has_default = self.default_request(&owner).is_some();
+            let may_be_of_default = self.may_be_of_default(id, &request, &owner);
             let mut session = Session::claimed(id, client, request, owner, lease, now, opened);
-            // It is of a job, which an agent will name, or its number is made up.
-            session.asked |= has_default;
+            // It is of a job, or its number is made up, unless an agent names it without a job.
+            session.asked |= may_be_of_default;
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
             self.sessions.insert(session);
@@ -134,6 +137,13 @@ impl Cluster {
             out.push(Effect::ToClient(client, ClientPush::NodeLost(node, name)));
         }
         out.push(Effect::Changed);
+    }
+
+    /// Whether a session that only a client names may be of a job by the policy's default request. It is not if the records have it without a job: the
+    /// policy is newer than the session.
+    fn may_be_of_default(&self, id: SessionId, request: &SessionRequest, owner: &Owner) -> bool {
+        let asks = request.devices.is_some() || request.job.is_some();
+        !asks && self.default_request(owner).is_some() && !self.device_uses.is_recorded_of(id, &owner.user)
     }
 }
 
