@@ -443,6 +443,7 @@ fn registration(at: u32) -> Result<Registration, String> {
         previous: None,
         coordinator_epoch: 0,
         sessions: Vec::new(),
+        granted: Vec::new(),
         jobs: Vec::new(),
         world: String::new(),
         draining: false,

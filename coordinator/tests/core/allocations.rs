@@ -48,7 +48,7 @@ impl Bench {
     }
 
     /// Time passes while agents say that they live.
-    fn pass(&mut self, ms: u64, links: &[u64]) -> Vec<Effect> {
+    fn beat_links_for(&mut self, ms: u64, links: &[u64]) -> Vec<Effect> {
         let (mut effects, until) = (Vec::new(), self.now + ms);
         while self.now < until {
             self.now += 250;
@@ -159,9 +159,9 @@ fn a_wait_ends_as_the_request_says_and_a_job_at_its_limit() {
     let mut bench = Bench::with_agents(&["h1"]);
     let first = granted(&bench.ask(1, "2:cpu limit=5m"), 1).unwrap();
     assert!(queued(&bench.ask(2, "1:cpu wait=1m"), 2).is_some());
-    let effects = bench.pass(70_000, &[1]);
+    let effects = bench.beat_links_for(70_000, &[1]);
     assert!(refused(&effects, 2).unwrap().contains("job 2 waits no longer: it waited as long as"), "{effects:?}");
-    let effects = bench.pass(300_000, &[1]);
+    let effects = bench.beat_links_for(300_000, &[1]);
     let told: Vec<&ClientPush> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -192,13 +192,13 @@ fn people_are_warned_of_a_limit_once() {
     for client in [2, 3] {
         granted(&bench.enter(client, token, ALICE), client).unwrap();
     }
-    assert_eq!(warned(&bench.pass(70_000, &[1, 2])), [1]);
+    assert_eq!(warned(&bench.beat_links_for(70_000, &[1, 2])), [1]);
     // By one of the ranks that have asked themselves.
     let mut bench = Bench::with_agents(&["h1", "h2"]);
     for client in [1, 2, 3] {
-        granted(&bench.rank(client, rank(client as u32, 4, 7), "2:cpu limit=2m"), client).unwrap();
+        granted(&bench.ask_as_rank(client, rank(client as u32, 4, 7), "2:cpu limit=2m"), client).unwrap();
     }
-    assert_eq!(warned(&bench.pass(70_000, &[1, 2])), [1]);
+    assert_eq!(warned(&bench.beat_links_for(70_000, &[1, 2])), [1]);
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn a_job_of_ranks_lingers_as_long_as_the_policy_says() {
         let text = format!("{text}[account.all]\nusers = [\"*\"]\n");
         let policy = Box::new(accord_scheduler::policy::SitePolicy::read(&text, None).unwrap());
         bench.give(Input::ApplyPolicy { policy, by: "admin root".into() });
-        granted(&bench.rank(1, rank(0, 2, 7), "1:cpu"), 1).unwrap();
+        granted(&bench.ask_as_rank(1, rank(0, 2, 7), "1:cpu"), 1).unwrap();
         bench.ends(1);
-        assert_eq!(to_release(&bench.pass(lingers_ms - 500, &[1, 2]), 1), [0; 0], "{text}");
-        assert_eq!(to_release(&bench.pass(1_000, &[1, 2]), 1), [1], "{text}");
+        assert_eq!(to_release(&bench.beat_links_for(lingers_ms - 500, &[1, 2]), 1), [0; 0], "{text}");
+        assert_eq!(to_release(&bench.beat_links_for(1_000, &[1, 2]), 1), [1], "{text}");
     }
 }
 
@@ -220,7 +220,7 @@ fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_its_machi
     for is_another in [false, true] {
         let mut bench = Bench::with_agents(&["h1", "h2"]);
         let first = granted(&bench.ask(1, "4:cpu"), 1).unwrap();
-        bench.pass(LOST_AFTER + 1_000, &[1]);
+        bench.beat_links_for(LOST_AFTER + 1_000, &[1]);
         assert!(bench.cluster.session(first).unwrap().lost.len() == 1);
         bench.ends(1);
         bench.released(1, 1);
@@ -242,7 +242,7 @@ fn an_agent_of_a_machine_that_was_booted_again_gets_no_order_for_earlier_jobs() 
     let mut bench = Bench::with_agents(&["h1"]);
     granted(&bench.ask(1, "1:cpu"), 1).unwrap();
     bench.give(Input::LinkLost { link: LinkId(1) });
-    bench.pass(5_000, &[]);
+    bench.beat_links_for(5_000, &[]);
     let again = Registration { incarnation: incarnation("another", 0), ..registration("h1") };
     let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
     let orders = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::JobStarted(_))));
@@ -320,7 +320,7 @@ impl Bench {
     }
 
     /// A rank on node `h1` or `h2` asks for devices.
-    fn rank(&mut self, client: u64, rank: Option<Rank>, devices: &str) -> Vec<Effect> {
+    fn ask_as_rank(&mut self, client: u64, rank: Option<Rank>, devices: &str) -> Vec<Effect> {
         let node = if rank.unwrap().rank.is_multiple_of(2) { "h1" } else { "h2" };
         let request = SessionRequest { devices: Some(devices.into()), rank, ..request(node) };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
@@ -342,7 +342,7 @@ fn programs_open_their_sessions_in_the_job_of_a_command_until_that_ends() {
     // The token is of use to its user only.
     assert!(refused(&bench.enter(6, token, "mallory"), 6).unwrap().contains("another user's"));
     // A job without sessions is its command's for as long as that likes.
-    bench.pass(120_000, &[1, 2]);
+    bench.beat_links_for(120_000, &[1, 2]);
     assert!(queued(&bench.ask(7, "2:cpu"), 7).is_some());
     let effects = bench.ends(1);
     assert!(both.iter().all(|session| bench.cluster.session(*session).is_none()));
@@ -361,7 +361,7 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
     for client in [1, 2] {
         bench.give(Input::ClientLost { client: ClientId(client) });
     }
-    bench.pass(200_000, &[1]);
+    bench.beat_links_for(200_000, &[1]);
     let again = |token| SessionRequest { job: Some(token), ..request("h1") };
     // A connection of the same command may come before the end of the one before is known.
     for client in [4, 5] {
@@ -369,43 +369,43 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
     }
     let effects = bench.hold(6, again(waits));
     assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, 0)));
-    bench.pass(200_000, &[1]);
+    bench.beat_links_for(200_000, &[1]);
     bench.ends(5);
     let effects = bench.released(1, 1);
     assert!(held(&effects, 6).is_some() && granted(&effects, 3).is_some(), "{effects:?}");
     // Who does not come back loses it.
     bench.give(Input::ClientLost { client: ClientId(6) });
-    let effects = bench.pass(310_000, &[1]);
+    let effects = bench.beat_links_for(310_000, &[1]);
     assert_eq!(to_release(&effects, 2), [1]);
 }
 
 #[test]
 fn the_first_rank_asks_for_all_and_the_others_are_answered_from_that() {
     let mut bench = Bench::with_agents(&["h1", "h2"]);
-    let first = granted(&bench.rank(1, rank(0, 2, 77), "3:cpu"), 1).unwrap();
-    let second = granted(&bench.rank(2, rank(1, 2, 77), "3:cpu"), 2).unwrap();
+    let first = granted(&bench.ask_as_rank(1, rank(0, 2, 77), "3:cpu"), 1).unwrap();
+    let second = granted(&bench.ask_as_rank(2, rank(1, 2, 77), "3:cpu"), 2).unwrap();
     let sorted = |bench: &Bench, session| {
         let mut devices = bench.devices(session);
         devices.sort_unstable();
         devices
     };
     assert_eq!(sorted(&bench, first), sorted(&bench, second));
-    let differs = refused(&bench.rank(3, rank(1, 2, 77), "1:cpu"), 3).unwrap();
+    let differs = refused(&bench.ask_as_rank(3, rank(1, 2, 77), "1:cpu"), 3).unwrap();
     assert!(differs.contains("rank 1 asks for \"1:cpu\"") && differs.contains("\"3:cpu\""), "{differs}");
-    let unnamed = refused(&bench.rank(4, rank(0, 2, 0), "1:cpu"), 4).unwrap();
+    let unnamed = refused(&bench.ask_as_rank(4, rank(0, 2, 0), "1:cpu"), 4).unwrap();
     assert!(unnamed.contains("accord run -np 2"), "{unnamed}");
     // Another launcher's ranks are another gang, and wait.
-    assert!(queued(&bench.rank(5, rank(0, 2, 78), "2:cpu"), 5).is_some());
-    assert!(queued(&bench.rank(6, rank(1, 2, 78), "2:cpu"), 6).is_some());
+    assert!(queued(&bench.ask_as_rank(5, rank(0, 2, 78), "2:cpu"), 5).is_some());
+    assert!(queued(&bench.ask_as_rank(6, rank(1, 2, 78), "2:cpu"), 6).is_some());
 
     bench.ends(1);
     bench.ends(2);
     // A rank may come late.
-    bench.pass(20_000, &[1, 2]);
-    granted(&bench.rank(7, rank(0, 2, 77), "3:cpu"), 7).unwrap();
+    bench.beat_links_for(20_000, &[1, 2]);
+    granted(&bench.ask_as_rank(7, rank(0, 2, 77), "3:cpu"), 7).unwrap();
     bench.ends(7);
-    bench.pass(20_000, &[1, 2]);
-    let effects = bench.pass(11_000, &[1, 2]);
+    bench.beat_links_for(20_000, &[1, 2]);
+    let effects = bench.beat_links_for(11_000, &[1, 2]);
     assert_eq!(to_release(&effects, 1), [1, 2]);
     let effects = [bench.released(1, 1), bench.released(2, 1)].concat();
     assert!(granted(&effects, 5).is_some() && granted(&effects, 6).is_some());
@@ -417,7 +417,7 @@ fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
     let mut seen = Vec::new();
     for client in 1..=2 {
         let at = u32::try_from(client).unwrap() - 1;
-        let session = granted(&bench.rank(client, rank(at, 2, 5), "2:cpu per-rank"), client).unwrap();
+        let session = granted(&bench.ask_as_rank(client, rank(at, 2, 5), "2:cpu per-rank"), client).unwrap();
         let devices = bench.devices(session);
         assert!(devices.iter().all(|(node, _)| *node == at), "{devices:?}");
         seen.extend(devices);
@@ -461,15 +461,15 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
     let request = request("h1");
     let (client, user) = (ClientId(6), ALICE.into());
     after.give(Input::Attach { client, session, request, key: key(2), user });
-    after.pass(60_000, &[1]);
+    after.beat_links_for(60_000, &[1]);
     let effects = after.ends(6);
     assert!(to_release(&effects, 2).is_empty());
-    let effects = after.pass(31_000, &[1]);
+    let effects = after.beat_links_for(31_000, &[1]);
     assert_eq!(to_release(&effects, 2), [1]);
     assert!(granted(&after.released(1, 2), 3).is_some());
     // A job whose command does not come back ends.
     after.give(Input::ClientLost { client: ClientId(5) });
-    assert_eq!(to_release(&after.pass(301_000, &[1]), 1), [1]);
+    assert_eq!(to_release(&after.beat_links_for(301_000, &[1]), 1), [1]);
 }
 
 /// A device of the first node.
@@ -612,7 +612,7 @@ fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
         })
     };
     assert_eq!(told(&bench.ask(1, "1:cpu limit=60s")), Some(Some(60_500)));
-    bench.pass(20_000, &[1]);
+    bench.beat_links_for(20_000, &[1]);
     let job = accord_scheduler::JobId(1);
     let longer = accord_scheduler::Input::SetLimit { job, limit_ms: 90_000, by: "admin".to_owned() };
     assert_eq!(told(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));

@@ -47,7 +47,7 @@ fn with_devices(count: u32) -> Bench {
 
 impl Bench {
     /// Opens the session of a program, which asks for devices or for nothing.
-    fn open(&mut self, client: u64, user: &str, devices: Option<&str>) -> SessionId {
+    fn open_as(&mut self, client: u64, user: &str, devices: Option<&str>) -> SessionId {
         let request = SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
         let open = Input::Open { client: ClientId(client), request, key: key(client), user: user.into() };
         let effects = self.give(open);
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Lets time pass, and returns the tests that are ordered and their times from now.
-    fn pass(&mut self, ms: u64) -> Vec<(u64, u32)> {
+    fn tests_within(&mut self, ms: u64) -> Vec<(u64, u32)> {
         let (begin, mut tests) = (self.now, Vec::new());
         while self.now < begin + ms {
             self.now += 1_000;
@@ -100,8 +100,8 @@ impl Bench {
 #[test]
 fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
     let mut bench = with_devices(2);
-    let session = bench.open(1, ALICE, None);
-    bench.open(9, BOB, None);
+    let session = bench.open_as(1, ALICE, None);
+    bench.open_as(9, BOB, None);
     bench.agent_says(session, 0, None);
     assert_eq!(bench.quarantine(0), None);
     bench.agent_says(session, 0, ecc());
@@ -109,33 +109,34 @@ fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
     assert_eq!(quarantine.reason, "an uncorrectable ECC error (CUDA error 214)");
     assert_eq!((quarantine.since.0, quarantine.by), (bench.now, None));
     // It is given neither to a job nor to a program that asks for nothing, also if that sees it.
-    let answer = bench.give(Input::MayUse { client: ClientId(9), device: 0 });
+    let device = bench.device(0);
+    let answer = bench.give(Input::MayUse { client: ClientId(9), device });
     let refused = answer.iter().any(|effect| match effect {
-        Effect::ToClient(_, ClientPush::UseAnswered(0, Some(error))) => {
+        Effect::ToClient(_, ClientPush::UseAnswered(to, Some(error))) if *to == device => {
             error.cause().contains("is in quarantine: an unc")
         }
         _ => false,
     });
     assert!(refused, "{answer:?}");
-    let other = bench.open(2, BOB, Some("1:cpu"));
+    let other = bench.open_as(2, BOB, Some("1:cpu"));
     assert_eq!(bench.cluster.session(other).unwrap().lease.devices, [bench.device(1)]);
     // A test that fails or says nothing is followed by another one after a longer time.
-    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
     bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
-    assert_eq!(bench.pass(MINUTE), [(MINUTE, 0)]);
+    assert_eq!(bench.tests_within(MINUTE), [(MINUTE, 0)]);
     bench.tested(0, DeviceVerdict::Unknown("the test took more than 30 s".into()));
-    assert_eq!(bench.pass(2 * MINUTE), [(2 * MINUTE, 0)]);
+    assert_eq!(bench.tests_within(2 * MINUTE), [(2 * MINUTE, 0)]);
     assert!(bench.quarantine(0).is_some());
     bench.tested(0, DeviceVerdict::Works);
     assert_eq!(bench.quarantine(0), None);
-    assert_eq!(bench.pass(HOUR), []);
+    assert_eq!(bench.tests_within(HOUR), []);
     // The same report again is no other fault. Faulty again on the same day, it is tested later.
     bench.agent_says(session, 0, ecc());
     assert_eq!(bench.quarantine(0), None);
-    let third = bench.open(3, ALICE, None);
+    let third = bench.open_as(3, ALICE, None);
     bench.agent_says(third, 0, ecc());
     assert!(bench.quarantine(0).is_some());
-    assert_eq!(bench.pass(4 * MINUTE), [(4 * MINUTE, 0)]);
+    assert_eq!(bench.tests_within(4 * MINUTE), [(4 * MINUTE, 0)]);
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
     let mut bench = with_devices(2);
     let sessions = [ALICE, ALICE, BOB, BOB].map(|user| {
         let client = bench.cluster.session_count() as u64 + 1;
-        bench.open(client, user, None)
+        bench.open_as(client, user, None)
     });
     // One user's programs, twice; another user's shows something else, and the same on another device.
     bench.agent_says(sessions[0], 0, illegal_address());
@@ -155,15 +156,15 @@ fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
     let quarantine = bench.quarantine(0).expect("two users");
     assert_eq!(quarantine.reason, "programs of two users have shown an illegal address (CUDA error 700)");
     // It may still be the regions' fault: it is tested at once, and what it has shown counts no more.
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.tested(0, DeviceVerdict::Works);
     assert_eq!(bench.quarantine(0), None);
-    let fifth = bench.open(5, ALICE, None);
+    let fifth = bench.open_as(5, ALICE, None);
     bench.agent_says(fifth, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
     // An hour later it is no longer known.
-    bench.pass(HOUR);
-    let sixth = bench.open(6, BOB, None);
+    bench.tests_within(HOUR);
+    let sixth = bench.open_as(6, BOB, None);
     bench.agent_says(sixth, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
 }
@@ -171,10 +172,10 @@ fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
 #[test]
 fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault() {
     let mut bench = with_devices(2);
-    bench.open(1, ALICE, None);
+    bench.open_as(1, ALICE, None);
     bench.program_says(1, 0, ecc());
     assert_eq!(bench.quarantine(0), None);
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     for verdict in [DeviceVerdict::Unknown("the test took more than 30 s".into()), DeviceVerdict::Works] {
         bench.tested(0, verdict);
         assert_eq!(bench.quarantine(0), None);
@@ -182,42 +183,42 @@ fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault(
     // A verdict that was not asked for.
     bench.tested(1, DeviceVerdict::Faulty("it was not asked for".into()));
     assert_eq!(bench.quarantine(1), None);
-    bench.pass(MINUTE);
-    bench.open(2, ALICE, None);
+    bench.tests_within(MINUTE);
+    bench.open_as(2, ALICE, None);
     bench.program_says(2, 0, ecc());
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
     assert!(bench.quarantine(0).is_some_and(|quarantine| quarantine.reason.starts_with("a test shows")));
     // Another user's word on another device counts as another one's region.
-    bench.open(3, ALICE, None);
-    bench.open(4, BOB, None);
+    bench.open_as(3, ALICE, None);
+    bench.open_as(4, BOB, None);
     bench.program_says(3, 1, illegal_address());
-    assert_eq!(bench.pass(1_000), []);
+    assert_eq!(bench.tests_within(1_000), []);
     bench.program_says(4, 1, illegal_address());
-    assert_eq!(bench.pass(1_000), [(1_000, 1)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 1)]);
     assert_eq!(bench.quarantine(1), None);
 }
 
 #[test]
 fn a_program_s_word_is_not_one_of_two_users_reports() {
     let mut bench = with_devices(2);
-    bench.open(1, ALICE, None);
+    bench.open_as(1, ALICE, None);
     bench.program_says(1, 0, illegal_address());
     // An honest user's region shows the same: that is a reason for a test only.
-    let honest = bench.open(2, BOB, None);
+    let honest = bench.open_as(2, BOB, None);
     bench.agent_says(honest, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     // In the other order, later.
-    bench.pass(2 * HOUR);
-    let honest = bench.open(3, BOB, None);
+    bench.tests_within(2 * HOUR);
+    let honest = bench.open_as(3, BOB, None);
     bench.agent_says(honest, 0, illegal_address());
-    bench.open(4, ALICE, None);
+    bench.open_as(4, ALICE, None);
     bench.program_says(4, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     // A third user's program is run by an agent: that makes two.
-    let third = bench.open(5, "carol", None);
+    let third = bench.open_as(5, "carol", None);
     bench.agent_says(third, 0, illegal_address());
     assert!(bench.quarantine(0).is_some());
 }
@@ -225,46 +226,46 @@ fn a_program_s_word_is_not_one_of_two_users_reports() {
 #[test]
 fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
     let mut bench = with_devices(2);
-    let owner = bench.open(1, BOB, Some("1:cpu"));
+    let owner = bench.open_as(1, BOB, Some("1:cpu"));
     let held = bench.cluster.session(owner).unwrap().lease.devices[0].ordinal;
     let free = 1 - held;
     // Bob's job has one device. Alice's program was given all others, and speaks of both.
-    bench.open(2, ALICE, None);
+    bench.open_as(2, ALICE, None);
     for fault in [ecc(), DeviceFault::cuda(220)] {
         bench.program_says(2, held, fault);
-        assert_eq!(bench.pass(MINUTE), []);
+        assert_eq!(bench.tests_within(MINUTE), []);
     }
     // A job that has got the device since is not disturbed; the test is done once that has ended.
     bench.program_says(2, free, ecc());
-    bench.open(3, BOB, Some("1:cpu"));
-    assert_eq!(bench.pass(5 * MINUTE), []);
+    bench.open_as(3, BOB, Some("1:cpu"));
+    assert_eq!(bench.tests_within(5 * MINUTE), []);
     bench.give(Input::ClientGone { client: ClientId(3) });
     bench.give(Input::JobReleased { link: LINK, job: key(3) });
-    let tests = bench.pass(MINUTE);
+    let tests = bench.tests_within(MINUTE);
     assert!(matches!(tests[..], [(_, ordinal)] if ordinal == free), "{tests:?}");
     // A job's own program has its device tested.
     bench.program_says(1, held, ecc());
-    assert_eq!(bench.pass(1_000), [(1_000, held)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, held)]);
     // A program on a host without devices speaks of another host's.
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     bench.give(Input::Register { link: LinkId(2), registration: registration("h2") });
     let request = request("h2");
     bench.give(Input::Open { client: ClientId(4), request, key: key(4), user: ALICE.into() });
     bench.program_says(4, free, ecc());
-    assert_eq!(bench.pass(MINUTE), []);
+    assert_eq!(bench.tests_within(MINUTE), []);
 }
 
 #[test]
 fn a_session_shows_its_first_fault_of_a_device_and_then_only_one_that_is_the_device_s() {
     let mut bench = with_devices(2);
-    let session = bench.open(1, ALICE, None);
+    let session = bench.open_as(1, ALICE, None);
     bench.program_says(1, 0, ecc());
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.tested(0, DeviceVerdict::Works);
     for fault in [DeviceFault::cuda(220), ecc(), illegal_address()] {
-        bench.pass(MINUTE);
+        bench.tests_within(MINUTE);
         bench.program_says(1, 0, fault);
-        assert_eq!(bench.pass(1_000), [], "{fault:?}");
+        assert_eq!(bench.tests_within(1_000), [], "{fault:?}");
     }
     bench.agent_says(session, 1, illegal_address());
     assert_eq!(bench.quarantine(1), None);
@@ -275,17 +276,17 @@ fn a_session_shows_its_first_fault_of_a_device_and_then_only_one_that_is_the_dev
 #[test]
 fn only_a_test_that_was_ordered_since_the_fault_ends_a_quarantine() {
     let mut bench = with_devices(2);
-    let session = bench.open(1, ALICE, None);
+    let session = bench.open_as(1, ALICE, None);
     // The agent reports a fault while it tests the device for a program's word.
     bench.program_says(1, 0, ecc());
-    assert_eq!(bench.pass(1_000), [(1_000, 0)]);
+    assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.agent_says(session, 0, ecc());
     bench.tested(0, DeviceVerdict::Works);
     assert!(bench.quarantine(0).is_some());
     // The planned test is still done. Ordered again without an answer, it is the same test.
-    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
     let first = bench.test_orders.clone();
-    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 0)]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
     assert_eq!(bench.test_orders, first);
     bench.tested(0, DeviceVerdict::Works);
     assert_eq!(bench.quarantine(0), None);
@@ -294,7 +295,7 @@ fn only_a_test_that_was_ordered_since_the_fault_ends_a_quarantine() {
 #[test]
 fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     let mut bench = with_devices(20);
-    let session = bench.open(1, ALICE, None);
+    let session = bench.open_as(1, ALICE, None);
     for ordinal in 0..5 {
         bench.agent_says(session, ordinal, ecc());
     }
@@ -313,7 +314,7 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     // What an administrator has put there stays until an administrator takes it out: no test does.
     let input = by_hand(&bench, 0);
     bench.give(input);
-    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 1)]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 1)]);
     for ordinal in [0, 1, 7] {
         bench.tested(ordinal, DeviceVerdict::Works);
     }
@@ -326,17 +327,17 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
         bench.give(Input::Schedule(Scheduled::Unquarantine { device, by: "admin root".into() }));
     }
     assert!(out(&bench).is_empty());
-    assert_eq!(bench.pass(HOUR), []);
+    assert_eq!(bench.tests_within(HOUR), []);
 }
 
 #[test]
 fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
     let mut bench = with_devices(20);
-    let session = bench.open(1, ALICE, Some("2:cpu"));
+    let session = bench.open_as(1, ALICE, Some("2:cpu"));
     let job = JobId(1);
     let devices = bench.cluster.session(session).unwrap().lease.devices.clone();
     let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), job).unwrap().0.milli_ms;
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(2 * 1_000 * MINUTE));
     let effects = bench.agent_says(session, devices[0].ordinal, ecc());
     let warnings: Vec<&String> = effects
@@ -351,15 +352,15 @@ fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
         devices[0].ordinal
     );
     assert_eq!(warnings, [&said]);
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(3 * 1_000 * MINUTE));
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));
     bench.tested(devices[0].ordinal, DeviceVerdict::Works);
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(5 * 1_000 * MINUTE));
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));
     // Its end while a device is in quarantine frees both.
-    let other = bench.open(2, BOB, Some("18:cpu"));
+    let other = bench.open_as(2, BOB, Some("18:cpu"));
     bench.agent_says(session, devices[1].ordinal, ecc());
     bench.give(Input::ClientGone { client: ClientId(1) });
     bench.give(Input::JobReleased { link: LINK, job: key(1) });
@@ -370,11 +371,11 @@ fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
 #[test]
 fn a_fault_that_a_region_may_have_caused_ends_no_charge_before_a_test_shows_it() {
     let mut bench = with_devices(2);
-    let other = bench.open(2, BOB, None);
+    let other = bench.open_as(2, BOB, None);
     for ordinal in 0..2 {
         bench.agent_says(other, ordinal, illegal_address());
     }
-    let session = bench.open(1, ALICE, Some("1:cpu"));
+    let session = bench.open_as(1, ALICE, Some("1:cpu"));
     let ordinal = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
     let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().0.milli_ms;
     // Both users' programs show it: the device may work nevertheless.
@@ -386,18 +387,18 @@ fn a_fault_that_a_region_may_have_caused_ends_no_charge_before_a_test_shows_it()
     };
     assert!(effects.iter().any(tells), "{effects:?}");
     let begun = bench.now;
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(1_000 * (bench.now - MINUTE)));
     bench.tested(ordinal, DeviceVerdict::Faulty("a test shows an illegal address (CUDA error 700)".into()));
     let quarantine = bench.quarantine(ordinal).unwrap();
     assert_eq!((quarantine.charged, quarantine.since.0), (false, begun));
     assert!(quarantine.reason.starts_with("a test shows"));
     let before = charged(&bench);
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), before);
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, before);
     bench.tested(ordinal, DeviceVerdict::Works);
-    bench.pass(MINUTE);
+    bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), before + u128::from(1_000 * MINUTE));
 }
 
@@ -407,7 +408,7 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     bench.cluster = restored(&Records::new(), bench.now, 1);
     let devices = (0..20).map(device).collect();
     bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
-    let session = bench.open(1, ALICE, None);
+    let session = bench.open_as(1, ALICE, None);
     bench.agent_says(session, 3, ecc());
     let by = Some("admin root".to_owned());
     let device = bench.device(4);
@@ -421,7 +422,7 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     assert_eq!((bench.quarantine(3), bench.quarantine(4)), (Some(fault), Some(by_hand)));
     let devices = (0..20).map(crate::bench::device).collect();
     bench.give(Input::Register { link: LINK, registration: Registration { devices, ..registration("h1") } });
-    assert_eq!(bench.pass(MINUTE / 2), [(MINUTE / 2, 3)]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 3)]);
     bench.tested(3, DeviceVerdict::Works);
     assert_eq!((bench.quarantine(3), bench.quarantine(4).map(|quarantine| quarantine.by)), (None, Some(by)));
 }
@@ -434,7 +435,7 @@ fn restored(records: &Records, now: u64, epoch: u64) -> Cluster {
 #[test]
 fn a_node_that_is_away_is_tested_when_it_is_back() {
     let mut bench = with_devices(2);
-    let session = bench.open(1, ALICE, None);
+    let session = bench.open_as(1, ALICE, None);
     bench.agent_says(session, 0, ecc());
     bench.give(Input::LinkLost { link: LINK });
     bench.now += 3 * MINUTE;
@@ -445,7 +446,7 @@ fn a_node_that_is_away_is_tested_when_it_is_back() {
     );
     bench.give(Input::Register { link: LINK, registration: registration("h1") });
     assert!(bench.quarantine(0).is_some());
-    let tests = bench.pass(2 * MINUTE);
+    let tests = bench.tests_within(2 * MINUTE);
     assert!(matches!(tests[..], [(_, 0), ..]), "{tests:?}");
     assert_eq!(bench.device(0).node, NodeId(0));
 }

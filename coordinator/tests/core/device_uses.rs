@@ -36,7 +36,7 @@ fn with_policy(text: &str) -> Bench {
 }
 
 impl Bench {
-    fn open(&mut self, client: u64, devices: Option<&str>) -> SessionId {
+    fn open_and_use(&mut self, client: u64, devices: Option<&str>) -> SessionId {
         let request = SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
         let effects =
             self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() });
@@ -64,7 +64,7 @@ impl Bench {
         self.give(Input::AgentUsed { link: LinkId(1), uses: vec![(session, ordinal, used)] })
     }
 
-    fn pass(&mut self, ms: u64) -> Vec<Effect> {
+    fn beat_for(&mut self, ms: u64) -> Vec<Effect> {
         let (mut effects, until) = (Vec::new(), self.now + ms);
         while self.now < until {
             self.now += 1_000;
@@ -96,8 +96,8 @@ impl Bench {
 #[test]
 fn a_program_that_asks_for_nothing_is_charged_what_it_uses() {
     let mut bench = with_policy("[billing]\nany = 2\n");
-    bench.open(1, None);
-    bench.pass(10 * MINUTE);
+    bench.open_and_use(1, None);
+    bench.beat_for(10 * MINUTE);
     assert_eq!(bench.row(), Row::default(), "its lease costs nothing");
     bench.program_used(1, 0, used(4 * MINUTE, 10));
     // The same report again.
@@ -122,12 +122,12 @@ fn with_earlier_use() -> (Bench, SessionId) {
         bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
     };
     register(&mut bench);
-    let session = bench.open(1, None);
+    let session = bench.open_and_use(1, None);
     bench.program_used(1, 0, used(1_000, 1));
     let records = bench.cluster.all_records();
     bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
     register(&mut bench);
-    let job = bench.open(2, Some("1:cpu"));
+    let job = bench.open_and_use(2, Some("1:cpu"));
     assert_eq!(bench.cluster.session(job).unwrap().lease.devices[0].ordinal, 1);
     (bench, session)
 }
@@ -151,7 +151,7 @@ fn a_client_that_names_a_session_and_goes_frees_no_device_that_was_in_use_before
     let opened = bench.cluster.session_count();
     bench.ask_for_one(3);
     assert_eq!(bench.cluster.session_count(), opened);
-    bench.pass(62_000);
+    bench.beat_for(62_000);
     assert_eq!(bench.cluster.session_count(), opened + 1);
 }
 
@@ -167,9 +167,9 @@ fn no_job_gets_a_device_that_a_program_used_before_the_restart_until_the_program
             let devices = vec![DeviceId { node: bench.node(), ordinal: 0 }];
             bench.give(Input::InUse { client, devices });
         }
-        bench.pass(58_000);
+        bench.beat_for(58_000);
         let opened = bench.cluster.session_count();
-        bench.pass(4_000);
+        bench.beat_for(4_000);
         assert_eq!(bench.cluster.session_count() - opened, usize::from(!comes_back));
     }
 }
@@ -177,8 +177,8 @@ fn no_job_gets_a_device_that_a_program_used_before_the_restart_until_the_program
 #[test]
 fn a_device_is_busy_no_longer_than_time_passes() {
     let mut bench = with_policy("");
-    bench.open(1, None);
-    bench.pass(MINUTE);
+    bench.open_and_use(1, None);
+    bench.beat_for(MINUTE);
     bench.program_used(1, 0, used(u64::MAX, u64::MAX));
     bench.program_used(1, 0, used(0, 0));
     bench.program_used(1, 0, used(u64::MAX, u64::MAX));
@@ -191,7 +191,7 @@ fn a_device_is_busy_no_longer_than_time_passes() {
     }
     assert_eq!(bench.row(), row);
     // The rest of an exaggerated report counts as time passes.
-    bench.pass(MINUTE);
+    bench.beat_for(MINUTE);
     bench.program_used(1, 0, used(u64::MAX, 0));
     assert!((2 * MINUTE..=2 * MINUTE + 2_000).contains(&bench.row().activity.busy_ms), "{:?}", bench.row());
 }
@@ -199,10 +199,10 @@ fn a_device_is_busy_no_longer_than_time_passes() {
 #[test]
 fn reports_on_foreign_devices_and_sessions_change_nothing() {
     let mut bench = with_policy("");
-    bench.open(1, Some("1:cpu"));
-    let session = bench.open(2, Some("1:cpu"));
+    bench.open_and_use(1, Some("1:cpu"));
+    let session = bench.open_and_use(2, Some("1:cpu"));
     let own = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
-    bench.pass(MINUTE);
+    bench.beat_for(MINUTE);
     // Another job's device, a device and nodes that do not exist, a session that does not exist.
     for ordinal in [1 - own, 77] {
         bench.program_used(2, ordinal, used(1_000, 1));
@@ -224,8 +224,8 @@ fn reports_on_foreign_devices_and_sessions_change_nothing() {
 #[test]
 fn a_job_s_use_includes_the_last_reports_of_its_executors() {
     let mut bench = with_policy("");
-    let session = bench.open(1, Some("2:cpu"));
-    bench.pass(MINUTE);
+    let session = bench.open_and_use(1, Some("2:cpu"));
+    bench.beat_for(MINUTE);
     bench.program_used(1, 0, used(20_000, 1));
     bench.agent_used(session, 1, used(10_000, 2));
     let job = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().1;
@@ -264,16 +264,16 @@ fn a_job_s_use_includes_the_last_reports_of_its_executors() {
 #[test]
 fn use_that_is_not_reported_is_unknown() {
     let mut bench = with_policy("");
-    bench.open(1, Some("1:cpu"));
+    bench.open_and_use(1, Some("1:cpu"));
     bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
-    bench.pass(MINUTE);
+    bench.beat_for(MINUTE);
     bench.give(Input::ClientGone { client: ClientId(1) });
     assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
     let row = bench.row();
     assert_eq!(row.unknown_milli_ms, row.usage.milli_ms);
     // A program that never used a device is known to have done nothing.
     bench.give(Input::JobReleased { link: LinkId(1), job: key(1) });
-    bench.open(2, Some("1:cpu"));
+    bench.open_and_use(2, Some("1:cpu"));
     bench.give(Input::ClientGone { client: ClientId(2) });
     assert!(!bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
 }
@@ -281,7 +281,7 @@ fn use_that_is_not_reported_is_unknown() {
 #[test]
 fn the_use_by_an_executor_that_ends_without_a_report_is_unknown() {
     let mut bench = with_policy("");
-    let session = bench.open(1, Some("1:cpu"));
+    let session = bench.open_and_use(1, Some("1:cpu"));
     bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
     let job = bench.cluster.session(session).unwrap().job;
     let grant = accord_types::SessionGrant { job, ..grant(session, key(1), ALICE) };
@@ -302,19 +302,19 @@ fn the_use_by_an_executor_that_ends_without_a_report_is_unknown() {
 #[test]
 fn an_exclusive_job_that_does_nothing_is_warned_and_ended() {
     let mut bench = with_policy("idle = \"30m\"\ngrace = \"2m\"\n");
-    bench.open(1, Some("1:cpu"));
+    bench.open_and_use(1, Some("1:cpu"));
     bench.program_used(1, 0, used(0, 0));
-    bench.pass(10 * MINUTE);
+    bench.beat_for(10 * MINUTE);
     bench.program_used(1, 0, used(1_000, 0));
-    let (warned, ended) = Bench::told(&bench.pass(27 * MINUTE));
+    let (warned, ended) = Bench::told(&bench.beat_for(27 * MINUTE));
     assert_eq!((warned.len(), ended), (0, None));
-    let (warned, ended) = Bench::told(&bench.pass(MINUTE + 2_000));
+    let (warned, ended) = Bench::told(&bench.beat_for(MINUTE + 2_000));
     assert_eq!((warned.len(), &ended), (1, &None), "{warned:?}");
     assert!(warned[0].contains("job 1 has done nothing with its devices for 28m"), "{warned:?}");
     // It does something, and is warned again.
     bench.program_used(1, 0, used(1_000, 7));
-    assert_eq!(Bench::told(&bench.pass(27 * MINUTE)), (Vec::new(), None));
-    let (warned, ended) = Bench::told(&bench.pass(4 * MINUTE));
+    assert_eq!(Bench::told(&bench.beat_for(27 * MINUTE)), (Vec::new(), None));
+    let (warned, ended) = Bench::told(&bench.beat_for(4 * MINUTE));
     assert!(
         warned.len() == 1 && ended.as_ref().is_some_and(|why| why.contains("did nothing with its devices")),
         "{ended:?}"
@@ -330,17 +330,17 @@ fn a_job_whose_use_is_unknown_or_that_shares_its_devices_is_not_ended_as_idle() 
         [("1:cpu", Some(DeviceUse { busy_ms: None, ..used(0, 0) })), ("1:cpu", None), ("1:cpu:50%", Some(used(0, 0)))]
     {
         let mut bench = with_policy("idle = \"5m\"\n");
-        bench.open(1, Some(devices));
+        bench.open_and_use(1, Some(devices));
         bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
         if let Some(report) = report {
             bench.program_used(1, 0, report);
         }
-        assert_eq!(Bench::told(&bench.pass(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
+        assert_eq!(Bench::told(&bench.beat_for(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
     }
     // A job whose program uses no device at all is ended.
     let mut bench = with_policy("idle = \"5m\"\n");
-    bench.open(1, Some("1:cpu"));
-    assert!(Bench::told(&bench.pass(6 * MINUTE)).1.is_some());
+    bench.open_and_use(1, Some("1:cpu"));
+    assert!(Bench::told(&bench.beat_for(6 * MINUTE)).1.is_some());
 }
 
 proptest! {
@@ -350,10 +350,10 @@ proptest! {
         steps in prop::collection::vec((1u64..30, 0u64..30, 0u8..4), 1..60),
     ) {
         let mut bench = with_policy("");
-        bench.open(1, None);
+        bench.open_and_use(1, None);
         let (mut busy, mut bytes, mut told) = (0, 0, (0, 0));
         for (seconds, busy_s, how) in steps {
-            bench.pass(seconds * 1_000);
+            bench.beat_for(seconds * 1_000);
             busy += busy_s.min(seconds) * 1_000;
             bytes += busy_s;
             for _ in 0..how {

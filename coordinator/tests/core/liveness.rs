@@ -20,7 +20,7 @@ impl Bench {
         self.give(Input::Register { link: LinkId(link), registration: registration(name) })
     }
 
-    fn open(&mut self, client: u64, node_name: &str) -> SessionId {
+    fn open_on(&mut self, client: u64, node_name: &str) -> SessionId {
         let effects = self.give(Input::Open {
             client: ClientId(client),
             request: request(node_name),
@@ -49,7 +49,7 @@ impl Bench {
 
     /// Time passes, and the coordinator runs. Effects of its ticks, besides measurements of paths, which are never
     /// answered.
-    fn pass(&mut self, until: u64) -> Vec<Effect> {
+    fn tick_until(&mut self, until: u64) -> Vec<Effect> {
         let mut effects = Vec::new();
         while self.now < until {
             self.now = until.min(self.now + 250);
@@ -94,7 +94,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
             let registration = Registration { world: world.into(), ..registration(name) };
             bench.give(Input::Register { link: LinkId(link), registration });
         }
-        bench.open(7, "h1");
+        bench.open_on(7, "h1");
         bench.give(Input::LinkLost { link: LinkId(2) })
     };
     let news = Effect::ToClient(ClientId(7), ClientPush::NodeLost(NodeId(1), "h2".into()));
@@ -181,7 +181,7 @@ fn an_answer_lists_no_more_devices_than_programs_read() {
 fn an_agent_that_was_away_learns_which_of_its_sessions_have_ended() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let (ended, closed, open) = (bench.open(1, "h1"), bench.open(2, "h1"), bench.open(3, "h1"));
+    let (ended, closed, open) = (bench.open_on(1, "h1"), bench.open_on(2, "h1"), bench.open_on(3, "h1"));
     bench.give(Input::LinkLost { link: LinkId(1) });
     // None of them has an executor.
     bench.give(Input::ClientGone { client: ClientId(1) });
@@ -223,7 +223,7 @@ fn a_program_may_not_begin_on_a_node_that_is_lost_or_has_no_such_device() {
 fn the_end_of_the_programs_connection_ends_its_executors() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
     let effects = bench.give(Input::ClientGone { client: ClientId(1) });
     assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id, None)]);
@@ -236,16 +236,16 @@ fn the_end_of_the_programs_connection_ends_its_executors() {
 fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let before = bench.open(1, "h1");
+    let before = bench.open_on(1, "h1");
     bench.register(2, "h2");
-    let after = bench.open(2, "h1");
+    let after = bench.open_on(2, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(after) });
 
-    assert!(bench.pass(LOST_AFTER / 2).is_empty());
+    assert!(bench.tick_until(LOST_AFTER / 2).is_empty());
     bench.beat(1, &[after]);
-    assert!(bench.pass(LOST_AFTER - 1).is_empty());
+    assert!(bench.tick_until(LOST_AFTER - 1).is_empty());
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(LOST_AFTER)));
-    let effects = bench.pass(LOST_AFTER);
+    let effects = bench.tick_until(LOST_AFTER);
     assert_eq!(bench.state("h2"), NodeState::Lost);
     let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToClient(..))).collect();
     assert_eq!(told, [&Effect::ToClient(ClientId(2), ClientPush::NodeLost(NodeId(1), "h2".into()))]);
@@ -253,7 +253,7 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     assert_eq!(orders(&effects, 1), [&AgentOrder::NodeLost(NodeId(1), "h2".into())]);
     assert!(bench.cluster.session(before).is_some() && bench.cluster.session(after).is_some());
     // New sessions leave it out.
-    let third = bench.open(3, "h1");
+    let third = bench.open_on(3, "h1");
     assert_eq!(bench.cluster.lease(third).unwrap().devices.len(), 2);
 }
 
@@ -261,11 +261,11 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
 fn a_silent_agent_that_comes_back_keeps_its_sessions() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let (id, ended) = (bench.open(1, "elsewhere"), bench.open(2, "elsewhere"));
+    let (id, ended) = (bench.open_on(1, "elsewhere"), bench.open_on(2, "elsewhere"));
     for session in [id, ended] {
         bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(session) });
     }
-    bench.pass(LOST_AFTER);
+    bench.tick_until(LOST_AFTER);
     assert_eq!(bench.state("h1"), NodeState::Lost);
     bench.give(Input::ClientGone { client: ClientId(2) });
     let effects = bench.give(Input::Register {
@@ -287,7 +287,7 @@ fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
     let id = SessionId(5);
     let listed = Registration { sessions: vec![grant(id)], ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: listed.clone() });
-    bench.pass(LOST_AFTER);
+    bench.tick_until(LOST_AFTER);
     assert_eq!(bench.state("h1"), NodeState::Lost);
     assert!(bench.cluster.session(id).is_none());
     let effects = bench.give(Input::Register { link: LinkId(2), registration: listed });
@@ -299,12 +299,12 @@ fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
 fn the_coordinators_own_sleep_does_not_count_as_silence() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    bench.pass(1_000);
+    bench.tick_until(1_000);
     bench.now += 600_000;
     assert!(bench.give(Input::Tick).is_empty());
     assert_eq!(bench.state("h1"), NodeState::Up { link: Some(LinkId(1)) });
     let asleep = bench.now;
-    bench.pass(asleep + LOST_AFTER);
+    bench.tick_until(asleep + LOST_AFTER);
     assert_eq!(bench.state("h1"), NodeState::Lost, "it is silent all the same");
 }
 
@@ -314,20 +314,20 @@ fn when_most_are_silent_the_coordinator_doubts_itself_first() {
     for link in 1..=5 {
         bench.register(link, &format!("h{link}"));
     }
-    bench.pass(LOST_AFTER / 2);
+    bench.tick_until(LOST_AFTER / 2);
     bench.beat(1, &[]);
     bench.beat(2, &[]);
-    assert!(bench.pass(LOST_AFTER + 1_000).is_empty(), "three of five");
+    assert!(bench.tick_until(LOST_AFTER + 1_000).is_empty(), "three of five");
     bench.beat(3, &[]);
-    bench.pass(LOST_AFTER + 1_250);
+    bench.tick_until(LOST_AFTER + 1_250);
     let up = |bench: &Bench| bench.cluster.nodes().filter(|node| node.is_up()).count();
     assert_eq!(up(&bench), 3, "two of five are silent by themselves");
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.register(2, "h2");
-    bench.pass(6 * LOST_AFTER - 250);
+    bench.tick_until(6 * LOST_AFTER - 250);
     assert_eq!(up(&bench), 2);
-    bench.pass(6 * LOST_AFTER);
+    bench.tick_until(6 * LOST_AFTER);
     assert_eq!(up(&bench), 0, "not for ever");
 }
 
@@ -338,7 +338,7 @@ fn a_node_without_a_connection_is_in_no_new_lease_until_it_is_back() {
     bench.register(2, "h2");
     bench.give(Input::LinkLost { link: LinkId(2) });
     let devices = |bench: &mut Bench, client| {
-        let id = bench.open(client, "h1");
+        let id = bench.open_on(client, "h1");
         bench.cluster.lease(id).unwrap().devices.len()
     };
     assert_eq!(devices(&mut bench, 1), 2);
@@ -364,7 +364,7 @@ fn a_clock_that_was_set_back_locks_no_agent_out() {
 fn a_broken_connection_is_not_a_lost_node() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
     bench.give(Input::LinkLost { link: LinkId(1) });
     assert_eq!(bench.state("h1"), NodeState::Up { link: None });
@@ -384,7 +384,7 @@ fn a_broken_connection_is_not_a_lost_node() {
 fn a_stale_agent_is_refused_and_a_newer_one_takes_over() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let id = bench.open(1, "elsewhere");
+    let id = bench.open_on(1, "elsewhere");
     let newer = Registration { incarnation: 11, ..registration("h1") };
     let effects = bench.give(Input::Register { link: LinkId(2), registration: newer });
     assert!(effects.contains(&Effect::DropLink(LinkId(1))));
@@ -404,7 +404,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     let mut old = Bench::new();
     old.register(1, "h1");
     old.register(2, "h2");
-    let id = old.open(1, "h1");
+    let id = old.open_on(1, "h1");
 
     let mut new = Bench::of(Cluster::new(Limits::default(), 77_000));
     // The second node comes back first, and keeps its number.
@@ -418,7 +418,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     assert_eq!(session.lease.devices.len(), 2, "ordinal 77 does not exist");
 
     // A new session gets another number. The old one, whose program does not come back, ends with its last executor.
-    assert_ne!(new.open(1, "h1"), id);
+    assert_ne!(new.open_on(1, "h1"), id);
     new.now = 70_000;
     new.give(Input::ExecutorEnded { link: LinkId(1), session: id, why: String::new() });
     assert!(new.cluster.session(id).is_none());
@@ -443,7 +443,7 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
     bench.register(2, "h2");
     let effects = bench.give(Input::Drain { node_name: "h1".into(), drain: true });
     assert_eq!(orders(&effects, 1), [&AgentOrder::Drain(true)]);
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(bench.state("h2"), NodeState::Gone);
@@ -464,14 +464,14 @@ fn a_drain_outlives_its_coordinator_and_who_knows_the_node_knows_better() {
     let effects = bench.give(says(1, true));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::Drain(_)))), "{effects:?}");
     bench.register(2, "h2");
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
     // It is taken back while the agent is away, which comes back with what it has heard last.
     bench.give(Input::LinkLost { link: LinkId(1) });
     bench.give(Input::Drain { node_name: "h1".into(), drain: false });
     let effects = bench.give(says(3, true));
     assert!(orders(&effects, 3).contains(&&AgentOrder::Drain(false)), "{effects:?}");
-    let id = bench.open(2, "h1");
+    let id = bench.open_on(2, "h1");
     assert!(bench.cluster.lease(id).unwrap().devices.iter().any(|d| d.info.node_name == "h1"));
 }
 
@@ -500,7 +500,7 @@ fn a_node_without_devices_is_a_member_but_offers_nothing() {
     let empty = Registration { devices: Vec::new(), ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: empty });
     bench.register(2, "h2");
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     let lease = bench.cluster.lease(id).unwrap();
     assert_eq!((lease.own_node, lease.devices.len()), (Some(NodeId(0)), 2));
 }
@@ -510,7 +510,7 @@ fn ordinals_are_the_agents_own_and_may_have_gaps() {
     let mut bench = Bench::new();
     let gap = Registration { devices: [0, 2].map(device).to_vec(), ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: gap });
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     let ordinals = |lease: Lease| lease.devices.iter().map(|device| device.info.id.ordinal).collect::<Vec<_>>();
     assert_eq!(ordinals(bench.cluster.lease(id).unwrap()), [0, 2]);
     assert_eq!(bench.cluster.session(id).unwrap().nodes[&NodeId(0)], [0, 2]);
@@ -591,7 +591,7 @@ fn ranks_on_devices_of_their_own_are_not_warned() {
 fn an_administrator_may_end_a_session() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let id = bench.open(1, "h1");
+    let id = bench.open_on(1, "h1");
     let effects = bench.give(Input::Close { session: id });
     assert!(matches!(&effects[0], Effect::ToClient(ClientId(1), ClientPush::Ended(_))), "{effects:?}");
     assert!(effects.contains(&Effect::CloseClient(ClientId(1))));
@@ -616,7 +616,7 @@ fn bounds_hold_and_old_nodes_make_room() {
     assert!(refused(&bench.register(3, "h3")));
     bench.give(Input::Goodbye { link: LinkId(1) });
     assert!(!refused(&bench.register(4, "h3")));
-    bench.open(1, "h2");
+    bench.open_on(1, "h2");
     let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2"), key: KEY, user: ALICE.into() });
     assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::Refused(_))]), "{effects:?}");
 }
@@ -661,17 +661,17 @@ fn a_session_whose_time_is_over_is_ended() {
     let limits = Limits { session_ms: 5_000, ..Limits::default() };
     let mut bench = Bench::of(Cluster::new(limits, 1_000));
     bench.register(1, "h1");
-    let id = bench.open(7, "h1");
-    bench.pass(2_000);
+    let id = bench.open_on(7, "h1");
+    bench.tick_until(2_000);
     bench.beat(1, &[]);
     // An agent that comes meanwhile is told what is left, and half a second more: the program hears first.
     let effects = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
     let [_, AgentOrder::SessionOpened(grant)] = orders(&effects, 2)[..] else { panic!("{effects:?}") };
     assert_eq!((grant.session, grant.key, grant.ends_in_ms), (id, KEY, Some(3_500)));
-    bench.pass(4_000);
+    bench.tick_until(4_000);
     bench.beat(2, &[]);
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(5_000)));
-    let effects = bench.pass(5_000);
+    let effects = bench.tick_until(5_000);
     assert_eq!(orders(&effects, 2), [&AgentOrder::SessionClosed(id, Some(SessionEnd::TimeIsOver))]);
     let ended = |effect: &Effect| matches!(effect, Effect::ToClient(ClientId(7), ClientPush::Ended(why)) if why.contains("--session-time"));
     assert!(effects.iter().any(ended), "{effects:?}");

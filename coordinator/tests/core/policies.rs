@@ -29,7 +29,7 @@ fn with_agent() -> Bench {
 }
 
 impl Bench {
-    fn ask(&mut self, client: u64, devices: Option<&str>) -> Vec<Effect> {
+    fn ask_for(&mut self, client: u64, devices: Option<&str>) -> Vec<Effect> {
         let request = accord_types::SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
     }
@@ -59,10 +59,10 @@ fn granted(effects: &[Effect]) -> bool {
 fn a_user_is_in_an_account_by_unix_group_and_stays_there_while_it_names_the_group() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"@physics\"]\n");
-    assert!(refused(&bench.ask(1, Some("1:cpu"))).unwrap().contains("no account for this user"));
+    assert!(refused(&bench.ask_for(1, Some("1:cpu"))).unwrap().contains("no account for this user"));
     bench.is_in(&["staff", "physics"]);
-    assert!(granted(&bench.ask(2, Some("2:cpu"))));
-    assert!(!granted(&bench.ask(3, Some("2:cpu"))));
+    assert!(granted(&bench.ask_for(2, Some("2:cpu"))));
+    assert!(!granted(&bench.ask_for(3, Some("2:cpu"))));
     assert_eq!(refused(&bench.apply("[account.physics]\nusers = [\"@staff\"]\n")), None);
     let ended = bench.apply("[account.physics]\nusers = [\"@chemistry\"]\n");
     assert!(refused(&ended).unwrap().contains("the policy has its account no longer"));
@@ -92,25 +92,25 @@ fn a_month_begins_with_whole_budgets() {
     let november = 1_796_000_000_000;
     bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november);
     bench.apply("[account.physics]\nusers = [\"*\"]\ndevice-hours = 1\n");
-    assert!(granted(&bench.ask(1, Some("2:cpu"))));
+    assert!(granted(&bench.ask_for(1, Some("2:cpu"))));
     bench.now += 3_600_000;
-    assert!(refused(&bench.ask(2, Some("1:cpu"))).unwrap().contains("has spent its device-hours of this month"));
+    assert!(refused(&bench.ask_for(2, Some("1:cpu"))).unwrap().contains("has spent its device-hours of this month"));
     // An hour back is no other month; the next one is.
     bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november - 3_600_000);
-    assert!(refused(&bench.ask(3, Some("1:cpu"))).is_some());
+    assert!(refused(&bench.ask_for(3, Some("1:cpu"))).is_some());
     bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november + 40 * 86_400_000);
-    assert_eq!(refused(&bench.ask(4, Some("1:cpu"))), None);
+    assert_eq!(refused(&bench.ask_for(4, Some("1:cpu"))), None);
 }
 
 #[test]
 fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
-    assert!(granted(&bench.ask(1, None)));
+    assert!(granted(&bench.ask_for(1, None)));
     assert_eq!(bench.cluster.scheduler().running(), 1);
     // The ranks of one MPI program have one job, whichever comes first, and a later policy is for later programs.
     for client in [2, 3] {
-        assert!(granted(&bench.rank(client, 7)), "rank {client}");
+        assert!(granted(&bench.open_as_rank(client, 7)), "rank {client}");
         assert_eq!(bench.cluster.scheduler().running(), 2);
         bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"2:cpu\"\n");
     }
@@ -129,7 +129,7 @@ fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
 fn ranks_that_ask_for_nothing_have_no_job_where_the_policy_has_no_default() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\n");
-    assert!(granted(&bench.rank(1, 7)) && granted(&bench.rank(2, 0)));
+    assert!(granted(&bench.open_as_rank(1, 7)) && granted(&bench.open_as_rank(2, 0)));
     assert_eq!(bench.cluster.scheduler().running(), 0);
     assert!(!bench.leases_are_of_jobs());
 }
@@ -146,7 +146,7 @@ impl Bench {
     }
 
     /// A rank of a program that its launcher calls `job`.
-    fn rank(&mut self, client: u64, job: u64) -> Vec<Effect> {
+    fn open_as_rank(&mut self, client: u64, job: u64) -> Vec<Effect> {
         let request = accord_types::SessionRequest { rank: rank(job), ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
     }
@@ -156,7 +156,7 @@ impl Bench {
 fn a_program_that_comes_back_does_not_evade_the_default_request() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
-    assert!(granted(&bench.ask(1, None)));
+    assert!(granted(&bench.ask_for(1, None)));
     // A session of an earlier coordinator, if there was one.
     let (client, session, user) = (ClientId(2), SessionId(1 << 40), ALICE.to_owned());
     bench.give(Input::Attach { client, session, request: request("h1"), key: key(2), user });
@@ -169,7 +169,7 @@ fn a_program_that_comes_back_does_not_evade_the_default_request() {
     // The devices may be those of its own job, which ends no program and goes to no other one.
     let known = bench.cluster.session(session).unwrap();
     assert!(known.used.is_empty() && known.client == Some(client), "{effects:?}");
-    assert!(granted(&bench.ask(3, None)));
+    assert!(granted(&bench.ask_for(3, None)));
 }
 
 fn restart(now: u64, epoch: u64) -> Restart {

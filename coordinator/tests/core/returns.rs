@@ -15,7 +15,7 @@ const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
 const EARLIER: SessionId = SessionId(1 << 40);
 
 impl Bench {
-    fn register(&mut self, link: u64, name: &str, sessions: Vec<SessionGrant>) -> Vec<Effect> {
+    fn register_with(&mut self, link: u64, name: &str, sessions: Vec<SessionGrant>) -> Vec<Effect> {
         self.give(Input::Register { link: LinkId(link), registration: Registration { sessions, ..registration(name) } })
     }
 
@@ -47,7 +47,7 @@ fn a_program_gets_its_session_back_in_either_order_of_returns() {
             assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
             assert_eq!(bench.cluster.session(EARLIER).unwrap().origin, Origin::Program);
         }
-        let effects = bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+        let effects = bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
         if !program_first {
             assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
@@ -56,7 +56,7 @@ fn a_program_gets_its_session_back_in_either_order_of_returns() {
         assert_eq!((session.origin, session.client), (Origin::Agent, Some(ClientId(1))));
         assert_eq!((session.executors.len(), session.lease.memory_quota, session.lease.stream_quota), (1, 5, 3));
         // It is the program's as one that was opened here: without executors it goes on, and it ends with its program, for everybody.
-        bench.register(2, "h2", vec![]);
+        bench.register_with(2, "h2", vec![]);
         bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
         assert!(bench.cluster.session(EARLIER).is_some());
         let effects = bench.give(Input::ClientGone { client: ClientId(1) });
@@ -76,7 +76,7 @@ fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
         assert_eq!(bench.give(asks), []);
         assert_eq!(bench.cluster.next_deadline(), Some(Millis(2_000)));
         let effects = if comes_back {
-            bench.register(1, "h1", vec![])
+            bench.register_with(1, "h1", vec![])
         } else {
             // It may be the program's own node, whose devices it drives without the agent.
             bench.now = 2_000;
@@ -124,7 +124,7 @@ fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
 #[test]
 fn a_program_that_came_back_begins_on_no_far_node_that_is_not_known() {
     let mut bench = Bench::new();
-    bench.register(1, "h1", vec![]);
+    bench.register_with(1, "h1", vec![]);
     bench.attach(1, EARLIER, KEY, ALICE);
     bench.now = 2_000;
     let device = DeviceId { node: NodeId(7), ordinal: 0 };
@@ -195,8 +195,8 @@ fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_
 #[test]
 fn agents_hear_of_the_limits_in_force_for_a_session_that_only_its_program_names() {
     let limits = Limits { memory_quota: 70, stream_quota: 5, plain_tcp: true, ..Limits::default() };
-    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
-    bench.register(1, "h1", vec![]);
+    let mut bench = Bench::of(Cluster::new(limits, 1_000));
+    bench.register_with(1, "h1", vec![]);
     bench.attach(1, EARLIER, KEY, ALICE);
     let effects = bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
     let told = effects.iter().find_map(|effect| match effect {
@@ -210,8 +210,8 @@ fn agents_hear_of_the_limits_in_force_for_a_session_that_only_its_program_names(
 #[test]
 fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
     let mut bench = Bench::new();
-    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
-    bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
     bench.attach(1, EARLIER, KEY, ALICE);
     let effects = bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::NodeLeft(NodeId(1), "h2".into())]);
@@ -235,7 +235,7 @@ fn a_first_comer_does_not_take_anothers_session() {
         let (client, user, request) = (ClientId(2), ALICE.to_owned(), request("h1"));
         let effects = bench.give(Input::Attach { client, session: EARLIER, request, key: KEY, user });
         assert_eq!(effects, [Effect::CloseClient(client)]);
-        let effects = bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+        let effects = bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
         let session = bench.cluster.session(EARLIER).unwrap();
@@ -262,7 +262,7 @@ fn a_first_comer_does_not_end_anothers_session() {
     let limits = Limits { session_ms: 10_000, ..Limits::default() };
     for leaves in [true, false] {
         let mut bench = Bench::of(Cluster::new(limits, 1_000));
-        bench.register(1, "h1", vec![]);
+        bench.register_with(1, "h1", vec![]);
         assert_eq!(bench.attach(1, EARLIER, OTHER_KEY, "mallory"), [ClientPush::Attached]);
         // Mallory goes, or stays until the time of such a session is over.
         let effects = match leaves {
@@ -274,7 +274,7 @@ fn a_first_comer_does_not_end_anothers_session() {
         };
         assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
-        let effects = bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+        let effects = bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
         assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), [ClientPush::Attached]);
     }
@@ -285,11 +285,11 @@ fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
     let device = DeviceId { node: NodeId(0), ordinal: 0 };
     for is_refused in [false, true] {
         let mut bench = Bench::new();
-        bench.register(1, "h1", vec![]);
+        bench.register_with(1, "h1", vec![]);
         bench.attach(1, EARLIER, OTHER_KEY, "mallory");
         bench.give(Input::MayUse { client: ClientId(1), device });
         let effects = match is_refused {
-            true => bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]),
+            true => bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]),
             false => bench.give(Input::ClientGone { client: ClientId(1) }),
         };
         assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
@@ -333,7 +333,7 @@ fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
 #[test]
 fn a_session_that_agents_know_stays_its_owners() {
     let mut bench = Bench::new();
-    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
     for (client, key, user) in [(1, OTHER_KEY, ALICE), (2, KEY, "mallory")] {
         let refused = bench.attach(client, EARLIER, key, user);
         assert!(matches!(&refused[..], [ClientPush::Refused(_)]), "{refused:?}");
@@ -345,8 +345,8 @@ fn a_session_that_agents_know_stays_its_owners() {
 #[test]
 fn a_heartbeat_that_overtakes_an_executors_start_ends_nothing() {
     let mut bench = Bench::new();
-    bench.register(1, "h1", vec![]);
-    bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register_with(1, "h1", vec![]);
+    bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
     // The program begins to use h1. Its agent's heartbeat comes before the word of it does.
     for session in [EARLIER, SessionId((1 << 40) + 1)] {
         let effects = bench.give(Input::Heartbeat { link: LinkId(1), sessions: vec![session] });
@@ -359,7 +359,7 @@ fn a_heartbeat_that_overtakes_an_executors_start_ends_nothing() {
 #[test]
 fn a_session_without_executors_waits_for_its_program_after_a_start() {
     let mut bench = Bench::new();
-    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
     // The program gives its devices up before it has come back.
     bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
     assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
@@ -373,7 +373,7 @@ fn a_session_that_was_taken_over_still_ends_in_time() {
     assert_eq!(bench.cluster.session(EARLIER).unwrap().ends, Some(Millis(10_000)));
     // An agent knows better.
     let told = SessionGrant { ends_in_ms: Some(4_000), ..grant(EARLIER, KEY, ALICE) };
-    bench.register(1, "h1", vec![told]);
+    bench.register_with(1, "h1", vec![told]);
     bench.now = 4_000;
     let effects = bench.give(Input::Tick);
     assert!(matches!(&pushes(&effects, ClientId(1))[..], [ClientPush::Ended(_)]), "{effects:?}");
@@ -392,8 +392,8 @@ fn who_asks_before_the_agents_are_back_waits_for_them() {
     let mut bench = Bench::new();
     assert_eq!((asked(&mut bench, 1), bench.cluster.next_deadline()), (vec![], Some(Millis(2_000))));
     bench.now = 500;
-    bench.register(1, "h1", vec![]);
-    bench.register(2, "h2", vec![]);
+    bench.register_with(1, "h1", vec![]);
+    bench.register_with(2, "h2", vec![]);
     // The next one finds something already.
     assert!(matches!(&asked(&mut bench, 2)[..], [ClientPush::Granted(_)]));
     bench.now = 2_000;
@@ -411,9 +411,9 @@ fn who_asks_before_the_agents_are_back_waits_for_them() {
     assert_eq!(asked(&mut bench, 4), []);
     bench.give(Input::ClientGone { client: ClientId(4) });
     bench.now = 20_300;
-    let effects = bench.register(3, "h2", vec![]);
+    let effects = bench.register_with(3, "h2", vec![]);
     assert_eq!(pushes(&effects, ClientId(3)), [], "h1 is about to be back, too");
-    let effects = bench.register(4, "h1", vec![]);
+    let effects = bench.register_with(4, "h1", vec![]);
     let [ClientPush::Granted(session)] = pushes(&effects, ClientId(3))[..] else { panic!("{effects:?}") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
     assert_eq!(pushes(&effects, ClientId(4)), []);
@@ -433,7 +433,7 @@ fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
     let mut bench = Bench::new();
     bench.now = 10_000;
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
-        bench.register(link, name, vec![]);
+        bench.register_with(link, name, vec![]);
     }
     // One that dies is one device less, at once.
     bench.now = 20_000;
@@ -444,9 +444,9 @@ fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
     // But that most go at the same moment is more likely the coordinator's own doing.
     bench.give(Input::LinkLost { link: LinkId(2) });
     bench.now = 20_100;
-    bench.register(4, "h3", vec![]);
+    bench.register_with(4, "h3", vec![]);
     assert_eq!(asked(&mut bench, 2), [], "h2 is about to be back, too");
-    let effects = bench.register(5, "h2", vec![]);
+    let effects = bench.register_with(5, "h2", vec![]);
     let [ClientPush::Granted(session)] = pushes(&effects, ClientId(2))[..] else { panic!("{effects:?}") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 6);
 
