@@ -192,7 +192,7 @@ fn a_session_that_is_older_than_the_default_request_needs_no_job() {
         bench.now = 60_000;
         bench.give(Input::Tick);
         bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
-        assert!(granted(&bench.ask(1, None)));
+        assert!(granted(&bench.ask_for(1, None)));
         let session = bench.cluster.sessions().next().unwrap().id;
         bench.give(Input::MayUse { client: ClientId(1), device: device(0) });
 

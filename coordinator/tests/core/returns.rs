@@ -159,7 +159,7 @@ fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_
     bench.give(Input::Tick);
     let names = ["h1", "h2"];
     for (link, name) in (1..).zip(names) {
-        bench.register(link, name, vec![]);
+        bench.register_with(link, name, vec![]);
     }
     let [ClientPush::Granted(session)] = asked(&mut bench, 1)[..] else { panic!("it waits") };
     bench.now = 61_000;
@@ -303,7 +303,7 @@ fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
     let device = DeviceId { node: NodeId(0), ordinal: 0 };
     for comes_again in [false, true] {
         let mut bench = Bench::new();
-        bench.register(1, "h1", vec![]);
+        bench.register_with(1, "h1", vec![]);
         bench.attach(1, EARLIER, OTHER_KEY, "mallory");
         let effects = bench.give(Input::MayUse { client: ClientId(1), device });
         let told = effects.iter().find_map(|effect| match effect {
@@ -315,14 +315,14 @@ fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
         if comes_again {
             bench.now = 500;
             bench.give(Input::LinkLost { link: LinkId(1) });
-            bench.register(3, "h1", vec![told]);
+            bench.register_with(3, "h1", vec![told]);
         }
         let link = if comes_again { 3 } else { 1 };
         let session = bench.cluster.session(EARLIER).unwrap();
         assert_eq!((session.origin, session.executors.len()), (Origin::Program, 1));
         // Alice is not told that it is another's, and her executor goes on.
         assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), []);
-        let effects = bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+        let effects = bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
         assert!(effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
