@@ -180,9 +180,10 @@ impl Cluster {
         previous.filter(sane).filter(|id| !self.nodes.contains_key(id)).unwrap_or_else(|| self.nodes.next_id())
     }
 
-    /// Makes room by dropping a node that is not up and that no session names.
+    /// Makes room by dropping a node that is not up, and that no session names or uses without its agent: another node may get the number.
     fn forget_a_node(&mut self) -> bool {
-        let Some(id) = self.nodes.down().find(|id| !self.sessions.has_node(*id)) else { return false };
+        let is_named = |id: &NodeId| self.sessions.has_node(*id) || self.unmet_on(*id).next().is_some();
+        let Some(id) = self.nodes.down().find(|id| !is_named(id)) else { return false };
         self.nodes.remove(id);
         true
     }

@@ -158,9 +158,7 @@ impl Cluster {
 
     /// A node's agent has registered: it is told of the sessions whose programs use its devices already. Those that use a job's device end.
     pub(super) fn meet_users(&mut self, now: Millis, node: NodeId, out: &mut Vec<Effect>) {
-        let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
-        let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
-        let uses: Vec<(DeviceId, SessionId)> = counted(self.unmet_uses.range(first..=last)).copied().collect();
+        let uses: Vec<(DeviceId, SessionId)> = self.unmet_on(node).collect();
         for (device, id) in uses {
             // The session may have ended for another one of its devices, or be of a job by now.
             let is_open = self.unmet_uses.remove(&(device, id));
@@ -172,6 +170,13 @@ impl Cluster {
                 None => self.introduce(now, id, device, out),
             }
         }
+    }
+
+    /// Devices of a node in use whose node's agent is not told of the sessions yet.
+    pub(super) fn unmet_on(&self, node: NodeId) -> impl Iterator<Item = (DeviceId, SessionId)> {
+        let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
+        let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
+        counted(self.unmet_uses.range(first..=last)).copied()
     }
 
     /// Keeps jobs off the devices that programs of before this coordinator's start use, by its records.
