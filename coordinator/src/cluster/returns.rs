@@ -3,6 +3,7 @@
 use super::effect::{ClientPush, Effect};
 use super::input::ClientId;
 use super::session::{Origin, Owner, Session};
+use super::session_uses::Charged;
 use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{Error, ErrorCode, NodeId, SessionGrant, SessionId, SessionRequest};
@@ -112,8 +113,10 @@ impl Cluster {
         {
             // It has its devices already. Who is told nothing comes again, and there may be room then.
             return out.push(Effect::CloseClient(client));
-        } else if self.may_be_of_default(id, &request, &owner) && self.may_be_named(now) {
-            // An agent is about to name its job, or it without a job. A client without an answer comes again.
+        } else if self.is_recorded_as_anothers(id, &owner)
+            || self.may_be_of_default(id, &request, &owner) && self.may_be_named(now)
+        {
+            // Its owner is about to be back, or an agent, which names its job or it without a job. A client without an answer comes again.
             return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
@@ -143,7 +146,17 @@ impl Cluster {
     /// policy is newer than the session.
     fn may_be_of_default(&self, id: SessionId, request: &SessionRequest, owner: &Owner) -> bool {
         let asks = request.devices.is_some() || request.job.is_some();
-        !asks && self.default_request(owner).is_some() && !self.device_uses.is_recorded_of(id, &owner.user)
+        let is_recorded = || matches!(self.device_uses.recorded(id), Some(Charged::User(user)) if *user == owner.user);
+        !asks && self.default_request(owner).is_some() && !is_recorded()
+    }
+
+    /// Whether the records have a session as one of another user's.
+    fn is_recorded_as_anothers(&self, id: SessionId, owner: &Owner) -> bool {
+        match self.device_uses.recorded(id) {
+            Some(Charged::User(user)) => *user != owner.user,
+            Some(Charged::Job(job)) => self.allocations.job(*job).is_some_and(|job| job.user != owner.user),
+            None => false,
+        }
     }
 }
 

@@ -123,10 +123,9 @@ impl DeviceUses {
         shared.flat_map(|(id, uses)| uses.reports.keys().map(move |(device, _)| (id, *device))).collect()
     }
 
-    /// Whether a session that is not open is recorded as one of this user's, of a program that asked for nothing, and has not ended.
-    pub(super) fn is_recorded_of(&self, id: SessionId, user: &str) -> bool {
-        let recorded = self.sessions.get(&id).filter(|uses| uses.ended.is_none());
-        recorded.is_some_and(|uses| matches!(&uses.charged, Charged::User(of) if of == user))
+    /// Returns the account of a session that is not open and, by the records, has not ended.
+    pub(super) fn recorded(&self, id: SessionId) -> Option<&Charged> {
+        self.sessions.get(&id).filter(|uses| uses.ended.is_none()).map(|uses| &uses.charged)
     }
 
     /// Ends a session whose devices are known from its reports only. Returns as [`Self::end`].
