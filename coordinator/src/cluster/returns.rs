@@ -14,7 +14,7 @@ impl Cluster {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         let id = grant.session;
-        let is_known = |known: &&Session| known.origin != Origin::Program || self.is_echo(known, grant);
+        let is_known = |known: &&Session| known.origin != Origin::Program || is_echo(known, grant);
         if let Some(known) = self.sessions.get(&id).filter(is_known) {
             // An agent that names another key knows nothing of the session, whatever it says.
             if known.owner.key == grant.key {
@@ -44,13 +44,6 @@ impl Cluster {
         self.ends.extend(session.ends.map(|end| (end, id)));
         self.sessions.insert(session);
         self.sessions_returned([id].iter());
-    }
-
-    /// Whether an agent knows a session that only a client has named from this coordinator, which has told it because of the client's word. Then the
-    /// agent vouches for nothing: the session may be another program's, which agents are about to name.
-    fn is_echo(&self, known: &Session, grant: &SessionGrant) -> bool {
-        let is_same = known.owner.key == grant.key && known.owner.user == grant.user;
-        is_same && grant.opened_unix_ms >= self.started_unix_ms.saturating_add(self.began.0)
     }
 
     /// Refuses a client that has named a session which is another program's, as the agent of a node now says.
@@ -158,6 +151,14 @@ impl Cluster {
             None => false,
         }
     }
+}
+
+/// Whether an agent knows a session that only a client has named from this coordinator, which has told it because of the client's word. Then the agent
+/// vouches for nothing: the session may be another program's, which agents are about to name.
+fn is_echo(claimed: &Session, grant: &SessionGrant) -> bool {
+    let Owner { key, user } = &claimed.owner;
+    // An earlier coordinator has opened it at another time.
+    (*key, user, claimed.opened_unix_ms) == (grant.key, &grant.user, grant.opened_unix_ms)
 }
 
 fn not_yours(id: SessionId) -> Error {
