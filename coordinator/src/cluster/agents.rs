@@ -153,6 +153,9 @@ impl Cluster {
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
         }
+        if !same {
+            self.free_lost_uses(id);
+        }
         if is_another_boot {
             // Jobs of before lose their devices there before the new agent is told of jobs.
             self.allocations.machine_restarted(id);
@@ -311,6 +314,7 @@ impl Cluster {
         self.joining.remove(link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
+            self.free_lost_uses(id);
             self.allocations.node_lost(id);
             self.changed(out);
         }

@@ -53,7 +53,8 @@ impl Cluster {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {
             let Some(session) = self.sessions.get(&id).filter(|session| session.is_shared()) else { return };
-            if session.used.contains(&device) {
+            // A lost node's agent is told of the session no more.
+            if session.used.contains(&device) || session.lost.contains(&device.node) {
                 continue;
             }
             if session.origin == Origin::Own {
@@ -177,6 +178,23 @@ impl Cluster {
         let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
         let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
         counted(self.unmet_uses.range(first..=last)).copied()
+    }
+
+    /// Frees devices of a node for jobs that programs elsewhere have used: the executors have ended with the node's agent, and its successor is told of
+    /// no session that has lost the node. A program of the node itself may go on.
+    pub(super) fn free_lost_uses(&mut self, node: NodeId) {
+        let Some(name) = self.nodes.get(&node).map(|node| node.name.clone()) else { return };
+        let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
+        for id in self.sessions.on(node).collect::<Vec<_>>() {
+            let lost = |session: &&mut Session| session.lost.contains(&node) && session.node_name != name;
+            let Some(session) = self.sessions.get_mut(&id).filter(lost) else { continue };
+            let used: Vec<DeviceId> = counted(session.used.range(of_node.clone())).copied().collect();
+            for device in used {
+                session.used.remove(&device);
+                self.unmet_uses.remove(&(device, id));
+                self.allocations.unused(device);
+            }
+        }
     }
 
     /// Keeps jobs off the devices that programs of before this coordinator's start use, by its records.
