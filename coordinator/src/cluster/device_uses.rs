@@ -143,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the use by a session counts: a job that agents have not named yet can't be charged.
+    /// Whether reports of a session are counted. A job that no agent has named yet can't be charged.
     fn is_counted(&self, session: &Session) -> bool {
         session.is_shared() || session.job.is_some() || self.device_uses.sessions.contains_key(&session.id)
     }

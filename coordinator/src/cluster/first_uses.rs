@@ -53,7 +53,7 @@ impl Cluster {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {
             let Some(session) = self.sessions.get(&id).filter(|session| session.is_shared()) else { return };
-            // A lost node's agent is told of the session no more.
+            // The program has been told that the node is lost, and may not begin there again.
             if session.used.contains(&device) || session.lost.contains(&device.node) {
                 continue;
             }
@@ -173,15 +173,15 @@ impl Cluster {
         }
     }
 
-    /// Devices of a node in use whose node's agent is not told of the sessions yet.
+    /// Devices of a node that sessions use without the knowledge of the node's agent.
     pub(super) fn unmet_on(&self, node: NodeId) -> impl Iterator<Item = (DeviceId, SessionId)> {
         let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
         let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
         counted(self.unmet_uses.range(first..=last)).copied()
     }
 
-    /// Frees devices of a node for jobs that programs elsewhere have used: the executors have ended with the node's agent, and its successor is told of
-    /// no session that has lost the node. A program of the node itself may go on.
+    /// Frees the devices of a node that programs elsewhere have used. Their executors ended with the node's agent, and the next agent is told of no
+    /// session that has lost the node. Programs of the node itself may go on.
     pub(super) fn free_lost_uses(&mut self, node: NodeId) {
         let Some(name) = self.nodes.get(&node).map(|node| node.name.clone()) else { return };
         let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
@@ -235,7 +235,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the time at which a session opened. Of one that an earlier coordinator opened an agent knows the time, and a program's word does not count.
+    /// Returns the time at which a session opened. Agents know that time of sessions that an earlier coordinator opened; a program's word does not count.
     fn opened(&self, session: &Session) -> Millis {
         match session.origin {
             Origin::Agent => Millis(session.opened_unix_ms.saturating_sub(self.started_unix_ms)).min(session.since),

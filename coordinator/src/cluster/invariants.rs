@@ -143,7 +143,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Devices are in use by open sessions, and by those of before this coordinator's start that are waited for.
+    /// The devices in use are those of open sessions, and of sessions of before this coordinator's start that may come back.
     fn check_uses(&self) -> Result<(), String> {
         let mut used = BTreeMap::<DeviceId, usize>::new();
         let by_sessions = self.sessions.values().flat_map(|session| &session.used);

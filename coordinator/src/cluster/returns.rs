@@ -109,7 +109,7 @@ impl Cluster {
         } else if self.is_recorded_as_anothers(id, &owner)
             || self.may_be_of_default(id, &request, &owner) && self.may_be_named(now)
         {
-            // Its owner is about to be back, or an agent, which names its job or it without a job. A client without an answer comes again.
+            // The owner is about to come back, or an agent is about to name the session, with or without a job. A client without an answer tries again.
             return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
@@ -117,7 +117,7 @@ impl Cluster {
             let lease = self.lease_of(Vec::new());
             let may_be_of_default = self.may_be_of_default(id, &request, &owner);
             let mut session = Session::claimed(id, client, request, owner, lease, now, opened);
-            // It is of a job, or its number is made up, unless an agent names it without a job.
+            // The session is of a job, or its number is made up, unless an agent names the session without a job.
             session.asked |= may_be_of_default;
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
@@ -135,15 +135,15 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    /// Whether a session that only a client names may be of a job by the policy's default request. It is not if the records have it without a job: the
-    /// policy is newer than the session.
+    /// Whether a session that only a client names may be of a job by the policy's default request. A session that the records hold without a job is older
+    /// than the policy.
     fn may_be_of_default(&self, id: SessionId, request: &SessionRequest, owner: &Owner) -> bool {
         let asks = request.devices.is_some() || request.job.is_some();
         let is_recorded = || matches!(self.device_uses.recorded(id), Some(Charged::User(user)) if *user == owner.user);
         !asks && self.default_request(owner).is_some() && !is_recorded()
     }
 
-    /// Whether the records have a session as one of another user's.
+    /// Whether the records hold a session as another user's.
     fn is_recorded_as_anothers(&self, id: SessionId, owner: &Owner) -> bool {
         match self.device_uses.recorded(id) {
             Some(Charged::User(user)) => *user != owner.user,
@@ -153,11 +153,11 @@ impl Cluster {
     }
 }
 
-/// Whether an agent knows a session that only a client has named from this coordinator, which has told it because of the client's word. Then the agent
-/// vouches for nothing: the session may be another program's, which agents are about to name.
+/// Whether an agent was first told of a claimed session by this coordinator, on a client's word alone. Such an agent does not vouch for the session, which
+/// may be another program's whose agents have not registered yet.
 fn is_echo(claimed: &Session, grant: &SessionGrant) -> bool {
     let Owner { key, user } = &claimed.owner;
-    // An earlier coordinator has opened it at another time.
+    // An earlier coordinator opened the session at another time.
     (*key, user, claimed.opened_unix_ms) == (grant.key, &grant.user, grant.opened_unix_ms)
 }
 

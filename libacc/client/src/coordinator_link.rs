@@ -52,7 +52,7 @@ impl Presence {
         self.used.iter().any(|used| used.node == node)
     }
 
-    /// Records a device that the program uses from now on, also if no answer allows it. Returns whether the program did not use it before.
+    /// Records a device that the program begins to use, with or without the coordinator's answer. Returns whether the program did not use it before.
     fn begin(&mut self, device: DeviceId) -> bool {
         if !self.uses(device.node) {
             self.untold = Some(device.node);
@@ -103,7 +103,7 @@ impl CoordinatorLink {
         self.use_by(device, false)
     }
 
-    /// Whether the agent of the program's own node was told of the session, or is about to be. Lanes to one that was not wait in vain.
+    /// Whether the agent of `node` was told of the session, or is about to be. An agent that was not told keeps a lane waiting, and refuses it.
     pub(crate) fn agent_knows(&self, node: NodeId) -> bool {
         self.lock().untold != Some(node)
     }
@@ -148,7 +148,7 @@ impl CoordinatorLink {
     /// session is over. A question whose answer `is_needed` waits for a silent coordinator, too.
     fn ask(&self, device: DeviceId, time: Duration, is_needed: bool) -> Option<Result<()>> {
         let mut state = self.lock();
-        // Without an answer the program goes on: the next coordinator hears of the device, and a refusal that comes later is of a device in use.
+        // The program goes on without an answer. The next coordinator is told of the device, and a later refusal is of a device in use.
         let begins = !is_needed && state.begin(device);
         let connection = state.connection.clone()?;
         let waits = is_needed || !state.is_silent;
@@ -287,7 +287,7 @@ impl CoordinatorLink {
         }
     }
 
-    /// Takes a new connection once its coordinator has heard which devices the program uses: it gives none of them to a job.
+    /// Adopts a new connection after its coordinator was told of all devices that the program uses, none of which goes to a job.
     fn go_on(&self, connection: SessionConnection) {
         let mut told = BTreeSet::new();
         let mut state = self.lock();
@@ -302,7 +302,7 @@ impl CoordinatorLink {
             state = self.lock();
         }
         state.untold = None;
-        // Else the session has ended meanwhile: so does the connection.
+        // If the session has ended meanwhile, the connection is dropped.
         if !state.over {
             state.connection = Some(Arc::new(connection));
         }

@@ -1,7 +1,7 @@
 //! The program's account of the memory of its own node's CPU devices, which it drives itself. The node's agent counts that of all sessions.
 //!
 //! A program without its node's agent, or to which the agent opens no lane, goes on uncounted: it could map the memory without asking, and an agent that
-//! restarts must not end programs. So does one whose session the agent has not been told of, because the coordinator is away.
+//! restarts must not end programs. So does a program of whose session the agent was not told because the coordinator is away.
 
 use crate::coordinator_link::CoordinatorLink;
 use accord_device::MemoryAccount;
