@@ -181,6 +181,23 @@ fn a_program_begins_on_another_node_when_the_coordinator_is_back() {
     cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
 }
 
+/// No agent knows the session of a program that has used no device. The program drives the device of its own node without the agent.
+#[test]
+fn a_program_begins_on_its_own_node_while_the_coordinator_is_away() {
+    let mut cluster = cluster();
+    let mut steps = Steps::idle(&cluster, "30s");
+    // It lists its devices, and so has its session.
+    steps.say("shutdown");
+    cluster.kill_coordinator();
+    steps.say("use 0");
+    cluster.start_coordinator().unwrap();
+    cluster.await_devices(3).unwrap();
+    // The session is back, with the device that is in use, and goes to other nodes.
+    steps.step();
+    steps.finish();
+    cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+}
+
 #[test]
 fn a_program_that_needs_another_node_does_not_wait_for_the_coordinator_for_ever() {
     let mut cluster = cluster();

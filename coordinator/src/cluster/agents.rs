@@ -153,6 +153,9 @@ impl Cluster {
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
         }
+        if !same {
+            self.free_lost_uses(id);
+        }
         if is_another_boot {
             // Jobs of before lose their devices there before the new agent is told of jobs.
             self.allocations.machine_restarted(id);
@@ -180,9 +183,10 @@ impl Cluster {
         previous.filter(sane).filter(|id| !self.nodes.contains_key(id)).unwrap_or_else(|| self.nodes.next_id())
     }
 
-    /// Makes room by dropping a node that is not up and that no session names.
+    /// Makes room by dropping a node that is not up, and that no session names or uses without its agent: another node may get the number.
     fn forget_a_node(&mut self) -> bool {
-        let Some(id) = self.nodes.down().find(|id| !self.sessions.has_node(*id)) else { return false };
+        let is_named = |id: &NodeId| self.sessions.has_node(*id) || self.unmet_on(*id).next().is_some();
+        let Some(id) = self.nodes.down().find(|id| !is_named(id)) else { return false };
         self.nodes.remove(id);
         true
     }
@@ -310,6 +314,7 @@ impl Cluster {
         self.joining.remove(link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
+            self.free_lost_uses(id);
             self.allocations.node_lost(id);
             self.changed(out);
         }

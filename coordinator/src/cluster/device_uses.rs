@@ -42,7 +42,7 @@ impl Cluster {
 
     /// A program announces that it uses a device: reports will follow.
     pub(super) fn uses_some(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else { return };
+        let Some(session) = self.sessions.get(&id).filter(|session| self.is_counted(session)) else { return };
         let charged = || charged(&self.allocations, session);
         let known = self.device_uses.open(session, self.started_unix_ms, charged);
         if known.is_some_and(|uses| !uses.uses_some)
@@ -113,11 +113,11 @@ impl Cluster {
         let (device, by) = key;
         let open = self.sessions.get(&id);
         let known = match open {
-            Some(session) => {
+            Some(session) if self.is_counted(session) => {
                 let charged = || charged(&self.allocations, session);
                 self.device_uses.open(session, self.started_unix_ms, charged).map(|uses| &*uses)
             }
-            None => self.device_uses.sessions.get(&id),
+            _ => self.device_uses.sessions.get(&id),
         };
         let node = self.nodes.get(&device.node);
         let Some(info) = node.and_then(|node| node.device(device.ordinal)) else { return };
@@ -141,6 +141,11 @@ impl Cluster {
             Charged::Job(job) => self.allocations.job_did(now, job, activity, is_unknown),
             Charged::User(user) => self.allocations.program_did(now, &user, device, activity),
         }
+    }
+
+    /// Whether reports of a session are counted. A job that no agent has named yet can't be charged.
+    fn is_counted(&self, session: &Session) -> bool {
+        session.is_shared() || session.job.is_some() || self.device_uses.sessions.contains_key(&session.id)
     }
 
     /// Whether a fault that is reported of a device counts. An agent knows its executors' faults. A program can know faults only of the devices of

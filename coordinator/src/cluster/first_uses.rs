@@ -53,7 +53,8 @@ impl Cluster {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {
             let Some(session) = self.sessions.get(&id).filter(|session| session.is_shared()) else { return };
-            if session.used.contains(&device) {
+            // The program has been told that the node is lost, and may not begin there again.
+            if session.used.contains(&device) || session.lost.contains(&device.node) {
                 continue;
             }
             if session.origin == Origin::Own {
@@ -158,9 +159,7 @@ impl Cluster {
 
     /// A node's agent has registered: it is told of the sessions whose programs use its devices already. Those that use a job's device end.
     pub(super) fn meet_users(&mut self, now: Millis, node: NodeId, out: &mut Vec<Effect>) {
-        let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
-        let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
-        let uses: Vec<(DeviceId, SessionId)> = counted(self.unmet_uses.range(first..=last)).copied().collect();
+        let uses: Vec<(DeviceId, SessionId)> = self.unmet_on(node).collect();
         for (device, id) in uses {
             // The session may have ended for another one of its devices, or be of a job by now.
             let is_open = self.unmet_uses.remove(&(device, id));
@@ -170,6 +169,30 @@ impl Cluster {
             match self.allocations.owner_of(device) {
                 Some(holder) => self.end_for_holder(id, device, holder, out),
                 None => self.introduce(now, id, device, out),
+            }
+        }
+    }
+
+    /// Devices of a node that sessions use without the knowledge of the node's agent.
+    pub(super) fn unmet_on(&self, node: NodeId) -> impl Iterator<Item = (DeviceId, SessionId)> {
+        let first = (DeviceId { node, ordinal: 0 }, SessionId(0));
+        let last = (DeviceId { node, ordinal: u32::MAX }, SessionId(u64::MAX));
+        counted(self.unmet_uses.range(first..=last)).copied()
+    }
+
+    /// Frees the devices of a node that programs elsewhere have used. Their executors ended with the node's agent, and the next agent is told of no
+    /// session that has lost the node. Programs of the node itself may go on.
+    pub(super) fn free_lost_uses(&mut self, node: NodeId) {
+        let Some(name) = self.nodes.get(&node).map(|node| node.name.clone()) else { return };
+        let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
+        for id in self.sessions.on(node).collect::<Vec<_>>() {
+            let lost = |session: &&mut Session| session.lost.contains(&node) && session.node_name != name;
+            let Some(session) = self.sessions.get_mut(&id).filter(lost) else { continue };
+            let used: Vec<DeviceId> = counted(session.used.range(of_node.clone())).copied().collect();
+            for device in used {
+                session.used.remove(&device);
+                self.unmet_uses.remove(&(device, id));
+                self.allocations.unused(device);
             }
         }
     }
@@ -189,22 +212,34 @@ impl Cluster {
         }
     }
 
-    /// Tells a node's agent of a session that is about to use the node, with all devices but those that a job has had to itself since before the session
-    /// opened. An executor that runs learns of no further device: one that a later job has is named, and used only if [`Cluster::may_use`] lets the program.
+    /// Tells a node's agent of a session that is about to use the node, with all devices but those that a job or a reservation has had to itself since
+    /// before the session opened. An executor that runs learns of no further device: one that is held only since then is named, and used only if
+    /// [`Cluster::may_use`] lets the program. No agent is told of a session because its program alone says that it uses a device that is reserved,
+    /// drained or in quarantine.
     fn introduce(&mut self, now: Millis, id: SessionId, device: DeviceId, out: &mut Vec<Effect>) {
         let node = device.node;
         let Some(known) = self.nodes.get(&node).filter(|known| known.is_up()) else { return };
         let Some(session) = self.sessions.get(&id).filter(|session| !session.lost.contains(&node)) else { return };
-        if session.nodes.get(&node).is_some_and(|ordinals| ordinals.contains(&device.ordinal)) {
+        let is_claim = session.origin == Origin::Program && !self.allocations.is_shared(device);
+        if is_claim || session.nodes.get(&node).is_some_and(|ordinals| ordinals.contains(&device.ordinal)) {
             return;
         }
         let link = known.link();
         let ids = known.devices.iter().map(|device| device.id);
-        let is_named = |id: &DeviceId| *id == device || !self.allocations.is_held_since(*id, session.since);
+        let opened = self.opened(session);
+        let is_named = |id: &DeviceId| *id == device || !self.allocations.is_held_since(*id, opened);
         let named = ids.filter(is_named).map(|id| id.ordinal).collect();
         self.sessions.introduce(id, node, named);
         if let (Some(link), Some(session)) = (link, self.sessions.get(&id)) {
             out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, node))));
+        }
+    }
+
+    /// Returns the time at which a session opened. Agents know that time of sessions that an earlier coordinator opened; a program's word does not count.
+    fn opened(&self, session: &Session) -> Millis {
+        match session.origin {
+            Origin::Agent => Millis(session.opened_unix_ms.saturating_sub(self.started_unix_ms)).min(session.since),
+            Origin::Own | Origin::Program => session.since,
         }
     }
 

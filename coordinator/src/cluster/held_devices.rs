@@ -122,9 +122,10 @@ impl Allocations {
         self.exclusive.get(&device).copied()
     }
 
-    /// Whether a job has had a device to itself since this time, or longer.
+    /// Whether a job or a reservation has had a device to itself since this time, or longer.
     pub(super) fn is_held_since(&self, device: DeviceId, time: Millis) -> bool {
-        self.owner_of(device).is_some_and(|job| self.job(job).is_none_or(|job| job.started <= time))
+        let is_reserved = || self.scheduler().reservation_of(device).is_some_and(|held| held.starts.0 <= time.0);
+        self.owner_of(device).is_some_and(|job| self.job(job).is_none_or(|job| job.started <= time)) || is_reserved()
     }
 
     /// A program that has asked for nothing uses a device.

@@ -3,7 +3,8 @@
 use super::node::{Node, NodeState};
 use super::session::Session;
 use super::state::Cluster;
-use accord_types::{DeviceId, NodeId};
+use accord_types::{DeviceId, NodeId, SessionId};
+use std::collections::BTreeMap;
 
 impl Cluster {
     /// Checks the whole state. For tests and the simulation.
@@ -29,6 +30,7 @@ impl Cluster {
             self.check_session(session)?;
         }
         self.check_sessions_of_jobs()?;
+        self.check_uses()?;
         for (client, id) in &self.clients {
             if self.sessions.get(id).and_then(|session| session.client) != Some(*client) {
                 return Err(format!("{client:?} leads to {id}, which has another connection"));
@@ -139,6 +141,25 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// The devices in use are those of open sessions, and of sessions of before this coordinator's start that may come back.
+    fn check_uses(&self) -> Result<(), String> {
+        let mut used = BTreeMap::<DeviceId, usize>::new();
+        let by_sessions = self.sessions.values().flat_map(|session| &session.used);
+        for device in by_sessions.chain(self.earlier_used.values().flatten()) {
+            *used.entry(*device).or_default() += 1;
+        }
+        if used != self.allocations.used {
+            return Err(format!("{used:?} follows from the sessions, and kept is {:?}", self.allocations.used));
+        }
+        let is_used = |device: &DeviceId, id: &SessionId| {
+            self.sessions.get(id).is_some_and(|session| session.used.contains(device))
+        };
+        match self.unmet_uses.iter().find(|(device, id)| !is_used(device, id)) {
+            Some((device, id)) => Err(format!("{id} does not use {device}, of which an agent is to be told")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {

@@ -88,7 +88,7 @@ pub(super) struct Job {
     pub(super) named_sessions: BTreeSet<SessionId>,
     /// An earlier coordinator has started it.
     pub(super) is_earlier: bool,
-    /// When it got its devices; zero for a job that an earlier coordinator has started.
+    /// Time at which it got its devices; zero if only agents name it, as they don't say when.
     pub(super) started: Millis,
     /// The last time at which its devices were busy.
     pub(super) active: Millis,

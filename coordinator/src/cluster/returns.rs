@@ -3,6 +3,7 @@
 use super::effect::{ClientPush, Effect};
 use super::input::ClientId;
 use super::session::{Origin, Owner, Session};
+use super::session_uses::Charged;
 use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{Error, ErrorCode, NodeId, SessionGrant, SessionId, SessionRequest};
@@ -13,7 +14,8 @@ impl Cluster {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         let id = grant.session;
-        if let Some(known) = self.sessions.get(&id).filter(|known| known.origin != Origin::Program) {
+        let is_known = |known: &&Session| known.origin != Origin::Program || is_echo(known, grant);
+        if let Some(known) = self.sessions.get(&id).filter(is_known) {
             // An agent that names another key knows nothing of the session, whatever it says.
             if known.owner.key == grant.key {
                 self.sessions.join(node, &ordinals, grant);
@@ -34,7 +36,7 @@ impl Cluster {
             session.since = program.since;
             session.rank = program.rank;
             session.order = program.order;
-            (session.kind, session.asked) = (program.kind, program.asked);
+            session.kind = program.kind;
             (session.nodes, session.executors) = (program.nodes, program.executors);
             (session.lost, session.left, session.used) = (program.lost, program.left, program.used);
         }
@@ -104,14 +106,19 @@ impl Cluster {
         {
             // It has its devices already. Who is told nothing comes again, and there may be room then.
             return out.push(Effect::CloseClient(client));
+        } else if self.is_recorded_as_anothers(id, &owner)
+            || self.may_be_of_default(id, &request, &owner) && self.may_be_named(now)
+        {
+            // The owner is about to come back, or an agent is about to name the session, with or without a job. A client without an answer tries again.
+            return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
             // Agents hear of it when its program begins to use their nodes.
             let lease = self.lease_of(Vec::new());
-            let has_default = self.default_request(&owner).is_some();
+            let may_be_of_default = self.may_be_of_default(id, &request, &owner);
             let mut session = Session::claimed(id, client, request, owner, lease, now, opened);
-            // It is of a job, which an agent will name, or its number is made up.
-            session.asked |= has_default;
+            // The session is of a job, or its number is made up, unless an agent names the session without a job.
+            session.asked |= may_be_of_default;
             session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
             self.ends.extend(session.ends.map(|end| (end, id)));
             self.sessions.insert(session);
@@ -127,6 +134,31 @@ impl Cluster {
         }
         out.push(Effect::Changed);
     }
+
+    /// Whether a session that only a client names may be of a job by the policy's default request. A session that the records hold without a job is older
+    /// than the policy.
+    fn may_be_of_default(&self, id: SessionId, request: &SessionRequest, owner: &Owner) -> bool {
+        let asks = request.devices.is_some() || request.job.is_some();
+        let is_recorded = || matches!(self.device_uses.recorded(id), Some(Charged::User(user)) if *user == owner.user);
+        !asks && self.default_request(owner).is_some() && !is_recorded()
+    }
+
+    /// Whether the records hold a session as another user's.
+    fn is_recorded_as_anothers(&self, id: SessionId, owner: &Owner) -> bool {
+        match self.device_uses.recorded(id) {
+            Some(Charged::User(user)) => *user != owner.user,
+            Some(Charged::Job(job)) => self.allocations.job(*job).is_some_and(|job| job.user != owner.user),
+            None => false,
+        }
+    }
+}
+
+/// Whether an agent was first told of a claimed session by this coordinator, on a client's word alone. Such an agent does not vouch for the session, which
+/// may be another program's whose agents have not registered yet.
+fn is_echo(claimed: &Session, grant: &SessionGrant) -> bool {
+    let Owner { key, user } = &claimed.owner;
+    // An earlier coordinator opened the session at another time.
+    (*key, user, claimed.opened_unix_ms) == (grant.key, &grant.user, grant.opened_unix_ms)
 }
 
 fn not_yours(id: SessionId) -> Error {

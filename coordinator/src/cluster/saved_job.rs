@@ -4,6 +4,7 @@ use super::allocations::Allocations;
 use super::job::{Gang, Job, Keeper, Stage};
 use super::record::{Records, keys, read_table};
 use super::steps::counted;
+use super::time::Millis;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::saved::{SavedDevice, SavedHolds, SavedJob};
 use accord_scheduler::{JobId, LeasedDevice, Phase};
@@ -113,6 +114,7 @@ impl Allocations {
         let mut job = Job::new(token, saved.user, saved.account, stage, keeper);
         (job.gang, job.text, job.ranks) = (saved.gang, saved.text, saved.ranks);
         (job.is_earlier, job.lost) = (saved.is_earlier, saved.lost.into_iter().map(NodeId).collect());
+        job.started = self.scheduler().job(id).and_then(|job| job.started).map_or(Millis(0), |at| Millis(at.0));
         job.list(&devices);
         for node in job.nodes() {
             self.by_node.entry(node).or_default().insert(id);

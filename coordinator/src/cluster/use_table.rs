@@ -123,6 +123,11 @@ impl DeviceUses {
         shared.flat_map(|(id, uses)| uses.reports.keys().map(move |(device, _)| (id, *device))).collect()
     }
 
+    /// Returns the account of a session that is not open and, by the records, has not ended.
+    pub(super) fn recorded(&self, id: SessionId) -> Option<&Charged> {
+        self.sessions.get(&id).filter(|uses| uses.ended.is_none()).map(|uses| &uses.charged)
+    }
+
     /// Ends a session whose devices are known from its reports only. Returns as [`Self::end`].
     pub(super) fn end_reported(&mut self, id: SessionId) -> Option<SessionId> {
         let mut nodes = BTreeMap::<NodeId, Vec<u32>>::new();

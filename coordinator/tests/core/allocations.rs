@@ -603,6 +603,26 @@ fn an_agent_that_is_started_again_on_the_same_boot_takes_no_devices_from_jobs() 
 }
 
 #[test]
+fn devices_that_programs_elsewhere_used_are_free_when_their_agent_is_started_again() {
+    for stops_in_order in [false, true] {
+        let mut bench = Bench::with_agents(&["h1", "h2"]);
+        granted(&bench.ask(1, ""), 1).unwrap();
+        let (client, far) = (ClientId(1), DeviceId { node: NodeId(1), ordinal: 0 });
+        bench.give(Input::MayUse { client, device: far });
+        bench.give(Input::MayUse { client, device: device(0) });
+        assert!(queued(&bench.ask(2, "3:cpu"), 2).is_some());
+        if stops_in_order {
+            bench.give(Input::Goodbye { link: LinkId(2) });
+        }
+        let again = Registration { incarnation: 11, ..registration("h2") };
+        let effects = bench.give(Input::Register { link: LinkId(3), registration: again });
+        assert!(granted(&effects, 2).is_some(), "{effects:?}");
+        // The program goes on with that of its own node. It knows that the other one is lost.
+        assert_eq!(bench.give(Input::InUse { client, devices: vec![far, device(0)] }), []);
+    }
+}
+
+#[test]
 fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
     let mut bench = Bench::with_agents(&["h1"]);
     let told = |effects: &[Effect]| {

@@ -621,6 +621,20 @@ fn bounds_hold_and_old_nodes_make_room() {
     assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::Refused(_))]), "{effects:?}");
 }
 
+/// The node's number goes to no other node, of whose devices the session would know nothing.
+#[test]
+fn a_node_with_devices_in_use_without_its_agent_makes_no_room() {
+    let mut bench = Bench::of(Cluster::new(Limits { nodes_max: 1, ..Limits::default() }, 0));
+    let refused = |effects: &[Effect]| matches!(effects, [Effect::RefuseAgent(_, Refusal::Full { .. })]);
+    bench.register(1, "h1");
+    bench.give(Input::Open { client: ClientId(1), request: request("h1"), key: KEY, user: ALICE.into() });
+    bench.give(Input::Goodbye { link: LinkId(1) });
+    bench.use_device(1, FIRST);
+    assert!(refused(&bench.register(2, "h2")));
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    assert!(!refused(&bench.register(3, "h2")));
+}
+
 #[test]
 fn senseless_registrations_are_refused() {
     let mut bench = Bench::new();

@@ -1,10 +1,12 @@
 //! Policies, put into effect while jobs wait and run.
 
-use crate::bench::{ALICE, Bench, KEY, registration};
+use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
+use accord_coordinator::cluster::{
+    ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
+};
 use accord_scheduler::policy::SitePolicy;
-use accord_types::{DeviceId, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey};
 
 fn key(program: u64) -> SessionKey {
     let mut key = KEY;
@@ -168,4 +170,76 @@ fn a_program_that_comes_back_does_not_evade_the_default_request() {
     let known = bench.cluster.session(session).unwrap();
     assert!(known.used.is_empty() && known.client == Some(client), "{effects:?}");
     assert!(granted(&bench.ask_for(3, None)));
+}
+
+fn restart(now: u64, epoch: u64) -> Restart {
+    Restart { now: Millis(now), unix_ms: 1_000 + now, epoch }
+}
+
+/// How the coordinator learns that a session is older than the policy: from its records, or from an agent before or after the program is back.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum KnownFrom {
+    Records,
+    AgentBefore,
+    AgentAfter,
+}
+
+#[test]
+fn a_session_that_is_older_than_the_default_request_needs_no_job() {
+    let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
+    for known_from in [KnownFrom::Records, KnownFrom::AgentBefore, KnownFrom::AgentAfter] {
+        let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
+        bench.now = 60_000;
+        bench.give(Input::Tick);
+        bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+        assert!(granted(&bench.ask_for(1, None)));
+        let session = bench.cluster.sessions().next().unwrap().id;
+        bench.give(Input::MayUse { client: ClientId(1), device: device(0) });
+
+        let is_recorded = known_from == KnownFrom::Records;
+        let records = if is_recorded { bench.cluster.all_records() } else { Records::new() };
+        bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
+        bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
+        let attach = |bench: &mut Bench, client| {
+            let (client, user) = (ClientId(client), ALICE.to_owned());
+            let attach = Input::Attach { client, session, request: request("h1"), key: key(1), user };
+            bench.give(attach).contains(&Effect::ToClient(client, ClientPush::Attached))
+        };
+        assert_eq!(attach(&mut bench, 2), is_recorded, "{known_from:?}");
+        let sessions = if is_recorded { vec![] } else { vec![grant(session, key(1), ALICE)] };
+        let back = Input::Register { link: LinkId(2), registration: Registration { sessions, ..registration("h1") } };
+        if known_from == KnownFrom::AgentAfter {
+            bench.now += 2_000;
+            assert!(attach(&mut bench, 3));
+            bench.give(back);
+        } else {
+            bench.give(back);
+            assert!(is_recorded || attach(&mut bench, 3));
+        }
+        let client = bench.cluster.session(session).unwrap().client.unwrap();
+        bench.give(Input::InUse { client, devices: vec![device(0)] });
+        bench.give(Input::MayUse { client, device: device(1) });
+        let used = &bench.cluster.session(session).unwrap().used;
+        assert!(used.iter().copied().eq([device(0), device(1)]), "{known_from:?}: {used:?}");
+    }
+}
+
+#[test]
+fn a_made_up_session_does_not_evade_the_default_request_after_a_restart_either() {
+    let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
+    bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
+    bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
+    let (session, device) = (SessionId(1 << 40), DeviceId { node: NodeId(0), ordinal: 0 });
+    let uses = |bench: &mut Bench, number| {
+        bench.now += 60_000;
+        let (client, user) = (ClientId(number), ALICE.to_owned());
+        bench.give(Input::Attach { client, session, request: request("h1"), key: key(1), user });
+        bench.give(Input::MayUse { client, device });
+        bench.give(Input::ProgramUsed { client, uses: vec![(device, DeviceUse::default())] });
+        assert!(bench.cluster.session(session).unwrap().used.is_empty());
+    };
+    uses(&mut bench, 1);
+    let records = bench.cluster.all_records();
+    bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
+    uses(&mut bench, 2);
 }

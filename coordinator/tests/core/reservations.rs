@@ -3,8 +3,8 @@
 use crate::bench::{KEY, registration};
 use crate::requests::request;
 use accord_coordinator::cluster::{
-    ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Records, ReserveError,
-    ReservedTarget, Restart,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Records,
+    ReserveError, ReservedTarget, Restart,
 };
 use accord_types::{DeviceId, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 
@@ -315,6 +315,37 @@ fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_devic
     assert!(devices.iter().all(|device| !used.contains(device)), "{used:?}");
     site.pass(HOUR);
     assert_eq!(may_use(&mut site, client, id(1, 1)), None, "the reservation is over");
+}
+
+/// The ordinals of which an agent is told for a session.
+fn told(effects: &[Effect]) -> Option<&[u32]> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(&grant.ordinals[..]),
+        _ => None,
+    })
+}
+
+#[test]
+fn agents_are_not_told_that_a_program_without_a_request_may_use_a_reserved_device() {
+    let mut site = Site::new();
+    let (before, _) = open_plain(&mut site, "tom");
+    let [reserved, other] = [0, 1].map(|ordinal| DeviceId { node: NodeId(1), ordinal });
+    site.pass(MINUTE);
+    let course =
+        reservation("course", ReservedTarget::Listed(vec![("h2".to_owned(), Some(0))]), "2026-12-01T00:05", HOUR);
+    site.reserve(NewReservation { users: vec!["eva".to_owned()], ..course });
+    site.pass(10 * MINUTE);
+    let (after, _) = open_plain(&mut site, "tom");
+    let uses = |site: &mut Site, client| site.give(Input::MayUse { client: ClientId(client), device: other });
+    assert_eq!(told(&uses(&mut site, after)), Some(&[1][..]));
+    // It may be allowed to one that was open before.
+    assert_eq!(told(&uses(&mut site, before)), Some(&[0, 1][..]));
+    // A session of an earlier coordinator, if there was one.
+    let (client, session, user) = (ClientId(99), SessionId(1 << 40), "mallory".to_owned());
+    site.give(Input::Attach { client, session, request: request("h1"), key: key(99), user });
+    assert_eq!(told(&site.give(Input::InUse { client, devices: vec![reserved] })), None);
+    let effects = site.give(Input::InUse { client, devices: vec![other] });
+    assert_eq!(told(&effects), Some(&[1][..]));
 }
 
 #[test]

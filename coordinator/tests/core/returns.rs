@@ -3,9 +3,12 @@
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration, SessionEnd,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Records, Registration,
+    Restart, SessionEnd,
 };
-use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{
+    DeviceId, HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest,
+};
 
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
 /// Of an earlier coordinator: another epoch than that of [`Bench::new`].
@@ -147,6 +150,48 @@ fn a_program_has_few_questions_wait_for_agents_and_none_after_its_end() {
     assert_ne!(bench.cluster.next_deadline(), Some(Millis(2_000)));
 }
 
+/// An executor that runs learns of no further device: the job's one may be used once the job has ended.
+#[test]
+fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_session() {
+    let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
+    let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
+    bench.now = 60_000;
+    bench.give(Input::Tick);
+    let names = ["h1", "h2"];
+    for (link, name) in (1..).zip(names) {
+        bench.register_with(link, name, vec![]);
+    }
+    let [ClientPush::Granted(session)] = asked(&mut bench, 1)[..] else { panic!("it waits") };
+    bench.now = 61_000;
+    let request = SessionRequest { devices: Some("1:cpu".to_owned()), ..request("h1") };
+    let effects = bench.give(Input::Open { client: ClientId(2), request, key: OTHER_KEY, user: ALICE.into() });
+    let begun = effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(LinkId(link), AgentOrder::JobStarted(grant)) => Some((link - 1, grant.clone())),
+        _ => None,
+    });
+    let (at, job) = begun.unwrap_or_else(|| panic!("{effects:?}"));
+
+    bench.now = 62_000;
+    let records = bench.cluster.all_records();
+    bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
+    for (number, name) in (0..).zip(names) {
+        // The agent of the other node has an executor of the session.
+        let opened = SessionGrant { opened_unix_ms: 61_000, ..grant(session, KEY, ALICE) };
+        let (jobs, sessions) = if number == at { (vec![job.clone()], vec![]) } else { (vec![], vec![opened]) };
+        let registration = Registration { jobs, sessions, ..registration(name) };
+        bench.give(Input::Register { link: LinkId(3 + number), registration });
+    }
+    assert_eq!(bench.attach(3, session, KEY, ALICE), [ClientPush::Attached]);
+    let node = bench.cluster.node_named(names[usize::from(at == 1)]).unwrap().id;
+    let device = DeviceId { node, ordinal: 1 - job.devices[0].ordinal };
+    let effects = bench.give(Input::MayUse { client: ClientId(3), device });
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(&grant.ordinals[..]),
+        _ => None,
+    });
+    assert_eq!(told, Some(&[0, 1][..]), "{effects:?}");
+}
+
 #[test]
 fn agents_hear_of_the_limits_in_force_for_a_session_that_only_its_program_names() {
     let limits = Limits { memory_quota: 70, stream_quota: 5, plain_tcp: true, ..Limits::default() };
@@ -249,6 +294,39 @@ fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
         };
         assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
         assert!(!is_closed_on(&effects, 1, EARLIER) && !is_closed_on(&effects, 2, EARLIER), "{effects:?}");
+    }
+}
+
+/// A liar's executor makes no session the liar's: its agent knows only what this coordinator told it because of the liar's word.
+#[test]
+fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    for comes_again in [false, true] {
+        let mut bench = Bench::new();
+        bench.register_with(1, "h1", vec![]);
+        bench.attach(1, EARLIER, OTHER_KEY, "mallory");
+        let effects = bench.give(Input::MayUse { client: ClientId(1), device });
+        let told = effects.iter().find_map(|effect| match effect {
+            Effect::ToAgent(LinkId(1), AgentOrder::SessionOpened(grant)) => Some(grant.clone()),
+            _ => None,
+        });
+        let told = told.unwrap_or_else(|| panic!("{effects:?}"));
+        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: told.clone() });
+        if comes_again {
+            bench.now = 500;
+            bench.give(Input::LinkLost { link: LinkId(1) });
+            bench.register_with(3, "h1", vec![told]);
+        }
+        let link = if comes_again { 3 } else { 1 };
+        let session = bench.cluster.session(EARLIER).unwrap();
+        assert_eq!((session.origin, session.executors.len()), (Origin::Program, 1));
+        // Alice is not told that it is another's, and her executor goes on.
+        assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), []);
+        let effects = bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+        assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
+        assert!(effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
+        assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
+        assert_eq!(bench.attach(4, EARLIER, KEY, ALICE), [ClientPush::Attached]);
     }
 }
 

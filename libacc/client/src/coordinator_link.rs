@@ -8,7 +8,7 @@ use accord_fabric::session_endpoint::{self, Attachment, Heard, SessionConnection
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, Result};
+use accord_types::{DeviceId, DeviceUse, Error, ErrorCode, NodeId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
@@ -37,12 +37,28 @@ struct Presence {
     over: bool,
     /// The devices that threads wait for permission to use, and the answers.
     asked: BTreeMap<DeviceId, Option<Result<()>>>,
-    /// The devices that the program uses without having asked for them. Agents of their nodes know the session.
+    /// The devices that the program uses, or begins to use, without having asked for them.
     used: BTreeSet<DeviceId>,
+    /// The program's own node, if the program uses a device there and the coordinator has not said that it told the node's agent of the session.
+    untold: Option<NodeId>,
     /// The coordinator has left a question unanswered, and nothing has arrived since.
     is_silent: bool,
     /// The program has begun to drive a device itself. Before that nothing is sampled, so that no timer wakes an idle program.
     drives: bool,
+}
+
+impl Presence {
+    fn uses(&self, node: NodeId) -> bool {
+        self.used.iter().any(|used| used.node == node)
+    }
+
+    /// Records a device that the program begins to use, with or without the coordinator's answer. Returns whether the program did not use it before.
+    fn begin(&mut self, device: DeviceId) -> bool {
+        if !self.uses(device.node) {
+            self.untold = Some(device.node);
+        }
+        self.used.insert(device)
+    }
 }
 
 impl CoordinatorLink {
@@ -59,6 +75,7 @@ impl CoordinatorLink {
             over: false,
             asked: BTreeMap::new(),
             used: BTreeSet::new(),
+            untold: None,
             is_silent: false,
             drives: false,
         };
@@ -86,6 +103,11 @@ impl CoordinatorLink {
         self.use_by(device, false)
     }
 
+    /// Whether the agent of `node` was told of the session, or is about to be. An agent that was not told keeps a lane waiting, and refuses it.
+    pub(crate) fn agent_knows(&self, node: NodeId) -> bool {
+        self.lock().untold != Some(node)
+    }
+
     fn use_by(&self, device: DeviceId, is_own: bool) -> Result<()> {
         if self.is_of_job {
             // The answer, for which nothing waits, wakes the thread that samples the use of the device.
@@ -93,7 +115,8 @@ impl CoordinatorLink {
             connection.iter().for_each(|connection| connection.ask_use(device));
             return Ok(());
         }
-        let needs_answer = !is_own && !self.lock().used.iter().any(|used| used.node == device.node);
+        let is_known = |state: &Presence| state.uses(device.node) && state.untold != Some(device.node);
+        let needs_answer = !is_own && !is_known(&self.lock());
         let answer =
             if needs_answer { self.ask_until_answered(device)? } else { self.ask(device, USE_ANSWER_MAX, false) };
         answer.unwrap_or(Ok(()))?;
@@ -125,13 +148,12 @@ impl CoordinatorLink {
     /// session is over. A question whose answer `is_needed` waits for a silent coordinator, too.
     fn ask(&self, device: DeviceId, time: Duration, is_needed: bool) -> Option<Result<()>> {
         let mut state = self.lock();
+        // The program goes on without an answer. The next coordinator is told of the device, and a later refusal is of a device in use.
+        let begins = !is_needed && state.begin(device);
         let connection = state.connection.clone()?;
         let waits = is_needed || !state.is_silent;
         if waits {
             state.asked.insert(device, None);
-        } else {
-            // A refusal that comes later is of a device in use.
-            state.used.insert(device);
         }
         drop(state);
         connection.ask_use(device);
@@ -146,12 +168,19 @@ impl CoordinatorLink {
         };
         let (mut state, is_late) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, time, is_unanswered);
         state.is_silent = is_late;
-        state.asked.remove(&device).flatten()
+        let answer = state.asked.remove(&device).flatten();
+        if begins && matches!(answer, Some(Err(_))) {
+            state.used.remove(&device);
+        }
+        answer
     }
 
     /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for, of a device that is in use already.
     fn answer(&self, device: DeviceId, answer: Result<()>) -> Result<()> {
         let mut state = self.lock();
+        if answer.is_ok() && state.untold == Some(device.node) {
+            state.untold = None;
+        }
         let is_in_use = state.used.contains(&device);
         match state.asked.get_mut(&device) {
             Some(waiting) if waiting.is_none() => *waiting = Some(answer),
@@ -249,22 +278,36 @@ impl CoordinatorLink {
             let identity = trust.current(|_| ());
             match session_endpoint::attach(address, &identity, SESSION_TIMEOUT, &self.claim) {
                 Ok(Attachment::Open(connection)) => {
-                    // Another coordinator gives none of them to a job.
-                    let used: Vec<DeviceId> = self.lock().used.iter().copied().collect();
-                    connection.report_in_use(&used);
-                    let mut state = self.lock();
-                    // Else the session has ended meanwhile: so does the connection.
-                    if !state.over {
-                        state.connection = Some(Arc::new(connection));
-                    }
-                    drop(state);
-                    self.changed.notify_all();
+                    self.go_on(connection);
                     return None;
                 }
                 Ok(Attachment::Over(why)) => return Some(why),
                 Err(_) => {}
             }
         }
+    }
+
+    /// Adopts a new connection after its coordinator was told of all devices that the program uses, none of which goes to a job.
+    fn go_on(&self, connection: SessionConnection) {
+        let mut told = BTreeSet::new();
+        let mut state = self.lock();
+        loop {
+            let new: Vec<DeviceId> = state.used.difference(&told).copied().collect();
+            if new.is_empty() {
+                break;
+            }
+            drop(state);
+            connection.report_in_use(&new);
+            told.extend(new);
+            state = self.lock();
+        }
+        state.untold = None;
+        // If the session has ended meanwhile, the connection is dropped.
+        if !state.over {
+            state.connection = Some(Arc::new(connection));
+        }
+        drop(state);
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> ShortGuard<'_, Presence> {

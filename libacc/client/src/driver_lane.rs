@@ -2,8 +2,9 @@
 //! lane has ended. A restarted agent watches the process that had the lane.
 //!
 //! A program that asked for nothing and finds no agent goes on without, as an agent that restarts must not end programs; the next device that
-//! starts tries again. A program of a job does not: an agent that was cut off may have confirmed meanwhile that no program drives the job's devices,
-//! and the coordinator may have given them to another job.
+//! starts tries again. So does a program of whose session the agent was not told because the coordinator is away. A program of a job does not: an
+//! agent that was cut off may have confirmed meanwhile that no program drives the job's devices, and the coordinator may have given them to another
+//! job.
 
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};

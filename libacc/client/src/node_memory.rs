@@ -1,8 +1,9 @@
 //! The program's account of the memory of its own node's CPU devices, which it drives itself. The node's agent counts that of all sessions.
 //!
 //! A program without its node's agent, or to which the agent opens no lane, goes on uncounted: it could map the memory without asking, and an agent that
-//! restarts must not end programs.
+//! restarts must not end programs. So does a program of whose session the agent was not told because the coordinator is away.
 
+use crate::coordinator_link::CoordinatorLink;
 use accord_device::MemoryAccount;
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
@@ -13,6 +14,7 @@ use accord_fabric::transport::route_now;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{MemoryClaim, Result, SessionId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time limit of the agent's lane: it may not have heard of the session yet.
@@ -28,6 +30,7 @@ pub(crate) struct NodeMemory {
     terms: LaneTerms,
     session: SessionId,
     key: Key,
+    coordinator: Arc<CoordinatorLink>,
     connection: TurnLock<AgentLane>,
 }
 
@@ -42,8 +45,14 @@ struct AgentLane {
 
 impl NodeMemory {
     /// An account of `session` at the agent, which is connected to at the first claim.
-    pub(crate) fn new(agent: Endpoint, terms: LaneTerms, session: SessionId, key: Key) -> Self {
-        Self { agent, terms, session, key, connection: TurnLock::default() }
+    pub(crate) fn new(
+        agent: Endpoint,
+        terms: LaneTerms,
+        session: SessionId,
+        key: Key,
+        coordinator: Arc<CoordinatorLink>,
+    ) -> Self {
+        Self { agent, terms, session, key, coordinator, connection: TurnLock::default() }
     }
 
     /// Asks the agent. None if it does not count.
@@ -53,7 +62,8 @@ impl NodeMemory {
             connection.channel = Some(channel);
             return Some(answer);
         }
-        if connection.failed.is_some_and(|at| at.elapsed() < PAUSE) {
+        let has_failed = connection.failed.is_some_and(|at| at.elapsed() < PAUSE);
+        if has_failed || !self.coordinator.agent_knows(self.agent.node) {
             return None;
         }
         let anew = self.connect(&connection.held).and_then(|channel| Some((channel.ask(request).ok()?, channel)));

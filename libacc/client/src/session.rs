@@ -108,9 +108,9 @@ impl Session {
                 let has_driver = registry::capabilities(info.kind).is_some_and(|able| able.native_handles);
                 let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
                 let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
-                if !has_driver && coordinator.is_some() {
-                    let agent = agent.clone();
-                    let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, Key::from(lease.key)));
+                if let Some(coordinator) = coordinator.clone().filter(|_| !has_driver) {
+                    let (agent, key) = (agent.clone(), Key::from(lease.key));
+                    let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, key, coordinator));
                     local.count_memory(memory.get_or_insert_with(account).clone());
                 }
                 if let Some(coordinator) = coordinator.clone() {
@@ -119,7 +119,7 @@ impl Session {
                     let id = info.id;
                     local.on_start(Box::new(move || {
                         coordinator.use_own_device(id)?;
-                        lane.open(coordinator.is_of_job())
+                        if coordinator.agent_knows(id.node) { lane.open(coordinator.is_of_job()) } else { Ok(()) }
                     }));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;

@@ -5,8 +5,9 @@ use accord_fabric::frame::session::{HEADER_LEN, REQUEST_MAX};
 use accord_fabric::transport::PeerAddress;
 use accord_trust::attest::TAKEN;
 use accord_trust::{Identity, Trust};
-use accord_types::{Lease, NodeId, OrderPolicy, SessionId, SessionKey, SessionRequest};
+use accord_types::{Lease, OrderPolicy, SessionId, SessionKey, SessionRequest};
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use tempfile::TempDir;
 
@@ -16,7 +17,20 @@ const OPEN_LIMIT: Duration = Duration::from_secs(60);
 /// The coordinator's end of the session's connection.
 struct Coordinator {
     stream: UnixStream,
+    listener: UnixListener,
     _folder: TempDir,
+}
+
+/// Accepts a program's connection.
+fn accept(listener: &UnixListener) -> UnixStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut length = [0];
+    stream.read_exact(&mut length).unwrap();
+    let mut protocol = vec![0; usize::from(length[0])];
+    stream.read_exact(&mut protocol).unwrap();
+    assert_eq!(protocol, session_endpoint::PROTOCOL.as_bytes());
+    stream.write_all(&[TAKEN]).unwrap();
+    stream
 }
 
 impl Coordinator {
@@ -38,18 +52,23 @@ impl Coordinator {
     }
 
     /// Accepts a program, which opens a session.
-    fn accept(listener: &UnixListener, folder: TempDir, lease: Lease) -> Self {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut length = [0];
-        stream.read_exact(&mut length).unwrap();
-        let mut protocol = vec![0; usize::from(length[0])];
-        stream.read_exact(&mut protocol).unwrap();
-        assert_eq!(protocol, session_endpoint::PROTOCOL.as_bytes());
-        stream.write_all(&[TAKEN]).unwrap();
-        let mut coordinator = Self { stream, _folder: folder };
+    fn accept(listener: UnixListener, folder: TempDir, lease: Lease) -> Self {
+        let mut coordinator = Self { stream: accept(&listener), listener, _folder: folder };
         assert!(matches!(coordinator.read(), Message::Open(_)));
         coordinator.say(&Message::Granted(lease));
         coordinator
+    }
+
+    /// Breaks the connection, as at the coordinator's end.
+    fn hang_up(&self) {
+        self.stream.shutdown(Shutdown::Both).unwrap();
+    }
+
+    /// Accepts the program that comes back.
+    fn accept_again(&mut self) {
+        self.stream = accept(&self.listener);
+        assert!(matches!(self.read(), Message::Attach(_)));
+        self.say(&Message::Attached);
     }
 }
 
@@ -96,7 +115,7 @@ fn open(is_of_job: bool) -> (Arc<CoordinatorLink>, Coordinator) {
     };
     let ((lease, connection), coordinator) = std::thread::scope(|scope| {
         let opens = scope.spawn(|| session_endpoint::open(&address, &Identity::of_system(), SESSION_TIMEOUT, &request));
-        let coordinator = Coordinator::accept(&listener, folder, lease);
+        let coordinator = Coordinator::accept(listener, folder, lease);
         (opens.join().unwrap().unwrap(), coordinator)
     });
     let claim = Claim { session, key, request };
@@ -152,4 +171,50 @@ fn a_device_of_a_job_by_a_policy_waits_for_no_answer() {
     let (link, mut coordinator) = open(true);
     link.use_device(device(1)).unwrap();
     assert_eq!(coordinator.read(), Message::MayUse(device(1)));
+}
+
+#[test]
+fn the_next_coordinator_hears_of_devices_that_were_begun_without_one() {
+    let (link, mut coordinator) = open(false);
+    let (own, far) = (device(0), device(1));
+    std::thread::scope(|scope| {
+        let _closes = Closes(&link);
+        scope.spawn(|| listen(&link));
+        coordinator.hang_up();
+        link.use_own_device(own).unwrap();
+        assert!(!link.agent_knows(own.node), "a lane to the agent would wait in vain");
+        coordinator.accept_again();
+        assert_eq!(coordinator.read(), Message::InUse(vec![own]));
+        let begins = scope.spawn(|| link.use_device(far));
+        assert_eq!(coordinator.read(), Message::MayUse(far));
+        assert!(link.agent_knows(own.node));
+        coordinator.allow(far);
+        begins.join().unwrap().unwrap();
+    });
+}
+
+/// The thread that comes back to another coordinator may run at any moment.
+#[test]
+fn a_device_whose_question_has_no_answer_is_in_use_already() {
+    let (link, _coordinator) = open(false);
+    let connection = link.lock().connection.take();
+    drop(connection);
+    assert!(link.ask(device(0), OPEN_LIMIT, false).is_none());
+    assert!(link.lock().used.contains(&device(0)));
+}
+
+#[test]
+fn a_refused_device_is_not_in_use() {
+    let (link, mut coordinator) = open(false);
+    let own = device(0);
+    std::thread::scope(|scope| {
+        let _closes = Closes(&link);
+        scope.spawn(|| listen(&link));
+        let begins = scope.spawn(|| link.use_own_device(own));
+        assert_eq!(coordinator.read(), Message::MayUse(own));
+        let error = Some(Error::new(ErrorCode::DeviceUnavailable, "job 3 has it to itself"));
+        coordinator.say(&Message::UseAnswered { device: own, error });
+        assert!(begins.join().unwrap().is_err());
+        assert!(link.lock().used.is_empty() && !link.agent_knows(own.node));
+    });
 }
