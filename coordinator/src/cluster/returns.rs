@@ -55,7 +55,7 @@ impl Cluster {
             return;
         }
         out.extend(known.client.map(|client| Effect::ToClient(client, ClientPush::Refused(not_yours(id)))));
-        self.close_at_agents(id, Some(node), out);
+        self.close_at_agents(id, Some(node), None, out);
         self.forget(id, out);
     }
 
