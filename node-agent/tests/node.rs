@@ -689,16 +689,28 @@ fn a_job_ends_at_its_limit_though_no_coordinator_is_there_and_a_later_limit_coun
 }
 
 #[test]
+fn a_program_that_does_not_heed_the_end_of_its_claim_is_ended() {
+    for reason in ["", "its time is over"] {
+        let (mut bench, _, driver) = driven(None);
+        bench.node.claim_closed(bench.now, (A, grant(A, None).key), reason, &mut bench.ends);
+        bench.poll();
+        bench.pass(30_000);
+        let ends = bench.poll().contains(&Effect::EndProcess(driver, PROCESS));
+        assert_eq!(ends, !reason.is_empty());
+    }
+}
+
+#[test]
 fn a_claim_that_is_closed_ends_the_session_of_its_key_only_until_it_is_announced_again() {
     let mut bench = Bench::new();
     bench.node.opened(bench.now, grant(A, None));
     let executor = bench.run(A);
-    bench.node.claim_closed(bench.now, A, SessionKey([9; SessionKey::LEN]), &mut bench.ends);
-    bench.node.claim_closed(bench.now, B, grant(B, None).key, &mut bench.ends);
+    bench.node.claim_closed(bench.now, (A, SessionKey([9; SessionKey::LEN])), "", &mut bench.ends);
+    bench.node.claim_closed(bench.now, (B, grant(B, None).key), "", &mut bench.ends);
     assert!(bench.node.serves(A) && bench.ends.is_empty());
     bench.node.opened(bench.now, grant(B, None));
     assert!(bench.node.serves(B));
-    bench.node.claim_closed(bench.now, A, grant(A, None).key, &mut bench.ends);
+    bench.node.claim_closed(bench.now, (A, grant(A, None).key), "", &mut bench.ends);
     assert!(!bench.node.serves(A));
     assert_eq!(bench.ends, [executor]);
     bench.node.opened(bench.now, grant(A, None));

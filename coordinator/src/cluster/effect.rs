@@ -48,8 +48,8 @@ pub enum AgentOrder {
     SessionOpened(SessionGrant),
     /// End the session's executor, which tells its program why, if that has not ended the session.
     SessionClosed(SessionId, Option<SessionEnd>),
-    /// End the session's executor if the agent knows the session by this key: only a program has named it to this coordinator.
-    ClaimClosed(SessionId, SessionKey),
+    /// As [`Self::SessionClosed`], if the agent knows the session by this key: only a program has named the session to this coordinator.
+    ClaimClosed(SessionId, SessionKey, Option<SessionEnd>),
     /// A job holds devices of the agent.
     JobStarted(JobGrant),
     /// A job holds none of them any more: end its executors, and say when they have ended.

@@ -53,8 +53,7 @@ impl Cluster {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {
             let Some(session) = self.sessions.get(&id).filter(|session| session.is_shared()) else { return };
-            // The program has been told that the node is lost, and may not begin there again.
-            if session.used.contains(&device) || session.lost.contains(&device.node) {
+            if session.used.contains(&device) || session.freed.contains(&device) {
                 continue;
             }
             if session.origin == Origin::Own {
@@ -191,6 +190,7 @@ impl Cluster {
             let used: Vec<DeviceId> = counted(session.used.range(of_node.clone())).copied().collect();
             for device in used {
                 session.used.remove(&device);
+                session.freed.insert(device);
                 self.unmet_uses.remove(&(device, id));
                 self.allocations.unused(device);
             }

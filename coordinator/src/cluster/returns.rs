@@ -38,7 +38,8 @@ impl Cluster {
             session.order = program.order;
             session.kind = program.kind;
             (session.nodes, session.executors) = (program.nodes, program.executors);
-            (session.lost, session.left, session.used) = (program.lost, program.left, program.used);
+            (session.lost, session.left) = (program.lost, program.left);
+            (session.used, session.freed) = (program.used, program.freed);
         }
         session.join(node, &ordinals, grant);
         self.ends.extend(session.ends.map(|end| (end, id)));
@@ -54,7 +55,7 @@ impl Cluster {
             return;
         }
         out.extend(known.client.map(|client| Effect::ToClient(client, ClientPush::Refused(not_yours(id)))));
-        self.close_at_agents(id, Some(node), out);
+        self.close_at_agents(id, Some(node), None, out);
         self.forget(id, out);
     }
 

@@ -95,6 +95,8 @@ pub struct Session {
     pub uses: Option<DeviceId>,
     /// Devices that its program uses without having asked for them.
     pub used: BTreeSet<DeviceId>,
+    /// Devices that its program used so until their node's agent ended, and with it the executor.
+    pub(super) freed: BTreeSet<DeviceId>,
     /// The key of its job; none: its program has asked for nothing.
     pub job: Option<SessionKey>,
 }
@@ -148,6 +150,7 @@ impl Session {
             opened_unix_ms,
             uses: None,
             used: BTreeSet::new(),
+            freed: BTreeSet::new(),
             job: None,
         }
     }
@@ -183,6 +186,7 @@ impl Session {
             opened_unix_ms: grant.opened_unix_ms,
             uses: None,
             used: BTreeSet::new(),
+            freed: BTreeSet::new(),
             job: grant.job,
         }
     }

@@ -173,7 +173,7 @@ impl Cluster {
         if let Some(session) = self.sessions.get(&id) {
             tracing::warn!("{} has ended: an administrator has closed it", session.called());
         }
-        self.end(id, Some(SessionEnd::Administrator), out);
+        self.finish(id, Some(SessionEnd::Administrator), out);
     }
 
     /// Ends the sessions whose time is over.
@@ -189,13 +189,13 @@ impl Cluster {
         }
     }
 
-    /// A session is over as far as its program or the clock say, or because a job has a device that its program uses. The owner of one that only a returned client names is
-    /// not known yet: ending it for all could end another user's.
+    /// Ends a session for its program, the clock or an administrator, or because a job has a device that its program uses. The owner of a session that
+    /// only a returned client names is not known yet: ending the session at all agents could end another user's.
     pub(super) fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         match self.sessions.get(&id).map(|session| session.origin) {
             Some(Origin::Program) => {
                 self.tell_program(id, why.as_ref(), out);
-                self.close_at_agents(id, None, out);
+                self.close_at_agents(id, None, why.as_ref(), out);
                 self.forget(id, out);
             }
             _ => self.end(id, why, out),
@@ -212,11 +212,18 @@ impl Cluster {
 
     /// Has the agents end a session that only its program has named, and that they were told of, but for the agent of one node. An agent that
     /// knows it by another key has it from an earlier coordinator: it is another program's.
-    pub(super) fn close_at_agents(&self, id: SessionId, but: Option<NodeId>, out: &mut Vec<Effect>) {
+    pub(super) fn close_at_agents(
+        &self,
+        id: SessionId,
+        but: Option<NodeId>,
+        why: Option<&SessionEnd>,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(session) = self.sessions.get(&id) else { return };
         let nodes = counted(session.nodes.keys()).filter(|node| Some(**node) != but);
         let links = nodes.filter_map(|node| self.nodes.get(node)?.link());
-        out.extend(links.map(|link| Effect::ToAgent(link, AgentOrder::ClaimClosed(id, session.owner.key))));
+        let close = || AgentOrder::ClaimClosed(id, session.owner.key, why.cloned());
+        out.extend(links.map(|link| Effect::ToAgent(link, close())));
     }
 
     /// Drops what is known of a session, which goes on if agents know of it.

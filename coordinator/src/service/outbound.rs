@@ -23,8 +23,8 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
             let reason = why.map(|why| why.text(session)).unwrap_or_default();
             Body::SessionClosed(v1::SessionClosed { session: session.0, reason, key: Vec::new() })
         }
-        AgentOrder::ClaimClosed(session, key) => {
-            let (reason, key) = (String::new(), key.0.to_vec());
+        AgentOrder::ClaimClosed(session, key, why) => {
+            let (reason, key) = (why.map(|why| why.text(session)).unwrap_or_default(), key.0.to_vec());
             Body::SessionClosed(v1::SessionClosed { session: session.0, reason, key })
         }
         AgentOrder::JobStarted(grant) => Body::JobStarted(grant.into()),

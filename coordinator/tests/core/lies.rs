@@ -140,7 +140,7 @@ fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: 
     use accord_coordinator::cluster::AgentOrder;
     match order {
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
-        AgentOrder::SessionClosed(closed, _) | AgentOrder::ClaimClosed(closed, _) => *closed != session,
+        AgentOrder::SessionClosed(closed, _) | AgentOrder::ClaimClosed(closed, ..) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
         // No program here asks for devices, and the victim's devices show no faults.
         AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(..) => false,

@@ -260,17 +260,18 @@ fn a_program_that_comes_back_to_a_full_coordinator_comes_again() {
 #[test]
 fn a_first_comer_does_not_end_anothers_session() {
     let limits = Limits { session_ms: 10_000, ..Limits::default() };
-    for leaves in [true, false] {
+    for how in ["leaves", "stays", "is closed"] {
         let mut bench = Bench::of(Cluster::new(limits, 1_000));
         bench.register_with(1, "h1", vec![]);
         assert_eq!(bench.attach(1, EARLIER, OTHER_KEY, "mallory"), [ClientPush::Attached]);
-        // Mallory goes, or stays until the time of such a session is over.
-        let effects = match leaves {
-            true => bench.give(Input::ClientGone { client: ClientId(1) }),
-            false => {
+        // Mallory goes, stays until the time of such a session is over, or is thrown out by an administrator.
+        let effects = match how {
+            "leaves" => bench.give(Input::ClientGone { client: ClientId(1) }),
+            "stays" => {
                 bench.now = 10_000;
                 bench.give(Input::Tick)
             }
+            _ => bench.give(Input::Close { session: EARLIER }),
         };
         assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
@@ -292,7 +293,7 @@ fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
             true => bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]),
             false => bench.give(Input::ClientGone { client: ClientId(1) }),
         };
-        assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
+        assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY, None))));
         assert!(!is_closed_on(&effects, 1, EARLIER) && !is_closed_on(&effects, 2, EARLIER), "{effects:?}");
     }
 }
@@ -324,7 +325,7 @@ fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
         assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), []);
         let effects = bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
-        assert!(effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY))));
+        assert!(effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY, None))));
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
         assert_eq!(bench.attach(4, EARLIER, KEY, ALICE), [ClientPush::Attached]);
     }

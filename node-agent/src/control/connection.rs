@@ -162,7 +162,7 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         Some(Body::SessionClosed(v1::SessionClosed { session, reason, key })) => {
             let session = SessionId(session);
             match SessionKey::from_bytes(&key) {
-                Some(key) => supervisor.tell(|node, now, ends| node.claim_closed(now, session, key, ends)),
+                Some(key) => supervisor.tell(|node, now, ends| node.claim_closed(now, (session, key), &reason, ends)),
                 None if key.is_empty() => supervisor.tell(|node, now, ends| node.closed(now, session, &reason, ends)),
                 None => tracing::warn!("the coordinator closes a session by a key that is none"),
             }

@@ -81,11 +81,17 @@ impl Node {
         }
     }
 
-    /// The program has gone that named a session to the coordinator, which has only the program's word for it. One that is known here by another
-    /// key is another program's, and goes on. Its program may come back: then the session is announced again.
-    pub fn claim_closed(&mut self, now: Duration, session: SessionId, key: SessionKey, ends: &mut Vec<ExecutorId>) {
+    /// Ends a session as [`Node::closed`], if the agent knows it by this key: the coordinator has only a program's word for it. A session with another
+    /// key is another program's, and goes on. The program may come back: then the session is announced again.
+    pub fn claim_closed(
+        &mut self,
+        now: Duration,
+        (session, key): (SessionId, SessionKey),
+        reason: &str,
+        ends: &mut Vec<ExecutorId>,
+    ) {
         if self.grants.find(now, session).is_some_and(|grant| grant.key == key) {
-            self.end_session(session, None, ends);
+            self.closed(now, session, reason, ends);
             self.grants.may_return(session);
         }
     }

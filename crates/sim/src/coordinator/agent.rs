@@ -52,6 +52,8 @@ pub(super) struct Agent {
     pub(super) grants: BTreeMap<SessionId, Option<SessionKey>>,
     /// The coordinator has told this process to end these.
     pub(super) closed: BTreeSet<SessionId>,
+    /// The same of sessions that only their programs had named to the coordinator. They may be announced again.
+    pub(super) claims_closed: BTreeSet<SessionId>,
     /// Of these it had an executor when the coordinator of that life told it so, and whether their program was there to be told too.
     pub(super) cut_short: BTreeMap<SessionId, (u64, bool)>,
 }
@@ -130,6 +132,7 @@ impl Agent {
             opened: BTreeSet::new(),
             grants: BTreeMap::new(),
             closed: BTreeSet::new(),
+            claims_closed: BTreeSet::new(),
             cut_short: BTreeMap::new(),
         }
     }
@@ -162,6 +165,7 @@ impl Agent {
         self.opened.clear();
         self.grants.clear();
         self.closed.clear();
+        self.claims_closed.clear();
     }
 
     pub(super) fn is_alive(&self) -> bool {

@@ -111,6 +111,7 @@ impl World {
                 }
                 AgentOrder::SessionOpened(grant) => {
                     state.opened.insert(grant.session);
+                    state.claims_closed.remove(&grant.session);
                     state.grants.insert(grant.session, grant.job);
                     rules.opened(time, grant);
                 }
@@ -123,7 +124,14 @@ impl World {
                     }
                     rules.closed(time, session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
                 }
-                AgentOrder::ClaimClosed(session, key) => rules.claim_closed(time, session, key, &mut ends),
+                AgentOrder::ClaimClosed(session, key, why) => {
+                    let reason = why.map(|why| why.text(session)).unwrap_or_default();
+                    let served = rules.serves(session);
+                    rules.claim_closed(time, (session, key), &reason, &mut ends);
+                    if served && !rules.serves(session) {
+                        state.claims_closed.insert(session);
+                    }
+                }
                 AgentOrder::JobStarted(grant) => rules.job_started(time, grant),
                 AgentOrder::ReleaseJob(job) => {
                     let of_job = state.grants.iter().filter(|(_, of)| **of == Some(job)).map(|(session, _)| *session);
@@ -342,7 +350,7 @@ impl World {
                 return Err(format!("{executor:?} has to end twice"));
             }
             let makes_way = state.lanes.iter().any(|lane| lane.session == session && lane.proven.is_some());
-            let is_closed = state.closed.contains(&session);
+            let is_closed = state.closed.contains(&session) || state.claims_closed.contains(&session);
             if !stuck && !makes_way && !is_closed && now < self.end_of(session) {
                 return Err(format!(
                     "{} ends an executor of {session} that was not asked to end",
