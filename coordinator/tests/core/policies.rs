@@ -90,15 +90,15 @@ fn what_a_policy_does_not_say_is_as_the_coordinators_flags_have_it() {
 fn a_month_begins_with_whole_budgets() {
     let mut bench = with_agent();
     let november = 1_796_000_000_000;
-    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november);
+    bench.cluster.set_wall_clock(Millis(bench.now), november);
     bench.apply("[account.physics]\nusers = [\"*\"]\ndevice-hours = 1\n");
     assert!(granted(&bench.ask_for(1, Some("2:cpu"))));
     bench.now += 3_600_000;
     assert!(refused(&bench.ask_for(2, Some("1:cpu"))).unwrap().contains("has spent its device-hours of this month"));
     // An hour back is no other month; the next one is.
-    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november - 3_600_000);
+    bench.cluster.set_wall_clock(Millis(bench.now), november - 3_600_000);
     assert!(refused(&bench.ask_for(3, Some("1:cpu"))).is_some());
-    bench.cluster.set_wall_clock(accord_coordinator::cluster::Millis(bench.now), november + 40 * 86_400_000);
+    bench.cluster.set_wall_clock(Millis(bench.now), november + 40 * 86_400_000);
     assert_eq!(refused(&bench.ask_for(4, Some("1:cpu"))), None);
 }
 
