@@ -1,5 +1,5 @@
-//! The user that a token of Kubernetes stands for, as its API server says (TokenReview). Few questions at one time, within a bounded time; an answer
-//! counts for a while.
+//! Has the Kubernetes API server verify tokens (TokenReview). Reviews are few at a time and limited in time, and
+//! answers are cached.
 
 use super::api_server::ApiServer;
 use accord_trust::token::AUDIENCE;
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// Reviews at one time.
+/// Most reviews at one time.
 const REVIEWS_MAX: usize = 8;
-/// The longest time for a review, with the wait for its turn: the program's handshake has to last longer.
+/// Timeout of a review, including the wait for its turn. The timeout of the program's handshake is longer.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer counts. A token that Kubernetes no longer accepts opens sessions for so long.
+/// Time for which an answer is cached. A revoked token opens sessions for so long.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Tokens whose users are known. For more, all are forgotten.
+/// Most tokens in the cache. A full cache is cleared.
 const KNOWN_MAX: usize = 4_096;
-/// Bytes of the API server's own words that are passed on.
+/// Longest part of the API server's message that is passed on, in bytes.
 const WORDS_MAX: usize = 300;
 
-/// Hash of a token: the token itself is not kept.
+/// The hash of a token: the cache does not hold the token itself.
 type TokenHash = [u8; 32];
 
 /// The reviewer of tokens.
@@ -44,7 +44,8 @@ impl TokenReviews {
     /// Returns the user of a token.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the API server refuses the token, and `acc_error_system` if it can't be asked now.
+    /// Returns `acc_error_device_unavailable` if the API server rejects the token, and `acc_error_system` if the server
+    /// can't be asked now.
     pub(super) async fn user_of(&self, token: &str) -> Result<String> {
         let hash: TokenHash = Sha256::digest(token).into();
         if let Some(user) = self.known(&hash) {
@@ -56,7 +57,7 @@ impl TokenReviews {
 
     async fn review(&self, hash: &TokenHash, token: &str) -> Result<String> {
         let _turn = self.turns.acquire().await.map_err(|_| self.unasked("the coordinator stops"))?;
-        // Of programs that started together one may have asked meanwhile.
+        // Another program with the same token may have been reviewed during the wait.
         if let Some(user) = self.known(hash) {
             return Ok(user);
         }
@@ -100,7 +101,7 @@ impl TokenReviews {
     }
 }
 
-/// A TokenReview, as far as it counts here.
+/// The relevant part of a TokenReview.
 #[derive(Deserialize)]
 struct Review {
     kind: String,
@@ -126,7 +127,8 @@ struct Reviewed {
 /// Returns the user in the API server's answer.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable` if the token is refused, or is for another audience, or not of a service account; if the answer is none.
+/// Returns `acc_error_device_unavailable` if the token is rejected, has another audience, or is not of a service
+/// account, or if the answer is malformed.
 pub fn reviewed(answer: &[u8], server: &str) -> Result<String> {
     let review = serde_json::from_slice(answer).ok().filter(|review: &Review| review.kind == "TokenReview");
     let Some(Review { status, .. }) = review else {
@@ -138,7 +140,7 @@ pub fn reviewed(answer: &[u8], server: &str) -> Result<String> {
         let cause = format!("{server} refuses the program's token: {}", plain(why));
         return Err(refused(cause).remedy(MOUNT));
     }
-    // A server that knows no audiences names none: then the token is for the server itself.
+    // A server without support for audiences names none. The token is then for the API server itself.
     if !status.audiences.iter().any(|audience| audience == AUDIENCE) {
         let cause = format!(
             "the program's token is for the audience {:?}, not {AUDIENCE:?}",
@@ -157,7 +159,7 @@ pub fn reviewed(answer: &[u8], server: &str) -> Result<String> {
 
 const MOUNT: &str = "mount a projected volume with a serviceAccountToken of audience accord in the program's pod";
 
-/// A part of a text from elsewhere, without what a terminal would obey.
+/// Returns the beginning of a foreign text, without control characters that a terminal would interpret.
 fn plain(text: &str) -> String {
     cut(text, WORDS_MAX).chars().filter(|c| !c.is_control()).collect()
 }
