@@ -101,7 +101,7 @@ pub(super) struct Secured {
     pub(super) stay: Stay,
 }
 
-/// How long a connection stays open.
+/// The lifetime of a connection.
 pub(super) enum Stay {
     /// Without limit.
     Placed { _slot: TenantSlot },

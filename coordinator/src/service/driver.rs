@@ -52,7 +52,7 @@ pub type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 pub struct DriverSettings {
     /// The core's limits.
     pub limits: Limits,
-    /// Which of the settings that a policy may make are made by flags.
+    /// Flags that set what a policy may set as well.
     pub flags: QuotaFlags,
     /// Whether devices are counted for metrics.
     pub counts_devices: bool,

@@ -38,7 +38,7 @@ pub(super) struct Journal {
     pub(super) taken: u64,
     /// Number of durable decisions.
     pub(super) durable: u64,
-    /// Why the file can't be written now, if it can't.
+    /// The reason why the file can't be written now; `None` if it can.
     pub(super) failure: Option<String>,
     pub(super) closing: bool,
     wake: SyncSender<()>,

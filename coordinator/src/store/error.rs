@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Why a state file can't be used, and the remedy.
+/// The reason why a state file can't be used, and the remedy.
 #[derive(Debug)]
 pub struct StoreError {
     path: PathBuf,

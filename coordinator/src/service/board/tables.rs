@@ -14,7 +14,7 @@ pub(super) const OTHERS: u32 = u32::MAX;
 /// Sorts an unknown utilization first, because it may be the largest.
 const UNKNOWN: u32 = 101;
 
-/// For each user of a board, whether a watcher sees the user.
+/// The visibility of a board's users to a watcher, by index.
 #[derive(Debug)]
 pub(crate) struct Eyes(Vec<bool>);
 
