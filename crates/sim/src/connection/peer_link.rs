@@ -22,7 +22,7 @@ pub(super) struct PeerLink {
     pub(super) pool: LanePool,
     /// Transfers whose bytes will not arrive, which the target must be told.
     pub(super) aborts: VecDeque<TransferId>,
-    /// At the target: the transfer that holds the lane.
+    /// The transfer that holds the lane, at the target.
     pub(super) taken: Option<Taken>,
     /// Whether the lane has ended, or will never connect.
     pub(super) cut: bool,

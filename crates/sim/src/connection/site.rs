@@ -48,7 +48,7 @@ pub(super) struct SimulatedConnection {
     pub(super) cut: bool,
     /// Whether the program has told its other executors that this one is lost.
     pub(super) told: bool,
-    /// When the executor was lost.
+    /// The time at which the executor was lost.
     pub(super) lost_at: Option<u64>,
     /// Number of devices, and of streams of each.
     pub(super) devices: u32,

@@ -14,7 +14,7 @@ pub(super) struct Thread {
     pub(super) memory: Vec<u8>,
     pub(super) ended: bool,
     pub(super) error: Option<Error>,
-    /// When the thread last finished a pause or switched to another connection.
+    /// The time at which the thread last finished a pause or switched to another connection.
     pub(super) started_last: u64,
     /// Whether the devices were shut down, so that the program may reuse the memory.
     pub(super) closed: bool,

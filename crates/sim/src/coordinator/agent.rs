@@ -17,7 +17,7 @@ pub(super) struct Agent {
     pub(super) job: Option<usize>,
     /// The rules of its process, while that runs.
     pub(super) rules: Option<Node>,
-    /// When the process started.
+    /// The start of the process.
     pub(super) started: u64,
     /// The incarnation of the process: boot of its machine, and start.
     pub(super) incarnation: u64,
@@ -26,7 +26,7 @@ pub(super) struct Agent {
     /// Its process is stopped until this time, and messages wait in `inbox`; executors run on.
     pub(super) silent_until: u64,
     pub(super) inbox: VecDeque<AgentEvent>,
-    /// When the agent next looks for what is due.
+    /// The time at which the agent next looks for what is due.
     pub(super) wakes: u64,
     /// The connection that the agent has or tries to make.
     pub(super) link: Option<LinkId>,
@@ -38,7 +38,7 @@ pub(super) struct Agent {
     pub(super) waits: bool,
     /// Whether the agent has left `MPI_Init`, or is no rank of a job.
     pub(super) has_begun: bool,
-    /// When a coordinator that knew of the waiting agent learned of the death of another rank.
+    /// The time at which a coordinator that knew of the waiting agent learned of another rank's death.
     pub(super) to_be_told: Option<u64>,
     /// Lanes that no executor has taken yet.
     pub(super) lanes: Vec<Lane>,

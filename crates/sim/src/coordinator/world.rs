@@ -114,7 +114,7 @@ pub(super) struct World {
     pub(super) paused_until: u64,
     /// Whether the trouble is over.
     pub(super) is_calm: bool,
-    /// When the coordinator's clock was 0.
+    /// The time at which the coordinator's clock was 0.
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) jobs: Vec<Job>,
@@ -125,7 +125,7 @@ pub(super) struct World {
     /// Connections of agents that wait for their job, as the current coordinator knows.
     pub(super) joined: BTreeSet<LinkId>,
     pub(super) sessions_seen: BTreeSet<SessionId>,
-    /// When each session was opened, and in which life of the coordinator.
+    /// The time at which each session was opened, and the coordinator's life.
     pub(super) opened: BTreeMap<SessionId, (u64, u64)>,
     pub(super) version: u64,
     pub(super) steps: u64,
