@@ -1,19 +1,19 @@
-//! When a service of the control plane has to end, and when it has not.
+//! Signals that end a service of the control plane, and signals that must not.
 
 use accord_types::threads;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Done on SIGTERM, SIGINT, SIGHUP (unless that is ignored, as under `nohup`) or, if asked, at the end of standard
-/// input. From now on a log that may not grow (`ulimit -f`) is an error for its writer, and no end of the service; what
-/// it starts is not concerned.
+/// Returns a future that completes on SIGTERM, SIGINT, SIGHUP (unless ignored, as under `nohup`) or, if `stdin`, at the
+/// end of standard input. Also handles SIGXFSZ, so that a log at its size limit (`ulimit -f`) is an error for the
+/// writer only. Child processes are not affected.
 ///
 /// # Errors
-/// Returns an error if the system refuses a handler or a thread.
+/// Returns an error if a handler can't be installed or a thread can't be started.
 pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = unix::signal(SignalKind::terminate())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
     let mut hangup = if ignores_hangup() { None } else { Some(unix::signal(SignalKind::hangup())?) };
-    // That it has a handler is all.
+    // The handler alone keeps the signal from ending the process.
     drop(unix::signal(SignalKind::from_raw(libc::SIGXFSZ))?);
     let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
     let open = if stdin {
