@@ -486,7 +486,7 @@ pub struct Register {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
-    /// Increases with every start of an agent on the node.
+    /// Identifies the start of the agent; increases within a boot of the machine.
     #[prost(uint64, tag = "3")]
     pub incarnation: u64,
     /// host:port for programs and executors. An unspecified host (0.0.0.0, \[::\]) stands for the address that this
