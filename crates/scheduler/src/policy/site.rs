@@ -79,7 +79,7 @@ pub struct AccountRules {
     pub user: BTreeMap<String, UserLimits>,
 }
 
-/// What users see of other users' jobs.
+/// The part of other users' jobs that users see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OthersJobs {
     /// Only their number.
@@ -110,7 +110,7 @@ pub struct SitePolicy {
     pub core: Policy,
     /// The rest of each account, in the order of `core.accounts`.
     pub rules: Vec<AccountRules>,
-    /// What users see of other users' jobs.
+    /// The part of other users' jobs that users see.
     pub others_jobs: OthersJobs,
     /// Most bytes that a session may hold on each device; `None` for no limit.
     pub memory_quota: Option<u64>,
