@@ -252,7 +252,7 @@ impl Driver {
         self.lock().journal.as_mut().map(look).unwrap_or_default()
     }
 
-    /// Wakes the waiters of [`Driver::durable`].
+    /// Announces the number of durable decisions to the tasks that wait for it.
     pub(super) fn state_changed(&self) {
         let durable = self.with_journal(|journal| journal.durable);
         self.durable.send_replace(durable);
