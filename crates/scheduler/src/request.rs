@@ -83,7 +83,7 @@ pub enum Locality {
 /// A job's whole request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Request {
-    /// At least one, tried in this order: `A else B`.
+    /// The alternatives, at least one, tried in this order: `A else B`.
     pub alternatives: Vec<Alternative>,
     /// The location of the devices.
     pub locality: Locality,
