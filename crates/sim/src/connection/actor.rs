@@ -33,7 +33,7 @@ pub(super) enum Actor {
     PeerBytes(PeerLane),
     /// Reads a target's control messages about pushes to it.
     PeerControl(PeerLane),
-    /// Tells a target that the bytes of a transfer will not arrive.
+    /// Informs a target that the bytes of a transfer will not arrive.
     PeerAborts(PeerLane),
 }
 
@@ -85,7 +85,7 @@ pub(super) enum WorldEvent {
     PushLost(PeerLane),
     /// The target notices the end.
     PeerLost(PeerLane),
-    /// The program tells the executor that another one is lost.
+    /// The program informs the executor that another one is lost.
     ExecutorLost(usize),
     /// The connection's node goes down, with the executors of all programs.
     NodeDown,

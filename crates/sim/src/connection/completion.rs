@@ -108,8 +108,7 @@ impl World {
         self.block(actor, Block::From(lane));
     }
 
-    /// Receives a transfer and keeps its bytes until all have arrived. Beginning to write earlier would show nothing
-    /// more.
+    /// Receives a transfer and keeps its bytes until all have arrived. Writing them earlier would test no more.
     pub(super) fn bulk_read(&mut self, actor: Actor, task: &mut Task, lane: usize, mut bytes: Vec<u8>) {
         let now = self.queue.now();
         let Some(chunk) = self.from[lane].take(now) else {

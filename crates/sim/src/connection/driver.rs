@@ -365,7 +365,7 @@ impl World {
             task.stack.push(Frame::Control);
             return self.block(actor, Block::Control);
         };
-        // The queue of the transfer may have failed meanwhile, and then nothing is sent.
+        // The queue of the transfer may have failed meanwhile; then no transfer begins.
         let _: Requested = self.machine.requested(transfer);
         self.act();
         self.after(actor, task, Frame::Control, None);
@@ -393,7 +393,7 @@ impl World {
         let all = match &bytes {
             Bytes::Host(range) => self.read_host(*range).to_vec(),
             Bytes::Staged(bytes) => bytes.clone(),
-            // The end of the transfer reports that its bytes are gone.
+            // The end of the transfer reports that its bytes are lost.
             Bytes::Gone(_) => Vec::new(),
         };
         if self.to[lane].room() == 0 {

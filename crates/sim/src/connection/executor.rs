@@ -166,7 +166,7 @@ impl World {
                 if !place.failed && place.ops.len() >= room {
                     return Ok(Step::Full);
                 }
-                // As in the real executor, this comes before it is known whether the stream has room.
+                // As in the real executor, this precedes the check whether the stream has room.
                 if let Work::CopyIn { transfer, len, eager: false, .. } = &put
                     && executor.ahead.put(*transfer, *len as u64, *transfer).is_some()
                 {

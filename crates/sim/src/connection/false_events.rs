@@ -36,7 +36,7 @@ impl World {
             10 => Event::ReplyFailed { ticket: none, failure: Failure::new(1) },
             _ => return self.say_garbage(),
         };
-        // A program that believes in false credit exceeds its windows, which ends the session.
+        // A program that uses false credit exceeds its windows, which ends the session.
         self.broken |= matches!(event, Event::Credit { .. } | Event::Exchanged { .. } | Event::Done { .. });
         self.send_as_it_is(&event, b"not so");
     }

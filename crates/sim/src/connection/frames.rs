@@ -54,7 +54,7 @@ pub(super) enum Frame {
     Refused(Lie),
     Flusher,
     Watcher,
-    /// Pauses after the watcher has looked.
+    /// Pauses after the watcher's poll.
     Doze,
     Control,
     Bulk(usize),

@@ -1,5 +1,5 @@
-//! Transfers that an executor receives from another one. The core of an `Exchange` decides which may arrive and what
-//! their pusher is told. The rest is modelled on `crates/executor/src/incoming_transfers.rs`.
+//! Transfers that an executor receives from another one. The core of an `Exchange` decides which may arrive, and which
+//! messages their pusher receives. The rest is modelled on `crates/executor/src/incoming_transfers.rs`.
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;

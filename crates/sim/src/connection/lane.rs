@@ -23,7 +23,7 @@ pub(super) struct Lane<T> {
     items: VecDeque<(u64, T, usize)>,
     bytes: usize,
     last: u64,
-    /// Whether the lane delivers nothing any more, without notice to either end.
+    /// Whether the lane no longer delivers anything, without notice to either end.
     pub(super) dead: bool,
 }
 

@@ -1,5 +1,5 @@
-//! False commands of a program. The executor refuses them, and all else goes on as if they were never sent. Bytes that
-//! break the protocol end the session, which every end notices.
+//! False commands of a program. The executor refuses them, and all else continues as if they were never sent. Bytes
+//! that break the protocol end the session, which every end notices.
 
 use super::actor::Actor;
 use super::frames::Frame;

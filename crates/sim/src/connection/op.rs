@@ -65,7 +65,7 @@ pub(super) enum Op {
         to: usize,
         cells: usize,
         transfer: TransferId,
-        /// The number of the lane that the target was told to expect the transfer on.
+        /// The number of the lane on which the target expects the transfer.
         lane: u32,
     },
     /// Switches to another device of the thread.

@@ -20,7 +20,7 @@ pub(super) struct PeerLink {
     pub(super) control: Lane<ControlMessage>,
     /// The lanes of the pool at the pusher.
     pub(super) pool: LanePool,
-    /// Transfers whose bytes will not arrive, which the target must be told.
+    /// Transfers whose bytes will not arrive, about which the target must be informed.
     pub(super) aborts: VecDeque<TransferId>,
     /// The transfer that holds the lane, at the target.
     pub(super) taken: Option<Taken>,

@@ -44,7 +44,7 @@ impl World {
         self.peer(lane.other).on_lane(lane.number)
     }
 
-    /// Returns the connection and lane by which the other executor knows the lane on which it pushes here.
+    /// Returns the other executor's connection and lane for the lane on which it pushes to this one.
     pub(super) fn other_end(&self, lane: PeerLane) -> (usize, PeerLane) {
         (lane.other, PeerLane { other: self.at, number: lane.number })
     }
@@ -197,7 +197,7 @@ impl World {
     /// Has this executor notice that its lane to another one has ended.
     pub(super) fn push_lost(&mut self, lane: PeerLane) {
         let (key, peer) = ((self.at, lane), self.peer_on(lane));
-        // Sent before all else: a program that hears of a failed push asks for the next lane.
+        // Sent before all else: a program that receives the event of a failed push asks for the next lane.
         self.send_event(&Event::PeerLost { peer }, &[]);
         if let Some(link) = self.links.get_mut(&key) {
             link.pool.close(&lost());
@@ -209,7 +209,7 @@ impl World {
         self.unblock(Block::PeerLane);
     }
 
-    /// Has the program tell its other executors that this one is lost.
+    /// Has the program inform its other executors that this one is lost.
     pub(super) fn tell_of_loss(&mut self) {
         if std::mem::replace(&mut self.told, true) {
             return;
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Has this executor learn that another one is lost. It no longer waits for the other's pushes, even without a lane
+    /// Informs this executor that another one is lost. It no longer waits for the other's pushes, even without a lane
     /// between them.
     pub(super) fn executor_lost(&mut self, gone: usize) {
         if self.cut {

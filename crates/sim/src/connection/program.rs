@@ -138,7 +138,7 @@ impl World {
                 return Ok(());
             }
             Op::Between { queue, device: from, to, at, cells } => {
-                // If the source queue can't push, the target must not be told to wait.
+                // If the source queue can't push, the target must not be ordered to wait.
                 self.machine.last(device, queue)?;
                 self.transfers += 1;
                 let (source, transfer) = (self.threads[index].on, TransferId(self.transfers));

@@ -288,8 +288,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Enqueues a copy to another device. It is ordered after the program's synchronous operations there, and nothing
-    /// else.
+    /// Enqueues a copy to another device. It is ordered only after the program's synchronous operations there.
     fn between(&mut self, queue: usize, device: usize, at: usize, cells: usize) {
         let source = self.on;
         let to = (source + 1 + self.random.index(self.devices.len() - 1)) % self.devices.len();
@@ -303,7 +302,7 @@ impl Writer<'_> {
                 }
             }
         }
-        // A copy out by the synchronous queue may land later, so nothing else is ordered after it.
+        // A copy out by the synchronous queue may land later, so no other operation is ordered after it.
         let put = self.put(queue);
         for cell in 0..cells {
             self.devices[to][at + cell].value = self.devices[source][device + cell].value;

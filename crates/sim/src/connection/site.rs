@@ -46,7 +46,7 @@ pub(super) struct SimulatedConnection {
     pub(super) executor: Executor,
     /// Whether the lanes have ended.
     pub(super) cut: bool,
-    /// Whether the program has told its other executors that this one is lost.
+    /// Whether the program has informed its other executors that this one is lost.
     pub(super) told: bool,
     /// The time at which the executor was lost.
     pub(super) lost_at: Option<u64>,

@@ -82,7 +82,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) enum Notice {
     GiveBack(Step),
-    /// For a queue that is told of failures only.
+    /// For a queue that is informed of failures only.
     Watch(QueueId),
     /// A transfer of another executor may arrive.
     Due(TransferId),

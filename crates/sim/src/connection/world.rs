@@ -68,7 +68,7 @@ pub fn run(seed: u64) -> Result<(), String> {
     let nodes = if random.chance(60) { 1 } else { 2 + random.index(2) };
     // Whether programs end early, without waiting for their operations.
     let early = random.chance(10);
-    // A generator of its own, so that other choices of a seed do not depend on lies.
+    // A separate generator, so that other choices of a seed do not depend on the false messages.
     let mut liars = Random::new(!seed);
     let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
     let mut used = vec![0; programs * nodes];

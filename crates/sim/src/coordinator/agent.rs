@@ -26,7 +26,7 @@ pub(super) struct Agent {
     /// Its process is stopped until this time, and messages wait in `inbox`; executors run on.
     pub(super) silent_until: u64,
     pub(super) inbox: VecDeque<AgentEvent>,
-    /// The time at which the agent next looks for what is due.
+    /// The time at which the agent next checks for due actions.
     pub(super) wakes: u64,
     /// The connection that the agent has or tries to make.
     pub(super) link: Option<LinkId>,
@@ -50,7 +50,7 @@ pub(super) struct Agent {
     pub(super) opened: BTreeSet<SessionId>,
     /// Keys of the sessions' jobs.
     pub(super) grants: BTreeMap<SessionId, Option<SessionKey>>,
-    /// Sessions that the coordinator has told this process to end.
+    /// Sessions that this process must end by order of the coordinator.
     pub(super) closed: BTreeSet<SessionId>,
     /// Sessions that the coordinator of this life ended while the agent had an executor for them, and whether the
     /// program was connected to be informed.
@@ -63,7 +63,7 @@ pub(super) struct Executor {
     pub(super) session: SessionId,
     /// The program whose command lane began it.
     pub(super) program: usize,
-    /// Whether the executor was told to end.
+    /// Whether the executor was ordered to end.
     pub(super) ends: bool,
     /// Whether the executor does not take lanes.
     pub(super) stuck: bool,
@@ -179,7 +179,7 @@ impl Agent {
         Duration::from_millis(now - self.started)
     }
 
-    /// Returns the sessions of executors that were not told to end.
+    /// Returns the sessions of executors that were not ordered to end.
     pub(super) fn running(&self) -> impl Iterator<Item = SessionId> {
         self.executors.values().filter(|executor| !executor.ends).map(|executor| executor.session)
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: u64 = 3_000;
 /// Longest time that an executor takes to start.
 const START_MAX: u64 = 700;
-/// Longest time that an executor takes to end after it was told to; then it is killed.
+/// Longest time that an executor takes to end after the order; then it is killed.
 const END_MAX: u64 = 1_100;
 /// Time that one executor in a hundred takes to end, because its driver blocks.
 const STUCK_MAX: u64 = 12_000;
@@ -411,7 +411,7 @@ impl World {
     }
 
     /// Breaks a link; the ends notice within `notice` milliseconds. `tell_coordinator` is the reason that the agent
-    /// sees; `None` means that the coordinator itself has gone and notices nothing.
+    /// sees; `None` means that the coordinator itself has ended.
     pub(super) fn break_link(&mut self, link: LinkId, tell_coordinator: Option<Disconnect>, notice: u64) {
         let Some(state) = self.links.remove(&link) else { return };
         let now = self.queue.now();

@@ -166,9 +166,9 @@ impl World {
         };
         let is_cut_short = |program: &&Program| {
             // A connected coordinator informs a program whose executor it has ended, but a later coordinator can't.
-            // Example, seed 9207 from before there were jobs: an administrator closes a session after its agent has
-            // come to a new coordinator and before its program has. The executor ends, and that coordinator dies 68 ms
-            // later. No agent names the session to the third coordinator, so the program keeps a session without
+            // Example, seed 9207 from before there were jobs: an administrator closes a session after its agent, but
+            // not yet its program, has connected to a new coordinator. The executor ends, and that coordinator dies 68
+            // ms later. No agent names the session to the third coordinator, so the program keeps a session without
             // devices and learns of their loss from its executor.
             let ended = |agent: &Agent| {
                 let ended = program.session.and_then(|session| agent.cut_short.get(&session));

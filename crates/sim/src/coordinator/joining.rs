@@ -5,7 +5,7 @@ use super::agent::AgentEvent;
 use super::world::{AgentConnection, DELAY_MAX, Event, World};
 use accord_coordinator::cluster::{AgentOrder, Input, Joiner, LinkId};
 
-/// Longest time that an agent tries to open this connection; it then goes on without it.
+/// Longest time that an agent tries to open this connection; it then continues without it.
 const TELL_MAX: u64 = 3_000;
 /// Time after which a launcher ends a job that has not begun.
 const BEGIN_MAX: u64 = 20_000;

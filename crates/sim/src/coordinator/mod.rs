@@ -1,12 +1,13 @@
-//! A coordinator, agents and programs that join, leave, crash, fall silent and come back. Links are slow and break, and
+//! A coordinator, agents and programs that join, leave, crash, fall silent and reconnect. Links are slow and break, and
 //! the coordinator itself is killed and restarted.
 //!
 //! The cores of the coordinator and the agents are the real ones (`coordinator/src/cluster`, `node-agent/src/node`).
 //! Programs are models of real ones.
 //!
-//! A simulation has two phases. During the trouble anything may happen, but nothing wrong may follow. The invariants of
-//! the cores hold after every step, no silent agent counts as alive for too long, and no session number is given twice.
-//! No agent accepts what was not granted, begins a second executor for a session, or ends an executor without an order.
+//! A simulation has two phases. During the trouble any failure may happen, but none may break an invariant. The
+//! invariants of the cores hold after every step, no silent agent counts as alive for too long, and no session number
+//! is given twice. No agent accepts what was not granted, begins a second executor for a session, or ends an executor
+//! without an order.
 //!
 //! Then the trouble stops, and the cluster must recover: all views agree, all living agents are registered and no dead
 //! one. No executor serves a program that has ended, and every program that requests an executor gets it.

@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// Runs the two phases: first anything may happen, but nothing wrong may follow. Then the trouble stops, and the
+    /// Runs the two phases: first with failures, during which the invariants must hold. Then the failures stop, and the
     /// cluster must recover.
     fn live(&mut self) -> Result<(), String> {
         self.be_safe().map_err(|why| format!("while there is trouble: {why}"))?;
