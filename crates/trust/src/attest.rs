@@ -70,12 +70,12 @@ pub struct Host {
     pub unknown: u32,
 }
 
-/// Returns the roles of an attested user; messages name the first. On the coordinator's machine root and the
-/// coordinator's own user also have the roles of an agent and an administrator, because they could read its keys
-/// anyway. MUNGE attests users of other machines, so it grants neither.
+/// Returns the roles of an attested user; messages name the first. MUNGE attests users of other machines, so it grants
+/// no roles of the host. On the coordinator's machine, root and the coordinator's own user also have the roles of an
+/// agent and an administrator, because they could read its keys anyway.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable` if the system can't tell the user, or the rules refuse the user.
+/// Returns `acc_error_device_unavailable` if the system can't identify the user, or the rules refuse the user.
 pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<Role>> {
     if attested.witness == Witness::System && attested.uid == host.unknown && attested.uid != host.uid {
         return Err(refused(

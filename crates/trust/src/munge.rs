@@ -90,7 +90,7 @@ impl Munge {
         let len = u32::try_from(body.len()).map_err(|_| unavailable("there is too much to say"))?;
         let mut message = Vec::with_capacity(HEADER_LEN + body.len());
         message.extend(MAGIC.to_be_bytes());
-        // The last byte says that this is no retry.
+        // The last byte marks a first attempt, not a retry.
         message.extend([VERSION, kind, 0]);
         message.extend(len.to_be_bytes());
         message.extend(body);
@@ -103,7 +103,7 @@ impl Munge {
     }
 }
 
-/// Writes without SIGPIPE, which would kill a user's program if the daemon is gone.
+/// Writes without SIGPIPE, which would kill a user's program if the daemon has ended.
 fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let sent = retry_on_intr(|| send(stream, bytes, SendFlags::NOSIGNAL))?;
@@ -130,7 +130,7 @@ pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
 /// Returns the credential in an answer.
 ///
 /// # Errors
-/// Returns the daemon's refusal, in its words, or an error if the answer is malformed.
+/// Returns the daemon's refusal with its text, or an error if the answer is malformed.
 pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
     let body = &mut body;
     verdict(body)?;

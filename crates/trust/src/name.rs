@@ -13,7 +13,7 @@ pub const ANY_NODE: &str = "*";
 /// The role of a process in the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Signs all certificates, and does nothing else.
+    /// Only signs certificates.
     Authority,
     /// Numbers devices and opens sessions.
     Coordinator,

@@ -40,8 +40,8 @@ impl Trust {
     }
 
     /// Returns the identity of a program, or of `accord`, towards the coordinator at `address`. On the same machine the
-    /// system attests the user. Else the identity is read from the folder `named`, or the usual one in the home folder;
-    /// it may hold `ca.crt` alone, and `attester` then attests the user.
+    /// system attests the user. Else the identity is read from the folder `named`, or the usual one in the home folder.
+    /// The folder may hold `ca.crt` alone; `attester` then attests the user.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::of_user`] and [`folder`].

@@ -1,7 +1,7 @@
 //! A Kubernetes service account token in a file of a projected volume. The coordinator has the API server verify it.
 //!
-//! A token is valid until it expires, and for its audience only. So the coordinator can use a program's token for
-//! nothing else, and refuses a token for the API server.
+//! A token is valid until it expires, and for its audience only. So the coordinator can't use a program's token for
+//! another service, and refuses a token for the API server.
 
 use crate::munge::CREDENTIAL_MAX;
 use accord_types::{Error, ErrorCode, Result};

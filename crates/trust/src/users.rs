@@ -62,8 +62,8 @@ impl UserRules {
         self.accounts_of(user).next().flatten()
     }
 
-    /// Returns the account for `user` by each matching rule, in their order. A caller goes on to the next if the rule
-    /// `*` names no user that exists.
+    /// Returns the account for `user` by each matching rule, in their order. A caller tries the next rule if `*` names
+    /// no user that exists.
     pub fn accounts_of<'a>(&'a self, user: &'a str) -> impl Iterator<Item = Option<(&'a str, bool)>> {
         let fits = move |rule: &&Rule| rule.user.as_deref().is_none_or(|named| named == user);
         self.0.iter().filter(fits).map(move |rule| match &rule.treatment {

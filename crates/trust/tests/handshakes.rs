@@ -398,7 +398,7 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     std::fs::write(own.join("tls.key"), good).unwrap();
     trust.current(quiet);
 
-    // An authority of another cluster renews nothing.
+    // An authority of another cluster renews no certificate.
     let error = Authority::new("c2", LONG).unwrap().renew(&own, LONG).unwrap_err().to_string();
     assert!(error.contains("of the cluster c1, not c2"), "{error}");
 }

@@ -90,7 +90,7 @@ impl FromStr for Code {
     }
 }
 
-/// An invitation: where to ask for the certificate of which role, and the code for it. As text `HOST:PORT/node/NAME/CODE`.
+/// An invitation: the address, the role and the code for a certificate. As text `HOST:PORT/node/NAME/CODE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invitation {
     /// `host:port` of the server that issues the certificate.

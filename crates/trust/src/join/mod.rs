@@ -12,7 +12,7 @@
 //!
 //! An invitation is open again if its client disconnects before it has stored the certificate.
 //!
-//! The client creates its private key and never sends it. Neither end trusts the other without the code, so a stranger
+//! The client creates its private key and never sends it. Neither end trusts the other without the code, so an attacker
 //! neither gets a certificate nor makes a node trust another authority.
 
 mod invitation;
