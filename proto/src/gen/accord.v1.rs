@@ -114,7 +114,7 @@ pub struct Rank {
     #[prost(uint64, tag = "5")]
     pub job: u64,
 }
-/// A session as agents know it, enough to restore a coordinator's state.
+/// A session as recorded by agents, enough to restore a coordinator's state.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionGrant {
@@ -173,7 +173,7 @@ pub struct HeldDevice {
     #[prost(bool, tag = "4")]
     pub exclusive: bool,
 }
-/// A job as an agent knows it: its hold on the agent's devices. It is enough to restore a coordinator's state.
+/// A job as recorded by an agent: its hold on the agent's devices. It is enough to restore a coordinator's state.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobGrant {
@@ -741,7 +741,7 @@ pub struct NodeLost {
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
 }
-/// Tells an agent that waits for its MPI world: another rank's agent has ended before all had registered.
+/// Informs an agent that waits for its MPI world that another rank's agent has ended before all had registered.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RankLost {
@@ -1479,7 +1479,7 @@ pub struct PolicyFinding {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ApplyPolicyReply {
-    /// With findings, nothing was changed.
+    /// Faults of the policy. If there are any, the policy is not applied.
     #[prost(message, repeated, tag = "1")]
     pub findings: ::prost::alloc::vec::Vec<PolicyFinding>,
     /// Changes of the policy for waiting and running jobs.
@@ -3883,7 +3883,7 @@ pub struct Reservation {
     pub by: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// Its devices in words.
+    /// A description of its devices.
     #[prost(string, tag = "4")]
     pub what: ::prost::alloc::string::String,
     /// Devices by node; empty for all devices of the cluster.
@@ -5144,7 +5144,7 @@ pub struct Gpus {
     /// The usable GPUs, with the driver's numbers as ordinals.
     #[prost(message, repeated, tag = "1")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
-    /// Why there are none, or fewer than the driver reports; empty if there is nothing to report.
+    /// Why the list is empty, or has fewer GPUs than the driver reports; empty if there is no reason to report.
     #[prost(string, tag = "2")]
     pub note: ::prost::alloc::string::String,
     /// Whether the note reports a failure; a machine without GPUs is none.
