@@ -1,7 +1,7 @@
 //! The tree of accounts: their holdings and usage, and the order in which their jobs are tried.
 //!
-//! Each level of the tree keeps the children with waiting jobs in a sorted set, so that a change of a job moves one
-//! account at each level.
+//! Each level of the tree keeps the children with waiting jobs in a sorted set. So a change of a job moves one account
+//! at each level.
 
 use crate::arithmetic::{Decay, share};
 use crate::charge::Usage;
@@ -147,8 +147,8 @@ impl Accounts {
         accounts
     }
 
-    /// Appends an account, also to its parent's children. It holds nothing, and its quotas are not resolved to classes
-    /// yet.
+    /// Appends an account, also to its parent's children. The account holds no devices, and its quotas are not resolved
+    /// to classes yet.
     fn push(&mut self, account: &Account) {
         let at = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         let parent = account.parent.map(|parent| parent.0);

@@ -188,7 +188,7 @@ pub enum Effect {
         /// The node.
         node: NodeId,
     },
-    /// The state of a job as shown to users has changed; `Scheduler::explain` returns it.
+    /// The state of a job as displayed to users has changed; `Scheduler::explain` returns it.
     Changed {
         /// The job.
         job: JobId,
@@ -257,7 +257,7 @@ impl fmt::Display for Refusal {
 }
 
 impl EndCause {
-    /// A word for each cause, for metrics.
+    /// A name for each cause, for metrics.
     pub const WORDS: [&'static str; 11] = [
         "done",
         "cancelled",
@@ -272,7 +272,7 @@ impl EndCause {
         "reserved",
     ];
 
-    /// Returns the index of the cause's word.
+    /// Returns the index of the cause's name.
     #[must_use]
     pub const fn index(&self) -> usize {
         match self {

@@ -1,5 +1,5 @@
-//! A copy of the scheduler that follows by replaying its inputs. Queries run on the copy while the scheduler goes on
-//! deciding.
+//! A copy of the scheduler that follows by replaying its inputs. Queries run on the copy while the scheduler continues
+//! to decide.
 //!
 //! Schedulers with equal inputs are equal, so the copy is made only once. Copying 80,000 devices takes as long as
 //! thousands of decisions.

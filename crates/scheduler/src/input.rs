@@ -84,13 +84,13 @@ pub struct EarlierJob {
 /// An input of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A node joins, returns, or has changed. With a new incarnation it holds nothing of earlier leases.
+    /// A node joins, returns, or has changed. With a new incarnation no earlier lease holds its devices.
     NodeJoined(NodeDescription),
     /// A node joins on which jobs of an earlier scheduler hold devices. Known jobs hold these devices as well.
     NodeReturned(NodeDescription, Vec<EarlierJob>),
     /// A node's agent was silent for too long. Jobs lose the node's devices.
     NodeLost(NodeId),
-    /// A node's agent has left, so the node holds nothing any more.
+    /// A node's agent has left, so no job holds the node's devices any more.
     NodeLeft(NodeId),
     /// A user requests devices.
     Ask {
@@ -152,7 +152,7 @@ pub enum Input {
         /// The session.
         session: SessionId,
     },
-    /// A session of a job has ended. The job goes on until its command ends it.
+    /// A session of a job has ended. The job continues until its command ends it.
     SessionClosed {
         /// The job.
         job: JobId,

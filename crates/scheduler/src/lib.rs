@@ -10,8 +10,8 @@
 //!
 //! # How a driver uses it
 //!
-//! * Nodes: [`Input::NodeJoined`] at a registration, with the agent's incarnation; with a new incarnation the node
-//!   holds nothing of earlier leases. [`Input::NodeLost`] after silence, [`Input::NodeLeft`] after a goodbye.
+//! * Nodes: [`Input::NodeJoined`] at a registration, with the agent's incarnation; with a new incarnation no earlier
+//!   lease holds the node's devices. [`Input::NodeLost`] after silence, [`Input::NodeLeft`] after a goodbye.
 //! * Requests: [`Input::Ask`] with the attested user and the name of an account in the policy. The same call answers
 //!   with [`Effect::Queued`] or [`Effect::Refused`]; [`Effect::Started`] follows then or later. [`Input::Connected`]
 //!   tells whether the requester is connected, and [`Input::Cancel`] withdraws the request.

@@ -1,5 +1,5 @@
-//! Plans the earliest start of a request that can't start now, on devices that are known to be free by then for the
-//! duration of its lease.
+//! Plans the earliest start of a request that can't start now. It uses devices that are known to be free by then for
+//! the duration of its lease.
 //!
 //! Shares are planned as whole devices. No start is planned before another reserved start, so that none delays another.
 //! A start may be planned before a reservation or between two.

@@ -48,7 +48,7 @@ pub struct Account {
     pub parent: Option<AccountId>,
     /// The weight of its part of the parent's share, at least 1.
     pub weight: u32,
-    /// Devices that it gets before weights count.
+    /// Devices that it may have before weights count.
     pub guaranteed: Vec<Quota>,
     /// Most devices that it may hold.
     pub most: Vec<Quota>,

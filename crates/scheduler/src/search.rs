@@ -167,8 +167,8 @@ impl Stage<'_> {
         merged(sets.collect())
     }
 
-    /// Returns nodes with at least `least` usable devices of the part's class, each with its number of them, in
-    /// ascending order of the number, then by position.
+    /// Returns nodes with at least `least` usable devices of the part's class, each with the number of these devices.
+    /// The order is by the number, then by position.
     fn fits(&self, part: usize, least: u32, around: &Around<'_>) -> impl Iterator<Item = (u32, u32)> {
         let counts = least.max(1)..=self.index(part).usable_max();
         counts.flat_map(move |count| self.nodes_at(part, count, around).map(move |node| (count, node)))
@@ -214,8 +214,7 @@ impl Stage<'_> {
         self.add_chunk(node, counts, 0, &mut picks).then_some(picks)
     }
 
-    /// Adds a chunk on a node; picks from `beside` on are on the same node. Returns whether it fits, and adds nothing
-    /// if it does not.
+    /// Adds a chunk on a node, or returns `false` if it does not fit. The picks from `beside` on are on the same node.
     fn add_chunk(&self, node: u32, counts: &[u32], beside: usize, picks: &mut Vec<Pick>) -> bool {
         let before = picks.len();
         for (part, &count) in counts.iter().enumerate() {

@@ -177,8 +177,8 @@ fn a_reservation_ends_jobs_that_one_created_earlier_kept_once_that_is_over() {
     assert_eq!(ended_for(&kept.reserve(1, 1, (8 * HOUR, 12 * HOUR), Some("eva"))), []);
 }
 
-/// Returns a site with maintenance of two hours at the same time of four weeks, first in a day, and with all devices in
-/// use for an hour.
+/// Returns a site with maintenance of two hours at the same time of four weeks, first in a day. Jobs hold all devices
+/// for an hour.
 fn cleaned_weekly() -> Site {
     let mut site = Site::new();
     for week in 0..4 {

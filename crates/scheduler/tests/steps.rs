@@ -245,7 +245,7 @@ fn inputs_cost_no_more_where_all_nodes_are_of_one_rack_and_switch() {
 
 #[test]
 fn a_plan_does_not_go_through_all_devices_for_each_week_of_a_reservation() {
-    // A job with all devices of the cluster that lasts longer than the time between two weeks of a node's reservation
+    // A job takes all devices of the cluster for longer than the time between two weeks of a node's reservation. So it
     // starts after the last week.
     let all = Request { limit_ms: Some(60_000_000), ..Request::of(Part::whole(8 * SMALL, ClassFilter::ALL)) };
     let on_nodes = Request { nodes: Some(SMALL), ..all.clone() };

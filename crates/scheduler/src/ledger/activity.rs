@@ -25,7 +25,7 @@ impl Activity {
         }
     }
 
-    /// Whether nothing was done.
+    /// Whether all counters are 0.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()
@@ -41,7 +41,7 @@ pub struct JobUse {
     pub is_unknown: bool,
 }
 
-/// A message that was shown to a job's program.
+/// A message to a job's program.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobEvent {
     /// Its time, by the wall clock.

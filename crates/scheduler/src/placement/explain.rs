@@ -1,4 +1,4 @@
-//! Describes placements in words, from the numbers that decided.
+//! Describes placements by the numbers that decided.
 
 use crate::placement::placer::{Candidate, Shortage};
 use crate::placement::potential::{POINT, Terms};

@@ -10,7 +10,7 @@ pub(crate) const POINT: u32 = 10;
 const WEIGHT_BITS: u32 = 20;
 const HOST_BITS: u32 = 36;
 const SHARE_BITS: u32 = 16;
-/// Number of copies of a task, with [`HOST_BITS`] after the point, if the task takes nothing of the host.
+/// Number of copies of a task, with [`HOST_BITS`] after the point, if the task takes no host resources.
 const WITHOUT_BOUND: u64 = 1 << 62;
 
 /// The mix for nodes of one model.

@@ -4,7 +4,7 @@ use crate::text_error::TextError;
 use std::fmt;
 use std::ops::Range;
 
-/// Most findings that are reported; a last one tells that there are more.
+/// Most findings that are reported; a last one reports that there are more.
 pub const FINDINGS_MAX: usize = 200;
 
 /// An error in a policy file.

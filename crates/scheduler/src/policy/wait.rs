@@ -91,7 +91,7 @@ impl SitePolicy {
 }
 
 impl LongestWait {
-    /// Returns the waits in words, a line each.
+    /// Returns the waits as text, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         use crate::units::long_time_text;

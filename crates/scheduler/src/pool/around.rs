@@ -4,7 +4,7 @@ use super::Pool;
 use crate::bitset::BitSet;
 use crate::path_class::PathClass;
 
-/// Nodes at one distance. The sets of racks and switches are borrowed from the pool, so that a search copies nothing.
+/// Nodes at one distance. The sets of racks and switches are borrowed from the pool, so that a search avoids copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Around<'a> {
     /// All nodes.

@@ -285,8 +285,8 @@ impl Scheduler {
         (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
     }
 
-    /// Returns a reservation for others that has free devices of a class until then, and their number, among the first
-    /// [`SET_ASIDE_MAX`] devices with such an early bound.
+    /// Returns a reservation for others that has free devices of a class until then, and the number of these devices.
+    /// Only the first [`SET_ASIDE_MAX`] devices with such an early bound count.
     fn reserved_to_others(&self, job: &Job, class: ClassId, until: Millis) -> Option<(String, u64)> {
         let set_aside = self.pool.index[class.index()].set_aside_before(until).take(SET_ASIDE_MAX);
         let (mut name, mut count) = (None, 0);

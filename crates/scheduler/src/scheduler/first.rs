@@ -22,8 +22,8 @@ use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Levels by which a job must exceed the first one to replace it, because ageing alone moves two jobs by one level
-/// relative to each other.
+/// Levels by which a job must exceed the first one to replace it. One level is not enough, because ageing alone moves
+/// two jobs by one level relative to each other.
 pub(super) const LEVELS_ABOVE: i64 = 2;
 
 /// Most accounts that are visited for the first job; accounts whose own limits stop it are skipped.

@@ -31,7 +31,7 @@ impl Scheduler {
         }
     }
 
-    /// Grants devices to a job that no longer waits. `is_first` tells whether it was the first job of its account.
+    /// Grants devices to a job that no longer waits. `is_first` means that it was the first job of its account.
     pub(super) fn give(
         &mut self,
         mut job: Job,

@@ -52,7 +52,7 @@ impl Scheduler {
         self.reserve_devices_of(at);
     }
 
-    /// Handles a lost node, or one that has left and holds nothing any more.
+    /// Handles the loss of a node, or its departure after which no job holds its devices.
     pub(super) fn node_down(&mut self, id: NodeId, left: bool, effects: &mut Vec<Effect>) {
         let Some(at) = self.pool.node_at(id) else { return };
         let to = if left { Hold::Freed } else { Hold::Lost };

@@ -133,8 +133,8 @@ impl Scheduler {
             })
     }
 
-    /// Returns the first job in order among the first jobs of fitting shapes, jobs whose reserved devices may be free,
-    /// and the first job for devices of reservations.
+    /// Returns the first of these jobs in order: the first jobs of fitting shapes, the jobs whose reserved devices may
+    /// be free, and the first job for devices of reservations.
     fn first_candidate(
         &self,
         stopped: &BTreeSet<(usize, u32)>,
@@ -280,8 +280,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns the cost by which choices of classes are compared: the number of nodes, the number of free devices
-    /// taken, and the free devices and host cores of these nodes, which other jobs may need.
+    /// Returns the cost by which choices of classes are compared: the numbers of nodes and of free devices taken, then
+    /// what these nodes have free for other jobs, in devices and host cores.
     fn cost(&self, picks: &[Pick]) -> (usize, u64, u64) {
         let taken = picks.iter().filter(|pick| !self.pool.is_held(pick.spot)).count() as u64;
         let there: BTreeSet<(u32, ClassId)> =

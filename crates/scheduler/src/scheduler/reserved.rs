@@ -139,7 +139,7 @@ struct DevicesWithin<'a> {
     until: Millis,
     /// Devices of the job's own reserved start, whose claims do not count.
     own: BTreeSet<(Millis, Spot)>,
-    /// The same devices without times, for look-ups.
+    /// The same devices without times, for lookups.
     own_spots: BTreeSet<Spot>,
 }
 

@@ -1,5 +1,5 @@
-//! The scheduler in its simplest form, which searches everything for each decision. It shares types and the policy's
-//! arithmetic with the fast scheduler, and nothing else.
+//! The scheduler in its simplest form, which searches everything for each decision. It shares only types and the
+//! policy's arithmetic with the fast scheduler.
 
 mod accounts;
 mod fit;
