@@ -145,8 +145,8 @@ impl Allocations {
         planned.chain(self.idle.first().into_iter().chain(self.unused.first()).map(|(at, _)| *at)).min()
     }
 
-    /// Returns how long a job without a session is kept, if a rank of an MPI program requested it or its program was
-    /// disconnected at its start.
+    /// Returns how long a job without a session is kept. It applies if a rank of an MPI program requested the job, or
+    /// if its program was disconnected at the start.
     pub(super) fn linger_ms(&self) -> u64 {
         self.in_effect.policy.linger_ms
     }

@@ -1,5 +1,5 @@
 //! First uses of devices by programs. A program without a request asks before it uses a device, because a job may hold
-//! the device exclusively. The agent of the device's node learns of the session then.
+//! the device exclusively. The first use also informs the agent of the device's node of the session.
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
@@ -49,7 +49,7 @@ impl Cluster {
     }
 
     /// Notes the devices that a reconnected program uses, so that no job gets them. A session that this coordinator has
-    /// opened must ask for each again: the message can't name a device that the program may not use.
+    /// opened must request each device again: the message can't name a device that the program may not use.
     pub(super) fn in_use(&mut self, now: Millis, client: ClientId, devices: &[DeviceId], out: &mut Vec<Effect>) {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {

@@ -87,7 +87,7 @@ pub enum Input {
     ExecutorStarted { link: LinkId, grant: SessionGrant },
     /// An executor has ended; `why` is empty for an ordinary end.
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
-    /// No executor of a job that the agent was told to release is left on its node.
+    /// No executor of a job is left on its node, after the agent received the order to release the job.
     JobReleased { link: LinkId, job: SessionKey },
     /// An agent stops.
     Goodbye { link: LinkId },

@@ -60,7 +60,7 @@ pub(super) enum Keeper {
     Sessions,
 }
 
-/// The ranks of an MPI program, which share the request of the first: their user, the launcher's number of the job, and
+/// The ranks of an MPI program, which share the first one's request: the user, the launcher's number of the job, and
 /// the number of ranks.
 pub(super) type Gang = (String, u64, u32);
 

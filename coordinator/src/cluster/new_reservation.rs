@@ -7,7 +7,7 @@ pub enum ReservedTarget {
     All,
     /// Nodes by name, and single devices of nodes.
     Listed(Vec<(String, Option<u32>)>),
-    /// As many as a request asks for.
+    /// As many devices as a request asks for.
     Request(String),
 }
 

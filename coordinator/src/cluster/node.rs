@@ -5,7 +5,7 @@ use super::time::Millis;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
-/// Time within which a rank's agent must reconnect; after that the agent and its world are gone. The connection to a
+/// Time within which a rank's agent must reconnect; then the agent and its world count as lost. The connection to a
 /// silent machine ends after 2 s, and programs must learn of the loss within 3 s.
 const BACK_MAX_MS: u64 = 800;
 
@@ -84,7 +84,7 @@ impl Node {
         node
     }
 
-    /// Returns the time at which the node counts as gone, if it is a rank without a connection.
+    /// Returns the time at which the node counts as lost, if it is a rank without a connection.
     pub(super) fn leaves_world(&self) -> Option<Millis> {
         let is_away = !self.world.is_empty() && self.link().is_none();
         self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))

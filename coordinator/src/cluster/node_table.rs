@@ -36,7 +36,7 @@ struct Orders {
     /// Nodes that are up and whose connection ended after `broken_after`, by that time.
     broken: ByTime,
     broken_after: Option<Millis>,
-    /// Ranks without a connection, by the time at which they count as gone.
+    /// Ranks without a connection, by the time at which they count as lost.
     leaving: ByTime,
     /// Nodes that are not up, by the time of their last message.
     down: ByTime,
@@ -220,12 +220,12 @@ impl NodeTable {
         orders.broken.len()
     }
 
-    /// Returns ranks without a connection, by the time at which they count as gone.
+    /// Returns ranks without a connection, by the time at which they count as lost.
     pub(super) fn leaving(&self) -> impl Iterator<Item = (Millis, NodeId)> {
         counted(self.orders.leaving.iter().copied())
     }
 
-    /// Returns nodes that are not up, beginning with the one that was heard least recently.
+    /// Returns nodes that are not up, beginning with the one whose last message is oldest.
     pub(super) fn down(&self) -> impl Iterator<Item = NodeId> {
         counted(self.orders.down.iter().map(|(_, id)| *id))
     }
@@ -259,7 +259,7 @@ impl NodeTable {
         self.unsettled.insert((at, world));
     }
 
-    /// Schedules the check of a world that has changed, if ranks of it are gone.
+    /// Schedules the check of a world that has changed, if it has lost ranks.
     fn unsettle(&mut self, world: &str) {
         if self.orders.worlds.get(world).is_some_and(|world| !world.gone.is_empty()) {
             self.unsettled.insert((Millis(0), world.to_owned()));

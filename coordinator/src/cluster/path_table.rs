@@ -75,7 +75,7 @@ impl Paths {
         }
     }
 
-    /// Drops a node that is gone, with its figures and paths.
+    /// Drops a removed node with its figures and paths.
     pub(super) fn forget(&mut self, id: NodeId) {
         self.disconnected(id);
         let others: Vec<NodeId> = of_node(&self.known, id).collect();
@@ -250,7 +250,7 @@ fn of_node(paths: &BTreeSet<(NodeId, NodeId)>, id: NodeId) -> impl Iterator<Item
 }
 
 /// Returns the paths from all nodes of a ring to their followers. If not `all`, only paths from `id` and from the nodes
-/// that it follows, which are all that change when it comes or goes.
+/// that it follows, which are all that change when `id` joins or leaves the ring.
 fn followers(ring: &BTreeSet<NodeId>, id: NodeId, all: bool) -> BTreeSet<Ends> {
     let nodes: Vec<NodeId> = if all {
         ring.iter().copied().collect()

@@ -237,7 +237,7 @@ impl Cluster {
         out.push(Effect::MeasurePath(PathOrder { measurement, from, to, to_node: b, address }));
     }
 
-    /// Returns the connection of a node whose measurement nothing would disturb.
+    /// Returns the connection of a quiet node, at which a measurement disturbs no program.
     fn free(&self, now: Millis, id: NodeId) -> Option<LinkId> {
         let node = self.nodes.get(&id)?;
         let used = self.paths.used.get(&id).copied();

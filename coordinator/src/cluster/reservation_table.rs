@@ -31,7 +31,7 @@ pub(super) struct ReservationRecord {
     pub(super) by: String,
     pub(super) reason: String,
     pub(super) devices: SavedTargets,
-    /// The devices in words, for lists.
+    /// A description of the devices, for lists.
     pub(super) what: String,
     pub(super) accounts: Vec<String>,
     pub(super) users: Vec<String>,

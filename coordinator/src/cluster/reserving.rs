@@ -39,7 +39,7 @@ pub struct ReservationView {
     pub by: String,
     /// The reason.
     pub reason: String,
-    /// Its devices in words.
+    /// A description of its devices.
     pub what: String,
     /// Its devices as names of nodes with ordinals; no ordinals stand for the whole node, an empty list for the
     /// cluster.

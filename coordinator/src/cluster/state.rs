@@ -126,7 +126,7 @@ pub struct Cluster {
     pub(super) class_times: ClassTimes,
     /// The use of devices by sessions.
     pub(super) device_uses: DeviceUses,
-    /// Devices that have shown faults.
+    /// Devices with reported faults.
     pub(super) faults: FaultTable,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,

@@ -28,7 +28,7 @@ pub(super) struct DeviceUses {
     pub(super) unnamed: BTreeSet<SessionId>,
     /// The use by all sessions since the coordinator's start.
     pub(super) done: Activity,
-    /// Whether uses of earlier sessions were restored, so that a session without any has reported nothing.
+    /// Whether uses of earlier sessions were restored. Then a session without a restored use has reported none.
     is_kept: bool,
 }
 

@@ -47,8 +47,8 @@ impl Cluster {
     }
 
     /// Informs ranks of a lost rank that were disconnected themselves when it was lost, or that have reconnected after
-    /// they counted as dead. Their launcher may not notice the missing rank. The ranks know whether it was of their
-    /// run.
+    /// they counted as dead. Their launcher may not notice the missing rank. The ranks themselves know whether it was
+    /// of their run.
     pub(super) fn tell_ranks(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(world) = self.nodes.next_unsettled(now) {
             let Some(lost) = self.nodes.last_gone(&world) else { continue };

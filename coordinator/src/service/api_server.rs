@@ -42,7 +42,7 @@ impl ApiServer {
     /// Posts a JSON document. Returns the status and body of the answer.
     ///
     /// # Errors
-    /// Returns the cause in words if the service account's files can't be read or the server does not answer.
+    /// Returns the cause if the service account's files can't be read or the server does not answer.
     pub(super) async fn post(&self, path: &str, body: String) -> Result<(StatusCode, Bytes), String> {
         // Read for each request, because both files are renewed while the coordinator runs.
         let token = read(&self.account.join(TOKEN))?;

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::CommonState;
 use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
-/// Timeout to tell a refused connection the reason.
+/// Timeout for sending the reason to a refused connection.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// An identified peer.
@@ -105,7 +105,7 @@ pub(super) struct Secured {
 pub(super) enum Stay {
     /// Without limit.
     Placed { _slot: TenantSlot },
-    /// Until the peer has been told the reason, or its slot among the unauthenticated connections is needed.
+    /// Until the peer has received the reason, or its slot among the unauthenticated connections is needed.
     Leaves(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
 

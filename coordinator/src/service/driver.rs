@@ -30,8 +30,8 @@ const TICK_MAX: Duration = Duration::from_millis(250);
 /// unread.
 const TICK_LATE_MAX: Duration = Duration::from_millis(500);
 
-/// Delay of the order to end executors after their program was told why its session ends, so that the program learns
-/// the reason first.
+/// Delay of the order to end executors after the message to their program, so that the program learns the reason from
+/// the coordinator first.
 const TOLD_BEFORE: Duration = Duration::from_millis(200);
 
 /// The outcome of sending a message to an agent.
@@ -337,7 +337,7 @@ impl Driver {
         self.uses.subscribe()
     }
 
-    /// Tells all agents to stop.
+    /// Orders all agents to stop.
     pub(super) fn stop_agents(&self) {
         for outbox in self.lock().agents.values() {
             let _ = outbox.try_send(Ok(outbound::stop()));

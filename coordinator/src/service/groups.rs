@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Most concurrent look-ups, because the user database may be on another machine.
+/// Most concurrent queries, because the user database may be on another machine.
 const LOOKUPS_MAX: usize = 4;
 /// Time for which an answer is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Converts jobs to messages, and explains their state in words.
+//! Converts jobs to messages, with a description of their state.
 
 use super::questions::View;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};

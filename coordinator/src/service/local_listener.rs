@@ -14,7 +14,7 @@ use tokio::net::UnixListener;
 /// runtime.
 ///
 /// # Errors
-/// Returns the reason in words if other users could listen there, if another process listens, or if the system refuses.
+/// Returns the reason if other users could listen there, if another process listens, or if the system refuses.
 pub fn listen_here(path: &Path) -> std::result::Result<UnixListener, String> {
     let owner = check_folder(path).map_err(|error| error.to_string())?;
     let own = geteuid().as_raw();

@@ -150,8 +150,8 @@ fn message(view: ReservationView) -> v1::Reservation {
     }
 }
 
-/// Returns a reservation as the caller sees it: `yours` if it is for the caller, `hidden` if the caller may not see
-/// jobs of other users.
+/// Returns a reservation as the caller sees it. `yours` means that it is for the caller, `hidden` that the caller may
+/// not see jobs of other users.
 fn seen_by(view: ReservationView, yours: bool, hidden: bool) -> v1::Reservation {
     let all = v1::Reservation { yours, hidden, ..message(view) };
     if !hidden {

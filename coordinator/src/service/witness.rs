@@ -60,8 +60,8 @@ impl Witnesses {
         self.munge.is_some() || self.tokens.is_some()
     }
 
-    /// Identifies a process on the UNIX socket by its `uid`, which the system reports. Tells the process whether it is
-    /// accepted.
+    /// Identifies a process on the UNIX socket by its `uid`, which the system reports. Informs the process whether it
+    /// is accepted.
     pub(super) async fn by_system(&self, stream: &mut Stream, uid: u32) -> Result<Caller> {
         let found = self.ask(move || Ok(attested(uid, Witness::System))).await;
         let taken = found.and_then(|found| self.roles(&found));

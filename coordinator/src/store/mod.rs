@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use uptime::Uptime;
 
-/// Epochs are at least the number of these intervals since 2026, so that a restored backup or a new file gets an epoch
-/// that no earlier coordinator had.
+/// Epochs are at least the number of these intervals since 2026. So a restored backup or a new file gets an epoch that
+/// no earlier coordinator had.
 const EPOCH_UNIT_MS: u64 = 1_000;
 const EPOCHS_BEGAN_UNIX_MS: u64 = 1_767_225_600_000;
 

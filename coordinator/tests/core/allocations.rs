@@ -82,7 +82,7 @@ fn refused(effects: &[Effect], client: u64) -> Option<String> {
     })
 }
 
-/// Returns the links of agents that are told to release the job of this program.
+/// Returns the links of agents with the order to release this program's job.
 fn to_release(effects: &[Effect], job: u64) -> Vec<u64> {
     let order = AgentOrder::ReleaseJob(key(job));
     let told = effects.iter().filter_map(|effect| match effect {
@@ -569,8 +569,7 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job
     let (client, session, user) = (ClientId(6), SessionId(1 << 40), ALICE.to_owned());
     bench.give(Input::Attach { client, session, request: request("h1"), key: key(6), user });
     let effects = bench.give(Input::InUse { client, devices });
-    // No agent is told that the program may use the device: the session may be another program's, which agents have not
-    // named yet.
+    // No agent receives a grant of the device: the session may be another program's, which agents have not named yet.
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), "{effects:?}");
     let ended = effects.iter().any(|effect| match effect {
         Effect::ToClient(ClientId(6), ClientPush::Ended(text)) => text.contains(" of node h1 to itself"),

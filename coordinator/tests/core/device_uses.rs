@@ -186,7 +186,7 @@ fn a_device_is_busy_no_longer_than_time_passes() {
     let row = bench.row();
     assert!((MINUTE..=MINUTE + 2_000).contains(&row.activity.busy_ms), "{row:?}");
     assert!(row.activity.bytes_in < 1 << 52 && row.activity.bytes_out < 1 << 52, "{row:?}");
-    // A flood of reports charges nothing more.
+    // A flood of reports does not increase the charge.
     for _ in 0..1_000 {
         bench.program_used(1, 0, used(u64::MAX, u64::MAX));
     }

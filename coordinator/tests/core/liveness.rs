@@ -682,7 +682,7 @@ fn a_session_whose_time_is_over_is_ended() {
 fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
     let mut bench = Bench::new();
     let foreign = SessionId(1 << 40);
-    // Two agents reconnect to a new coordinator; the second one lies about a session of the first.
+    // Two agents reconnect to a new coordinator; the second one falsely claims a session of the first.
     let honest = Registration { sessions: vec![grant(foreign)], ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: honest });
     let lie = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };

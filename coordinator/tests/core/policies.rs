@@ -137,7 +137,7 @@ fn rank(job: u64) -> Option<accord_types::Rank> {
 }
 
 impl Bench {
-    /// Whether all leases tell programs that their devices belong to a job.
+    /// Whether all leases inform programs that their devices belong to a job.
     fn leases_are_of_jobs(&self) -> bool {
         let mut leases = self.cluster.sessions().filter_map(|session| self.cluster.lease(session.id));
         leases.all(|lease| lease.is_of_job)

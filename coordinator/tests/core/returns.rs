@@ -187,7 +187,8 @@ fn a_first_comer_does_not_take_anothers_session() {
     for (key, user) in [(OTHER_KEY, "mallory"), (OTHER_KEY, ALICE), (KEY, "mallory")] {
         let mut bench = Bench::new();
         assert_eq!(bench.attach(1, EARLIER, key, user), [ClientPush::Attached]);
-        // Alice is not told that the session is another's, which would end her program. Her program tries again.
+        // Alice does not receive the error that the session is another's, which would end her program. Her program
+        // tries again.
         let (client, user, request) = (ClientId(2), ALICE.to_owned(), request("h1"));
         let effects = bench.give(Input::Attach { client, session: EARLIER, request, key: KEY, user });
         assert_eq!(effects, [Effect::CloseClient(client)]);

@@ -5,7 +5,7 @@ use crate::bench::{Bench, registration};
 use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
 use accord_types::NodeId;
 
-/// Time until one tick after a rank counts as gone, and until one tick before disconnected ranks are informed.
+/// Time until one tick after a rank counts as lost, and until one tick before disconnected ranks are informed.
 const GONE: u64 = 1_000;
 const NOT_YET: u64 = 9_750;
 

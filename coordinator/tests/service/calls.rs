@@ -522,7 +522,7 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     let seen =
         |fixture: &Fixture| fixture.describe().sessions.iter().map(|one| (one.id, one.attached)).collect::<Vec<_>>();
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
-    // No other user gets the session, and no client is told that it is over, until an agent names its owner.
+    // No other user gets the session, and no client receives its end, until an agent names its owner.
     assert!(attach(&fixture, "mallory", &claim).is_err());
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
     drop(back);

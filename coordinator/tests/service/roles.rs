@@ -164,7 +164,7 @@ fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
     assert_eq!(join(&agent, "h1", VERSION + 1).unwrap_err().code(), Code::FailedPrecondition);
 }
 
-/// A client without a certificate is told so, gets no session, and does not affect other clients.
+/// A client without a certificate gets an error but no session, and does not affect other clients.
 #[test]
 fn without_a_certificate_nothing_is_answered() {
     let authority = Authority::new("c1", HOUR).unwrap();
@@ -186,7 +186,7 @@ fn without_a_certificate_nothing_is_answered() {
     }
     let tenant = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
     let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request("h1"));
-    // The tenant is told that there is no node.
+    // The tenant's error is that there is no node.
     assert!(error.unwrap_err().cause().contains("no node"));
 }
 
@@ -198,7 +198,7 @@ fn only_tenants_open_sessions() {
         let own = authority.identity(role.clone(), HOUR).unwrap();
         let error =
             session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request("h1")).unwrap_err();
-        // A role that may open sessions is told that there is no device.
+        // The error for a role that may open sessions is that there is no device.
         let refused = error.cause().contains(&format!("{role} may not open sessions"));
         assert_eq!(refused, !may(&role, Act::OpenSession), "{error}");
         assert!(error.remedy_text().is_some(), "{error}");

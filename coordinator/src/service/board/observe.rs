@@ -1,5 +1,5 @@
-//! Builds a board from the core's state in steps of a few nodes, sessions or jobs, so that the core is locked only for
-//! short moments.
+//! Builds a board from the core's state. Each step takes a few nodes, sessions or jobs, so that the core is locked only
+//! for short moments.
 
 use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
