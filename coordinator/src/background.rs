@@ -1,4 +1,4 @@
-//! A coordinator on a thread of its own, inside another program.
+//! Runs a coordinator on a thread inside another program.
 
 use crate::cluster::Limits;
 use crate::service::{Attestation, Driver, DriverSettings, Listeners, PROGRAM_LOST_AFTER, serve};
@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// A running coordinator. Dropping it stops it as suddenly as a crash would: agents and programs
-/// see their connections close.
+/// A running coordinator. Dropping it stops the coordinator as abruptly as a crash: agents and programs see their
+/// connections close.
 pub struct Background {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -20,15 +20,15 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a coordinator that listens on `listen`; port 0 takes a free one.
+    /// Starts a coordinator that listens on `listen`; port 0 chooses a free one.
     ///
     /// # Errors
-    /// Returns an error if the address can't be had or the system is out of threads.
+    /// Returns an error if the address is not available or the system can't start a thread.
     pub fn start(listen: SocketAddr, identity: Identity, limits: Limits) -> std::io::Result<Self> {
         Self::start_with(listen, identity, limits, Attestation::default())
     }
 
-    /// The same, where others' word counts besides that of certificates.
+    /// Starts a coordinator that also accepts attested users without a certificate.
     ///
     /// # Errors
     /// Returns the errors of [`Background::start`].
@@ -65,10 +65,10 @@ impl Background {
         self.address
     }
 
-    /// Waits until an administrator, or a failure, has stopped it.
+    /// Blocks until an administrator or a failure has stopped the coordinator.
     pub fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic in it ends this process.
+            // A panic of the thread ends this process.
             let _ = thread.join();
         }
     }
@@ -78,7 +78,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in it ends this process.
+            // A panic of the thread ends this process.
             let _ = thread.join();
         }
     }

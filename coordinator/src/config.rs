@@ -1,4 +1,4 @@
-//! Flags and environment.
+//! Command line flags and environment variables.
 
 use crate::service::ApiServer;
 use accord_trust::users::UserRules;
@@ -107,14 +107,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the API server that reviews tokens, if one is to.
+    /// Returns the API server that reviews tokens, if one is configured.
     pub fn api_server(&self) -> Option<ApiServer> {
         let account = self.token_review_account.clone();
         self.token_review.clone().map(|address| ApiServer { address, account })
     }
 }
 
-/// The API server of a pod's own cluster is named by these variables, which Kubernetes sets.
+/// Reads the address of an API server. `cluster` stands for that of the pod's own cluster, which Kubernetes names in
+/// variables.
 fn api_server(text: &str) -> Result<String, String> {
     api_server_of(text, |name| std::env::var(name).ok())
 }
@@ -183,7 +184,7 @@ mod tests {
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
-        // There has to be a listener.
+        // One of the listeners is required.
         assert!(Config::try_parse_from(["x"]).is_err() && Config::try_parse_from(["x", "--socket", "/run/s"]).is_ok());
     }
 }

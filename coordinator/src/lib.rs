@@ -1,8 +1,8 @@
-//! The coordinator: registers agents, numbers devices, opens sessions, gives leases, watches
-//! health. Never on the launch or data path.
+//! The coordinator registers agents, numbers devices, opens sessions, grants leases and watches health. It is never on
+//! the path of a launch or a copy.
 //!
-//! [`cluster`] decides (pure), [`service`] puts it on the network, [`Background`] runs it inside
-//! another program. [`store`] keeps its state over restarts.
+//! [`cluster`] decides without I/O, [`service`] speaks to the network, [`store`] keeps the state over restarts, and
+//! [`Background`] runs a coordinator inside another program.
 #![forbid(unsafe_code)]
 
 mod background;

@@ -44,12 +44,12 @@ fn main() -> ExitCode {
 
 fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
     let trust = Trust::read(folder)?;
-    // Else everybody would find out, one by one.
+    // Without this check each client would report the wrong role.
     check(trust.current(|_| ()).name()?, Act::Coordinate)?;
     Ok(trust)
 }
 
-/// Reads a policy file that is not longer than a policy may be: one byte more lets the check say so.
+/// Reads a policy file, at most one byte more than a policy may have, so that the parser refuses a longer one.
 fn read_policy(file: &Path) -> Result<SitePolicy, String> {
     let most = u64::try_from(POLICY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut text = String::new();
@@ -62,7 +62,8 @@ fn read_policy(file: &Path) -> Result<SitePolicy, String> {
     })
 }
 
-/// Each program has a connection. Without more descriptors there are fewer.
+/// Raises the limit on open files, because each program has a connection. A failure only lowers the number of
+/// connections.
 fn take_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -99,7 +100,7 @@ fn run(config: &Config) -> Result<(), String> {
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
-        // The process that started this one reads the port from here. It may have closed the pipe.
+        // The parent process reads the port from here. It may have closed the pipe.
         for address in addresses {
             let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
         }

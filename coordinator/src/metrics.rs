@@ -1,4 +1,4 @@
-//! What is counted, through the `metrics` facade: without an exporter it costs nothing.
+//! The coordinator's metrics, through the `metrics` facade. They cost nothing without an exporter.
 
 use crate::cluster::{ClientPush, Cluster, Effect, Input};
 use accord_monitoring::Metric;
@@ -9,7 +9,7 @@ use accord_types::DeviceKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All of it.
+/// All metrics.
 pub const TABLE: [Metric; 19] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
@@ -32,17 +32,17 @@ pub const TABLE: [Metric; 19] = [
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
-/// Connections that were turned away, by reason.
+/// Refused connections, by reason.
 pub const REFUSED: &str = "accord_coordinator_refused_total";
 /// Expiry of the coordinator's certificate, if it has one.
 pub const CERTIFICATE_EXPIRY: &str = "accord_coordinator_certificate_expiry_timestamp_seconds";
-/// Nodes whose agent lives.
+/// Nodes whose agent is alive.
 pub const NODES_UP: &str = "accord_coordinator_nodes_up";
 /// Devices of these nodes, by kind.
 pub const DEVICES: &str = "accord_coordinator_devices";
 /// Nodes that were lost or have left.
 pub const NODES_LOST: &str = "accord_coordinator_nodes_lost_total";
-/// Registrations, repeated ones included.
+/// Registrations, including repeated ones.
 pub const REGISTRATIONS: &str = "accord_coordinator_registrations_total";
 /// Open sessions.
 pub const SESSIONS: &str = "accord_coordinator_sessions";
@@ -53,7 +53,7 @@ pub const SESSIONS_REFUSED: &str = "accord_coordinator_sessions_refused_total";
 
 /// Jobs, by state.
 pub const JOBS: &str = "accord_coordinator_jobs";
-/// Jobs that got their devices.
+/// Jobs that were started.
 pub const JOBS_STARTED: &str = "accord_coordinator_jobs_started_total";
 /// Jobs that ended, by reason.
 pub const JOBS_ENDED: &str = "accord_coordinator_jobs_ended_total";
@@ -67,10 +67,10 @@ pub const DEVICE_BYTES: &str = "accord_coordinator_device_bytes_total";
 pub const POLICY_VERSION: &str = "accord_coordinator_policy_version";
 /// Decisions of the core.
 pub const DECISIONS: &str = "accord_coordinator_decisions_total";
-/// Their time.
+/// Total time of these decisions.
 pub const DECISION_TIME: &str = "accord_coordinator_decision_microseconds_total";
 
-/// What the scheduler's devices are.
+/// The names of device states.
 const STATES: [&str; DeviceState::ALL.len()] = {
     let mut names = [""; DeviceState::ALL.len()];
     let mut at = 0;
@@ -81,10 +81,10 @@ const STATES: [&str; DeviceState::ALL.len()] = {
     names
 };
 
-/// Messages that were dropped, as standard error took none.
+/// Log messages that were dropped because standard error blocked.
 pub const LOG_DROPPED: &str = "accord_coordinator_log_dropped_total";
 
-/// Shows when the certificate in use expires.
+/// Publishes the expiry of the certificate in use.
 pub fn certificate_expiry(trust: &Trust) {
     let identity = trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
     if let Some(expiry) = identity.expiry() {
@@ -92,32 +92,32 @@ pub fn certificate_expiry(trust: &Trust) {
     }
 }
 
-/// Counts a message that standard error had no room for.
+/// Counts a dropped log message.
 pub fn log_dropped() {
     metrics::counter!(LOG_DROPPED).increment(1);
 }
 
-/// The reason for which a connection, or a call, was turned away.
+/// The reason for refusing a connection or a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// The core refused an agent.
+    /// The core has refused an agent.
     Agent,
-    /// There were too many of which nothing was known.
+    /// Too many connections were unauthenticated.
     Full,
-    /// What it said made no sense.
+    /// The peer has violated the protocol.
     Protocol,
-    /// Its user has as many connections as they may have.
+    /// The user's quota of connections is exhausted.
     Quota,
-    /// Its certificate's role may not do that.
+    /// The role of the caller may not do this.
     Role,
-    /// It said nothing.
+    /// The peer did not finish the handshake in time.
     Silent,
-    /// The handshake of TLS failed.
+    /// The TLS handshake has failed.
     Tls,
 }
 
 impl Why {
-    /// What the label says, in the order above.
+    /// The label's values, in the order of the variants.
     const NAMES: [&str; 7] = ["agent", "full", "protocol", "quota", "role", "silent", "tls"];
 }
 
@@ -126,11 +126,11 @@ pub(crate) fn refused(why: Why) {
     metrics::counter!(REFUSED, "why" => Why::NAMES[why as usize]).increment(1);
 }
 
-/// Counts the core's inputs and effects.
+/// Publishes metrics of the core's inputs, effects and state.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     up: usize,
-    /// The core's stamp when jobs were counted last.
+    /// The core's stamp at the last count of jobs.
     stamp: Option<u64>,
 }
 
@@ -150,13 +150,13 @@ impl Metrics {
         }
     }
 
-    /// Counts a decision.
+    /// Counts a decision and its time.
     pub(crate) fn decided(took: Duration) {
         metrics::counter!(DECISIONS).increment(1);
         metrics::counter!(DECISION_TIME).increment(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// After each step.
+    /// Publishes the number of jobs, if jobs have changed since the last call.
     pub(crate) fn jobs(&mut self, cluster: &Cluster) {
         if self.stamp.replace(cluster.stamp()) == Some(cluster.stamp()) {
             return;
@@ -172,7 +172,7 @@ impl Metrics {
         metrics::gauge!(POLICY_VERSION).set(cluster.policy_version() as f64);
     }
 
-    /// Devices by class and state, which takes a look at each of them.
+    /// Publishes the number of devices by class and state. This visits every device.
     pub(crate) fn devices(scheduler: &Scheduler) {
         let mut by_name: BTreeMap<String, BTreeMap<DeviceState, u64>> = BTreeMap::new();
         for (class, states) in scheduler.device_states() {
@@ -189,14 +189,14 @@ impl Metrics {
         }
     }
 
-    /// Counts the use of devices since the coordinator's start.
+    /// Publishes the use of devices since the coordinator's start.
     pub(crate) fn device_use(done: Activity) {
         metrics::counter!(DEVICE_BUSY).absolute(done.busy_ms);
         metrics::counter!(DEVICE_BYTES, "direction" => "in").absolute(done.bytes_in);
         metrics::counter!(DEVICE_BYTES, "direction" => "out").absolute(done.bytes_out);
     }
 
-    /// After a step that has changed the view.
+    /// Publishes the gauges of nodes and sessions.
     pub(crate) fn gauges(&mut self, cluster: &Cluster) {
         let up = cluster.nodes_up();
         metrics::gauge!(NODES_UP).set(up as f64);

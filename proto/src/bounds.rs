@@ -1,5 +1,5 @@
-//! How long each list and text of each message may be. The functions name every field, so that a new one is not forgotten;
-//! `tests/bounds.rs` tries each list and text that the `.proto` files have.
+//! Bounds of every list and text of every message. The functions destructure each message, so that a new field can't be
+//! forgotten. `tests/bounds.rs` tries every list and text of the `.proto` files.
 
 mod admin;
 mod cluster;
@@ -20,66 +20,66 @@ use accord_types::texts::{ADDRESS_MAX, NAME_MAX, PATH_MAX, WORDS_MAX};
 use prost::Message;
 use v1::{agent_message, coordinator_message};
 
-/// Longest message of an agent or to one, in bytes.
+/// Longest message to or from an agent, in bytes.
 pub const AGENT_MESSAGE_MAX: usize = 4 << 20;
 /// Longest request of a tool, in bytes.
 pub const REQUEST_MAX: usize = 16 << 10;
-/// Devices of a node.
+/// Most devices of a node.
 pub const NODE_DEVICES_MAX: usize = 256;
-/// Pairs of a node's devices whose copies were measured.
+/// Most pairs of a node's devices with measured copies.
 pub const DEVICE_PAIRS_MAX: usize = NODE_DEVICES_MAX * NODE_DEVICES_MAX;
-/// Sessions with an executor on a node, or with a program there that drives its devices itself.
+/// Most sessions of a node that have an executor there, or a program that drives the node's devices itself.
 pub const NODE_SESSIONS_MAX: usize = 2_048;
-/// Most sessions of which an agent was told, with an executor or without.
+/// Most sessions that an agent knows, with or without an executor.
 pub const NODE_GRANTS_MAX: usize = 65_536;
-/// Sessions and devices whose use is reported, in one message.
+/// Most uses of devices by sessions in a report.
 pub const USES_MAX: usize = 1_024;
-/// Jobs that hold devices of a node, in one message.
+/// Most jobs with devices of a node in a message.
 pub const NODE_JOBS_MAX: usize = 1_024;
-/// Bytes of an account's name with its user's.
+/// Longest name of an account with its user, in bytes.
 pub const ACCOUNT_MAX: usize = 2 * NAME_MAX;
-/// Processors of a machine, and its NUMA nodes, and its PCI devices that matter.
+/// Most processors, NUMA nodes and relevant PCI devices of a machine.
 pub const PROCESSORS_MAX: usize = 8_192;
-/// Ways to reach a node.
+/// Most addresses of a node.
 pub const LINKS_MAX: usize = 8;
-/// Nodes that may be named for the paths between all of them.
+/// Most nodes in a query for all paths between them.
 pub const PATHS_OF_MAX: usize = 64;
-/// Nodes and sessions in a message for tools, and devices and paths.
+/// Most nodes, sessions, devices or paths in a message to a tool.
 pub const PAGE_ITEMS_MAX: usize = 1 << 16;
-/// Bytes of a key: all have the same length.
+/// Length of every key, in bytes.
 pub const KEY_MAX: usize = accord_types::SessionKey::LEN;
 
-/// A message that knows its bounds.
+/// A message with bounds on its fields.
 pub trait Bounded {
-    /// Whether all its lists and texts are within their bounds.
+    /// Checks that all lists and texts are within their bounds.
     ///
     /// # Errors
-    /// Returns [`Malformed`] with the first field that is longer than it may be.
+    /// Returns [`Malformed`] with the first field that exceeds its bound.
     fn check(&self) -> Result<(), Malformed>;
 }
 
-/// Reads a message that comes another way than by gRPC.
+/// Decodes a message that was not received by gRPC.
 ///
 /// # Errors
-/// Returns the reason in words if the bytes are no message of this type, or a field is longer than it may be.
+/// Returns the reason in words if the bytes are not such a message, or a field exceeds its bound.
 pub fn read<M: Message + Bounded + Default>(bytes: &[u8]) -> Result<M, String> {
     let message = M::decode(bytes).map_err(|error| error.to_string())?;
     message.check().map_err(|malformed| malformed.to_string())?;
     Ok(message)
 }
 
-/// Returns an error that names the field if the length is larger than the bound.
+/// Refuses a length above the bound, and names the field.
 fn within(len: usize, max: usize, field: &'static str) -> Result<(), Malformed> {
     if len <= max { Ok(()) } else { Err(Malformed(field)) }
 }
 
-/// Checks a list's length and then each of its messages.
+/// Checks a list's length and each of its messages.
 fn all<T: Bounded>(list: &[T], max: usize, field: &'static str) -> Result<(), Malformed> {
     within(list.len(), max, field)?;
     list.iter().try_for_each(Bounded::check)
 }
 
-/// Declares messages without lists or texts; each field is named.
+/// Implements [`Bounded`] for messages without lists or texts, by naming each field.
 macro_rules! without_lists {
     ($($message:ident { $($field:ident),* })*) => {$(
         impl Bounded for v1::$message {

@@ -1,4 +1,4 @@
-//! gRPC through TLS, or on one machine by a UNIX socket: how agents and tools reach the coordinator.
+//! The channel of agents and tools to the coordinator: gRPC over TLS, or over a UNIX socket on the same machine.
 
 use crate::Stream;
 use crate::threads::on_thread;
@@ -20,53 +20,53 @@ use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
-/// Names of coordinators that are looked up at one time, in a process.
+/// Most concurrent look-ups of coordinators' names in a process.
 const LOOKUPS_MAX: usize = 4;
 static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
-/// Credentials that are asked for at one time.
+/// Most concurrent requests for credentials.
 const QUESTIONS_MAX: usize = 4;
 static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 
-/// The name of gRPC in a handshake.
+/// The ALPN name of gRPC.
 pub const PROTOCOL: &[u8] = b"h2";
 
-/// How long an answer is waited for before it is asked again, and how often. A peer farther away is waited for after
-/// that.
+/// Timeout and number of the first connection attempts. A later attempt has no timeout of its own, because the peer may
+/// be far away.
 const SOON: Duration = Duration::from_millis(300);
 const SOON_TRIES: u32 = 4;
 
-/// The address of the coordinator, and the identity used there.
+/// A client's view of the coordinator: its address and the client's identity.
 #[derive(Clone)]
 pub struct Coordinator {
     address: String,
     trust: Arc<Trust>,
     timeout: Duration,
-    /// Hears of new certificates that can't be used.
+    /// Called with the error of new certificates that can't be used.
     tell: fn(&Error),
 }
 
 impl Coordinator {
-    /// The one at `host:port` or `unix:/path`. A connection and its handshake may take `timeout`.
+    /// Creates a client for `host:port` or `unix:/path`. `timeout` limits the connection with its handshake.
     pub fn new(address: &str, trust: Arc<Trust>, timeout: Duration) -> Self {
         Self { address: address.to_owned(), trust, timeout, tell: |_| () }
     }
 
-    /// Calls `tell` once if new certificates can't be used: connections are made with the previous ones.
+    /// Sets a function that is called once if new certificates can't be used. Connections then use the previous ones.
     #[must_use]
     pub fn telling(self, tell: fn(&Error)) -> Self {
         Self { tell, ..self }
     }
 
-    /// `host:port` or `unix:/path`.
+    /// Returns the address, `host:port` or `unix:/path`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Connects, with what `tune` makes of the connection.
+    /// Connects, after `tune` has configured the endpoint.
     ///
     /// # Errors
-    /// Returns `unauthenticated` if one side does not believe the other, `unavailable` if no server answers,
-    /// `invalid_argument` if the address is none.
+    /// Returns `unauthenticated` if one side rejects the other, `unavailable` if no server answers, and
+    /// `invalid_argument` if the address is malformed.
     pub async fn connect(&self, tune: impl FnOnce(Endpoint) -> Endpoint) -> Result<Channel, Status> {
         let this = self.clone();
         let endpoint = tune(self.endpoint()?);
@@ -74,17 +74,17 @@ impl Coordinator {
         connected.await.map_err(|error| reason(&error).unwrap_or_else(|| Status::unavailable(error.to_string())))
     }
 
-    /// Connects at the first call. Has to be called within a runtime.
+    /// Returns a channel that connects at the first call. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// Returns `invalid_argument` if the address is none.
+    /// Returns `invalid_argument` if the address is malformed.
     pub fn connect_lazy(&self) -> Result<Channel, Status> {
         let this = self.clone();
         Ok(self.endpoint()?.connect_with_connector_lazy(service_fn(move |_: Uri| this.clone().secure())))
     }
 
     fn endpoint(&self) -> Result<Endpoint, Status> {
-        // The connector makes it secure, and finds paths by itself.
+        // The connector adds TLS and resolves the address itself, so tonic only sees a plain URI.
         let shown = if local::path_of(&self.address).is_some() { "localhost" } else { self.address.as_str() };
         Endpoint::from_shared(format!("http://{shown}"))
             .map_err(|error| Status::invalid_argument(format!("{:?} is no host:port: {error}", self.address)))
@@ -102,7 +102,7 @@ impl Coordinator {
         }
     }
 
-    /// What the address stands for.
+    /// Resolves the address.
     async fn resolve(&self) -> Result<Vec<SocketAddr>, Status> {
         if let Ok(address) = self.address.parse() {
             return Ok(vec![address]);
@@ -117,7 +117,7 @@ impl Coordinator {
     async fn handshake(&self) -> Result<Stream, Status> {
         let stream = connect(&self.resolve().await?).await.map_err(unavailable)?;
         stream.set_nodelay(true).map_err(unavailable)?;
-        // What can't be used now may be the next time: it is tried with what was there before.
+        // If new certificates can't be used, the previous ones are, until the files change again.
         let identity = self.trust.current(self.tell);
         let config = identity.to_coordinator(PROTOCOL).map_err(|error| Status::unauthenticated(words(&error)))?;
         let name = rustls::pki_types::ServerName::try_from("accord.invalid")
@@ -140,7 +140,7 @@ impl Coordinator {
             await_answer(&mut stream).await?;
             return Ok(stream);
         }
-        // The server speaks first, once it believes this side.
+        // The server sends first, once it has accepted this side's certificate.
         match stream.fill_buf().await.map_err(refused)? {
             [] => Err(Status::unavailable("it closed the connection")),
             _ => Ok(Stream::Tls(Box::new(stream.into()))),
@@ -152,7 +152,7 @@ async fn place(of: &'static Semaphore) -> Result<SemaphorePermit<'static>, Statu
     of.acquire().await.map_err(|error| Status::internal(error.to_string()))
 }
 
-/// Connects, and asks again soon: the system says a first word that was lost again only after a second.
+/// Connects with short timeouts at first, because the kernel retransmits a lost SYN only after a second.
 async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     for _ in 0..SOON_TRIES {
         if let Ok(connected) = tokio::time::timeout(SOON, TcpStream::connect(addresses)).await {
@@ -162,7 +162,7 @@ async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     TcpStream::connect(addresses).await
 }
 
-/// The coordinator of this machine, if no other user can have taken its place.
+/// Connects to the coordinator on this machine, unless another user could have replaced its socket.
 async fn reach_here(path: &Path) -> Result<Stream, Status> {
     let strange = |error: Error| Status::unauthenticated(words(&error));
     if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -179,7 +179,7 @@ async fn reach_here(path: &Path) -> Result<Stream, Status> {
     Ok(stream)
 }
 
-/// Whether the coordinator takes this side.
+/// Reads whether the coordinator accepts this side.
 async fn await_answer(stream: &mut Stream) -> Result<(), Status> {
     if stream.read_u8().await.map_err(unavailable)? == TAKEN {
         return Ok(());
@@ -194,8 +194,8 @@ fn unavailable(error: io::Error) -> Status {
     Status::unavailable(error.to_string())
 }
 
-/// Returns the reason for a failed connection, in the words of [`Coordinator`]: tonic wraps them. `None` if the error
-/// is about something else.
+/// Returns the status of [`Coordinator`] inside a failed connection's error, which tonic wraps; `None` if the error has
+/// another cause.
 pub fn reason(error: &(dyn StdError + 'static)) -> Option<Status> {
     let (mut next, mut found) = (Some(error), None);
     while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! What gRPC reads messages with: one beyond its bounds is refused before anything else sees it.
+//! The gRPC codec, which refuses a message that exceeds its bounds before other code receives it.
 
 use crate::bounds::Bounded;
 use prost::Message;
@@ -7,7 +7,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// Reads messages of type `U` within their [bounds](crate::bounds), and writes those of type `T`.
+/// Decodes messages of type `U` within their [bounds](crate::bounds), and encodes messages of type `T`.
 #[derive(Debug)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 

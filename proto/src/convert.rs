@@ -1,4 +1,4 @@
-//! Messages to domain types and back: the only place that reads or fills raw messages' fields.
+//! Conversions between messages and domain types. No other module reads or fills raw messages.
 
 use crate::{VERSION, v1};
 use accord_types::node_labels::NodeLabels;
@@ -10,7 +10,7 @@ use accord_types::{
 };
 use std::fmt;
 
-/// A message that makes no sense: names the field.
+/// A malformed message, with the name of the field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
@@ -31,7 +31,7 @@ impl From<Malformed> for tonic::Status {
 /// Refuses peers that speak another version of this contract.
 ///
 /// # Errors
-/// Returns `FAILED_PRECONDITION` that names both versions.
+/// Returns `FAILED_PRECONDITION` with both versions if they differ.
 pub fn check_version(theirs: u32) -> Result<(), tonic::Status> {
     if theirs == VERSION {
         return Ok(());
@@ -54,15 +54,15 @@ impl From<v1::DeviceRef> for DeviceId {
     }
 }
 
-/// The number of a kind in the protocol, where 0 is "unspecified".
+/// Returns the number of a kind in the protocol, where 0 is "unspecified".
 pub fn device_kind_number(kind: DeviceKind) -> i32 {
     i32::from(kind.number()) + 1
 }
 
-/// The kind with this number; "unspecified" is `None`. A kind that this version has no name for is passed on.
+/// Returns the kind with this number; `None` for "unspecified". A kind without a name in this version is accepted.
 ///
 /// # Errors
-/// Returns [`Malformed`] for a number that can be no kind's.
+/// Returns [`Malformed`] for a number that no kind can have.
 pub fn device_kind(raw: i32) -> Result<Option<DeviceKind>, Malformed> {
     match raw.checked_sub(1) {
         Some(-1) => Ok(None),
@@ -83,10 +83,10 @@ impl From<OrderPolicy> for v1::OrderPolicy {
     }
 }
 
-/// The policy with this number; "unspecified" is the default.
+/// Returns the policy with this number; "unspecified" is the default.
 ///
 /// # Errors
-/// Returns [`Malformed`] for a number that this version does not know.
+/// Returns [`Malformed`] for a number that is unknown to this version.
 pub fn order_policy(raw: i32) -> Result<OrderPolicy, Malformed> {
     match v1::OrderPolicy::try_from(raw) {
         Ok(v1::OrderPolicy::Unspecified) => Ok(OrderPolicy::default()),
@@ -122,16 +122,16 @@ fn capability(part: u32) -> Result<u16, Malformed> {
     u16::try_from(part).map_err(|_| Malformed("impossible compute capability"))
 }
 
-/// Labels as a message has them.
+/// Returns labels as messages.
 pub fn labels(labels: &NodeLabels) -> Vec<v1::Label> {
     let label = |(name, value): (&String, &String)| v1::Label { name: name.clone(), value: value.clone() };
     labels.by_name().iter().map(label).collect()
 }
 
-/// The labels that a message has.
+/// Returns the labels in a message.
 ///
 /// # Errors
-/// Returns [`Malformed`] if they can't be a node's.
+/// Returns [`Malformed`] if the labels are invalid for a node.
 pub fn node_labels(labels: Vec<v1::Label>) -> Result<NodeLabels, Malformed> {
     NodeLabels::new(labels.into_iter().map(|label| (label.name, label.value)))
         .map_err(|_| Malformed("impossible labels"))
@@ -297,7 +297,7 @@ impl From<Hardware> for v1::Hardware {
 }
 
 impl From<v1::Hardware> for Hardware {
-    /// Devices of kinds that this version does not know are left out.
+    /// Omits devices of kinds that are unknown to this version.
     fn from(hardware: v1::Hardware) -> Self {
         Self {
             cores: hardware.cores,
@@ -374,7 +374,7 @@ impl From<v1::GpuAware> for GpuAware {
 }
 
 impl From<v1::NodeFigures> for NodeFigures {
-    /// What lacks a figure is left out.
+    /// Omits devices and pairs with a missing figure.
     fn from(figures: v1::NodeFigures) -> Self {
         let device = |device: v1::DeviceFigures| {
             Some(DeviceFigures {

@@ -1,7 +1,7 @@
-//! The control-plane contract between coordinator, agents and command line.
+//! The control plane's protocol between coordinator, agents and tools.
 //!
-//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it fresh. [`convert`] joins it
-//! and `accord-types`: no other module reads raw messages.
+//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` verifies that it is up to date.
+//! [`convert`] converts it to and from `accord-types`: no other module reads raw messages.
 #![forbid(unsafe_code)]
 
 pub mod bounds;
@@ -21,5 +21,5 @@ pub mod v1 {
     include!("gen/accord.v1.rs");
 }
 
-/// Version of this contract. Peers with another one are refused.
+/// Version of the protocol. Peers with another one are refused.
 pub const VERSION: u32 = 1;

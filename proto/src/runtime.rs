@@ -1,17 +1,17 @@
-//! The runtime of the services and of the command line.
+//! The Tokio runtime of the services and of the tools.
 
 use accord_types::sandbox;
 use std::io;
 use std::os::unix::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime of one thread, with everything in it.
+/// Creates a runtime that runs everything on one thread.
 ///
 /// # Errors
-/// Returns an error if the system gives too few descriptors.
+/// Returns an error if the process has too few descriptors left.
 pub fn one_threaded() -> io::Result<Runtime> {
-    // Tokio panics where it gets none for its signals. So as many as it takes are tried before: three of epoll and its waker, a pair for signals and
-    // a copy of one of them.
+    // Tokio panics if it can't open its descriptors, so as many are opened here first. Epoll and its waker need three;
+    // signals need a pair and a copy of one.
     let tried = [io::pipe()?, io::pipe()?, io::pipe()?];
     drop(tried);
     let pair = UnixStream::pair().map_err(|error| sandbox::named("socketpair", error));

@@ -1,4 +1,4 @@
-//! When a service of the control plane has to end, and when it has not.
+//! Signals that end a service of the control plane, and signals that must not.
 
 use accord_types::threads;
 use tokio::signal::unix::{self, Signal, SignalKind};

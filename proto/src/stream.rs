@@ -1,4 +1,4 @@
-//! A connection of the control plane: through TLS, or on one machine, where the system says who is at the other end.
+//! A connection of the control plane: TLS, or a UNIX socket, on which the system identifies the peer.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio_rustls::TlsStream;
 /// A connection of TLS or to a UNIX socket.
 #[derive(Debug)]
 pub enum Stream {
-    /// Through TLS.
+    /// A TLS connection.
     Tls(Box<TlsStream<TcpStream>>),
     /// A UNIX socket.
     Local(UnixStream),

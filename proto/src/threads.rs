@@ -1,13 +1,14 @@
-//! Calls that wait for the system's database of hosts or users, or for MUNGE: each on a thread of its own, as a runtime has one only.
+//! Blocking calls to the host or user database, or to MUNGE, each on a thread of its own, because the runtime has only
+//! one.
 
 use accord_types::{Error, ErrorCode, Result, scarce, threads};
 use tokio::sync::oneshot;
 
-/// Does `work` on a thread called `name`. A caller that gives up waiting for it leaves the thread behind: it has its
-/// `place`, which bounds how many there are, until the work is done.
+/// Runs `work` on a thread called `name`. If the caller stops waiting, the thread keeps `place` until `work` is done;
+/// `place` bounds the number of such threads.
 ///
 /// # Errors
-/// Returns `acc_error_system` where the system has no more threads, or the work has panicked.
+/// Returns `acc_error_system` if the system can't start a thread or `work` panics.
 pub async fn on_thread<R: Send + 'static>(
     name: &str,
     place: impl Send + 'static,
@@ -17,7 +18,7 @@ pub async fn on_thread<R: Send + 'static>(
     let work = move || {
         let outcome = threads::caught(work);
         drop(place);
-        // This fails if the caller has given up waiting.
+        // Fails if the caller has stopped waiting.
         let _ = done.send(outcome);
     };
     threads::spawn(name, work).map_err(|error| {
@@ -60,7 +61,7 @@ mod tests {
         });
     }
 
-    /// A runtime catches panics of its tasks: a waiter for a task's effect would wait for ever.
+    /// A runtime catches panics of its tasks, and a waiter for such a task would wait for ever.
     #[test]
     fn a_panic_in_a_task_ends_a_process_of_ours() {
         const IS_SERVICE: &str = "ACCORD_TEST_SERVICE";

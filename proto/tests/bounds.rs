@@ -1,16 +1,16 @@
-//! Each list and each text of each message has a bound: it is enforced where the message is received.
+//! Each list and text of each message has a bound, which the receiver enforces.
 
 use accord_proto::bounds::Bounded;
 use accord_proto::v1;
 use prost::Message;
 use std::path::Path;
 
-/// More elements than any list may have.
+/// Number of elements above the bound of any list.
 const TOO_MANY: usize = 1 << 18;
-/// More bytes than any text may have.
+/// Number of bytes above the bound of any text.
 const TOO_LONG: usize = 8 << 20;
 
-/// A field that may have any length.
+/// A field of variable length.
 struct Field {
     message: String,
     name: String,
@@ -19,7 +19,7 @@ struct Field {
     kind: String,
 }
 
-/// All such fields of the `.proto` files, and the names of all messages.
+/// Returns all such fields of the `.proto` files, and the names of all messages.
 fn fields() -> (Vec<Field>, Vec<String>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("accord/v1");
     let (mut fields, mut messages) = (Vec::new(), Vec::new());
@@ -58,11 +58,11 @@ fn varint(mut number: usize, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// A message with nothing in it but this field, which is longer than it may be.
+/// Returns an encoded message whose only field exceeds its bound.
 fn too_long(field: &Field) -> Vec<u8> {
     let mut bytes = Vec::new();
     let is_number = matches!(field.kind.as_str(), "uint32" | "uint64");
-    // What has a length before it: texts, packed numbers, messages.
+    // Texts, packed numbers and messages are length-delimited.
     let tag = (field.number << 3 | 2) as usize;
     if field.repeated && !is_number {
         for _ in 0..TOO_MANY {
@@ -78,7 +78,7 @@ fn too_long(field: &Field) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of these bytes where a message of this name is received: `None` if there is no such message here.
+/// Returns the result of decoding and checking a message with this name; `None` if the list below lacks the name.
 fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     fn read<M: Message + Bounded + Default>(bytes: &[u8]) -> Result<(), String> {
         M::decode(bytes).unwrap().check().map_err(|malformed| malformed.to_string())

@@ -1,8 +1,8 @@
-//! The generated code that is checked in is what the `.proto` files say.
+//! The generated code that is checked in matches the `.proto` files.
 
 use std::path::{Path, PathBuf};
 
-/// Set to 1 to write the generated code instead of comparing it.
+/// Set to 1 to write the generated code instead of comparing.
 const REGENERATE: &str = "ACCORD_PROTO_REGENERATE";
 
 fn generate(into: &Path) {

@@ -1,4 +1,5 @@
-//! A process that can have no more threads: look-ups of names fail with an error, and work again when there are threads. Alone in its process.
+//! Name resolution fails with an error if the process can't start a thread, and works again once it can. The test needs
+//! a process of its own.
 
 use accord_proto::channel::Coordinator;
 use accord_proto::runtime;
@@ -11,10 +12,10 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Less than a thread's stack.
+/// Less address space than a thread's stack needs.
 const ROOM: u64 = 1 << 20;
 
-/// What the process has of addresses.
+/// Returns the size of the process's address space.
 fn size() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let kib = text.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")).unwrap();
@@ -24,11 +25,11 @@ fn size() -> u64 {
 #[test]
 fn a_name_that_can_not_be_looked_up_for_want_of_a_thread_is_an_error() {
     let own = Authority::new("tests", SOON).unwrap().identity(Role::Agent("h1".into()), SOON).unwrap();
-    // No server listens there.
+    // No server listens on this port.
     let coordinator = Coordinator::new("localhost:1", Arc::new(Trust::fixed(own)), SOON);
     let runtime = runtime::one_threaded().unwrap();
     let connect = || -> Status { runtime.block_on(coordinator.connect(|endpoint| endpoint)).unwrap_err() };
-    // Before any other thread: the system keeps the stacks of those that have ended.
+    // Must precede any other thread, because the system caches the stacks of finished threads.
     let before = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(size() + ROOM), maximum: before.maximum }).unwrap();
     let without = [connect(), connect()];

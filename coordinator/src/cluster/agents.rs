@@ -1,4 +1,4 @@
-//! Agents come, live, go and get lost.
+//! Registration, heartbeats and loss of agents.
 
 use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
@@ -11,17 +11,17 @@ use accord_types::texts::NAME_MAX;
 use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeSet;
 
-/// As much of an agent's word on why an executor has ended is passed on, in characters.
+/// Longest part of an agent's reason for an executor's end that is passed on, in characters.
 const REASON_MAX: usize = 512;
-/// An agent that has missed so many heartbeats may have lost its machine.
+/// Number of missed heartbeats after which an agent's machine may be down.
 const HEARTBEATS_MISSED: u64 = 3;
-/// Lateness of a tick from which this process was not running: silence during it does not count.
+/// Delay of a tick from which on this process counts as suspended; silence of agents during it is excused.
 const TICK_LATE_MS: u64 = 1_000;
 
-/// So long after a coordinator's start programs of earlier sessions may still be about to come back.
+/// Time after a coordinator's start in which programs of earlier sessions may still reconnect.
 const BACK_WITHIN_MS: u64 = 60_000;
 
-/// Whether a node may be called so.
+/// Refuses an invalid name of a node.
 pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
         return Err(Refusal::Malformed("the node's name is empty, too long or not printable"));
@@ -57,7 +57,7 @@ impl Cluster {
         if let Some(node) = self.nodes.get(&id) {
             self.allocations.node_joined(node, &jobs);
         }
-        // Jobs that have ended, or whose devices there are another job's.
+        // Releases jobs that have ended, or whose devices another job holds by now.
         let over = jobs.iter().map(|job| job.token.key).filter(|key| !self.allocations.holds(*key, id));
         out.extend(over.map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
         self.sessions_returned(jobs.iter().flat_map(|job| &job.sessions));
@@ -66,7 +66,7 @@ impl Cluster {
             self.adopt(now, id, grant, out);
         }
         self.reconcile(now, id, link, &listed, out);
-        // It may have been away when they ended.
+        // The agent may have been disconnected when these sessions ended.
         let over =
             granted.into_iter().filter(|session| self.sessions.get(session).is_none() && self.has_ended(*session));
         out.extend(
@@ -102,7 +102,7 @@ impl Cluster {
         if registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices per node", max });
         }
-        // Nodes that have left keep their devices' numbers and take no place.
+        // Nodes that have left keep their numbers, but do not count against the limit.
         let own = self.node_named(name).filter(|node| node.is_up()).map_or(0, |node| node.devices.len());
         let max = self.limits.devices_max;
         if self.nodes.devices() - own + registration.devices.len() > max {
@@ -113,7 +113,8 @@ impl Cluster {
         }
         if let Some(node) = self.node_named(name) {
             let (new, known) = (registration.incarnation, node.incarnation);
-            // Of two boots of a machine only one can be now. Two machines with one name would take it from each other for ever.
+            // Only one boot of a machine can be alive. The live agent keeps the name, so that two machines with one
+            // name do not displace each other for ever.
             let heard_ms = now.since(node.heard);
             let lives = node.link().is_some() && heard_ms < HEARTBEATS_MISSED * self.limits.heartbeat_ms;
             return match boot_of(new) == boot_of(known) {
@@ -128,7 +129,7 @@ impl Cluster {
         Err(Refusal::Full { what: "nodes", max: self.limits.nodes_max })
     }
 
-    /// Another connection of a known node: the same agent again, or one that was started later.
+    /// Accepts a new connection for a known node, from the same agent or from one that was started later.
     fn replace_agent(
         &mut self,
         id: NodeId,
@@ -157,14 +158,15 @@ impl Cluster {
             self.free_lost_uses(id);
         }
         if is_another_boot {
-            // Jobs of before lose their devices there before the new agent is told of jobs.
+            // Jobs lose the devices of the previous boot before the new agent is informed of jobs.
             self.allocations.machine_restarted(id);
             self.schedule(now, out);
         }
         self.nodes.update(id, |node| node.renew(link, now, registration));
     }
 
-    /// A node that was silent is back, and has kept what it had. To jobs its devices stay lost: they are released.
+    /// Restores a node that was silent and has kept its sessions. Jobs have lost its devices for good; they are
+    /// released.
     fn revive(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else { return };
         let there = |ordinals: &Vec<u32>| ordinals.iter().all(|&ordinal| node.device(ordinal).is_some());
@@ -176,9 +178,9 @@ impl Cluster {
         }
     }
 
-    /// The number that the node had under an earlier coordinator if it is free, else a new one.
+    /// Returns the node's number from an earlier coordinator if it is free, else a new one.
     fn number_node(&self, previous: Option<NodeId>) -> NodeId {
-        // An agent can't make the numbers run out by asking for a huge one.
+        // An agent can't exhaust the numbers by asking for a huge one.
         let sane = |id: &NodeId| usize::try_from(id.0).is_ok_and(|n| n < self.limits.nodes_max);
         previous.filter(sane).filter(|id| !self.nodes.contains_key(id)).unwrap_or_else(|| self.nodes.next_id())
     }
@@ -193,7 +195,7 @@ impl Cluster {
 
     pub(super) fn heartbeat(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
-        // Of an executor for an earlier coordinator's session, which was just started, the grant may come later than this.
+        // The grant of an earlier coordinator's session may arrive after the first heartbeat that lists its executor.
         let is_announced = |session: &SessionId| match self.sessions.get(session) {
             Some(known) => known.origin == Origin::Own || known.nodes.contains_key(&id),
             None => self.has_ended(*session),
@@ -239,7 +241,7 @@ impl Cluster {
         }
     }
 
-    /// The node of a link, which has just shown that it lives.
+    /// Returns the node of a link, after noting that its agent is alive.
     pub(super) fn hear(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
         let Some(&id) = self.links.get(&link) else {
             out.push(Effect::RefuseAgent(link, Refusal::NotRegistered));
@@ -249,8 +251,8 @@ impl Cluster {
         Some(id)
     }
 
-    /// Brings what the agent says it runs and what is known here together: what has ended
-    /// here is ended there, what has ended there is forgotten here.
+    /// Reconciles the executors that an agent reports with the sessions known here. The agent ends executors of ended
+    /// sessions, and executors that it lacks are removed here.
     fn reconcile(
         &mut self,
         now: Millis,
@@ -279,7 +281,7 @@ impl Cluster {
         }
     }
 
-    /// One executor less. An adopted session without executors has ended.
+    /// Removes an executor. An adopted session without executors has ended.
     fn forget_executor(&mut self, now: Millis, id: NodeId, session: SessionId, out: &mut Vec<Effect>) {
         if let Some(known) = self.executing.get_mut(&id) {
             known.remove(&session);
@@ -345,7 +347,7 @@ impl Cluster {
         }
     }
 
-    /// This process did not run for a while: what agents have said meanwhile it has not read yet.
+    /// Excuses the agents' silence while this process was suspended, because their messages are still unread.
     fn sleep_is_no_silence(&mut self, now: Millis) {
         let late = now.since(self.ticked);
         self.ticked = now;
@@ -354,7 +356,8 @@ impl Cluster {
         }
     }
 
-    /// How long a node may be silent now. If most are silent, the coordinator itself may be unreachable.
+    /// Returns how long a node may be silent. The limit grows if most nodes are silent, because then the coordinator
+    /// itself may be unreachable.
     fn silence_limit(&mut self, now: Millis) -> u64 {
         let lost_after = self.limits.lost_after_ms;
         let (all, silent) = (self.nodes.up(), self.nodes.silent_for(lost_after, now));
@@ -366,7 +369,7 @@ impl Cluster {
         if doubts { lost_after.saturating_mul(DOUBT) } else { lost_after }
     }
 
-    /// A node's agent is gone: those who have used it are told so by `push`, everything else goes on.
+    /// Marks a node as lost or gone. Programs with devices there are informed by `push`; all else goes on.
     fn lose(
         &mut self,
         now: Millis,
@@ -402,7 +405,7 @@ impl Cluster {
             let Some(session) = self.sessions.get_mut(&session).filter(|session| !session.lost.contains(&id)) else {
                 continue;
             };
-            // Its program may drive the devices there itself, without the agent.
+            // A program on the node may drive its devices without the agent.
             if let Some(client) = session.client.filter(|_| state == NodeState::Gone && session.node_name == name) {
                 session.executors.remove(&id);
                 session.left.insert(id);
@@ -419,7 +422,7 @@ impl Cluster {
             }
         }
         if state == NodeState::Lost {
-            // They end: whatever has started them may not see that one is missing.
+            // The other ranks must end, because their launcher may not notice the missing one.
             peers.extend(self.fellows(id));
         }
         for peer in peers {
@@ -429,7 +432,7 @@ impl Cluster {
         }
         for session in orphans {
             match state {
-                // It may go on there, and is taken in again when the node is back.
+                // The session may continue on the lost node, and is adopted again if the node returns.
                 NodeState::Lost => self.forget(session, out),
                 _ => self.end(session, None, out),
             }

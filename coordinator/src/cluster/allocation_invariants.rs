@@ -1,4 +1,4 @@
-//! What must hold of jobs after every step, whatever happened.
+//! Invariants of jobs, checked after each step.
 
 use super::allocations::Allocations;
 use super::job::Stage;

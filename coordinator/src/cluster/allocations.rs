@@ -1,4 +1,4 @@
-//! The scheduler, and what the coordinator keeps of its jobs.
+//! The scheduler, and the coordinator's own state of its jobs.
 
 use super::books::Books;
 use super::in_effect::PolicyInEffect;
@@ -13,57 +13,57 @@ use accord_scheduler::{Effect, Input, JobId, LeasedDevice, NotingMap, Policy, Re
 use accord_types::{DeviceId, Error, ErrorCode, NodeId, Rank, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Users that have asked for devices: each is a leaf of the policy's tree.
+/// Most users that have requested devices; each is a leaf of the policy's tree.
 pub(super) const USERS_MAX: usize = 16_384;
 
-/// Jobs that are known at one time, of those that earlier coordinators have started.
+/// Most jobs at one time that were started by earlier coordinators.
 pub(super) const JOBS_MAX: usize = 1 << 20;
 
-/// The jobs and sessions of the cluster, as the scheduler has them.
+/// The cluster's jobs and their sessions.
 #[derive(Debug)]
 pub(super) struct Allocations {
-    /// The time of the coordinator's input in hand.
+    /// Time of the current input.
     pub(super) now: Millis,
     books: Books,
     pub(super) in_effect: PolicyInEffect,
-    /// Accounts and users that have asked.
+    /// Accounts and users that have requested devices.
     pub(super) users: BTreeSet<(String, String)>,
-    /// New accounts and users of the input in hand.
+    /// Accounts and users that the current input has added.
     pub(super) new_users: Vec<(String, String)>,
-    /// Ranks that got their part of a job's devices by the input in hand, or whose job has ended.
+    /// Ranks that have got a part of a job's devices by the current input, or whose job has ended.
     pub(super) new_ranks: BTreeSet<(JobId, u32)>,
     /// Unix groups of users.
     pub(super) groups: BTreeMap<String, Vec<String>>,
-    /// Inputs that the scheduler has not had yet.
+    /// Inputs that the scheduler has not processed yet.
     pub(super) inputs: VecDeque<Input>,
     pub(super) jobs: NotingMap<JobId, Job>,
     /// Programs that wait for a job's start.
     pub(super) waiting: BTreeMap<ClientId, JobId>,
-    /// Commands that hold a job, or wait for it.
+    /// Commands that hold a job or wait for one.
     pub(super) commands: BTreeMap<ClientId, JobId>,
-    /// Jobs that ranks of MPI programs have asked for.
+    /// Jobs that were requested by ranks of MPI programs.
     pub(super) gangs: BTreeMap<Gang, JobId>,
-    /// Times at which jobs without a keeper end, the next one first.
+    /// Deadlines of jobs without a keeper, the next one first.
     pub(super) idle: BTreeSet<(Millis, JobId)>,
-    /// Times of the next looks at jobs with exclusive devices, which may be idle, in order.
+    /// Times at which jobs with exclusive devices are next checked for idleness, in order.
     pub(super) unused: BTreeSet<(Millis, JobId)>,
     /// Open sessions of jobs.
     pub(super) sessions: BTreeMap<SessionId, JobId>,
-    /// Sessions that agents have named as those of an earlier coordinator's jobs.
+    /// Sessions that agents have assigned to jobs of an earlier coordinator.
     pub(super) earlier_sessions: BTreeMap<SessionId, JobId>,
-    /// Devices that a job has to itself, until they are free again.
+    /// Devices that a job holds exclusively, until they are free again.
     pub(super) exclusive: BTreeMap<DeviceId, JobId>,
-    /// Number of the scheduler's inputs so far by which a device may have become free for programs without a request.
+    /// Number of scheduler inputs that may have freed a device for programs without a request.
     pub(super) freed: u64,
     /// Number of programs without a request that use a device.
     pub(super) used: BTreeMap<DeviceId, usize>,
-    /// Jobs whose end a node's agent has to confirm: until then their devices there are not free.
+    /// Ended jobs whose devices on a node stay taken until the node's agent has confirmed the end.
     pub(super) releasing: BTreeMap<NodeId, BTreeSet<JobId>>,
-    /// Jobs that hold devices of a node, or held some when they ended.
+    /// Jobs that hold devices of a node, or held some at their end.
     pub(super) by_node: BTreeMap<NodeId, BTreeSet<JobId>>,
-    /// Jobs by their secrets.
+    /// Jobs by their secret keys.
     pub(super) keys: BTreeMap<SessionKey, JobId>,
-    /// Reservations, and their times that the scheduler knows.
+    /// Reservations, and their times in the scheduler.
     pub(super) reservations: ReservationTable,
 }
 
@@ -99,27 +99,27 @@ impl Default for Allocations {
 }
 
 impl Allocations {
-    /// The scheduler, for questions.
+    /// Returns the scheduler, for queries.
     pub(super) fn scheduler(&self) -> &Scheduler {
         self.books.scheduler()
     }
 
-    /// The scheduler and its ledger.
+    /// Returns the scheduler and its ledger.
     pub(super) fn books(&self) -> &Books {
         &self.books
     }
 
-    /// The same, for questions that bring it up to date.
+    /// Returns the scheduler and its ledger, for queries that bring the ledger up to date.
     pub(super) fn books_mut(&mut self) -> &mut Books {
         &mut self.books
     }
 
-    /// Goes on with the books of an earlier coordinator.
+    /// Takes over the books of an earlier coordinator.
     pub(super) fn restore_books(&mut self, books: Books) {
         self.books = books;
     }
 
-    /// Says what the wall clock shows. Monthly budgets begin with a month.
+    /// Sets the wall clock. Monthly budgets begin with a month.
     pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) {
         self.reservations.set_clock(now, unix_ms);
         if self.books.set_clock(now, unix_ms) {
@@ -127,13 +127,13 @@ impl Allocations {
         }
     }
 
-    /// The policy's tree of accounts, with the users who have asked.
+    /// Returns the policy's tree of accounts, with the users that have requested devices.
     pub(super) fn tree(&self) -> Policy {
         let users = self.users.iter().map(|(account, user)| (account.as_str(), user.as_str()));
         self.in_effect.policy.tree(users)
     }
 
-    /// Gives an input to the scheduler.
+    /// Queues an input for the scheduler.
     pub(super) fn push(&mut self, input: Input) {
         self.inputs.push_back(input);
     }
@@ -145,25 +145,25 @@ impl Allocations {
         planned.chain(self.idle.first().into_iter().chain(self.unused.first()).map(|(at, _)| *at)).min()
     }
 
-    /// Returns how long a job that a rank of an MPI program has asked for goes on without a session, and one that has
-    /// started while its program had no connection.
+    /// Returns how long a job without a session is kept. It applies if a rank of an MPI program requested the job, or
+    /// if its program was disconnected at the start.
     pub(super) fn linger_ms(&self) -> u64 {
         self.in_effect.policy.linger_ms
     }
 
-    /// Returns how long agents may let a job go on: a little longer than its limit, at which the coordinator ends it. `None` for a lease that is
-    /// renewed by quantum, as no agent knows whether it is renewed.
+    /// Returns how long agents may let a job run: until shortly after its limit, at which the coordinator ends it.
+    /// `None` for a lease that is renewed by quantum, because agents do not learn of renewals.
     pub(super) fn left_of(&self, id: JobId, now: Millis) -> Option<u64> {
         self.scheduler().limit_ms(id)?;
         Some(self.scheduler().job(id)?.ends?.0.saturating_sub(now.0) + AGENT_GRACE_MS)
     }
 
-    /// One job.
+    /// Returns a job.
     pub(super) fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
     }
 
-    /// The devices of a session in a job.
+    /// Returns the devices of a session in a job.
     pub(super) fn part_of(&mut self, id: JobId, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
         let Some(job) = self.jobs.get_mut_unnoted(&id) else { return BTreeSet::new() };
         if let Some(rank) = rank.map(|rank| rank.rank).filter(|rank| job.part_number(*rank).is_none()) {
@@ -172,17 +172,17 @@ impl Allocations {
         job.part_of(rank, own)
     }
 
-    /// The job that a rank of an MPI program has asked for.
+    /// Returns the job that a rank of an MPI program has requested.
     pub(super) fn job_of_gang(&self, gang: &Gang) -> Option<JobId> {
         self.gangs.get(gang).copied()
     }
 
-    /// The job with this secret.
+    /// Returns the job with this secret key.
     pub(super) fn job_by_key(&self, key: SessionKey) -> Option<JobId> {
         self.keys.get(&key).copied()
     }
 
-    /// Time has passed.
+    /// Processes the passage of time.
     pub(super) fn tick(&mut self) {
         while let Some(&(at, id)) = self.idle.first().filter(|(at, _)| *at <= self.now) {
             self.idle.remove(&(at, id));
@@ -194,7 +194,7 @@ impl Allocations {
         self.inputs.push_back(Input::Tick);
     }
 
-    /// Gives the scheduler its next input. Returns false if there is none.
+    /// Passes the next input to the scheduler. Returns `false` if there is none.
     pub(super) fn advance(&mut self, decided: &mut Vec<Effect>) -> bool {
         let Some(input) = self.inputs.pop_front() else { return false };
         let is_of_use = matches!(input, Input::InUse { .. } | Input::Used { .. });
@@ -214,7 +214,7 @@ impl Allocations {
         true
     }
 
-    /// Forgets an ended job once the scheduler has.
+    /// Removes an ended job once the scheduler has removed it.
     fn forget_if_free(&mut self, id: JobId) {
         if self.scheduler().job(id).is_none()
             && let Some(job) = self.jobs.remove(&id)
@@ -236,7 +236,7 @@ impl Allocations {
         }
     }
 
-    /// Adds a user of an account to the scheduler's. Returns the name of the user's leaf; `None` if there are too many users.
+    /// Adds a user to an account. Returns the name of the user's leaf; `None` if there are too many users.
     pub(super) fn know_user(&mut self, account: &str, user: &str) -> Option<String> {
         let key = (account.to_owned(), user.to_owned());
         if !self.users.contains(&key) {
@@ -251,7 +251,7 @@ impl Allocations {
         Some(SitePolicy::leaf(account, user))
     }
 
-    /// A program or a command asks for devices. Returns the job's number, which is followed by what the scheduler decides.
+    /// Requests devices for a program or a command. Returns the job's number; the scheduler's decisions follow.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the policy refuses the request.
@@ -303,7 +303,7 @@ impl Allocations {
         Ok(job)
     }
 
-    /// A job has its devices. Returns the programs that wait for them.
+    /// Notes that a job has got its devices. Returns the programs that waited for them.
     pub(super) fn started(&mut self, id: JobId, devices: Vec<LeasedDevice>) -> BTreeMap<ClientId, Opener> {
         let Some(job) = self.jobs.get_mut(&id) else { return BTreeMap::new() };
         self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
@@ -320,7 +320,7 @@ impl Allocations {
         openers
     }
 
-    /// A job is over. Returns the programs that waited for its start, and its open sessions.
+    /// Notes that a job has ended. Returns the programs that waited for its start, and its open sessions.
     pub(super) fn ended(&mut self, id: JobId) -> (BTreeMap<ClientId, Opener>, Vec<SessionId>) {
         let Some(job) = self.jobs.get_mut(&id) else { return (BTreeMap::new(), Vec::new()) };
         let (openers, sessions) = (std::mem::take(&mut job.openers), job.sessions.iter().copied().collect());
@@ -336,7 +336,7 @@ impl Allocations {
         if let Keeper::Command(holder) = &mut job.keeper {
             holder.take().map(|client| self.commands.remove(&client));
         }
-        // Its ranks need their parts no longer.
+        // Ranks of an ended job have no parts.
         self.new_ranks.extend(job.end().into_iter().map(|rank| (id, rank)));
         self.forget_if_free(id);
         (openers, sessions)

@@ -1,4 +1,4 @@
-//! The scheduler, and the ledger that is shown each of its inputs.
+//! The scheduler and the ledger, which receives each of the scheduler's inputs.
 
 use super::time::Millis;
 use accord_scheduler::follower::{InputLog, Missing};
@@ -9,7 +9,7 @@ use accord_scheduler::{Effect, Input, Policy, Scheduler};
 #[derive(Debug)]
 pub(super) struct Books {
     scheduler: Scheduler,
-    /// Inputs that the copy for questions lacks.
+    /// Inputs that the copy for queries has not received.
     log: InputLog,
     ledger: Ledger,
     clock: Clock,
@@ -18,18 +18,18 @@ pub(super) struct Books {
 }
 
 impl Books {
-    /// A scheduler without nodes.
+    /// Creates a scheduler without nodes.
     pub(super) fn new(policy: Policy) -> Self {
         let clock = Clock::default();
         Self::restored(Scheduler::new(policy), Ledger::new(clock), clock, 0)
     }
 
-    /// A scheduler and a ledger that go on, and the month of their budgets.
+    /// Takes over a scheduler, its ledger, and the month of their budgets.
     pub(super) fn restored(scheduler: Scheduler, ledger: Ledger, clock: Clock, month: u64) -> Self {
         Self { scheduler, log: InputLog::default(), ledger, clock, month, stamp: 0 }
     }
 
-    /// The month of monthly budgets.
+    /// Returns the current month of monthly budgets.
     pub(super) fn month(&self) -> u64 {
         self.month
     }
@@ -38,7 +38,7 @@ impl Books {
         &mut self.scheduler
     }
 
-    /// Says what the wall clock shows. Returns whether another month has begun.
+    /// Sets the wall clock. Returns whether a new month has begun.
     pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) -> bool {
         let is_first = self.clock == Clock::default();
         self.clock = Clock { now: accord_scheduler::Millis(now.0), unix_ms };
@@ -46,13 +46,13 @@ impl Books {
             self.ledger = Ledger::new(self.clock);
         }
         let month = month_of(unix_ms);
-        // A clock that is set back begins no month anew.
+        // Setting the clock back begins no month.
         let begins = month > self.month;
         self.month = self.month.max(month);
         begins && !is_first
     }
 
-    /// Gives the scheduler an input.
+    /// Passes an input to the scheduler and the ledger.
     pub(super) fn apply(&mut self, now: Millis, input: Input, decided: &mut Vec<Effect>) {
         let (touched, is_tick, before) = (Touched::by(&input), input == Input::Tick, decided.len());
         let now = accord_scheduler::Millis(now.0);
@@ -75,7 +75,7 @@ impl Books {
         self.log.take(&self.scheduler, has_copy)
     }
 
-    /// Returns how many inputs the copy lacks.
+    /// Returns how many inputs the copy has not received.
     pub(super) fn lacking(&self) -> usize {
         self.log.lacking()
     }
@@ -88,13 +88,13 @@ impl Books {
         &mut self.ledger
     }
 
-    /// Both clocks at a moment.
+    /// Returns both clocks at a time.
     pub(super) fn clock(&self, now: Millis) -> Clock {
         let now = accord_scheduler::Millis(now.0);
         Clock { now, unix_ms: self.clock.unix_ms + now.since(self.clock.now) }
     }
 
-    /// Differs whenever jobs, devices or the policy have changed.
+    /// Returns a number that differs after every change of jobs, devices or the policy.
     pub(super) fn stamp(&self) -> u64 {
         self.stamp
     }

@@ -1,4 +1,4 @@
-//! The times of a reservation by the wall clock of its time zone. Pure: the zones are those of the crate's own database.
+//! The times of a reservation by the wall clock of its time zone. Zones come from the crate's bundled database.
 
 use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -8,10 +8,10 @@ use jiff::{Span, Timestamp};
 const WEEK_DAYS: u64 = 7;
 /// A week by the clock, in milliseconds.
 const WEEK_MS: u64 = WEEK_DAYS * 86_400_000;
-/// The weeks of a weekly reservation that the scheduler knows ahead.
+/// Number of future weeks of a weekly reservation that the scheduler receives.
 pub(super) const WEEKS_AHEAD: usize = 4;
 
-/// Weeks after which weekly times by two clocks are as far apart as before.
+/// Weeks after which weekly times in two time zones have the same distance again.
 const WEEKS_OF_YEAR: usize = 54;
 
 /// The times of a reservation.
@@ -23,10 +23,10 @@ pub(super) struct Calendar {
     weekly: bool,
 }
 
-/// One time of a reservation, as milliseconds since 1970.
+/// One occurrence of a reservation, in milliseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Occurrence {
-    /// Weeks since the first one.
+    /// Weeks since the first occurrence.
     pub(super) week: u64,
     pub(super) starts: u64,
     pub(super) ends: u64,
@@ -36,7 +36,7 @@ impl Calendar {
     /// Reads the first start, `2026-12-01T08:00`, by the clock of a zone, `Europe/Berlin`.
     ///
     /// # Errors
-    /// Returns what is wrong with the time or the zone.
+    /// Returns why the time or the zone is invalid.
     pub(super) fn new(first: &str, zone: &str, lasts_ms: u64, weekly: bool) -> Result<Self, String> {
         let unknown = |_| format!("there is no time zone {zone:?}; write one as in Europe/Berlin, or UTC");
         let of_zone = TimeZoneDatabase::bundled().get(zone).map_err(unknown)?;
@@ -56,13 +56,13 @@ impl Calendar {
     fn occurrence(&self, week: u64) -> Option<Occurrence> {
         let days = i64::try_from(week.checked_mul(WEEK_DAYS)?).ok()?;
         let local = self.first.checked_add(Span::new().try_days(days).ok()?).ok()?;
-        // A time that a change of the clock leaves out is as much later.
+        // A time that a change of the clock skips is shifted forward.
         let starts = self.zone.to_timestamp(local).ok()?.as_millisecond();
         let starts = u64::try_from(starts).ok()?;
         Some(Occurrence { week, starts, ends: starts.checked_add(self.lasts_ms)? })
     }
 
-    /// Returns the present and next times; none: it is over.
+    /// Returns the current and next occurrences; none if the reservation is over.
     pub(super) fn ahead(&self, now: u64) -> Vec<Occurrence> {
         let first = self.occurrence(0).map_or(0, |first| first.starts);
         // A change of the clock moves a start by less than a week.
@@ -72,10 +72,10 @@ impl Calendar {
         weeks.filter_map(|week| self.occurrence(week)).filter(|of| of.ends > now).take(count).collect()
     }
 
-    /// Whether some time of this calendar from `from` on is at the same time as one of another: of two weekly ones within a year.
+    /// Whether an occurrence from `from` on overlaps one of `other`. Two weekly calendars are compared over a year.
     pub(super) fn meets(&self, other: &Self, from: u64) -> bool {
         let (one, other) = if self.weekly { (other, self) } else { (self, other) };
-        // By one clock, all weeks are alike.
+        // Within one time zone all weeks are alike.
         let weeks = if !one.weekly || one.zone == other.zone { 2 } else { WEEKS_OF_YEAR };
         let begun = |calendar: &Self| calendar.occurrence(0).map_or(0, |first| first.starts);
         let mut from = if one.weekly { from.max(begun(one)).max(begun(other)) } else { from };
@@ -150,7 +150,7 @@ mod tests {
         assert!(!meets(&weekly, &calendar("2026-11-24T08:30", "UTC", false)), "before its first time");
         assert!(meets(&weekly, &calendar("2027-06-01T08:59", "UTC", true)));
         assert!(!meets(&weekly, &calendar("2027-06-01T09:00", "UTC", true)));
-        // They are at one time from the end of March on.
+        // They overlap from the end of March on.
         assert!(meets(&weekly, &calendar("2026-12-01T10:00", "Europe/Berlin", true)));
         assert!(!meets(&weekly, &calendar("2026-12-01T11:00", "Europe/Berlin", true)));
     }

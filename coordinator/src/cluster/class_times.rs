@@ -1,20 +1,20 @@
-//! The times of paths between nodes, by their class, for the scheduler: of each class the middle of the latest measurements.
+//! Path times by class for the scheduler: the median of each class's latest measurements.
 
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
 use accord_types::PathTimes;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Measurements of each class that count: the latest ones.
+/// Number of latest measurements of a class that are used.
 const MEASUREMENTS_MAX: usize = 32;
-/// The bytes whose time classes are compared by.
+/// Number of bytes by whose transfer time measurements are compared.
 const COMPARED_BYTES: u64 = 1 << 20;
 
-/// The latest measurements of each class of paths.
+/// The latest measurements of each class.
 #[derive(Debug, Default)]
 pub(super) struct ClassTimes(BTreeMap<PathClass, VecDeque<PathTimes>>);
 
 impl ClassTimes {
-    /// Notes a measurement. Returns the times by class.
+    /// Adds a measurement. Returns the times by class.
     pub(super) fn note(&mut self, class: PathClass, times: PathTimes) -> PathTimesByClass {
         let of_class = self.0.entry(class).or_default();
         if of_class.len() == MEASUREMENTS_MAX {

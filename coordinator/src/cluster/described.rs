@@ -1,4 +1,4 @@
-//! Nodes as the scheduler sees them.
+//! Converts nodes to the scheduler's description.
 
 use super::node::Node;
 use accord_scheduler::class::DeviceClass;
@@ -7,11 +7,11 @@ use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_types::DeviceType;
 use accord_types::incarnation::boot_of;
 
-/// Describes a node by what its agent reports.
+/// Returns the description of a node, from its agent's report.
 pub(super) fn description(node: &Node) -> NodeDescription {
     let devices = node.devices.iter().map(|info| {
         let (kind, model) = (info.kind.device_type(), model_of(&info.name));
-        // The first process that uses it takes the driver's part, too.
+        // The first process on a device also uses the driver's share of memory.
         let (memory, context) = (info.memory.saturating_sub(info.context), info.context);
         let memory = if kind == DeviceType::Cpu { about(memory) } else { memory };
         let class = DeviceClass { kind, model, memory, context, compute: info.compute };
@@ -23,18 +23,19 @@ pub(super) fn description(node: &Node) -> NodeDescription {
     NodeDescription {
         id: node.id,
         name: node.name.clone(),
-        // Another start of the agent on the same boot goes on with what jobs hold: programs may drive the devices themselves.
+        // Another start of the agent in the same boot keeps the jobs' devices, because programs may drive the devices
+        // themselves.
         incarnation: boot_of(node.incarnation),
         devices: devices.collect(),
         cores: u64::from(node.hardware.processors) * 1_000,
-        // What an agent offers as CPU devices is there, also where hwloc knows less.
+        // The memory that an agent offers as CPU devices exists, even if hwloc reports less.
         host_memory: in_all.max(of_cpus),
         labels: node.labels.by_name().clone(),
     }
 }
 
-/// Returns the memory that CPU devices of a class have: of the bytes that an agent offers only the first five bits count. It offers a part of what is
-/// free when it starts, and with a class for each number of bytes there would soon be as many classes as nodes.
+/// Returns the memory of a class of CPU devices: the offered bytes rounded to their upper five bits. An agent offers a
+/// part of the memory that is free at its start, so exact numbers would make almost every node a class of its own.
 fn about(bytes: u64) -> u64 {
     const BITS: u32 = 5;
     let rest = (u64::BITS - bytes.leading_zeros()).saturating_sub(BITS);

@@ -1,7 +1,7 @@
-//! What sessions did on devices, as their programs and agents report it: charged to users, and counted for jobs.
+//! The use of devices by sessions, as programs and agents report it. It is charged to users and counted for jobs.
 //!
-//! Reports hold counters that only grow. The growth since the last report counts, so that a lost or repeated report
-//! changes nothing. No report is believed for more than the time since the session's start allows.
+//! Reports hold cumulative counters. Only their growth counts, so a lost or repeated report changes nothing. No report
+//! counts for more than the time since the session's start allows.
 
 use super::allocations::Allocations;
 use super::effect::Effect;
@@ -18,7 +18,7 @@ use accord_types::{DeviceId, DeviceUse, NodeId, SessionId};
 const NAMED_WITHIN_MS: u64 = 60_000;
 
 impl Cluster {
-    /// A program reports what it did on devices that it drives itself.
+    /// Counts a program's report on devices that it drives itself.
     pub(super) fn program_used(&mut self, now: Millis, client: ClientId, uses: &[(DeviceId, DeviceUse)]) {
         let Some(&id) = self.clients.get(&client) else { return };
         for (device, used) in uses {
@@ -26,7 +26,7 @@ impl Cluster {
         }
     }
 
-    /// An agent reports what sessions did on its devices.
+    /// Counts an agent's report on its devices.
     pub(super) fn agent_used(
         &mut self,
         now: Millis,
@@ -40,7 +40,7 @@ impl Cluster {
         }
     }
 
-    /// A program announces that it uses a device: reports will follow.
+    /// Notes that a program uses devices, so that reports are expected.
     pub(super) fn uses_some(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get(&id).filter(|session| self.is_counted(session)) else { return };
         let charged = || charged(&self.allocations, session);
@@ -52,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// A session is over. The last reports of its executors are still to come.
+    /// Notes that a session has ended. Its executors may still send last reports.
     pub(super) fn uses_end(&mut self, session: &Session) {
         let table = &mut self.device_uses;
         if !session.executors.is_empty() {
@@ -66,7 +66,7 @@ impl Cluster {
         }
     }
 
-    /// Executors of sessions have ended on a node, after their last reports.
+    /// Notes that executors of sessions on a node have sent their last reports and ended.
     pub(super) fn use_ended(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
         let Some(node) = self.hear(now, link, out) else { return };
         for session in sessions {
@@ -83,7 +83,7 @@ impl Cluster {
         }
     }
 
-    /// No report on a session will follow.
+    /// Drops the use of a session that no report will follow for.
     fn forget_uses(&mut self, id: SessionId) {
         let is_silent = self.device_uses.is_silent(id);
         let uses = self.device_uses.remove(id);
@@ -94,7 +94,7 @@ impl Cluster {
         }
     }
 
-    /// Gives up restored sessions that were not named in time.
+    /// Drops restored sessions that were not named in time.
     pub(super) fn end_unnamed_uses(&mut self, now: Millis) {
         if now < self.began.plus(NAMED_WITHIN_MS) {
             return;
@@ -121,7 +121,7 @@ impl Cluster {
         };
         let node = self.nodes.get(&device.node);
         let Some(info) = node.and_then(|node| node.device(device.ordinal)) else { return };
-        // The lease of an earlier coordinator's session is known to its agents only. Its program drives its own node's devices.
+        // Only agents know the lease of an earlier coordinator's session. A program drives the devices of its own node.
         let is_own = |session: &Session| {
             by == Reporter::Program
                 && (session.origin != Origin::Own || session.used.contains(&device))
@@ -157,25 +157,25 @@ impl Cluster {
         by == Reporter::Agent || is_own_node() && !self.is_held_by_another(device, job)
     }
 
-    /// Returns what all sessions did on devices since the coordinator's start.
+    /// Returns the use by all sessions since the coordinator's start.
     pub fn done_on_devices(&self) -> Activity {
         self.device_uses.done
     }
 
-    /// Returns the use of each device by a session so far, and the memory that it holds there now.
+    /// Returns the use of each device by a session, with the memory that it holds there now.
     pub fn device_uses(&self, session: SessionId) -> impl Iterator<Item = (DeviceId, DeviceUse)> + '_ {
         self.device_uses.of(session)
     }
 }
 
-/// The account of a session's use.
+/// Returns who is charged for a session's use.
 fn charged(allocations: &Allocations, session: &Session) -> Charged {
     let job = session.job.and_then(|key| allocations.job_by_key(key));
     job.map_or_else(|| Charged::User(session.owner.user.clone()), Charged::Job)
 }
 
 impl Allocations {
-    /// Counts what a job did with its devices.
+    /// Counts a job's use of its devices.
     fn job_did(&mut self, now: Millis, id: JobId, activity: Activity, is_unknown: bool) {
         let books = self.books_mut();
         let clock = books.clock(now);
@@ -188,7 +188,7 @@ impl Allocations {
         }
     }
 
-    /// Charges a user's account for a device that a program used without asking for it.
+    /// Charges a user's account for a device that a program used without a request.
     fn program_did(&mut self, now: Millis, user: &str, device: DeviceId, activity: Activity) {
         if activity.is_none() {
             return;

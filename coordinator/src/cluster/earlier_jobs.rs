@@ -1,4 +1,4 @@
-//! Jobs that an earlier coordinator has started, as agents name them.
+//! Jobs that an earlier coordinator has started, as reported by agents.
 
 use super::allocations::{Allocations, JOBS_MAX};
 use super::job::{Job, Stage};
@@ -10,13 +10,13 @@ use accord_scheduler::{EarlierJob, JobId, LeasedDevice};
 use accord_types::{DeviceId, HeldDevice, JobGrant, NodeId, SessionId, SessionKey};
 
 impl Allocations {
-    /// Takes in what an agent says of a job that an earlier coordinator has started. Returns what the scheduler does not know of it.
+    /// Adopts a job that an agent reports. Returns what the scheduler does not know of it.
     pub(super) fn adopt(&mut self, node: &Node, grant: &JobGrant) -> Option<EarlierJob> {
         let known = self.job_by_key(grant.token.key);
         if let Some((id, job)) = known.and_then(|id| Some((id, self.jobs.get_mut_unnoted(&id)?)))
             && matches!(job.stage, Stage::Running(_))
         {
-            // This coordinator has restored the job from its state file, which has no sessions.
+            // The job is restored from the state file, which has no sessions.
             let missing = grant.sessions.iter().filter(|session| !self.sessions.contains_key(session));
             for session in counted(missing) {
                 self.earlier_sessions.insert(*session, id);
@@ -71,7 +71,8 @@ impl Allocations {
         self.jobs.last_key_value().map_or(0, |(id, _)| id.0)
     }
 
-    /// A session of an earlier coordinator is known again. Returns the key of its job, if an agent names it as one of a job of the same user.
+    /// Assigns a returned session of an earlier coordinator to the job that an agent has named, if the user is the
+    /// same. Returns the job's key.
     pub(super) fn session_returned(&mut self, session: SessionId, user: &str) -> Option<SessionKey> {
         let id = *self.earlier_sessions.get(&session)?;
         let job = self.jobs.get(&id).filter(|job| job.user == user && matches!(job.stage, Stage::Running(_)))?;

@@ -1,11 +1,11 @@
-//! What the core wants done.
+//! Effects of the core, which the driver carries out.
 
 use super::input::{ClientId, LinkId};
 use super::session_end::SessionEnd;
 use accord_types::{DeviceId, Error, HeldJob, JobGrant, NodeId, QueuedJob, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
-/// An action for the driver; several are in order.
+/// An action of the driver. Effects are carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Send to an agent.
@@ -18,16 +18,16 @@ pub enum Effect {
     ToClient(ClientId, ClientPush),
     /// Close a program's connection.
     CloseClient(ClientId),
-    /// Have a path measured: both agents are told of one key, that of the answering one first.
+    /// Measures a path. Both agents get the same key, the answering one first.
     MeasurePath(PathOrder),
     /// Nodes, devices or sessions have changed.
     Changed,
 }
 
-/// One order to measure a path.
+/// An order to measure a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathOrder {
-    /// Its number.
+    /// Number of the measurement.
     pub measurement: u64,
     /// The measuring agent.
     pub from: LinkId,
@@ -42,75 +42,75 @@ pub struct PathOrder {
 /// A message to an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AgentOrder {
-    /// It is in, under this number.
+    /// The agent is registered, with this node number.
     Registered(NodeId),
     /// A session may use devices of the agent.
     SessionOpened(SessionGrant),
-    /// End the session's executor, which tells its program why, if that has not ended the session.
+    /// End the session's executor. It informs its program of the reason, unless the program itself ended the session.
     SessionClosed(SessionId, Option<SessionEnd>),
     /// As [`Self::SessionClosed`], if the agent knows the session by this key: only a program has named the session to this coordinator.
     ClaimClosed(SessionId, SessionKey, Option<SessionEnd>),
     /// A job holds devices of the agent.
     JobStarted(JobGrant),
-    /// A job holds none of them any more: end its executors, and say when they have ended.
+    /// The job holds no device of the agent any more: end its executors, and confirm their end.
     ReleaseJob(SessionKey),
     /// Another node is lost.
     NodeLost(NodeId, String),
-    /// To one that joins an MPI world: the agent of this node won't come.
+    /// The agent of this node, which waited for the same MPI world, has ended.
     RankLost(String),
-    /// New sessions leave the node out, or no longer do.
+    /// Whether new sessions avoid the node.
     Drain(bool),
-    /// Test the device with this ordinal, and answer with this number and the verdict.
+    /// Test the device with this ordinal, and reply with this number and the verdict.
     TestDevice(u32, u64),
-    /// Measure within the node now.
+    /// Measure the node now.
     MeasureNode,
     /// Measure the path to another agent.
     MeasurePath { measurement: u64, to: NodeId, address: String, key: SessionKey },
-    /// Another agent is about to measure the path to here.
+    /// Expect another agent's measurement of the path to here.
     ExpectMeasurement { measurement: u64, key: SessionKey },
 }
 
 /// A message to a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientPush {
-    /// The session is open; [`super::Cluster::lease`] has what to send.
+    /// The session is open; [`super::Cluster::lease`] returns its lease.
     Granted(SessionId),
     /// The program's request waits.
     Queued(QueuedJob),
     /// The command has a job.
     Held(HeldJob),
-    /// The program has its session again.
+    /// The program is connected to its session again.
     Attached,
-    /// There is no session.
+    /// The request is refused.
     Refused(Error),
     /// The devices of a node are lost.
     NodeLost(NodeId, String),
-    /// A node's agent was stopped: its devices are lost.
+    /// The agent of a node was stopped, so its devices are lost.
     NodeLeft(NodeId, String),
-    /// The program may use the device, or an error.
+    /// Whether the program may use the device, or the error.
     UseAnswered(DeviceId, Option<Error>),
-    /// The session's executor on a node has ended, and why.
+    /// The session's executor on a node has ended, with the reason.
     ExecutorEnded(NodeId, String),
-    /// For the program's standard error, once.
+    /// A message for the program's standard error.
     Warning(String),
     /// The session was ended from outside its program.
     Ended(String),
 }
 
-/// The reason why an agent may not take part.
+/// The reason for refusing an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// An agent that started later has the node's name.
+    /// A later start of the agent has registered.
     Stale { node_name: String },
-    /// An agent of another machine, or of before the machine's reboot, has the node's name and was just heard.
+    /// An agent of another machine, or of the machine's previous boot, has the node's name and is alive.
     Taken { node_name: String },
-    /// A coordinator with a higher epoch has taken the agent.
+    /// A coordinator with a higher epoch has registered the agent.
     Superseded { node_name: String },
     /// A bound is reached.
     Full { what: &'static str, max: usize },
-    /// The registration makes no sense.
+    /// The registration is malformed.
     Malformed(&'static str),
-    /// There is no such connection any more.
+    /// The connection is not registered.
     NotRegistered,
 }
 

@@ -3,7 +3,7 @@
 use accord_types::SessionId;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The last of them. A full table forgets the one that ended first.
+/// The latest of these sessions. A full table drops the one that ended first.
 #[derive(Debug, Default)]
 pub(super) struct EndedSessions {
     in_order: VecDeque<SessionId>,

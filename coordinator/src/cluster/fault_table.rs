@@ -1,4 +1,4 @@
-//! Devices that have shown faults, and the times of their tests.
+//! Devices with faults, and the times of their tests.
 
 use super::session_uses::Reporter;
 use super::time::Millis;
@@ -6,19 +6,19 @@ use accord_scheduler::JobId;
 use accord_types::{DeviceFault, DeviceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Devices whose faults are known.
+/// Most devices with known faults.
 const DEVICES_MAX: usize = 16_384;
-/// Faults that regions may have caused, of one device.
+/// Most faults of a device that regions may have caused.
 const SHOWN_MAX: usize = 8;
-/// The time within which programs of two users have to show the same fault.
+/// Time within which programs of two users have to hit the same fault.
 const SAME_WITHIN_MS: u64 = 3_600_000;
-/// The time until the first test of a device that has caused a fault itself, and the longest time between two tests.
+/// Time until the first test of a device with a fault of its own, and longest time between two tests.
 const PAUSE_MIN_MS: u64 = 30_000;
 const PAUSE_MAX_MS: u64 = 3_600_000;
-/// A device that is faulty again within this time is first tested after twice the time of before.
+/// Time within which a repeated fault of a device doubles the time until its first test.
 const AGAIN_WITHIN_MS: u64 = 86_400_000;
 
-/// A fault that a region of a user may have caused.
+/// A fault that a user's region may have caused.
 #[derive(Debug)]
 struct Shown {
     user: String,
@@ -31,16 +31,16 @@ struct Shown {
 #[derive(Debug, Default)]
 struct Faults {
     shown: Vec<Shown>,
-    /// The time of its last fault that it has caused itself.
+    /// Time of the last fault that the device itself has caused.
     own: Option<Millis>,
     /// The time until its next test.
     pause_ms: u64,
-    /// The time of the next test, if one is planned.
+    /// Time of the next test, if one is planned.
     test: Option<Millis>,
-    /// The number of the ordered test, if it has no answer yet. It stays the same until the reason of the test changes, so that an order that is
-    /// repeated begins no second test, and a test that was begun for an earlier reason is no answer.
+    /// Number of the ordered test without an answer. It changes only if the test has a new reason. So a repeated order
+    /// begins no second test, and an answer to an earlier reason does not count.
     order: Option<u64>,
-    /// The time at which a test was last planned for a program's word.
+    /// Time at which a test was last planned because of a program's report.
     doubted: Option<Millis>,
     /// The job of that program.
     doubter: Option<JobId>,
@@ -62,15 +62,16 @@ impl FaultTable {
         self.tests.first().map(|(at, _)| *at)
     }
 
-    /// Notes a fault that the device has caused.
+    /// Notes a fault that the device itself has caused.
     pub(super) fn note_own(&mut self, now: Millis, device: DeviceId) {
         let faults = self.of(device);
         let is_again = faults.own.replace(now).is_some_and(|before| now.since(before) < AGAIN_WITHIN_MS);
         faults.pause_ms = if is_again { longer(faults.pause_ms) } else { PAUSE_MIN_MS };
     }
 
-    /// Notes a fault that a user's region may have caused. If another user's program has shown the same, returns the less reliable sender of the
-    /// two reports. If agents have sent both, no more is kept of the fault, and the device's first test is due at once.
+    /// Notes a fault that a user's region may have caused. If a program of another user hit the same fault, returns the
+    /// less reliable reporter of the two. If agents reported both, the reports are dropped and the device's first test
+    /// is due at once.
     pub(super) fn note_shown(
         &mut self,
         now: Millis,
@@ -87,11 +88,11 @@ impl FaultTable {
             faults.pause_ms = 0;
             return same;
         }
-        // A program's word does not replace an agent's report.
+        // A program's report does not replace an agent's.
         let is_replaced = |shown: &Shown| shown.fault == fault && shown.user == user && shown.by <= by;
         faults.shown.retain(|shown| !is_replaced(shown));
         if faults.shown.len() >= SHOWN_MAX {
-            // Programs' words push out no agent's report.
+            // At the limit, a program's report is dropped before an agent's.
             let oldest_word = faults.shown.iter().position(|shown| shown.by == Reporter::Program);
             faults.shown.remove(oldest_word.unwrap_or(0));
         }
@@ -99,7 +100,8 @@ impl FaultTable {
         same
     }
 
-    /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately. `job` is the program's job.
+    /// Plans a test because a program of `job` reports a fault of the device, unless the device was tested for that
+    /// lately.
     pub(super) fn doubt(&mut self, now: Millis, device: DeviceId, job: Option<JobId>) {
         let faults = self.of(device);
         if faults.doubted.is_none_or(|before| now.since(before) >= PAUSE_MIN_MS) {
@@ -108,8 +110,8 @@ impl FaultTable {
         }
     }
 
-    /// Returns the number of a device's test that is ordered now. It differs from those of earlier coordinators, whose orders agents may answer yet:
-    /// `unix_ms` is the time now.
+    /// Returns the number of the ordered test of a device. It starts at the time `unix_ms`, so that it differs from
+    /// earlier coordinators' numbers, for which answers may still arrive.
     pub(super) fn order(&mut self, unix_ms: u64, device: DeviceId) -> u64 {
         let next = self.last_order.saturating_add(1).max(unix_ms);
         let number = *self.of(device).order.get_or_insert(next);
@@ -117,18 +119,18 @@ impl FaultTable {
         number
     }
 
-    /// Takes the answer to an order. Returns whether it is the one that is expected.
+    /// Whether this answer is the expected one, which is then no longer expected.
     pub(super) fn take_answer(&mut self, device: DeviceId, number: u64) -> bool {
         let faults = self.devices.get_mut(&device);
         faults.is_some_and(|faults| faults.order.take_if(|order| *order == number).is_some())
     }
 
-    /// Returns the job of the program for whose word a test of the device was last planned.
+    /// Returns the job of the program whose report last caused a test.
     pub(super) fn doubter(&self, device: DeviceId) -> Option<JobId> {
         self.devices.get(&device)?.doubter
     }
 
-    /// Plans the first test of a device that is in quarantine from now on.
+    /// Plans the first test of a device that has just been quarantined.
     pub(super) fn plan_first_test(&mut self, now: Millis, device: DeviceId) {
         let faults = self.of(device);
         faults.order = None;
@@ -142,14 +144,14 @@ impl FaultTable {
         self.plan(device, Some(now.plus(pause_ms)));
     }
 
-    /// A device in quarantine has not passed a test: the next one is after a longer time.
+    /// Plans the next test of a quarantined device after a failed one, with a longer pause.
     pub(super) fn fails(&mut self, now: Millis, device: DeviceId) {
         let faults = self.of(device);
         faults.pause_ms = longer(faults.pause_ms);
         self.plan_test(now, device);
     }
 
-    /// A device has passed a test.
+    /// Notes that a device has passed a test.
     pub(super) fn works(&mut self, device: DeviceId) {
         if let Some(faults) = self.devices.get_mut(&device) {
             faults.shown.clear();
@@ -158,7 +160,7 @@ impl FaultTable {
         self.plan_no_test(device);
     }
 
-    /// Drops the planned test of a device, and the answer to an ordered one.
+    /// Cancels the planned test of a device, and ignores the answer to an ordered one.
     pub(super) fn plan_no_test(&mut self, device: DeviceId) {
         if let Some(faults) = self.devices.get_mut(&device) {
             faults.order = None;
@@ -166,7 +168,7 @@ impl FaultTable {
         self.plan(device, None);
     }
 
-    /// Takes a device whose test is due.
+    /// Removes and returns a device whose test is due.
     pub(super) fn take_due(&mut self, now: Millis) -> Option<DeviceId> {
         let (_, device) = *self.tests.first().filter(|(at, _)| *at <= now)?;
         self.plan(device, None);
@@ -188,7 +190,7 @@ impl FaultTable {
         self.devices.entry(device).or_default()
     }
 
-    /// Checks that planned tests are those of devices.
+    /// Checks that the planned tests match the devices.
     pub(super) fn check(&self) -> Result<(), String> {
         let planned = self.devices.iter().filter_map(|(device, faults)| Some((faults.test?, *device)));
         if planned.clone().count() != self.tests.len() || !planned.clone().all(|test| self.tests.contains(&test)) {
@@ -198,7 +200,7 @@ impl FaultTable {
     }
 }
 
-/// Returns the time until a later test.
+/// Returns the doubled pause, within bounds.
 fn longer(pause_ms: u64) -> u64 {
     pause_ms.saturating_mul(2).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS)
 }

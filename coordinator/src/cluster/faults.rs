@@ -1,8 +1,8 @@
-//! Faults that devices show: which of them begin a quarantine, and when agents test devices.
+//! Faults of devices: which of them begin a quarantine, and when agents test devices.
 //!
-//! A fault that the device has caused begins a quarantine at once, if an agent reports it. A fault that a region may have caused begins one
-//! when agents report that programs of two users have shown the same. A program's word begins none, not even as one of two: the agent tests the
-//! device.
+//! A device's own fault begins a quarantine at once if an agent reports it. A fault that a region may have caused
+//! begins one if agents report it for programs of two users. A program's report begins none, alone or as one of two; it
+//! makes the agent test the device.
 
 use super::effect::{AgentOrder, Effect};
 use super::input::LinkId;
@@ -14,11 +14,11 @@ use accord_scheduler::{Input, JobId, Phase, Quarantine};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceFault, DeviceId, DeviceVerdict};
 
-/// The source of a quarantine's end, for the audit log.
+/// The name in the audit log for a quarantine that a test has ended.
 const TEST: &str = "a test by its agent";
 
 impl Cluster {
-    /// A session reports a fault of a device, for the first time.
+    /// Handles the first report of a device's fault by a session.
     pub(super) fn fault_shown(
         &mut self,
         now: Millis,
@@ -48,12 +48,14 @@ impl Cluster {
         }
     }
 
-    /// Begins a quarantine for a fault, or ends the charge in one. Jobs are charged on if a region may have caused the fault.
+    /// Begins a quarantine for a fault, or ends the charge in an existing one. Jobs stay charged if a region may have
+    /// caused the fault.
     fn begin_quarantine(&mut self, device: DeviceId, reason: String, charged: bool) {
         self.allocations.push(Input::Quarantine { device, reason, by: None, charged });
     }
 
-    /// An agent has tested a device. A test counts if it was ordered since the quarantine, or the doubt, began.
+    /// Handles the result of a test. It counts only if the test was ordered after the quarantine, or the program's
+    /// report.
     pub(super) fn device_tested(
         &mut self,
         now: Millis,
@@ -100,10 +102,10 @@ impl Cluster {
     pub(super) fn order_tests(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(device) = self.faults.take_due(now) {
             if self.is_faulty(device) {
-                // Once more if there is no answer.
+                // The test is repeated if there is no answer.
                 self.faults.plan_test(now, device);
             } else if self.is_held_by_another(device, self.faults.doubter(device)) {
-                // A program's word is no reason to disturb the job that has the device by now.
+                // A program's report is no reason to disturb another job that holds the device by now.
                 self.faults.plan_test(now, device);
                 continue;
             }
@@ -116,7 +118,7 @@ impl Cluster {
         }
     }
 
-    /// A device's quarantine has begun or ended: its jobs are told, and its agent tests a faulty device.
+    /// Informs the jobs of a device whose quarantine has begun or ended, and plans tests of a faulty device.
     pub(super) fn quarantine_changed(&mut self, now: Millis, device: DeviceId, out: &mut Vec<Effect>) {
         let quarantine = self.allocations.scheduler().quarantine_of(device).cloned();
         if self.is_faulty(device) {
@@ -147,7 +149,7 @@ impl Cluster {
         self.changed(out);
     }
 
-    /// Plans tests of the devices that were in quarantine before the coordinator's start.
+    /// Plans tests of devices that were quarantined before the coordinator's start.
     pub(super) fn restore_tests(&mut self, now: Millis) {
         let quarantines = self.allocations.scheduler().quarantines();
         let faulty = quarantines.filter(|(_, quarantine)| quarantine.by.is_none()).map(|(device, _)| device);
@@ -157,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a job other than `job` has a device.
+    /// Whether a job other than `job` holds the device.
     pub(super) fn is_held_by_another(&self, device: DeviceId, job: Option<JobId>) -> bool {
         self.allocations.scheduler().holders([device]).into_iter().any(|holder| Some(holder) != job)
     }
@@ -166,7 +168,7 @@ impl Cluster {
         self.allocations.scheduler().quarantine_of(device).is_some()
     }
 
-    /// Whether a device is in quarantine for a fault, not by an administrator.
+    /// Whether a fault, not an administrator, has put the device into quarantine.
     fn is_faulty(&self, device: DeviceId) -> bool {
         self.allocations.scheduler().quarantine_of(device).is_some_and(|quarantine| quarantine.by.is_none())
     }

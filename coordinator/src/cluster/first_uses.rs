@@ -1,5 +1,5 @@
-//! Programs begin to use devices. One that has asked for nothing asks before: a job may have the device to itself, and the agent of the device's node
-//! is told of the session then.
+//! First uses of devices by programs. A program without a request asks before it uses a device, because a job may hold
+//! the device exclusively. The first use also informs the agent of the device's node of the session.
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
@@ -12,14 +12,14 @@ use accord_scheduler::{DrainTarget, JobId};
 use accord_types::{Count, DeviceId, Error, ErrorCode, NodeId, Rank, SessionId};
 use std::collections::BTreeSet;
 
-/// Devices of nodes that have not registered yet which a program that has come back may use.
+/// Most devices on unregistered nodes that a reconnected program may use.
 const UNKNOWN_MAX: usize = 1_024;
-/// Nodes and devices among which idle devices are counted while there are reservations.
+/// Most nodes and devices that are searched for idle devices while there are reservations.
 const IDLE_LOOKS_MAX: usize = 128;
 
 impl Cluster {
-    /// A program asks whether it may use a device. It may not if a job was given the device to itself, or the device was reserved or
-    /// drained, since the program's session opened.
+    /// Answers whether a program may use a device. It may not if the device was given to a job exclusively, reserved or
+    /// drained since the program's session opened.
     pub(super) fn may_use(&mut self, now: Millis, client: ClientId, device: DeviceId, out: &mut Vec<Effect>) {
         if self.is_awaited(now, client, device) {
             self.held_uses.push(client, device);
@@ -32,7 +32,8 @@ impl Cluster {
         out.push(Effect::ToClient(client, ClientPush::UseAnswered(device, error)));
     }
 
-    /// Whether the agent of a device's node may be about to be back, after this coordinator's start, so that the question is answered later.
+    /// Whether the agent of a device's node may be about to reconnect after this coordinator's start, so that the
+    /// answer must wait.
     fn is_awaited(&self, now: Millis, client: ClientId, device: DeviceId) -> bool {
         let session = self.clients.get(&client).and_then(|id| self.sessions.get(id));
         let begins = session.is_some_and(|session| session.is_shared() && !session.used.contains(&device));
@@ -40,15 +41,15 @@ impl Cluster {
         begins && is_unknown && self.may_be_named(now) && self.held_uses.has_room(client)
     }
 
-    /// Answers questions about devices of a node whose agent is back, or of all nodes.
+    /// Answers the waiting queries about devices of a node whose agent is back, or of all nodes.
     pub(super) fn answer_held_uses(&mut self, now: Millis, node: Option<NodeId>, out: &mut Vec<Effect>) {
         for (device, client) in self.held_uses.take(node) {
             self.may_use(now, client, device, out);
         }
     }
 
-    /// A program that has come back says which devices it uses. No job gets them. A session that this coordinator opened asks for each anew: the
-    /// message names no device that the program could not begin to use.
+    /// Notes the devices that a reconnected program uses, so that no job gets them. A session that this coordinator has
+    /// opened must request each device again: the message can't name a device that the program may not use.
     pub(super) fn in_use(&mut self, now: Millis, client: ClientId, devices: &[DeviceId], out: &mut Vec<Effect>) {
         let Some(id) = self.clients.get(&client).copied() else { return };
         for &device in devices {
@@ -67,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the error of a program that has asked for nothing and may not begin to use a device.
+    /// Returns the error if a program without a request may not begin to use a device.
     fn refused_use(&self, client: ClientId, device: DeviceId) -> Option<Error> {
         let session = self.sessions.get(self.clients.get(&client)?)?;
         if !session.is_shared() || session.used.contains(&device) {
@@ -76,7 +77,7 @@ impl Cluster {
         self.taken(device).or_else(|| self.absent(session, device))
     }
 
-    /// The error of a program that asked for nothing at a device that it may not begin to use.
+    /// Returns the error of a device that is not available to programs without a request.
     fn taken(&self, device: DeviceId) -> Option<Error> {
         let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
         let called = format!("device {} of node {node}", device.ordinal);
@@ -98,10 +99,12 @@ impl Cluster {
         Some(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy).node(node))
     }
 
-    /// Returns the error of a device whose node's agent can't be told of the session. Programs drive devices of their own node without the agent.
+    /// Returns the error of a device whose node's agent can't be informed of the session. Programs drive devices of
+    /// their own node without the agent.
     fn absent(&self, session: &Session, device: DeviceId) -> Option<Error> {
         let Some(node) = self.nodes.get(&device.node) else {
-            // An earlier coordinator knew it. It may be the program's own, which has not registered yet.
+            // The node is known from an earlier coordinator only. It may be the program's own node, which has not
+            // registered yet.
             let may_be_own = session.origin != Origin::Own && self.nodes.named(&session.node_name).is_none();
             let error = || Error::new(ErrorCode::DeviceUnavailable, "the device's node is not known any more");
             return (!may_be_own).then(error).map(|error| error.remedy("use another device"));
@@ -119,7 +122,8 @@ impl Cluster {
         Some(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("use another device").node(name))
     }
 
-    /// A program uses a device. Ranks of one program, on whatever nodes, that crowd on one device while others idle are told so, once.
+    /// Notes the first use of a device by a program. If more ranks of an MPI program than necessary use one device
+    /// while others are idle, the ranks are warned once.
     fn uses(&mut self, now: Millis, client: ClientId, device: DeviceId, out: &mut Vec<Effect>) {
         let Some(id) = self.clients.get(&client).copied() else { return };
         self.uses_some(id);
@@ -131,7 +135,7 @@ impl Cluster {
         }
         let Some(session) = self.sessions.get(&id) else { return };
         if session.uses.is_some() || session.origin != Origin::Own {
-            // It goes on to others, maybe to all; or its first device is not known here.
+            // Its first use is known already, or unknown for a session of an earlier coordinator.
             return;
         }
         let (rank, ranks) = (session.rank, session.ranks());
@@ -141,7 +145,7 @@ impl Cluster {
         }
     }
 
-    /// A program that has asked for nothing uses a device from now on.
+    /// Notes that a program without a request uses a device from now on.
     fn begin_use(&mut self, now: Millis, id: SessionId, device: DeviceId, out: &mut Vec<Effect>) {
         let Some(session) = self.sessions.get(&id) else { return };
         if self.device(device).is_none() && session.used.len() >= UNKNOWN_MAX {
@@ -156,11 +160,12 @@ impl Cluster {
         }
     }
 
-    /// A node's agent has registered: it is told of the sessions whose programs use its devices already. Those that use a job's device end.
+    /// Informs the agent of a node that has registered of the sessions whose programs use its devices already. Sessions
+    /// that use a job's device are ended.
     pub(super) fn meet_users(&mut self, now: Millis, node: NodeId, out: &mut Vec<Effect>) {
         let uses: Vec<(DeviceId, SessionId)> = self.unmet_on(node).collect();
         for (device, id) in uses {
-            // The session may have ended for another one of its devices, or be of a job by now.
+            // The session may have ended meanwhile, or be part of a job.
             let is_open = self.unmet_uses.remove(&(device, id));
             if !is_open || !self.sessions.get(&id).is_some_and(Session::is_shared) {
                 continue;
@@ -205,7 +210,7 @@ impl Cluster {
         }
     }
 
-    /// Holds the devices no longer that a session used before this coordinator's start.
+    /// Releases the devices that were held for an earlier use by a session.
     pub(super) fn free_earlier_uses(&mut self, id: SessionId) {
         for device in self.earlier_used.remove(&id).into_iter().flatten() {
             self.allocations.unused(device);
@@ -259,7 +264,7 @@ impl Cluster {
         session.device_count.saturating_sub(self.sessions.in_first_use() + withheld)
     }
 
-    /// Tells a rank of an MPI program if more ranks than have to use one device while others idle.
+    /// Warns a rank of an MPI program if more ranks than necessary use one device while others are idle.
     fn warn_crowd(
         &mut self,
         client: ClientId,
@@ -271,7 +276,7 @@ impl Cluster {
     ) {
         let Some(session) = self.sessions.get(&id) else { return };
         let crowd = self.sessions.crowd(&ranks, chosen);
-        // With more ranks than devices some share.
+        // With more ranks than devices, ranks must share.
         let share = usize::try_from(rank.size).unwrap_or(usize::MAX).div_ceil(session.device_count.max(1));
         if crowd.len() <= share || self.warned.contains(&ranks) {
             return;
@@ -300,7 +305,7 @@ impl Cluster {
         }
     }
 
-    /// A program that has asked for nothing, and has come back to another coordinator, uses a device that was given to a job meanwhile.
+    /// Ends the session of a program without a request that has reconnected after a job was given its device.
     fn end_for_holder(&mut self, id: SessionId, device: DeviceId, holder: JobId, out: &mut Vec<Effect>) {
         let node = self.nodes.get(&device.node).map_or("?", |node| node.name.as_str());
         let text = format!(

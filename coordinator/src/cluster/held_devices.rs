@@ -1,4 +1,4 @@
-//! The devices that jobs and programs hold, and the nodes that they are on.
+//! Devices that jobs and programs hold, and the nodes of these devices.
 
 use super::allocations::Allocations;
 use super::described::description;
@@ -13,7 +13,7 @@ use accord_types::{DeviceId, JobGrant, NodeId, SessionKey};
 const LEAVING: &str = "its agent stops soon";
 
 impl Allocations {
-    /// Whether a program that asks for nothing may have the device.
+    /// Whether programs without a request may use the device.
     pub(super) fn is_shared(&self, device: DeviceId) -> bool {
         let scheduler = self.scheduler();
         !self.exclusive.contains_key(&device)
@@ -22,28 +22,29 @@ impl Allocations {
             && scheduler.quarantine_of(device).is_none()
     }
 
-    /// Secrets of the jobs whose end the agent of a node has to confirm.
+    /// Returns the keys of jobs whose end the agent of a node has to confirm.
     pub(super) fn releasing_on(&self, node: NodeId) -> impl Iterator<Item = SessionKey> {
         let jobs = self.releasing.get(&node).into_iter().flatten();
         jobs.filter_map(|id| Some(self.jobs.get(id)?.token.key))
     }
 
-    /// Running jobs that use devices of a node.
+    /// Returns the running jobs that use devices of a node.
     pub(super) fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = &Job> {
         self.known_on(node).filter_map(|id| self.jobs.get(&id)).filter(move |job| job.uses(node))
     }
 
-    /// Ended jobs that held devices of a node. A job that ends by an input itself is not among them: its sessions are still to be ended.
+    /// Returns ended jobs that held devices of a node. A job that the current input itself ends is not included,
+    /// because its sessions have not ended yet.
     pub(super) fn ended_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
         self.known_on(node).filter(|id| self.jobs.get(id).is_some_and(|job| matches!(job.stage, Stage::Ended)))
     }
 
-    /// Jobs that hold devices of a node, or held some when they ended.
+    /// Returns jobs that hold devices of a node, or held some at their end.
     fn known_on(&self, node: NodeId) -> impl Iterator<Item = JobId> {
         counted(self.by_node.get(&node).into_iter().flatten().copied())
     }
 
-    /// A node has registered, and its agent names jobs that hold devices there.
+    /// Notes a registered node, and the jobs that its agent reports.
     pub(super) fn node_joined(&mut self, node: &Node, grants: &[JobGrant]) {
         let earlier: Vec<EarlierJob> = grants.iter().filter_map(|grant| self.adopt(node, grant)).collect();
         self.inputs.push_back(match earlier.is_empty() {
@@ -60,14 +61,14 @@ impl Allocations {
         }
     }
 
-    /// Frees a node's devices, because its machine was booted again.
+    /// Frees a node's devices because its machine has rebooted.
     pub(super) fn machine_restarted(&mut self, node: NodeId) {
         self.releasing.remove(&node);
         self.free_devices(node, |_| true);
         self.inputs.push_back(Input::NodeLeft(node));
     }
 
-    /// No job has these devices of a node to itself any more: those of some owners.
+    /// Ends the exclusive hold on devices of a node by the owners that `is_of` selects.
     fn free_devices(&mut self, node: NodeId, is_of: impl Fn(JobId) -> bool) {
         let of_node = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
         let owned = counted(self.exclusive.range(of_node)).filter(|(_, owner)| is_of(**owner));
@@ -76,7 +77,7 @@ impl Allocations {
         }
     }
 
-    /// Records that a node's agent was stopped, or not heard for too long. Programs may go on there.
+    /// Notes that a node's agent was stopped or is silent. Programs may continue there.
     pub(super) fn node_lost(&mut self, node: NodeId) {
         self.inputs.push_back(Input::NodeLost(node));
     }
@@ -110,14 +111,14 @@ impl Allocations {
         });
     }
 
-    /// Devices of a job are lost because nodes are.
+    /// Notes that a job has lost devices on lost nodes.
     pub(super) fn lost(&mut self, id: JobId, devices: &[DeviceId]) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.lost.extend(devices.iter().map(|device| device.node));
         }
     }
 
-    /// The job that has a device to itself.
+    /// Returns the job that holds a device exclusively.
     pub(super) fn owner_of(&self, device: DeviceId) -> Option<JobId> {
         self.exclusive.get(&device).copied()
     }
@@ -128,7 +129,7 @@ impl Allocations {
         self.owner_of(device).is_some_and(|job| self.job(job).is_none_or(|job| job.started <= time)) || is_reserved()
     }
 
-    /// A program that has asked for nothing uses a device.
+    /// Counts a program without a request that uses a device.
     pub(super) fn used(&mut self, device: DeviceId) {
         let users = self.used.entry(device).or_default();
         *users += 1;
@@ -137,7 +138,7 @@ impl Allocations {
         }
     }
 
-    /// One of these programs has ended.
+    /// Removes a program without a request from the users of a device.
     pub(super) fn unused(&mut self, device: DeviceId) {
         let Some(users) = self.used.get_mut(&device) else { return };
         *users -= 1;
@@ -147,7 +148,7 @@ impl Allocations {
         }
     }
 
-    /// The agent of a node is to end what a job has there, and to confirm that. Returns the job's secret.
+    /// Makes the agent of a node responsible for ending a job there. Returns the job's key.
     pub(super) fn release(&mut self, id: JobId, node: NodeId) -> Option<SessionKey> {
         let Some(job) = self.jobs.get_mut(&id) else {
             self.inputs.push_back(Input::Released { job: id, node });
@@ -158,7 +159,7 @@ impl Allocations {
         Some(job.token.key)
     }
 
-    /// The agent of a node confirms that nothing of a job is left there.
+    /// Notes that the agent of a node confirms the end of a job there.
     pub(super) fn released(&mut self, node: NodeId, key: SessionKey) {
         let Some(id) = self.job_by_key(key) else { return };
         let Some(jobs) = self.releasing.get_mut(&node) else { return };

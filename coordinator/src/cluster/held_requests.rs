@@ -1,4 +1,4 @@
-//! Requests that wait for agents, in the order in which they came.
+//! Requests that wait for agents, in the order of their arrival.
 
 use super::input::ClientId;
 use super::job::Held;
@@ -34,7 +34,7 @@ impl HeldRequests {
         }
     }
 
-    /// Takes all out.
+    /// Removes and returns all requests.
     pub(super) fn take(&mut self) -> Vec<Held> {
         self.by_client.clear();
         counted(std::mem::take(&mut self.requests).into_values()).collect()

@@ -1,14 +1,14 @@
-//! Questions about devices that wait for the agents of the devices' nodes.
+//! Queries about devices that wait for the agents of the devices' nodes.
 
 use super::input::ClientId;
 use super::steps::counted;
 use accord_types::{DeviceId, NodeId};
 use std::collections::BTreeSet;
 
-/// Most questions of one program that wait.
+/// Most waiting queries of a program.
 pub(super) const OF_CLIENT_MAX: usize = 16;
 
-/// Devices of nodes whose agents may be about to be back, and the programs that ask for them.
+/// Devices of nodes whose agents may be about to reconnect, and the programs that want to use them.
 #[derive(Debug, Default)]
 pub(super) struct HeldUses {
     by_device: BTreeSet<(DeviceId, ClientId)>,
@@ -20,7 +20,7 @@ impl HeldUses {
         self.by_device.is_empty()
     }
 
-    /// Whether one more question of a program may wait.
+    /// Whether another query of the program may wait.
     pub(super) fn has_room(&self, client: ClientId) -> bool {
         self.by_client.range(of_client(client)).take(OF_CLIENT_MAX).count() < OF_CLIENT_MAX
     }
@@ -30,7 +30,7 @@ impl HeldUses {
         self.by_client.insert((client, device));
     }
 
-    /// Drops the questions of a connection.
+    /// Drops the queries of a connection.
     pub(super) fn remove(&mut self, client: ClientId) {
         for (client, device) in self.by_client.range(of_client(client)).copied().collect::<Vec<_>>() {
             self.by_client.remove(&(client, device));
@@ -38,7 +38,7 @@ impl HeldUses {
         }
     }
 
-    /// Takes out the questions about devices of a node, or all.
+    /// Removes and returns the queries about devices of a node, or all.
     pub(super) fn take(&mut self, node: Option<NodeId>) -> Vec<(DeviceId, ClientId)> {
         let first = DeviceId { node: node.unwrap_or(NodeId(0)), ordinal: 0 };
         let last = DeviceId { node: node.unwrap_or(NodeId(u32::MAX)), ordinal: u32::MAX };

@@ -1,4 +1,4 @@
-//! Jobs that hold devices and do nothing with them: warned, and ended where the policy says so.
+//! Jobs that leave their devices idle are warned, and ended if the policy says so.
 
 use super::allocations::Allocations;
 use super::effect::Effect;
@@ -8,8 +8,7 @@ use super::time::Millis;
 use accord_scheduler::{Input, JobId};
 
 impl Cluster {
-    /// Warns jobs that do nothing with exclusive devices, and ends those that have done nothing for as long as the policy
-    /// allows.
+    /// Warns jobs that leave exclusive devices idle, and ends those that were idle for as long as the policy allows.
     pub(super) fn look_at_idle_jobs(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(id) = self.allocations.next_unused(now) {
             let policy = &self.allocations.in_effect.policy;
@@ -18,7 +17,7 @@ impl Cluster {
             if !matches!(job.stage, Stage::Running(_)) {
                 continue;
             }
-            // A job whose use is unknown may be busy.
+            // A job with unknown use may be busy.
             let is_silent = job.sessions.iter().any(|session| self.device_uses.is_silent(*session));
             if is_silent || self.allocations.is_use_unknown(now, id) {
                 self.allocations.look_at_use(id, now.plus(idle_ms));
@@ -40,21 +39,21 @@ impl Cluster {
 }
 
 impl Allocations {
-    /// A job did something with its devices.
+    /// Notes that a job has used its devices.
     pub(super) fn job_is_active(&mut self, now: Millis, id: JobId) {
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             (job.active, job.is_warned) = (now, false);
         }
     }
 
-    /// A job was warned that it does nothing.
+    /// Notes that a job was warned of being idle.
     pub(super) fn job_is_warned(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.is_warned = true;
         }
     }
 
-    /// Notes in a job's history a text that its program was shown.
+    /// Adds a message to a job's program to the job's history.
     pub(super) fn note_event(&mut self, now: Millis, id: JobId, text: &str) {
         let books = self.books_mut();
         let clock = books.clock(now);
@@ -66,7 +65,7 @@ impl Allocations {
         ledger.job_use(clock, id).is_some_and(|(_, did)| did.is_unknown)
     }
 
-    /// Schedules a look at a job, if it has exclusive devices and the policy ends jobs that do nothing with them.
+    /// Schedules the next check of a job, if it has exclusive devices and the policy ends idle jobs.
     fn look_at_use(&mut self, id: JobId, at: Millis) {
         let is_exclusive = |job: &super::job::Job| job.devices().iter().any(|leased| leased.exclusive);
         if self.in_effect.policy.idle_ms.is_some() && self.jobs.get(&id).is_some_and(is_exclusive) {
@@ -74,13 +73,13 @@ impl Allocations {
         }
     }
 
-    /// A job has its devices, or is known to have them again.
+    /// Notes that a job has got its devices, or is known to have them again.
     pub(super) fn use_begins(&mut self, id: JobId) {
         self.job_is_active(self.now, id);
         self.look_at_use(id, self.now);
     }
 
-    /// Another policy is in effect.
+    /// Schedules checks of all jobs under a new policy.
     pub(super) fn look_at_all_uses(&mut self) {
         self.unused.clear();
         if self.in_effect.policy.idle_ms.is_none() {
@@ -92,7 +91,7 @@ impl Allocations {
         }
     }
 
-    /// Takes the next job that is due for a look.
+    /// Removes and returns the next job that is due for a check.
     fn next_unused(&mut self, now: Millis) -> Option<JobId> {
         let first = self.unused.first().copied().filter(|(at, _)| *at <= now)?;
         self.unused.remove(&first);

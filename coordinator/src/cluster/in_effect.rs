@@ -6,14 +6,14 @@ use accord_scheduler::policy::{Member, SitePolicy};
 #[derive(Debug)]
 pub(super) struct PolicyInEffect {
     pub(super) policy: SitePolicy,
-    /// Goes up with each policy; 0 is that of a coordinator without one.
+    /// Increases with each policy; 0 without one.
     pub(super) version: u64,
     /// The text of the policy that the coordinator was last started with.
     pub(super) at_start: Option<String>,
 }
 
 impl Default for PolicyInEffect {
-    /// Without a policy of the site, every user is in one account.
+    /// Puts every user into one account.
     fn default() -> Self {
         let mut policy = SitePolicy::default();
         if let Some(rules) = policy.rules.first_mut() {

@@ -1,4 +1,4 @@
-//! What can happen to the cluster.
+//! Inputs of the core.
 
 use super::measured_path::MeasuredPath;
 use super::new_reservation::NewReservation;
@@ -9,133 +9,137 @@ use accord_types::{
     SessionKey, SessionRequest,
 };
 
-/// One connection of an agent, numbered by the driver and never used again.
+/// A connection of an agent. The driver never reuses a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u64);
 
-/// One connection of a program, numbered by the driver and never used again.
+/// A connection of a program. The driver never reuses a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u64);
 
 /// The limits of a session that the kernel enforces on a node, whatever the session's regions do to their executor.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelLimits {
-    /// Host memory of its processes.
+    /// Host memory of the session's processes.
     pub memory: bool,
-    /// Number of its processes and threads.
+    /// Number of the session's processes and threads.
     pub processes: bool,
-    /// The reason for a missing limit.
+    /// The reason for a limit that is not enforced.
     pub why_not: String,
 }
 
 /// The registration of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
-    /// Its node's name: what makes it the same node after a restart.
+    /// The node's name, which identifies the node after a restart.
     pub node_name: String,
-    /// Differs from start to start of an agent on that node, see [`accord_types::incarnation`].
+    /// Identifies the start of the agent on its node, see [`accord_types::incarnation`].
     pub incarnation: u64,
     /// `host:port` for programs and executors.
     pub address: String,
-    /// Its devices by ordinal, each with one of its own; their node numbers and names are set here.
+    /// The devices, each with an ordinal of its own; node numbers and names are set here.
     pub devices: Vec<DeviceInfo>,
-    /// Its machine.
+    /// The hardware of the machine.
     pub hardware: Hardware,
-    /// Its node's labels.
+    /// The labels of the node.
     pub labels: NodeLabels,
-    /// The limits of sessions that its kernel enforces.
+    /// The limits of sessions that the node's kernel enforces.
     pub kernel_limits: KernelLimits,
-    /// The number that an earlier coordinator gave it.
+    /// The node's number from an earlier coordinator.
     pub previous: Option<NodeId>,
-    /// The highest epoch of a coordinator that has taken the agent; 0: of none.
+    /// The highest epoch of a coordinator that has registered the agent; 0 if there was none.
     pub coordinator_epoch: u64,
-    /// Sessions that have an executor there.
+    /// Sessions with an executor on the node.
     pub sessions: Vec<SessionGrant>,
-    /// Sessions that it was told of, with an executor there or without.
+    /// Sessions that the agent knows, with or without an executor.
     pub granted: Vec<SessionId>,
-    /// Jobs that hold devices there.
+    /// Jobs that hold devices of the node.
     pub jobs: Vec<JobGrant>,
-    /// The MPI world that it is a rank of; empty: none.
+    /// The MPI world of which the agent is a rank, or empty.
     pub world: String,
-    /// An earlier coordinator has taken it out of new sessions. One that knows the node knows better.
+    /// Whether an earlier coordinator has drained the node. It counts only for a node that this coordinator does not
+    /// know.
     pub draining: bool,
 }
 
-/// An agent that is about to join an MPI world.
+/// An agent that waits for its MPI world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joiner {
-    /// Its node's name.
+    /// The node's name.
     pub node_name: String,
-    /// The world.
+    /// The world's name.
     pub world: String,
-    /// Number of its run: worlds are run again with the same name. 0 if its launcher does not tell.
+    /// Number of the world's run, because names are reused; 0 if the launcher gives none.
     pub run: u64,
 }
 
 /// An event for the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// An agent joins an MPI world, on a connection of its own. It says goodbye there when all ranks have registered.
+    /// An agent waits for its MPI world, on a separate connection. It sends goodbye there once all ranks have
+    /// registered.
     Join { link: LinkId, joiner: Joiner },
     /// An agent registers, for the first time or again.
     Register { link: LinkId, registration: Registration },
-    /// An agent lives, and these sessions have an executor there.
+    /// An agent is alive, and has executors of these sessions.
     Heartbeat { link: LinkId, sessions: Vec<SessionId> },
-    /// An agent started an executor.
+    /// An agent has started an executor.
     ExecutorStarted { link: LinkId, grant: SessionGrant },
-    /// An executor ended; why, if that was not to be expected.
+    /// An executor has ended; `why` is empty for an ordinary end.
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
-    /// Of a job that an agent was told to release no executor is left on its node.
+    /// No executor of a job is left on its node, after the agent received the order to release the job.
     JobReleased { link: LinkId, job: SessionKey },
     /// An agent stops soon, and lets what uses its node end first.
     Leaving { link: LinkId },
     /// An agent stops.
     Goodbye { link: LinkId },
-    /// An agent's connection is gone. It may come back before it counts as lost.
+    /// An agent's connection has ended. The agent may reconnect before it counts as lost.
     LinkLost { link: LinkId },
-    /// A program of `user`, who is attested, asks for a session; `key` was made for it.
+    /// A program of the attested `user` requests a session; `key` is new.
     Open { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
-    /// A program of `user`, who is attested, comes back to the session whose key it names.
+    /// A program of the attested `user` reconnects to the session with this key.
     Attach { client: ClientId, session: SessionId, request: SessionRequest, key: SessionKey, user: String },
     /// A program asks whether it may use a device.
     MayUse { client: ClientId, device: DeviceId },
-    /// A program that has come back says which devices it uses.
+    /// A reconnected program lists the devices that it uses.
     InUse { client: ClientId, devices: Vec<DeviceId> },
-    /// A program reports what it did so far on devices that it drives itself.
+    /// A program reports its use of devices that it drives itself.
     ProgramUsed { client: ClientId, uses: Vec<(DeviceId, DeviceUse)> },
-    /// An agent reports what sessions did so far on its devices, by their ordinals.
+    /// An agent reports the use of its devices by sessions, by ordinal.
     AgentUsed { link: LinkId, uses: Vec<(SessionId, u32, DeviceUse)> },
-    /// Executors of these sessions have ended, after the last report on their use of devices.
+    /// The executors of these sessions have sent their last reports and ended.
     UseEnded { link: LinkId, sessions: Vec<SessionId> },
     /// An agent has tested the device with this ordinal, for the order with this number.
     DeviceTested { link: LinkId, ordinal: u32, number: u64, verdict: DeviceVerdict },
-    /// A command of `user`, who is attested, asks for a job that lasts as long as its connection, or comes back to its job; `key` was made for it.
+    /// A command of the attested `user` requests a job for as long as it stays connected, or reconnects to its job;
+    /// `key` is new.
     Hold { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
-    /// A program's connection is gone, and with it the session.
+    /// A program's connection has ended, and so has its session.
     ClientGone { client: ClientId },
-    /// The same, and the program may live: its machine does not answer. A request that waits keeps its place for a while, and a job its devices.
+    /// A program's machine does not answer, but the program may be alive. Its waiting request keeps its place, and its
+    /// job its devices, for a while.
     ClientLost { client: ClientId },
-    /// An administrator takes a node out of, or back into, new sessions.
+    /// An administrator begins or ends the drain of a node.
     Drain { node_name: String, drain: bool },
     /// An administrator ends a session.
     Close { session: SessionId },
-    /// An agent has measured within its node.
+    /// An agent has measured its node.
     NodeMeasured { link: LinkId, figures: NodeFigures },
-    /// An agent has measured a path, or could not, and why.
+    /// An agent has measured a path, or reports why it could not.
     PathMeasured { link: LinkId, measurement: u64, path: Result<MeasuredPath, String> },
-    /// A client wants to see figures: missing ones are measured now.
+    /// A client requests figures, so missing ones are measured now.
     MeasureSoon,
-    /// A user or an administrator changes a job, or pauses all starts. It was looked before whether they may.
+    /// A user or an administrator changes a job, or pauses all starts. Permission was checked before.
     Schedule(accord_scheduler::Input),
-    /// A policy takes effect. It was checked before.
+    /// A policy takes effect, after it was checked.
     ApplyPolicy { policy: Box<SitePolicy>, by: String },
-    /// The coordinator is started with a policy, which was checked before. It takes effect unless it is the one of the start before.
+    /// The coordinator starts with a checked policy. It takes effect unless the previous start had the same one.
     StartPolicy { policy: Box<SitePolicy>, by: String },
     /// The Unix groups of a user.
     Groups { user: String, groups: Vec<String> },
-    /// An administrator makes a reservation. It was checked before.
+    /// An administrator creates a reservation, after it was checked.
     Reserve(Box<NewReservation>),
-    /// An administrator removes a reservation.
+    /// An administrator deletes a reservation.
     Unreserve { name: String, by: String },
     /// Time has passed.
     Tick,

@@ -1,4 +1,4 @@
-//! What must hold after every step, whatever happened.
+//! Invariants of the cluster, checked after each step.
 
 use super::node::{Node, NodeState};
 use super::session::Session;
@@ -7,10 +7,10 @@ use accord_types::{DeviceId, NodeId, SessionId};
 use std::collections::BTreeMap;
 
 impl Cluster {
-    /// Checks the whole state. For tests and the simulation.
+    /// Checks the whole state, for tests and the simulation.
     ///
     /// # Errors
-    /// Returns the broken rule and the state that breaks it.
+    /// Returns the violated invariant and the state that violates it.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_bounds()?;
         self.check_paths()?;
@@ -128,7 +128,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A session of a job has devices of that job only.
+    /// Checks that a job's sessions have only devices of the job.
     fn check_sessions_of_jobs(&self) -> Result<(), String> {
         for (id, session) in
             self.sessions.values().filter_map(|session| Some((self.allocations.job_of(session.id)?, session)))

@@ -1,4 +1,4 @@
-//! A job: a request for devices and, once it is granted, the allocation in which its programs open their sessions.
+//! A job: a request for devices and, once granted, the allocation in which programs open sessions.
 
 use super::input::ClientId;
 use super::session::Owner;
@@ -16,11 +16,11 @@ pub(super) struct Opener {
     pub(super) owner: Owner,
 }
 
-/// A request that is answered a little later.
+/// A request whose answer is delayed.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) opener: Opener,
-    /// Whether it asks for a job, not for a session.
+    /// Whether it requests a job without a session, for a command.
     pub(super) is_command: bool,
 }
 
@@ -33,7 +33,7 @@ impl Held {
         Self { opener, is_command: true }
     }
 
-    /// The number of its job under an earlier coordinator, in whose order requests are asked again; others come last.
+    /// Returns the job's number under an earlier coordinator. Requests are repeated in that order; new ones come last.
     pub(super) fn place(&self) -> u64 {
         self.opener.request.job.map_or(u64::MAX, |token| token.job)
     }
@@ -42,70 +42,71 @@ impl Held {
 /// The stage of a job.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// The scheduler has not granted its devices yet.
+    /// The scheduler has not granted devices yet.
     Waiting,
-    /// It holds these devices.
+    /// The job holds these devices.
     Running(Vec<LeasedDevice>),
-    /// It has ended. Agents have yet to confirm that its devices are free.
+    /// The job has ended, and agents have yet to confirm that its devices are free.
     Ended,
 }
 
-/// The keeper of a job, beside its limit.
+/// Keeps a job alive, within its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keeper {
-    /// The command that asked for it, which has this connection; none: the connection broke, and the command is to come back.
+    /// The command that requested the job, with its connection; `None` if the connection is lost and the command should
+    /// reconnect.
     Command(Option<ClientId>),
-    /// Its sessions.
+    /// The job's sessions.
     Sessions,
 }
 
-/// The ranks of one MPI program, for which the first one that opens a session asks: their user, what the launcher calls the program's job, and how many
-/// they are.
+/// The ranks of an MPI program, which share the first one's request: the user, the launcher's number of the job, and
+/// the number of ranks.
 pub(super) type Gang = (String, u64, u32);
 
-/// One job, as the coordinator keeps it beside the scheduler.
+/// The coordinator's own state of a job; the scheduler has the rest.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Its number for people, and its secret.
+    /// The job's number and secret key.
     pub(super) token: JobToken,
-    /// Its user, as attested.
+    /// The attested user.
     pub(super) user: String,
-    /// Its account, the user's leaf of the policy's tree.
+    /// The account, a leaf of the policy's tree.
     pub(super) account: String,
     pub(super) stage: Stage,
     pub(super) keeper: Keeper,
-    /// The ranks that it is for, if one of them has asked.
+    /// The ranks that the job is for, if a rank requested it.
     pub(super) gang: Option<Gang>,
-    /// Its request, as it was asked for.
+    /// The text of the request.
     pub(super) text: String,
-    /// The devices that it holds, or held when it ended, by their nodes.
+    /// The devices that the job holds, or held at its end, by node.
     by_node: BTreeMap<NodeId, Vec<LeasedDevice>>,
-    /// Each of so many ranks has a part of the devices; none: all have all of them.
+    /// Number of ranks, each of which has a part of the devices; `None` if all programs have all devices.
     pub(super) ranks: Option<u32>,
-    /// Which part is whose; none before a rank needs its own.
+    /// Which rank has which part; `None` before a rank needs one.
     parts: Option<RankParts>,
-    /// Its sessions, by the word of agents that know it from an earlier coordinator.
+    /// Sessions that agents assign to the job of an earlier coordinator.
     pub(super) named_sessions: BTreeSet<SessionId>,
-    /// An earlier coordinator has started it.
+    /// Whether an earlier coordinator has started the job.
     pub(super) is_earlier: bool,
     /// Time at which it got its devices; zero if only agents name it, as they don't say when.
     pub(super) started: Millis,
-    /// The last time at which its devices were busy.
+    /// Last time at which its devices were busy.
     pub(super) active: Millis,
-    /// Whether its program was warned since then that its devices are idle.
+    /// Whether its program has been warned since then that its devices are idle.
     pub(super) is_warned: bool,
-    /// Time of its end for want of a keeper.
+    /// Time at which the job ends unless it gets a keeper.
     pub(super) idle_until: Option<Millis>,
-    /// Programs that wait for its start.
+    /// Programs that wait for the start.
     pub(super) openers: BTreeMap<ClientId, Opener>,
-    /// Its open sessions.
+    /// Open sessions.
     pub(super) sessions: BTreeSet<SessionId>,
-    /// Nodes that were lost while it ran: its devices there are lost to it.
+    /// Nodes that were lost during the job. It has lost its devices there for good.
     pub(super) lost: BTreeSet<NodeId>,
 }
 
 impl Job {
-    /// A job without devices, sessions and programs that wait for it.
+    /// Creates a job without devices, sessions and waiting programs.
     pub(super) fn new(token: JobToken, user: String, account: String, stage: Stage, keeper: Keeper) -> Self {
         Self {
             token,
@@ -130,7 +131,7 @@ impl Job {
         }
     }
 
-    /// A job that waits for its devices. Without a keeper's command it is the asking program that waits for it.
+    /// Creates a job that waits for devices. Without a command as keeper, the requesting program waits for it.
     pub(super) fn asked(
         id: JobId,
         account: String,
@@ -150,20 +151,20 @@ impl Job {
         }
     }
 
-    /// A job that an earlier coordinator has started, as one agent knows it.
+    /// Creates a job of an earlier coordinator from one agent's report.
     pub(super) fn earlier(grant: &JobGrant) -> Self {
         let stage = Stage::Running(Vec::new());
         let (user, account) = (grant.user.clone(), grant.account.clone());
         Self { is_earlier: true, ..Self::new(grant.token, user, account, stage, Keeper::Sessions) }
     }
 
-    /// Records that it runs, with these devices.
+    /// Notes the start with these devices.
     pub(super) fn start(&mut self, devices: Vec<LeasedDevice>) {
         self.list(&devices);
         self.stage = Stage::Running(devices);
     }
 
-    /// Adds devices that it holds.
+    /// Adds devices to a running job.
     pub(super) fn add_devices(&mut self, more: &[LeasedDevice]) {
         if let Stage::Running(devices) = &mut self.stage {
             devices.extend(more);
@@ -171,14 +172,14 @@ impl Job {
         }
     }
 
-    /// Notes devices by their nodes.
+    /// Adds devices to the index by node.
     pub(super) fn list(&mut self, devices: &[LeasedDevice]) {
         for leased in counted(devices.iter()) {
             self.by_node.entry(leased.device.node).or_default().push(*leased);
         }
     }
 
-    /// Whether its command is connected, or programs use it or wait for it.
+    /// Whether its command is connected, or programs have sessions or wait for its start.
     pub(super) fn is_kept(&self) -> bool {
         match self.keeper {
             Keeper::Command(client) => client.is_some(),
@@ -186,7 +187,8 @@ impl Job {
         }
     }
 
-    /// The devices that a program's session gets: those of its rank, if each rank has its own. A rank has the same ones each time. `own` is its node.
+    /// Returns the devices of a program's session: those of its rank, if ranks have parts. A rank gets the same part
+    /// each time. `own` is its node.
     pub(super) fn part_of(&mut self, rank: Option<Rank>, own: Option<NodeId>) -> BTreeSet<DeviceId> {
         match (self.ranks, rank.map(|rank| rank.rank)) {
             (Some(ranks), Some(rank)) => {
@@ -197,30 +199,30 @@ impl Job {
         }
     }
 
-    /// Records its end. Returns the ranks that had a part of its devices.
+    /// Notes the end. Returns the ranks that had a part.
     pub(super) fn end(&mut self) -> Vec<u32> {
         self.stage = Stage::Ended;
         counted(self.parts.take().into_iter().flat_map(|parts| parts.by_rank.into_keys())).collect()
     }
 
-    /// The number of the part that a rank has.
+    /// Returns the number of a rank's part.
     pub(super) fn part_number(&self, rank: u32) -> Option<u32> {
         self.parts.as_ref()?.by_rank.get(&rank).copied()
     }
 
-    /// The ranks that have a part, and its number.
+    /// Returns the ranks with a part, and the part's number.
     pub(super) fn part_numbers(&self) -> impl Iterator<Item = (u32, u32)> {
         let by_rank = self.parts.iter().flat_map(|parts| &parts.by_rank);
         counted(by_rank.map(|(rank, part)| (*rank, *part)))
     }
 
-    /// Gives a rank of a running job the part that it had.
+    /// Restores a rank's part of a running job.
     pub(super) fn restore_part(&mut self, rank: u32, part: u32) {
         let (Some(ranks), Stage::Running(devices)) = (self.ranks, &self.stage) else { return };
         self.parts.get_or_insert_with(|| RankParts::of(devices, ranks)).take(rank, part);
     }
 
-    /// Its devices, or those that it held when it ended.
+    /// Returns the job's devices, or those that it held at its end.
     pub(super) fn held_devices(&self) -> Vec<LeasedDevice> {
         match &self.stage {
             Stage::Running(devices) => counted(devices.iter()).copied().collect(),
@@ -228,7 +230,7 @@ impl Job {
         }
     }
 
-    /// Its devices; none unless it runs.
+    /// Returns the devices of a running job, else none.
     pub(super) fn devices(&self) -> &[LeasedDevice] {
         match &self.stage {
             Stage::Running(devices) => devices,
@@ -236,12 +238,12 @@ impl Job {
         }
     }
 
-    /// Nodes that its devices are of, or were when it ended.
+    /// Returns the nodes of the job's devices, or of those that it held at its end.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         counted(self.by_node.keys().copied())
     }
 
-    /// Whether it runs with devices of a node.
+    /// Whether the job runs with devices of a node.
     pub(super) fn has_node(&self, node: NodeId) -> bool {
         matches!(self.stage, Stage::Running(_)) && self.by_node.contains_key(&node)
     }
@@ -264,7 +266,7 @@ impl Job {
         }
     }
 
-    /// Whether it uses its devices of a node.
+    /// Whether the job runs and has not lost its devices of a node.
     pub(super) fn uses(&self, node: NodeId) -> bool {
         matches!(self.stage, Stage::Running(_)) && !self.lost.contains(&node)
     }
@@ -274,11 +276,11 @@ impl Job {
 #[derive(Debug)]
 struct RankParts {
     parts: BTreeMap<u32, BTreeSet<DeviceId>>,
-    /// Which part is whose, by rank.
+    /// The part of each rank.
     by_rank: BTreeMap<u32, u32>,
-    /// Parts that no rank has.
+    /// Parts without a rank.
     free: BTreeSet<u32>,
-    /// Those of them whose devices are all of one node, by that node.
+    /// Free parts whose devices are all on one node, by that node.
     free_by_node: BTreeSet<(NodeId, u32)>,
 }
 
@@ -290,7 +292,7 @@ impl RankParts {
         Self { by_rank: BTreeMap::new(), free: parts.keys().copied().collect(), free_by_node, parts }
     }
 
-    /// The devices of a rank, of its own node if there is such a part.
+    /// Returns the devices of a rank, on its own node if such a part is free.
     fn of_rank(&mut self, rank: u32, own: Option<NodeId>) -> BTreeSet<DeviceId> {
         let on_own = |node| self.free_by_node.range((node, 0)..=(node, u32::MAX)).next().map(|(_, part)| *part);
         let free = || own.and_then(on_own).or_else(|| self.free.first().copied());
@@ -298,7 +300,7 @@ impl RankParts {
         self.take(rank, part)
     }
 
-    /// A rank has a part from now on. Returns its devices.
+    /// Assigns a part to a rank. Returns its devices.
     fn take(&mut self, rank: u32, part: u32) -> BTreeSet<DeviceId> {
         self.by_rank.insert(rank, part);
         self.free.remove(&part);
@@ -310,14 +312,14 @@ impl RankParts {
     }
 }
 
-/// The one node of some devices.
+/// Returns the node of the devices, if they are all on one.
 fn node_of(devices: &BTreeSet<DeviceId>) -> Option<NodeId> {
     let (first, last) = (devices.first()?.node, devices.last()?.node);
     (first == last).then_some(first)
 }
 
-/// Divides a job's devices among ranks: of each part of the request, which takes equal amounts of devices, each rank has equally many. A rank's
-/// devices are of one node, as those of a node come one after the other.
+/// Divides a job's devices among ranks. Each rank gets equally many devices of every part of the request, whose devices
+/// have equal amounts. Devices are dealt out in the order of nodes, so that those of a rank are on one node.
 fn parts_of<'a>(devices: impl Iterator<Item = &'a LeasedDevice>, ranks: u32) -> BTreeMap<u32, BTreeSet<DeviceId>> {
     let mut alike: BTreeMap<_, BTreeSet<DeviceId>> = BTreeMap::new();
     for leased in devices {

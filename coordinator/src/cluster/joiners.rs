@@ -1,14 +1,14 @@
-//! Agents that join MPI worlds, on connections of their own.
+//! Agents that wait for their MPI worlds, on separate connections.
 
 use super::input::{Joiner, LinkId};
 use super::steps::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The agents that are joining MPI worlds.
+/// The agents that wait for their MPI worlds.
 #[derive(Debug, Default)]
 pub(super) struct Joiners {
     by_link: BTreeMap<LinkId, Joiner>,
-    /// By the world's name and run.
+    /// Connections by the world's name and run.
     by_world: BTreeMap<(String, u64), BTreeSet<LinkId>>,
 }
 
@@ -18,7 +18,7 @@ impl Joiners {
         self.by_link.insert(link, joiner);
     }
 
-    /// Takes an agent out that joins no longer.
+    /// Removes an agent that waits no longer.
     pub(super) fn remove(&mut self, link: LinkId) -> Option<Joiner> {
         let joiner = self.by_link.remove(&link)?;
         let world = (joiner.world.clone(), joiner.run);
@@ -39,7 +39,7 @@ impl Joiners {
         self.by_link.len()
     }
 
-    /// Agents that join the world of one that has joined it, too.
+    /// Returns the connections of agents that wait for the same world.
     pub(super) fn fellows(&self, of: &Joiner) -> impl Iterator<Item = LinkId> {
         let links = self.by_world.get(&(of.world.clone(), of.run));
         counted(links.into_iter().flatten().copied())

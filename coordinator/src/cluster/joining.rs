@@ -1,4 +1,5 @@
-//! MPI worlds that begin: ranks wait in MPI's start for each other, and not every launcher ends the others when one of them has ended.
+//! The begin of MPI worlds: ranks wait for each other in `MPI_Init`, and not every launcher ends the others when a rank
+//! has ended.
 
 use super::agents::check_name;
 use super::effect::{AgentOrder, Effect, Refusal};
@@ -28,12 +29,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether a connection is a node's, or one that joins a world.
+    /// Whether a connection belongs to a node or to an agent that waits for its world.
     pub(super) fn is_taken(&self, link: LinkId) -> bool {
         self.links.contains_key(&link) || self.joining.contains(link)
     }
 
-    /// The connection of an agent that joined a world has ended without a word: it has died, and the others that join would wait for it.
+    /// Handles the end of a waiting agent's connection without goodbye. The agent has died, and the other ranks would
+    /// wait for it for ever.
     pub(super) fn rank_lost(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(lost) = self.joining.remove(link) else { return };
         tracing::warn!(

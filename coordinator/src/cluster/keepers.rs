@@ -1,4 +1,4 @@
-//! What keeps a job: the command that holds it, programs that wait for it, and its sessions.
+//! The keepers of a job: the command that holds it, programs that wait for it, and its sessions.
 
 use super::allocations::Allocations;
 use super::input::ClientId;
@@ -6,12 +6,11 @@ use super::job::{Keeper, Opener, Stage};
 use accord_scheduler::{Input, JobId};
 use accord_types::SessionId;
 
-/// The time for which a command's job goes on without the command's connection: as long as a waiting request keeps its
-/// place.
+/// Time for which a job continues without its command's connection, the same as for a waiting request.
 pub(super) const KEPT_MS: u64 = 300_000;
 
 impl Allocations {
-    /// The job that a session is of.
+    /// Returns the job of a session.
     pub(super) fn job_of(&self, session: SessionId) -> Option<JobId> {
         self.sessions.get(&session).copied()
     }
@@ -21,7 +20,7 @@ impl Allocations {
         self.waiting.contains_key(&client) || self.commands.contains_key(&client)
     }
 
-    /// The command that holds a job, or waits for it.
+    /// Returns the command that holds a job or waits for one.
     pub(super) fn holder_of(&self, id: JobId) -> Option<ClientId> {
         match self.jobs.get(&id)?.keeper {
             Keeper::Command(client) => client,
@@ -29,7 +28,7 @@ impl Allocations {
         }
     }
 
-    /// A session of a running job has opened.
+    /// Notes that a session of a running job has opened.
     pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.insert(session);
@@ -38,19 +37,19 @@ impl Allocations {
         }
     }
 
-    /// A session has ended.
+    /// Notes that a session has ended.
     pub(super) fn session_ended(&mut self, session: SessionId) {
         let Some(id) = self.sessions.remove(&session) else { return };
         self.inputs.push_back(Input::SessionClosed { job: id, session });
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.remove(&session);
-            // The command of an earlier coordinator's job may be about to come back.
+            // The command of an earlier coordinator's job may be about to reconnect.
             let lingers = job.gang.is_some() || job.is_earlier;
             self.look_at_keeper(id, if lingers { self.linger_ms() } else { 0 });
         }
     }
 
-    /// Lets a running job without a keeper end after a time.
+    /// Schedules the end of a running job without a keeper, after `idle_ms`.
     pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
         let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
@@ -68,7 +67,7 @@ impl Allocations {
         }
     }
 
-    /// A program waits for a job's start, or takes its place again.
+    /// Makes a program wait for a job's start, also after it has reconnected.
     pub(super) fn wait_for(&mut self, id: JobId, opener: Opener) {
         let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         self.waiting.insert(opener.client, id);
@@ -76,7 +75,7 @@ impl Allocations {
         self.inputs.push_back(Input::Connected { job: id, connected: true });
     }
 
-    /// A command comes back to its job. Returns the connection that it had before.
+    /// Reconnects a command to its job. Returns its previous connection.
     pub(super) fn come_back(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
         let job = self.jobs.get_mut(&id)?;
         if job.is_earlier && job.keeper == Keeper::Sessions {
@@ -91,7 +90,8 @@ impl Allocations {
         before
     }
 
-    /// A connection is gone that waits for a job, or holds one. It `is_lost` if its process may live: then the job is kept for a while.
+    /// Handles the end of a connection that waits for a job or holds one. If `is_lost`, the process may be alive, and
+    /// the job is kept for a while.
     pub(super) fn client_gone(&mut self, client: ClientId, is_lost: bool) {
         let waits = self.waiting.remove(&client);
         let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };

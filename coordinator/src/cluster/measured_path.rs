@@ -1,12 +1,12 @@
-//! What is known of a path that was measured.
+//! The measurement of a path.
 
 use accord_types::PathTimes;
 
 /// A measurement between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeasuredPath {
-    /// One way.
+    /// Times in one direction.
     pub times: PathTimes,
-    /// The transport of the bytes.
+    /// The transport that moved the bytes.
     pub transport: String,
 }

@@ -1,7 +1,7 @@
-//! The coordinator's core: what is in the cluster, who uses it, who is lost.
+//! The coordinator's core: nodes, sessions and jobs, and the decisions about them.
 //!
-//! Pure: input in, effects out, time as an argument. No socket, no clock, no thread.
-//! The service around it and the simulation drive it the same way:
+//! Inputs go in, effects come out, and time is an argument: no socket, clock or thread. The service around the core and
+//! the simulation drive it in the same way:
 //!
 //! ```text
 //! cluster.handle(now, input, &mut effects);   // then carry the effects out

@@ -1,45 +1,45 @@
-//! One machine with an agent.
+//! A machine with an agent.
 
 use super::input::{KernelLimits, LinkId, Registration};
 use super::time::Millis;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
-/// An agent that is a rank and does not connect again within this is gone, and the world with it. The connection to a machine that is silent ends
-/// after 2 s; programs are to know within 3 s.
+/// Time within which a rank's agent must reconnect; then the agent and its world count as lost. The connection to a
+/// silent machine ends after 2 s, and programs must learn of the loss within 3 s.
 const BACK_MAX_MS: u64 = 800;
 
 /// Whether a node's devices can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// Its agent lives. `link` is absent between a broken connection and the next one.
+    /// The agent is alive. `link` is `None` between two connections.
     Up { link: Option<LinkId> },
-    /// Its agent was not heard for too long.
+    /// The agent was silent for too long.
     Lost,
-    /// Its agent said goodbye.
+    /// The agent has left.
     Gone,
 }
 
-/// One node.
+/// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Its number, for good.
+    /// The node's number, which never changes.
     pub id: NodeId,
-    /// Its name, for good.
+    /// The node's name, which never changes.
     pub name: String,
     /// State of its agent.
     pub state: NodeState,
-    /// The start of its agent.
+    /// The incarnation of its agent.
     pub incarnation: u64,
     /// `host:port` of its agent.
     pub address: String,
     /// Its devices by ordinal.
     pub devices: Vec<DeviceInfo>,
-    /// Its machine.
+    /// The hardware of the machine.
     pub hardware: Hardware,
-    /// Its labels, as its agent was started with them.
+    /// The labels that its agent was started with.
     pub labels: NodeLabels,
-    /// The limits of sessions that its kernel enforces.
+    /// The limits of sessions that the node's kernel enforces.
     pub kernel_limits: KernelLimits,
     /// Time of the last message of its agent.
     pub heard: Millis,
@@ -49,15 +49,15 @@ pub struct Node {
     pub leaving: bool,
     /// The MPI world that its agent is a rank of; empty: none.
     pub world: String,
-    /// Time when its agent's connection broke last.
+    /// Time at which its agent's connection last ended.
     pub unlinked: Option<Millis>,
-    /// Time when this start of its agent came first.
+    /// Time of this incarnation's first registration.
     pub(super) began: Millis,
-    /// Time when it came last.
+    /// Time of the last registration.
     pub(super) linked: Millis,
-    /// Time when it was lost or left last.
+    /// Time at which the node was last lost or left.
     pub(super) left: Millis,
-    /// The loss in its world that it was told of on this connection.
+    /// The loss of a rank that the agent was informed of on this connection.
     pub(super) told: Option<(Millis, NodeId)>,
 }
 
@@ -87,13 +87,13 @@ impl Node {
         node
     }
 
-    /// Returns when it counts as gone, if it is a rank whose connection has ended.
+    /// Returns the time at which the node counts as lost, if it is a rank without a connection.
     pub(super) fn leaves_world(&self) -> Option<Millis> {
         let is_away = !self.world.is_empty() && self.link().is_none();
         self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))
     }
 
-    /// Takes over what a registration says.
+    /// Updates the node from a registration.
     pub(super) fn renew(&mut self, link: LinkId, now: Millis, registration: Registration) {
         self.state = NodeState::Up { link: Some(link) };
         if self.incarnation != registration.incarnation {
@@ -116,13 +116,13 @@ impl Node {
         }
     }
 
-    /// Its device with this ordinal. Ordinals are the agent's own and may have gaps.
+    /// Returns the device with this ordinal. Ordinals are assigned by the agent and may have gaps.
     pub fn device(&self, ordinal: u32) -> Option<&DeviceInfo> {
         let at = self.devices.binary_search_by_key(&ordinal, |device| device.id.ordinal).ok()?;
         self.devices.get(at)
     }
 
-    /// Whether its agent lives.
+    /// Whether the agent is alive.
     pub fn is_up(&self) -> bool {
         matches!(self.state, NodeState::Up { .. })
     }
@@ -137,7 +137,7 @@ impl Node {
         self.link().is_some() && !self.is_drained()
     }
 
-    /// Its agent's connection, if it lives and is connected.
+    /// Returns the agent's connection, if it is alive and connected.
     pub fn link(&self) -> Option<LinkId> {
         match self.state {
             NodeState::Up { link } => link,

@@ -1,4 +1,4 @@
-//! The nodes, and the orders in which inputs look for them: an input looks at the nodes that it concerns, however many there are.
+//! The nodes, with indexes so that an input visits only the nodes that it concerns.
 
 use super::node::Node;
 use super::steps::counted;
@@ -6,7 +6,7 @@ use super::time::Millis;
 use accord_types::{DeviceKind, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nodes by the time of something.
+/// Nodes ordered by a time.
 type ByTime = BTreeSet<(Millis, NodeId)>;
 
 /// The nodes of the cluster, with indexes.
@@ -15,39 +15,39 @@ pub(super) struct NodeTable {
     nodes: BTreeMap<NodeId, Node>,
     by_name: BTreeMap<String, NodeId>,
     orders: Orders,
-    /// MPI worlds of which ranks may have to be told of a lost one, and from when on.
+    /// MPI worlds whose ranks may have to be informed of a lost rank, with the time from which on.
     unsettled: BTreeSet<(Millis, String)>,
     /// Nodes that were inserted, removed or updated since [`Self::take_changed`].
     changed: BTreeSet<NodeId>,
 }
 
-/// What follows from the nodes.
+/// Indexes of the nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Orders {
     /// Nodes with a connection.
     connected: BTreeSet<NodeId>,
-    /// Nodes that are up, by when their agents were heard, but the silent ones.
+    /// Nodes that are up and not silent, by the time of their last message.
     heard: ByTime,
-    /// The same of nodes that were not heard since `silent_since`.
+    /// Nodes that are up but sent nothing since `silent_since`, by the time of their last message.
     silent: ByTime,
     silent_since: Option<Millis>,
-    /// Nodes that are up without a connection, by when that broke.
+    /// Nodes that are up without a connection, by the time at which it ended.
     away: ByTime,
-    /// Nodes that are up and whose connection broke after `broken_after`, by when.
+    /// Nodes that are up and whose connection ended after `broken_after`, by that time.
     broken: ByTime,
     broken_after: Option<Millis>,
-    /// Ranks without a connection, by when they count as gone.
+    /// Ranks without a connection, by the time at which they count as lost.
     leaving: ByTime,
-    /// Nodes that are not up, by when their agents were heard last.
+    /// Nodes that are not up, by the time of their last message.
     down: ByTime,
     worlds: BTreeMap<String, World>,
     up: usize,
-    /// Nodes that are up and drained.
+    /// Number of nodes that are up and drained.
     draining: usize,
-    /// Devices of nodes that are up.
+    /// Number of devices of nodes that are up.
     devices: usize,
     by_kind: BTreeMap<DeviceKind, usize>,
-    /// Devices of nodes that take part in new sessions.
+    /// Number of devices of nodes that take new sessions, by kind.
     offered: BTreeMap<DeviceKind, usize>,
 }
 
@@ -55,12 +55,12 @@ struct Orders {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct World {
     nodes: BTreeSet<NodeId>,
-    /// Those that are not up, by when they were lost or left.
+    /// Nodes that are not up, by the time at which they were lost or left.
     gone: ByTime,
 }
 
 impl NodeTable {
-    /// One node.
+    /// Returns a node.
     pub(super) fn get(&self, id: &NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
@@ -73,27 +73,27 @@ impl NodeTable {
         self.nodes.len()
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub(super) fn values(&self) -> impl Iterator<Item = &Node> {
         counted(self.nodes.values())
     }
 
-    /// All nodes from a number on.
+    /// Returns all nodes from a number on.
     pub(super) fn from(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         counted(self.nodes.range(id..).map(|(_, node)| node))
     }
 
-    /// A number above those of all nodes.
+    /// Returns a number above those of all nodes.
     pub(super) fn next_id(&self) -> NodeId {
         self.nodes.last_key_value().map_or(NodeId(0), |(id, _)| NodeId(id.0 + 1))
     }
 
-    /// The number of the node with a name.
+    /// Returns the number of the node with a name.
     pub(super) fn named(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()
     }
 
-    /// Puts a node in whose number and name no other one has.
+    /// Inserts a node with a new number and name.
     pub(super) fn insert(&mut self, node: Node) {
         self.by_name.insert(node.name.clone(), node.id);
         self.orders.list(&node);
@@ -102,7 +102,7 @@ impl NodeTable {
         self.nodes.insert(node.id, node);
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     pub(super) fn remove(&mut self, id: NodeId) {
         let Some(node) = self.nodes.remove(&id) else { return };
         self.by_name.remove(&node.name);
@@ -116,13 +116,13 @@ impl NodeTable {
         std::mem::take(&mut self.changed)
     }
 
-    /// Changes a node, but for its number and name.
+    /// Changes a node, except for its number and name.
     pub(super) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         self.changed.insert(id);
         self.update_times(id, change);
     }
 
-    /// The same for times, which are not kept over a restart.
+    /// Changes a node's times, which are not kept over a restart.
     fn update_times(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         self.orders.unlist(node);
@@ -134,7 +134,7 @@ impl NodeTable {
         self.unsettle(&after);
     }
 
-    /// A node's agent lives.
+    /// Notes that a node's agent is alive.
     pub(super) fn hear(&mut self, id: NodeId, now: Millis) {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.is_up()) else { return };
         self.orders.unlist_heard(node);
@@ -142,7 +142,7 @@ impl NodeTable {
         self.orders.list_heard(node);
     }
 
-    /// Moves what was heard of all nodes that are up to later, as the coordinator has not listened for a while.
+    /// Adds the coordinator's own suspension to the last messages of all nodes that are up.
     pub(super) fn excuse(&mut self, late: u64, now: Millis) {
         let up: Vec<NodeId> = self.values().filter(|node| node.is_up()).map(|node| node.id).collect();
         for id in up {
@@ -153,7 +153,7 @@ impl NodeTable {
         }
     }
 
-    /// Nodes with a connection, by number.
+    /// Returns nodes with a connection, by number.
     pub(super) fn connected(&self) -> &BTreeSet<NodeId> {
         &self.orders.connected
     }
@@ -173,18 +173,18 @@ impl NodeTable {
         self.orders.devices
     }
 
-    /// The same of one kind.
+    /// Returns the number of devices of a kind on nodes that are up.
     pub(super) fn devices_of(&self, kind: DeviceKind) -> usize {
         self.orders.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Returns the number of devices of a kind, or of all, on nodes that take part in new sessions.
+    /// Returns the number of devices of a kind, or of all kinds, on nodes that take new sessions.
     pub(super) fn offered(&self, kind: Option<DeviceKind>) -> usize {
         let of_kind = |kind| self.orders.offered.get(&kind).copied().unwrap_or_default();
         kind.map_or_else(|| self.orders.offered.values().sum(), of_kind)
     }
 
-    /// Returns how many nodes that are up were silent for so long.
+    /// Returns how many nodes that are up have been silent for `silence` or longer.
     pub(super) fn silent_for(&mut self, silence: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
         orders.silent_since = now.0.checked_sub(silence).map(Millis).max(orders.silent_since);
@@ -195,22 +195,22 @@ impl NodeTable {
         orders.silent.len()
     }
 
-    /// Nodes that are up, of which [`Self::silent_for`] has not found that they were silent, by when they were heard.
+    /// Returns nodes that are up and that [`Self::silent_for`] has not counted, by the time of their last message.
     pub(super) fn heard(&self) -> impl Iterator<Item = (Millis, NodeId)> {
         counted(self.orders.heard.iter().copied())
     }
 
-    /// Nodes that are up, of which [`Self::silent_for`] has found that they were silent, by when they were heard.
+    /// Returns nodes that are up and that [`Self::silent_for`] has counted, by the time of their last message.
     pub(super) fn silent(&self) -> impl Iterator<Item = (Millis, NodeId)> {
         counted(self.orders.silent.iter().copied())
     }
 
-    /// Returns when the last connection broke, of the nodes that are without one.
+    /// Returns when the last connection ended, among nodes that are without one.
     pub(super) fn last_away(&self) -> Option<Millis> {
         self.orders.away.last().map(|(at, _)| *at)
     }
 
-    /// Returns how many nodes are up whose connection broke less than `ms` ago.
+    /// Returns how many nodes that are up have lost their connection less than `ms` ago.
     pub(super) fn broken_within(&mut self, ms: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
         orders.broken_after = now.0.checked_sub(ms).map(Millis).max(orders.broken_after);
@@ -220,46 +220,46 @@ impl NodeTable {
         orders.broken.len()
     }
 
-    /// Ranks without a connection, by when they count as gone.
+    /// Returns ranks without a connection, by the time at which they count as lost.
     pub(super) fn leaving(&self) -> impl Iterator<Item = (Millis, NodeId)> {
         counted(self.orders.leaving.iter().copied())
     }
 
-    /// Nodes that are not up, first the one that was heard least recently.
+    /// Returns nodes that are not up, beginning with the one whose last message is oldest.
     pub(super) fn down(&self) -> impl Iterator<Item = NodeId> {
         counted(self.orders.down.iter().map(|(_, id)| *id))
     }
 
-    /// Nodes whose agents are ranks of an MPI world.
+    /// Returns nodes whose agents are ranks of an MPI world.
     pub(super) fn of_world(&self, world: &str) -> impl Iterator<Item = &Node> {
         let nodes = self.orders.worlds.get(world).into_iter().flat_map(|world| &world.nodes);
         counted(nodes.filter_map(|id| self.nodes.get(id)))
     }
 
-    /// The rank of a world that was lost or left last, and when.
+    /// Returns the rank of a world that was last lost or left, with the time.
     pub(super) fn last_gone(&self, world: &str) -> Option<(Millis, NodeId)> {
         self.orders.worlds.get(world)?.gone.last().copied()
     }
 
-    /// A world whose ranks may have to be told now of a lost one.
+    /// Removes and returns a world whose ranks may have to be informed of a lost rank now.
     pub(super) fn next_unsettled(&mut self, now: Millis) -> Option<String> {
         let (due, _) = self.unsettled.first()?;
         if *due > now { None } else { self.unsettled.pop_first().map(|(_, world)| world) }
     }
 
-    /// Ranks of a world were told of a lost one.
+    /// Notes that a rank was informed of a lost rank.
     pub(super) fn told(&mut self, id: NodeId, lost: (Millis, NodeId)) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.told = Some(lost);
         }
     }
 
-    /// Has a world looked at later.
+    /// Schedules the next check of a world.
     pub(super) fn look_later(&mut self, world: String, at: Millis) {
         self.unsettled.insert((at, world));
     }
 
-    /// Something has changed in a world.
+    /// Schedules the check of a world that has changed, if it has lost ranks.
     fn unsettle(&mut self, world: &str) {
         if self.orders.worlds.get(world).is_some_and(|world| !world.gone.is_empty()) {
             self.unsettled.insert((Millis(0), world.to_owned()));
@@ -367,7 +367,7 @@ impl Orders {
     }
 }
 
-/// Counts one device less of a kind.
+/// Decrements the count of a kind.
 fn one_less(counts: &mut BTreeMap<DeviceKind, usize>, kind: DeviceKind) {
     let Some(count) = counts.get_mut(&kind) else { return };
     *count -= 1;

@@ -1,4 +1,4 @@
-//! The cluster as people watch it: the busy part of devices, and jobs that leave theirs idle.
+//! The present use of devices for boards: utilization, and jobs that leave devices idle.
 
 use super::session::Session;
 use super::state::Cluster;
@@ -7,10 +7,10 @@ use accord_scheduler::JobId;
 use accord_types::{DeviceId, SessionId};
 use std::collections::BTreeMap;
 
-/// The use of a device by a session lately.
+/// The recent use of a device by a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseNow {
-    /// The busy part in percent; `None`: unknown.
+    /// Utilization in percent; `None` if unknown.
     pub busy_percent: Option<u32>,
     /// Bytes of the device's memory that the session holds.
     pub held: u64,
@@ -19,7 +19,7 @@ pub struct UseNow {
 }
 
 impl Cluster {
-    /// Returns the use of devices by a session lately. A device that its program uses and nothing was reported of is unknown.
+    /// Returns the recent use of devices by a session. The use of a device without a report is unknown.
     pub fn uses_now(&self, now: Millis, session: &Session) -> BTreeMap<DeviceId, UseNow> {
         let mut uses: BTreeMap<DeviceId, UseNow> = BTreeMap::new();
         let known = self.device_uses.sessions.get(&session.id);
@@ -29,7 +29,7 @@ impl Cluster {
                 held: reported.counted.held,
                 idle_since: reported.pace.idle_since().unwrap_or(session.since),
             };
-            // A program and an agent that report the same device both count.
+            // If a program and an agent report the same device, both count.
             uses.entry(*device).and_modify(|all| *all = all.and(one)).or_insert(one);
         }
         let unknown = UseNow { busy_percent: None, held: 0, idle_since: session.since };
@@ -44,14 +44,14 @@ impl Cluster {
         self.allocations.sessions.get(&session).copied()
     }
 
-    /// Returns the last time at which a job's devices were busy, or at which it got them.
+    /// Returns when a job's devices were last busy, or else when the job got them.
     pub fn last_use_by(&self, job: JobId) -> Option<Millis> {
         self.allocations.job(job).map(|job| job.active)
     }
 }
 
 impl UseNow {
-    /// Returns this use and another one of the same device together.
+    /// Returns the sum of two uses of the same device.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

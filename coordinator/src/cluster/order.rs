@@ -1,4 +1,4 @@
-//! Device numbers: a contract with programs, who compute them (`local_rank % n`).
+//! The numbering of devices, on which programs rely (`local_rank % n`).
 
 use super::node::Node;
 use accord_types::{DeviceId, DeviceKind, OrderPolicy, Rank, natural_order};
@@ -10,14 +10,14 @@ pub struct Viewer<'a> {
     pub node_name: &'a str,
     /// Its rank.
     pub rank: Option<Rank>,
-    /// The kind of devices that count.
+    /// The kind of devices that are numbered; `None` for all.
     pub kind: Option<DeviceKind>,
-    /// The policy.
+    /// The order of the numbers.
     pub order: OrderPolicy,
 }
 
-/// The offered devices of nodes, in the order of the viewer's device numbers, and the number of devices beyond `max`: its own node's are taken first,
-/// then those of the nodes that follow.
+/// Returns the offered devices in the order of the viewer's device numbers, and the number of devices beyond `max`.
+/// Devices of the viewer's node are included first, then those of the following nodes.
 pub fn number_devices<'a>(
     nodes: impl Iterator<Item = &'a Node>,
     viewer: &Viewer<'_>,
@@ -32,7 +32,7 @@ pub fn number_devices<'a>(
             .filter(|device| is_offered(*device))
             .collect::<Vec<_>>()
     };
-    // By name: the order in which nodes registered differs from one start of the cluster to the next.
+    // Sorted by name, because the order of registration differs between starts of the cluster.
     let mut usable: Vec<&Node> = nodes.collect();
     usable.sort_by(|a, b| natural_order(&a.name, &b.name));
     let own = usable.iter().position(|node| node.name == viewer.node_name).unwrap_or(0);
@@ -59,8 +59,8 @@ pub fn number_devices<'a>(
     (devices, rest)
 }
 
-/// Where `rank`'s slice begins when `devices` are dealt out as evenly as they go.
-/// With more ranks than devices, neighbours share.
+/// Returns the beginning of `rank`'s slice, with `devices` dealt out as evenly as possible. With more ranks than
+/// devices, neighbouring ranks share.
 fn slice_start(devices: usize, rank: Rank) -> usize {
     if devices == 0 || rank.size == 0 {
         return 0;

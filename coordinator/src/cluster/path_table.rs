@@ -1,4 +1,4 @@
-//! What the coordinator knows of paths, and of nodes by their own word.
+//! The figures of nodes, and the times of paths between them.
 
 use super::input::LinkId;
 use super::measured_path::MeasuredPath;
@@ -7,44 +7,45 @@ use super::time::Millis;
 use accord_types::{NodeFigures, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Paths that are known, of those that could be measured and of those that could not: far more than are measured among nodes that stay.
+/// Most paths with a measurement, and most with failures: far more than are measured among the same nodes.
 const PATHS_MAX: usize = 1 << 16;
-/// Nodes that each node is measured with, as they follow it in the order of their numbers.
+/// Distances to the nodes that each node is measured with, in the order of numbers.
 const FOLLOWERS: [usize; 4] = [1, 2, 4, 8];
-/// The last of them.
+/// The largest distance.
 const FOLLOWERS_END: usize = 8;
-/// Among so few nodes the paths of all are looked at when one comes or goes: each may follow every other one.
+/// Number of nodes up to which all paths are recomputed when a node comes or goes, because each node may follow every
+/// other one.
 const FEW: usize = 4 * FOLLOWERS_END;
-/// After so many failures a path is left alone.
+/// Number of failures after which a path is not measured again.
 const FAILURES_MAX: u8 = 2;
 
-/// A path by its ends, the lower number first: it takes the same both ways.
+/// The ends of a path, the lower number first: both directions take the same time.
 pub(super) type Ends = (NodeId, NodeId);
 
 /// The known times of paths, and the measurements in flight.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    /// Nodes with a connection.
+    /// Nodes with a connection, in the order of numbers.
     ring: BTreeSet<NodeId>,
     measured: BTreeMap<Ends, MeasuredPath>,
     failures: BTreeMap<Ends, u8>,
-    /// Paths that were measured or have failed, each from both ends.
+    /// Measured or failed paths, from both ends.
     known: BTreeSet<(NodeId, NodeId)>,
-    /// Paths that are to be measured, each from both ends.
+    /// Paths to be measured, from both ends.
     wanted: BTreeSet<(NodeId, NodeId)>,
     under_way: BTreeMap<u64, UnderWay>,
-    /// Nodes that measure, and the measurement.
+    /// Nodes that are measuring, with the measurement.
     busy: BTreeMap<NodeId, u64>,
     figures: BTreeMap<NodeId, NodeFigures>,
     /// Connected nodes without figures.
     without_figures: BTreeSet<NodeId>,
-    /// Number of the last measurement that was ordered.
+    /// Number of the last ordered measurement.
     pub(super) last: u64,
     pub(super) hurry_until: Millis,
     pub(super) looked: Millis,
-    /// Time when a node's last session ended.
+    /// Time at which a node's last session ended.
     pub(super) used: BTreeMap<NodeId, Millis>,
-    /// The pair at which the next look at wanted paths begins.
+    /// The path at which the next pass over wanted paths begins.
     pub(super) next: (NodeId, NodeId),
 }
 
@@ -56,7 +57,7 @@ pub(super) struct UnderWay {
 }
 
 impl Paths {
-    /// A node has a connection.
+    /// Notes that a node has a connection.
     pub(super) fn connected(&mut self, id: NodeId) {
         if !self.ring.contains(&id) {
             self.change_ring(id, |ring| ring.insert(id));
@@ -66,7 +67,7 @@ impl Paths {
         }
     }
 
-    /// A node has none any more.
+    /// Notes that a node has no connection.
     pub(super) fn disconnected(&mut self, id: NodeId) {
         if self.ring.contains(&id) {
             self.change_ring(id, |ring| ring.remove(&id));
@@ -74,7 +75,7 @@ impl Paths {
         }
     }
 
-    /// A node is gone, and what was known of it.
+    /// Drops a removed node with its figures and paths.
     pub(super) fn forget(&mut self, id: NodeId) {
         self.disconnected(id);
         let others: Vec<NodeId> = of_node(&self.known, id).collect();
@@ -91,7 +92,7 @@ impl Paths {
         self.used.remove(&id);
     }
 
-    /// Changes which nodes are connected, and with it which ones follow each other.
+    /// Changes the set of connected nodes, and with it the wanted paths.
     fn change_ring(&mut self, id: NodeId, change: impl FnOnce(&mut BTreeSet<NodeId>) -> bool) {
         let all = self.ring.len() <= FEW;
         let before = followers(&self.ring, id, all);
@@ -112,12 +113,12 @@ impl Paths {
         self.failures.get(&ends).is_some_and(|failures| *failures >= FAILURES_MAX)
     }
 
-    /// A path that was measured.
+    /// Returns the measurement of a path.
     pub(super) fn measured(&self, a: NodeId, b: NodeId) -> Option<&MeasuredPath> {
         self.measured.get(&ends(a, b))
     }
 
-    /// All paths that were measured.
+    /// Returns all measured paths.
     pub(super) fn all_measured(&self) -> impl Iterator<Item = (NodeId, NodeId, &MeasuredPath)> {
         counted(self.measured.iter().map(|(&(a, b), path)| (a, b, path)))
     }
@@ -127,51 +128,51 @@ impl Paths {
         self.figures.get(&id)
     }
 
-    /// Takes over what a node has measured within itself.
+    /// Sets a node's figures.
     pub(super) fn set_figures(&mut self, id: NodeId, figures: NodeFigures) {
         self.without_figures.remove(&id);
         self.figures.insert(id, figures);
     }
 
-    /// Connected nodes without figures.
+    /// Returns connected nodes without figures.
     pub(super) fn without_figures(&self) -> impl Iterator<Item = NodeId> {
         counted(self.without_figures.iter().copied())
     }
 
-    /// Paths that are to be measured, from one on, and again from the first.
+    /// Returns the wanted paths, beginning at `first` and wrapping around.
     pub(super) fn wanted_from(&self, first: (NodeId, NodeId)) -> impl Iterator<Item = Ends> {
         let paths = self.wanted.range(first..).chain(self.wanted.range(..first)).copied();
         counted(paths).filter(|(a, b)| a < b)
     }
 
-    /// The other ends of paths that are to be measured from a node.
+    /// Returns the other ends of wanted paths from a node.
     pub(super) fn wanted_of(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         of_node(&self.wanted, id)
     }
 
-    /// Whether a node measures a path.
+    /// Whether a node is measuring a path.
     pub(super) fn is_busy(&self, id: NodeId) -> bool {
         self.busy.contains_key(&id)
     }
 
-    /// A measurement begins.
+    /// Notes that a measurement has begun.
     pub(super) fn begin(&mut self, measurement: u64, under_way: UnderWay) {
         let (a, b) = under_way.ends;
         self.busy.extend([(a, measurement), (b, measurement)]);
         self.under_way.insert(measurement, under_way);
     }
 
-    /// One that is under way.
+    /// Returns a measurement in flight.
     pub(super) fn under_way(&self, measurement: u64) -> Option<&UnderWay> {
         self.under_way.get(&measurement)
     }
 
-    /// The one that began first.
+    /// Returns the oldest measurement in flight.
     pub(super) fn oldest(&self) -> Option<(u64, Millis)> {
         self.under_way.first_key_value().map(|(measurement, under_way)| (*measurement, under_way.since))
     }
 
-    /// A measurement is over. Returns its ends.
+    /// Removes a measurement. Returns its ends.
     pub(super) fn end(&mut self, measurement: u64) -> Option<Ends> {
         let UnderWay { ends, .. } = self.under_way.remove(&measurement)?;
         self.busy.remove(&ends.0);
@@ -179,14 +180,14 @@ impl Paths {
         Some(ends)
     }
 
-    /// A path was measured.
+    /// Notes the result of a measurement.
     pub(super) fn succeeded(&mut self, ends: Ends, path: MeasuredPath) {
         self.failures.remove(&ends);
         self.measured.insert(ends, path);
         self.note(ends);
     }
 
-    /// A path could not be measured.
+    /// Notes a failed measurement.
     pub(super) fn failed(&mut self, ends: Ends) {
         let failures = self.failures.entry(ends).or_default();
         *failures = failures.saturating_add(1);
@@ -202,8 +203,8 @@ impl Paths {
         self.trim();
     }
 
-    /// Nodes that come and go have ever others follow them, so that there would be as many paths as pairs of nodes. When there are too many,
-    /// only those that would be measured now stay.
+    /// Drops paths if there are too many. As nodes come and go, the followers of a node change, so that without a limit
+    /// every pair of nodes could be kept. Only paths between present followers stay.
     fn trim(&mut self) {
         if self.measured.len().max(self.failures.len()) > PATHS_MAX {
             let followers = followers(&self.ring, NodeId(0), true);
@@ -243,12 +244,13 @@ impl Paths {
     }
 }
 
-/// The other ends of a node's paths.
+/// Returns the other ends of a node's paths.
 fn of_node(paths: &BTreeSet<(NodeId, NodeId)>, id: NodeId) -> impl Iterator<Item = NodeId> {
     counted(paths.range((id, NodeId(0))..=(id, NodeId(u32::MAX))).map(|(_, other)| *other))
 }
 
-/// The paths to followers from all nodes of a ring; or only from one and from those that it follows, which are all that change as it comes or goes.
+/// Returns the paths from all nodes of a ring to their followers. If not `all`, only paths from `id` and from the nodes
+/// that it follows, which are all that change when `id` joins or leaves the ring.
 fn followers(ring: &BTreeSet<NodeId>, id: NodeId, all: bool) -> BTreeSet<Ends> {
     let nodes: Vec<NodeId> = if all {
         ring.iter().copied().collect()
@@ -291,7 +293,7 @@ mod tests {
         }
         assert_eq!((paths.measured.len(), paths.known.len()), (PATHS_MAX, 2 * PATHS_MAX));
         paths.succeeded(pair(PATHS_MAX), path());
-        // 7 is followed by 8 and 9.
+        // Nodes 8 and 9 follow node 7.
         assert_eq!((paths.measured.len(), paths.known.len()), (2, 4));
     }
 

@@ -1,7 +1,7 @@
-//! The route table: what nodes and the paths between them take, and which paths are measured.
+//! Figures of nodes and paths, and which of them to measure.
 //!
-//! Each node is measured with a few others; the other paths of the same kind are like those. A path is measured while no session uses its
-//! nodes, and a node has at most one measurement at a time.
+//! Each node is measured with a few others; other paths of the same kind are estimated from these. A path is measured
+//! while no session uses its nodes, and a node takes part in one measurement at a time.
 
 use super::effect::{AgentOrder, Effect, PathOrder};
 use super::input::LinkId;
@@ -18,35 +18,35 @@ use accord_types::{NodeFigures, NodeId, PathTimes, Source};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What takes longer counts as failed.
+/// Timeout of a measurement.
 const UNDER_WAY_MAX_MS: u64 = 10_000;
-/// So long after it came, and after its last session, a node is left alone.
+/// Time after a node's registration, and after its last session, in which it is not measured.
 const QUIET_MS: u64 = 1_000;
-/// How long after a question for figures the client may still wait for them.
+/// Time for which a client may wait for figures after it requested them.
 const HURRY_MS: u64 = 5_000;
-/// So long after that a question counts as the same one.
+/// Time within which another request counts as the same one.
 const ASKED_PAUSE_MS: u64 = 200;
-/// So many wanted paths are looked at at one time.
+/// Most wanted paths that are visited at one time.
 const LOOKS_MAX: usize = 512;
-/// Figures of one node that are kept at most.
+/// Most figures that are kept of one node.
 const PAIRS_MAX: usize = 1_024;
-/// Up to so many nodes it is looked at every tick what can be measured, and else so often.
+/// Number of nodes up to which wanted paths are visited every tick; in larger clusters there is this pause.
 const SMALL: usize = 64;
 const LARGE_PAUSE_MS: u64 = 2_000;
-/// Before all paths.
+/// The least pair of ends.
 const FIRST: Ends = (NodeId(0), NodeId(0));
-/// Set in the numbers of measurements, and in no session's.
+/// The bit that distinguishes numbers of measurements from those of sessions.
 const MEASUREMENT: u64 = 1 << 63;
 
-/// What paths of each kind take, of which some were measured.
+/// Estimated path times by kind.
 type Estimates = BTreeMap<PathKind, MeasuredPath>;
 
-/// Paths of one kind are like each other.
+/// The kind of a path; paths of one kind have similar times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct PathKind {
-    /// Both are ranks of one MPI world.
+    /// Whether both nodes are ranks of one MPI world.
     one_world: bool,
-    /// Both are reached at one address.
+    /// Whether both nodes have the same host address.
     one_machine: bool,
 }
 
@@ -61,13 +61,13 @@ impl PathKind {
 }
 
 impl Cluster {
-    /// Returns the times of a path: as it was measured, else those of others of its kind. `None` if none of its kind
-    /// was.
+    /// Returns the times of a path: measured, or else estimated from paths of its kind. `None` if no path of its kind
+    /// was measured.
     pub fn path(&self, a: NodeId, b: NodeId) -> Option<(MeasuredPath, Source)> {
         self.path_or(a, b, &LazyCell::new(|| self.estimates()))
     }
 
-    /// The same for all paths between these nodes. Measured paths are looked through once.
+    /// Returns the times of all paths between these nodes, with one pass over the measured paths.
     pub fn paths_between(&self, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId, MeasuredPath, Source)> {
         let estimates = LazyCell::new(|| self.estimates());
         let pairs = nodes.iter().flat_map(|&b| nodes.range(..b).map(move |&a| (a, b)));
@@ -90,7 +90,7 @@ impl Cluster {
         estimates.get(&kind).map(|path| (path.clone(), Source::Estimated))
     }
 
-    /// The median of the measured paths of each kind.
+    /// Returns the median of the measured paths of each kind.
     fn estimates(&self) -> Estimates {
         let mut alike: BTreeMap<PathKind, Vec<&MeasuredPath>> = BTreeMap::new();
         for (a, b, path) in self.paths.all_measured() {
@@ -105,7 +105,7 @@ impl Cluster {
         alike.into_iter().filter_map(|(kind, paths)| Some((kind, median(paths)?))).collect()
     }
 
-    /// All paths that were measured.
+    /// Returns all measured paths.
     pub fn measured_paths(&self) -> impl Iterator<Item = (NodeId, NodeId, &MeasuredPath)> {
         self.paths.all_measured()
     }
@@ -115,16 +115,16 @@ impl Cluster {
         self.paths.figures(node)
     }
 
-    /// Returns the number of measurements that are possible and missing: of nodes that are up and that no session uses.
+    /// Returns the number of missing measurements between nodes that are up and not in use.
     pub fn measuring(&self) -> usize {
         let free = |id: &NodeId| !self.sessions.has_node(*id);
         let paths = self.paths.wanted_from(FIRST).filter(|(a, b)| free(a) && free(b)).count();
         paths + self.paths.without_figures().filter(free).count()
     }
 
-    /// Measures figures soon, as a client waits for them.
+    /// Measures missing figures soon, because a client waits for them.
     pub(super) fn measure_soon(&mut self, now: Millis, out: &mut Vec<Effect>) {
-        // Who asks all the time has no more of it: agents are not told that often.
+        // Frequent requests have no further effect, so that agents are not flooded.
         if self.paths.hurry_until > now.plus(HURRY_MS - ASKED_PAUSE_MS) {
             return;
         }
@@ -153,7 +153,7 @@ impl Cluster {
         if self.hear(now, link, out).is_none() {
             return;
         }
-        // A report that came too late, or was not ordered.
+        // The report is late, or its measurement was not ordered.
         if self.paths.under_way(measurement).is_none_or(|under_way| under_way.link != link) {
             return;
         }
@@ -177,7 +177,8 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    /// Tells the scheduler what paths of each class take. A path within one machine says nothing of those that labels describe.
+    /// Updates the scheduler's path times of a class. A path within one machine does not count for the classes, which
+    /// labels describe.
     fn note_class(&mut self, now: Millis, (a, b): Ends, path: &MeasuredPath, out: &mut Vec<Effect>) {
         let Some((a, b)) = self.nodes.get(&a).zip(self.nodes.get(&b)) else { return };
         if PathKind::of(a, b).one_machine {
@@ -192,7 +193,7 @@ impl Cluster {
         self.schedule(now, out);
     }
 
-    /// Time has passed. In a large cluster it is not looked each time.
+    /// Visits wanted paths, in a large cluster not every tick.
     pub(super) fn look_at_paths(&mut self, now: Millis, out: &mut Vec<Effect>) {
         let pause = if self.nodes.connected().len() > SMALL { LARGE_PAUSE_MS } else { 0 };
         if now.since(self.paths.looked) >= pause {
@@ -201,7 +202,8 @@ impl Cluster {
         }
     }
 
-    /// Orders what can be measured now, of a bounded number of wanted paths: the next call looks at the next ones.
+    /// Orders the measurements that are possible now, among a bounded number of wanted paths. The next call visits the
+    /// following ones.
     pub(super) fn measure_paths(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.give_up_measurements(now);
         let mut wanted = self.paths.wanted_from(self.paths.next);
@@ -214,7 +216,7 @@ impl Cluster {
         }
     }
 
-    /// Orders a measurement of a path from a node, if one is wanted that can be measured now.
+    /// Orders a wanted measurement from a node, if one is possible now.
     fn measure_paths_of(&mut self, now: Millis, id: NodeId, out: &mut Vec<Effect>) {
         let wanted: Vec<NodeId> = self.paths.wanted_of(id).collect();
         for other in wanted {
@@ -222,7 +224,7 @@ impl Cluster {
         }
     }
 
-    /// Orders the measurement of a path if nothing disturbs it.
+    /// Orders the measurement of a path unless something would disturb it.
     fn measure(&mut self, now: Millis, (a, b): Ends, out: &mut Vec<Effect>) {
         if self.paths.is_busy(a) || self.paths.is_busy(b) {
             return;
@@ -235,7 +237,7 @@ impl Cluster {
         out.push(Effect::MeasurePath(PathOrder { measurement, from, to, to_node: b, address }));
     }
 
-    /// The connection of a node that nothing is disturbed on.
+    /// Returns the connection of a quiet node, at which a measurement disturbs no program.
     fn free(&self, now: Millis, id: NodeId) -> Option<LinkId> {
         let node = self.nodes.get(&id)?;
         let used = self.paths.used.get(&id).copied();
@@ -254,7 +256,7 @@ impl Cluster {
         }
     }
 
-    /// A session has ended: until a while later nothing is measured on its nodes.
+    /// Keeps the nodes of an ended session from being measured for a while.
     pub(super) fn note_use(&mut self, now: Millis, session: &Session) {
         for id in counted(session.nodes.keys()) {
             if !self.sessions.has_node(*id) && self.nodes.get(id).is_some_and(Node::is_up) {

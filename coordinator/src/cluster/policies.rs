@@ -1,4 +1,4 @@
-//! The site's policy: it is put into effect as a whole, and has a version.
+//! The site's policy. It is replaced as a whole, and has a version.
 
 use super::allocations::Allocations;
 use super::session::Owner;
@@ -7,17 +7,17 @@ use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePo
 use accord_scheduler::{Input, Phase, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Unix groups of a user that are kept.
+/// Most Unix groups that are kept of a user.
 pub(super) const GROUPS_MAX: usize = 64;
 
 impl Allocations {
-    /// The account of a user's request.
+    /// Returns the account of a user's request.
     pub(super) fn account_of(&self, user: &str, wanted: Option<&str>) -> Result<String, NoAccount> {
         let groups = self.groups_of(user);
         self.in_effect.policy.account_of(user, &groups, wanted).map(str::to_owned)
     }
 
-    /// Returns the accounts that a user's jobs may have, and those above them.
+    /// Returns the accounts that a user may charge, and their ancestors.
     pub(super) fn accounts_above(&self, user: &str) -> BTreeSet<&str> {
         self.in_effect.policy.accounts_above(user, &self.groups_of(user))
     }
@@ -26,7 +26,7 @@ impl Allocations {
         self.groups.get(user).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// Takes over the Unix groups of a user.
+    /// Sets a user's Unix groups.
     pub(super) fn set_groups(&mut self, user: String, mut groups: Vec<String>) {
         groups.truncate(GROUPS_MAX);
         let is_known = self.groups.contains_key(&user);
@@ -35,7 +35,7 @@ impl Allocations {
         }
     }
 
-    /// Returns the request of a user's program without one; `None`: it gets none.
+    /// Returns the policy's request for programs of a user that have none, if there is one.
     pub(super) fn default_request(&self, user: &str) -> Option<&Request> {
         let account = self.account_of(user, None).ok()?;
         self.in_effect.policy.default_request(&account)
@@ -55,7 +55,7 @@ impl Allocations {
         self.in_effect.version
     }
 
-    /// The waiting and running jobs, for the comparison of policies.
+    /// Returns the waiting and running jobs, to compare policies.
     fn summaries(&self) -> Vec<JobSummary> {
         let scheduler = self.scheduler();
         let open = scheduler.jobs(None).filter(|view| view.phase != Phase::Releasing);
@@ -85,28 +85,28 @@ impl Allocations {
 }
 
 impl Cluster {
-    /// The policy's version: 0 if the coordinator has none of the site.
+    /// Returns the policy's version; 0 without a policy of the site.
     pub fn policy_version(&self) -> u64 {
         self.allocations.in_effect.version
     }
 
-    /// Returns which of others' jobs users see.
+    /// Returns which jobs of other users a user sees.
     pub fn others_jobs(&self) -> OthersJobs {
         self.allocations.in_effect.policy.others_jobs
     }
 
-    /// Returns the changes that another policy would make for waiting and running jobs.
+    /// Returns the changes that another policy would bring for waiting and running jobs.
     pub fn policy_changes(&self, policy: &SitePolicy) -> Vec<Change> {
         changes(&self.allocations.in_effect.policy, policy, &self.allocations.summaries())
     }
 
-    /// Puts a policy into effect, which was checked before.
+    /// Puts a checked policy into effect.
     pub(super) fn apply_policy(&mut self, policy: SitePolicy, by: String) {
         self.set_limits(&policy);
         self.allocations.put(policy, by);
     }
 
-    /// Takes over the limits of a policy.
+    /// Applies the limits of a policy.
     pub(super) fn set_limits(&mut self, policy: &SitePolicy) {
         let flags = self.flags;
         self.limits.memory_quota = policy.memory_quota.unwrap_or(flags.memory_quota);
@@ -114,8 +114,8 @@ impl Cluster {
         self.limits.session_ms = policy.session_time_ms.unwrap_or(flags.session_ms);
     }
 
-    /// Puts the policy of the coordinator's start into effect, unless an earlier coordinator was started with the same one: what administrators
-    /// have applied since then stays in effect.
+    /// Puts the policy of the coordinator's start into effect, unless the previous start had the same one. A policy
+    /// that an administrator has applied since then stays in effect.
     pub(super) fn start_with_policy(&mut self, policy: SitePolicy, by: String) {
         let text = policy.to_string();
         if self.allocations.in_effect.at_start.as_ref() == Some(&text) {
@@ -125,7 +125,7 @@ impl Cluster {
         self.apply_policy(policy, by);
     }
 
-    /// The text of the request of a program that asks for nothing, if the policy has one for its user.
+    /// Returns the text of the policy's request for programs of a user that have none, if there is one.
     pub(super) fn default_request(&self, owner: &Owner) -> Option<String> {
         self.allocations.default_request(&owner.user).map(ToString::to_string)
     }

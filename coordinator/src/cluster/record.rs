@@ -1,4 +1,4 @@
-//! What outlasts the coordinator: keys and values, for a store that keeps the last value of each key.
+//! The records of the state file: keys, each with its last value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 /// All values by key.
 pub type Records = BTreeMap<String, Vec<u8>>;
 
-/// One change of what is kept.
+/// A change of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The key: a table and a name in it.
     pub key: String,
-    /// The value; none: the key is kept no longer.
+    /// The new value; `None` removes the key.
     pub value: Option<Vec<u8>>,
 }
 
 impl Record {
-    /// Changes what is kept.
+    /// Applies the change.
     pub fn apply(self, records: &mut Records) {
         match self.value {
             Some(value) => drop(records.insert(self.key, value)),
@@ -26,18 +26,18 @@ impl Record {
     }
 }
 
-/// The changes of one input to what is kept.
+/// The changes of the records by one input.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Step {
-    /// The records. Effects of the same input are carried out once these are durable.
+    /// The records. Effects of the same input are carried out once the records are durable.
     pub records: Vec<Record>,
-    /// Whether effects are about jobs, whose earlier records have to be durable, too.
+    /// Whether effects concern jobs, so that earlier records of jobs must be durable as well.
     pub concerns_jobs: bool,
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
-    // Plain data always has a form in JSON.
+    // Plain data can always be written as JSON.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
@@ -46,7 +46,7 @@ pub(super) fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, St
     serde_json::from_slice(value).map_err(|error| format!("the value of {key} is damaged: {error}"))
 }
 
-/// Values of a table.
+/// Returns the values of a table.
 pub(super) fn table<'a>(records: &'a Records, table: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
     let of = records.range(table.to_owned()..).take_while(move |(key, _)| key.starts_with(table));
     of.map(|(key, value)| (key.as_str(), value.as_slice()))
@@ -62,7 +62,7 @@ pub(super) fn read_one<T: DeserializeOwned>(records: &Records, key: &str) -> Res
     records.get(key).map(|value| read(key, value)).transpose()
 }
 
-/// Tables and single values.
+/// Tables and single keys.
 pub(super) mod keys {
     /// Jobs whose devices are not free yet, by number.
     pub(in super::super) const JOBS: &str = "job/";
@@ -70,7 +70,7 @@ pub(super) mod keys {
     pub(in super::super) const HOLDS: &str = "hold/";
     /// Charges of jobs, by number.
     pub(in super::super) const CHARGES: &str = "charge/";
-    /// The parts of a job's devices that its ranks have.
+    /// The parts of jobs' devices that ranks have.
     pub(in super::super) const RANKS: &str = "rank/";
     /// Usage of accounts, by name.
     pub(in super::super) const ACCOUNTS: &str = "account/";
@@ -82,11 +82,11 @@ pub(super) mod keys {
     pub(in super::super) const RATES: &str = "rate/";
     /// Use of devices by sessions.
     pub(in super::super) const USES: &str = "use/";
-    /// Its reports.
+    /// Reports on the use of devices by sessions.
     pub(in super::super) const REPORTS: &str = "use-report/";
-    /// Use of devices by jobs that are not over.
+    /// Use of devices by open jobs.
     pub(in super::super) const JOB_USES: &str = "job-use/";
-    /// Users that have asked for devices.
+    /// Users that have requested devices.
     pub(in super::super) const USERS: &str = "user/";
     /// Registrations of agents, by node.
     pub(in super::super) const NODES: &str = "node/";

@@ -1,4 +1,4 @@
-//! Notes what inputs change of what is kept over a restart.
+//! Records the changes of an input for the state file.
 
 use super::allocations::Allocations;
 use super::node_table::NodeTable;
@@ -12,14 +12,14 @@ use accord_types::{DeviceId, NodeId, SessionId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A policy that is kept.
+/// The policy in a record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct PolicyRecord {
     pub(super) version: u64,
     pub(super) text: String,
 }
 
-/// An account and one of its users, who has asked for devices.
+/// An account and one of its users that has requested devices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct UserRecord {
     pub(super) account: String,
@@ -34,19 +34,20 @@ pub(super) struct RankRecord {
     pub(super) part: u32,
 }
 
-/// The records of the inputs since [`Recorder::take`].
+/// The records of inputs since the last [`Recorder::take`].
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    /// The last value of each key, but of the tables that don't repeat themselves: usage, use of devices, ended jobs and ranks.
+    /// The last value of each key. Tables whose values never repeat are left out: usage, use of devices, ended jobs and
+    /// ranks.
     recorded: Records,
     policy_version: u64,
-    /// The month of budgets that was recorded last.
+    /// The month of budgets that was last recorded.
     month: Option<u64>,
     step: Step,
 }
 
 impl Recorder {
-    /// Begins with what is kept already.
+    /// Creates a recorder that starts from the given records.
     pub(super) fn new(records: &Records, policy_version: u64) -> Self {
         let uncompared = [keys::ENDED, keys::ROWS, keys::RATES, keys::RANKS, keys::USES, keys::REPORTS, keys::JOB_USES];
         let is_compared = |key: &str| !uncompared.iter().any(|table| key.starts_with(table));
@@ -55,12 +56,12 @@ impl Recorder {
         Self { recorded, policy_version, ..Self::default() }
     }
 
-    /// Returns what has changed since the last call.
+    /// Returns the changes since the last call.
     pub(super) fn take(&mut self) -> Step {
         std::mem::take(&mut self.step)
     }
 
-    /// Records a value if it is another one than before.
+    /// Records a value if it differs from the last one.
     fn compare(&mut self, key: String, value: Option<Vec<u8>>) {
         if self.recorded.get(&key) == value.as_ref() {
             return;
@@ -76,7 +77,7 @@ impl Recorder {
         self.step.records.push(Record { key, value });
     }
 
-    /// Records what an input has changed.
+    /// Records the changes of an input.
     pub(super) fn collect(&mut self, allocations: &mut Allocations, nodes: &mut NodeTable, uses: &mut DeviceUses) {
         let mut jobs = allocations.jobs.take_changed();
         let scheduler = allocations.books_mut().scheduler_mut();
@@ -123,7 +124,7 @@ impl Recorder {
         }
     }
 
-    /// Returns all that is kept.
+    /// Returns all records of the state.
     pub(super) fn all(allocations: &Allocations, nodes: &NodeTable, uses: &DeviceUses) -> Records {
         let mut recorder = Self::default();
         for id in allocations.jobs.keys() {
@@ -161,7 +162,7 @@ impl Recorder {
 
     fn job(&mut self, allocations: &Allocations, id: JobId) {
         self.compare(format!("{}{id}", keys::JOBS), allocations.saved_job(id).map(|job| json(&job)));
-        // The record has all that the job holds.
+        // The job's record includes all that it holds.
         let holds: Vec<String> = table(&self.recorded, &holds_of(id)).map(|(key, _)| key.to_owned()).collect();
         for key in holds {
             self.compare(key, None);
@@ -199,7 +200,7 @@ impl Recorder {
         self.compare(user_key(user), Some(json(&UserRecord { account, user: name })));
     }
 
-    /// Records another policy, without the accounts and users that it does not have.
+    /// Records a new policy, and removes the accounts and users that it lacks.
     fn policy(&mut self, allocations: &Allocations) {
         let in_effect = &allocations.in_effect;
         self.policy_version = in_effect.version;
@@ -251,7 +252,7 @@ impl Recorder {
     }
 }
 
-/// The table of what a job holds, by node.
+/// Returns the prefix of the records of a job's holds.
 fn holds_of(id: JobId) -> String {
     format!("{}{id}/", keys::HOLDS)
 }

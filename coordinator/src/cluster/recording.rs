@@ -1,4 +1,4 @@
-//! The cluster's side of a state that outlasts the coordinator: each input says what it has changed of it.
+//! Records the changes of each input for the state file.
 
 use super::record::{Records, Step, json, keys};
 use super::recorder::Recorder;
@@ -6,7 +6,7 @@ use super::saved_job::read_jobs;
 use super::state::Cluster;
 
 impl Cluster {
-    /// Notes what an input has changed.
+    /// Records the changes of an input.
     pub(super) fn record(&mut self) {
         match &mut self.recorder {
             Some(recorder) => recorder.collect(&mut self.allocations, &mut self.nodes, &mut self.device_uses),
@@ -19,15 +19,15 @@ impl Cluster {
         }
     }
 
-    /// Returns what the inputs since the last call have changed of what is kept.
+    /// Returns the changes of the records since the last call.
     pub fn take_step(&mut self) -> Step {
         self.recorder.as_mut().map(Recorder::take).unwrap_or_default()
     }
 
-    /// Puts what jobs hold by now into their records, as [`Self::all_records`] has them. For tests.
+    /// Merges the records of holds into those of jobs, to compare with [`Self::all_records`]. For tests.
     ///
     /// # Errors
-    /// Returns what is damaged.
+    /// Returns the damaged record.
     pub fn with_holds(records: &Records) -> Result<Records, String> {
         let mut whole = records.clone();
         whole.retain(|key, _| !key.starts_with(keys::HOLDS));
@@ -37,7 +37,7 @@ impl Cluster {
         Ok(whole)
     }
 
-    /// Returns all that is kept, as if nothing had been recorded before. For tests.
+    /// Returns all records of the present state. For tests.
     pub fn all_records(&self) -> Records {
         Recorder::all(&self.allocations, &self.nodes, &self.device_uses)
     }

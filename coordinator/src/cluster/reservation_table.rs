@@ -1,4 +1,4 @@
-//! Reservations as administrators make them, and their times that the scheduler knows.
+//! Reservations of administrators, and their occurrences in the scheduler.
 
 use super::calendar::Calendar;
 use super::time::Millis;
@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Reservations at one time, those that are over left out.
+/// Most reservations at one time, without those that are over.
 pub(super) const RESERVATIONS_MAX: usize = 256;
-/// Records of reservations that are kept, those of reservations that are over included.
+/// Most records of reservations, including those that are over.
 const RECORDS_MAX: usize = 2 * RESERVATIONS_MAX;
-/// Time for which the record of a reservation that is over is kept, by the scheduler's clock: until then, a wall clock that was
-/// ahead for a while can be set back.
+/// Time for which the record of an expired reservation is kept, by the scheduler's clock. Within it, a wall clock that
+/// ran ahead can be set back.
 const OVER_KEPT_MS: u64 = 86_400_000;
 
-/// The time by which the wall clock may move before the times of reservations are computed anew.
+/// Shift of the wall clock above which the times of reservations are recomputed.
 const CLOCK_MOVES_MS: u64 = 1_000;
 
-/// A reservation, as it is kept over a restart.
+/// The record of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct ReservationRecord {
     pub(super) name: String,
-    /// Its number in the order in which reservations were created.
+    /// Its number in the order of creation.
     #[serde(default)]
     pub(super) created: u64,
-    /// The administrator who made it.
+    /// The administrator who created it.
     pub(super) by: String,
     pub(super) reason: String,
     pub(super) devices: SavedTargets,
-    /// The devices in words, for lists.
+    /// A description of the devices, for lists.
     pub(super) what: String,
     pub(super) accounts: Vec<String>,
     pub(super) users: Vec<String>,
@@ -41,19 +41,19 @@ pub(super) struct ReservationRecord {
     pub(super) zone: String,
     pub(super) lasts_ms: u64,
     pub(super) weekly: bool,
-    /// The weeks that the scheduler knows: their numbers and ends there.
+    /// The weeks in the scheduler: their reservation ids and ends.
     pub(super) weeks: BTreeMap<u64, WeekRecord>,
 }
 
-/// One week of a reservation in the scheduler.
+/// A week of a reservation in the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct WeekRecord {
     pub(super) id: u64,
     pub(super) ends: u64,
 }
 
-/// Returns the time by the scheduler's clock for a time by the wall clock, of which it is `unix_ms` now. Times before the
-/// scheduler's time 0 are 0.
+/// Converts a time by the wall clock to the scheduler's clock, given that `now` is `unix_ms`. Times before the
+/// scheduler's time 0 become 0.
 pub(super) fn scheduler_time(now: Millis, unix_ms: u64, at_unix_ms: u64) -> Millis {
     let (ahead, past) = (at_unix_ms.saturating_sub(unix_ms), unix_ms.saturating_sub(at_unix_ms));
     Millis(now.0.saturating_add(ahead).saturating_sub(past))
@@ -64,7 +64,7 @@ impl ReservationRecord {
         Calendar::new(&self.first, &self.zone, self.lasts_ms, self.weekly)
     }
 
-    /// The reservation of one time, as the scheduler has it.
+    /// Returns the reservation of one occurrence for the scheduler.
     pub(super) fn at(&self, id: u64, (starts, ends): (Millis, Millis)) -> Reservation {
         Reservation {
             id: ReservationId(id),
@@ -79,12 +79,12 @@ impl ReservationRecord {
     }
 }
 
-/// A reservation with what is computed from its record.
+/// A reservation with data derived from its record.
 #[derive(Debug)]
 struct Entry {
     record: ReservationRecord,
     calendar: Calendar,
-    /// The time, by the scheduler's clock, since which the reservation is over by the wall clock.
+    /// The time by the scheduler's clock at which the reservation was found to be over by the wall clock.
     over: Option<Millis>,
 }
 
@@ -93,25 +93,25 @@ struct Entry {
 pub(super) struct ReservationTable {
     by_name: BTreeMap<String, Entry>,
     last_id: u64,
-    /// Milliseconds from the scheduler's clock to the wall clock when times were last computed.
+    /// Difference of the wall clock and the scheduler's clock when times were last computed, in milliseconds.
     offset: u64,
-    /// Time at which the first of the known times ends; the wall clock has moved: now.
+    /// The earliest end of a known occurrence, or the present time after the wall clock was set.
     due: Option<Millis>,
     changed: BTreeSet<String>,
 }
 
 impl ReservationTable {
-    /// Returns all records by name, those of reservations that are over included.
+    /// Returns all records by name, including those of reservations that are over.
     pub(super) fn records(&self) -> impl Iterator<Item = &ReservationRecord> {
         self.by_name.values().map(|entry| &entry.record)
     }
 
-    /// Returns the record of a reservation, also of one that is over.
+    /// Returns the record of a reservation, even if it is over.
     pub(super) fn record(&self, name: &str) -> Option<&ReservationRecord> {
         self.by_name.get(name).map(|entry| &entry.record)
     }
 
-    /// Returns the reservations that are not over, by name, after a name.
+    /// Returns the reservations whose name follows `name` and that are not over.
     pub(super) fn after(&self, name: &str) -> impl Iterator<Item = (&ReservationRecord, &Calendar)> {
         let entries = self.by_name.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
         entries.filter(|(_, entry)| entry.over.is_none()).map(|(_, entry)| (&entry.record, &entry.calendar))
@@ -128,12 +128,12 @@ impl ReservationTable {
         self.by_name.values().filter(|entry| entry.over.is_none()).count()
     }
 
-    /// Returns a number that no reservation and no time of one has.
+    /// Returns an unused number for a reservation or an occurrence.
     pub(super) fn next_id(&self) -> u64 {
         self.last_id + 1
     }
 
-    /// Returns when times are to be computed anew.
+    /// Returns when occurrences must be recomputed.
     pub(super) fn due(&self) -> Option<Millis> {
         self.due
     }
@@ -143,17 +143,17 @@ impl ReservationTable {
         std::mem::take(&mut self.changed)
     }
 
-    /// Has times computed anew if the wall clock has moved against the scheduler's.
+    /// Schedules a recomputation if the wall clock has moved relative to the scheduler's clock.
     pub(super) fn set_clock(&mut self, now: Millis, unix_ms: u64) {
         if !self.by_name.is_empty() && unix_ms.wrapping_sub(now.0).abs_diff(self.offset) > CLOCK_MOVES_MS {
             self.due = Some(now);
         }
     }
 
-    /// Goes on with what is kept.
+    /// Restores the table from records.
     ///
     /// # Errors
-    /// Returns the reservation that is damaged.
+    /// Returns the name of a damaged reservation.
     pub(super) fn restore(records: Vec<ReservationRecord>) -> Result<Self, String> {
         let mut table = Self::default();
         for record in records {
@@ -166,8 +166,8 @@ impl ReservationTable {
         Ok(table)
     }
 
-    /// Numbers reservations of a state from before there were numbers, in the order of their first known weeks. The next
-    /// [`Self::plan`] tells the scheduler.
+    /// Numbers reservations of an old state without numbers, in the order of their first known weeks. The next
+    /// [`Self::plan`] updates the scheduler.
     fn number_all(&mut self) {
         for (name, Entry { record, .. }) in &mut self.by_name {
             if record.created > 0 {
@@ -176,28 +176,28 @@ impl ReservationTable {
             let first = record.weeks.values().map(|week| week.id).min();
             record.created = first.unwrap_or(self.last_id + 1);
             self.last_id = self.last_id.max(record.created);
-            // An end that no week has: the plan sends each week to the scheduler again, with the number.
+            // An impossible end makes the plan send each week to the scheduler again, with the number.
             record.weeks.values_mut().for_each(|week| week.ends = 0);
             self.changed.insert(name.clone());
         }
     }
 
-    /// Adds a reservation. It takes the place of one with its name that is over.
+    /// Adds a reservation, which replaces an expired one with the same name.
     pub(super) fn insert(&mut self, mut record: ReservationRecord, calendar: Calendar) {
         self.last_id += 1;
         record.created = self.last_id;
         self.by_name.insert(record.name.clone(), Entry { record, calendar, over: None });
     }
 
-    /// Removes a reservation. Returns what the scheduler is to forget.
+    /// Removes a reservation. Returns the inputs that remove it from the scheduler.
     pub(super) fn remove(&mut self, name: &str) -> Vec<Input> {
         let Some(Entry { record, .. }) = self.by_name.remove(name) else { return Vec::new() };
         self.changed.insert(record.name);
         record.weeks.values().map(|week| Input::Unreserve(ReservationId(week.id))).collect()
     }
 
-    /// Computes the times of all reservations. Returns what changes for the scheduler. Records of reservations that have been over
-    /// for [`OVER_KEPT_MS`] go.
+    /// Computes the occurrences of all reservations, and returns the changes for the scheduler. Removes records that
+    /// have been over for [`OVER_KEPT_MS`].
     pub(super) fn plan(&mut self, now: Millis, unix_ms: u64) -> Vec<Input> {
         let mut inputs = Vec::new();
         self.offset = unix_ms.wrapping_sub(now.0);
@@ -218,7 +218,7 @@ impl ReservationTable {
                     WeekRecord { id, ends: ends.0 }
                 });
                 weeks.insert(of.week, week);
-                // The clocks may differ by a little without times being computed anew.
+                // The clocks may drift by this much before occurrences are recomputed.
                 let ends = Millis(week.ends).max(now.plus(CLOCK_MOVES_MS));
                 self.due = Some(self.due.map_or(ends, |due| due.min(ends)));
             }
@@ -233,7 +233,7 @@ impl ReservationTable {
         inputs
     }
 
-    /// Removes records that have been over for long enough, and the oldest of too many.
+    /// Removes records that have been over for long enough, and the oldest ones beyond the limit.
     fn forget_over(&mut self, now: Millis) {
         let over = self.by_name.iter().filter_map(|(name, entry)| Some((entry.over?, name.clone())));
         let over: BTreeSet<(Millis, String)> = over.collect();

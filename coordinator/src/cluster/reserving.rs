@@ -1,4 +1,4 @@
-//! Reservations: what an administrator may make, and what is in its way.
+//! Creates and deletes reservations, after checking for conflicts.
 
 use super::allocations::Allocations;
 use super::calendar::{Calendar, Occurrence};
@@ -12,48 +12,49 @@ use accord_telemetry::log::AUDIT;
 use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest time of a reservation, in milliseconds.
+/// Longest duration of a reservation, in milliseconds.
 const LASTS_MAX_MS: u64 = 366 * 86_400_000;
-/// Longest time from now until a reservation's first start, in milliseconds.
+/// Longest time until a reservation's first start, in milliseconds.
 const AHEAD_MAX_MS: u64 = 3_660 * 86_400_000;
-/// Jobs in the way of a reservation that are named.
+/// Most conflicting jobs that an error names.
 const JOBS_NAMED_MAX: usize = 8;
 
-/// The reason why a reservation is not made, or not removed.
+/// The reason for refusing to create or delete a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReserveError {
-    /// It makes no sense.
+    /// The request is malformed.
     Malformed(String),
-    /// There is no such node, device, account or reservation.
+    /// A node, device, account or reservation does not exist.
     Unknown(String),
-    /// Jobs or other reservations are in its way.
+    /// Jobs or other reservations are in the way.
     InTheWay(String),
 }
 
-/// A reservation as tools see it.
+/// A reservation, for tools.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReservationView {
     /// Its name.
     pub name: String,
-    /// The administrator who made it.
+    /// The administrator who created it.
     pub by: String,
     /// The reason.
     pub reason: String,
-    /// Its devices in words.
+    /// A description of its devices.
     pub what: String,
-    /// Its devices by node: the node's name, and ordinals; none: all of the node's. Empty: all of the cluster.
+    /// Its devices as names of nodes with ordinals; no ordinals stand for the whole node, an empty list for the
+    /// cluster.
     pub devices: Vec<(String, Vec<u32>)>,
-    /// Accounts that it is for.
+    /// Accounts that may use it.
     pub accounts: Vec<String>,
-    /// Users that it is for.
+    /// Users that may use it.
     pub users: Vec<String>,
-    /// Whether other jobs that are left at its start are ended.
+    /// Whether other jobs are ended at its start.
     pub end_jobs: bool,
-    /// Whether it is repeated each week.
+    /// Whether it repeats each week.
     pub weekly: bool,
-    /// Its present or next time by the wall clock.
+    /// The current or next start by the wall clock.
     pub starts_unix_ms: u64,
-    /// The end of it.
+    /// The end of this occurrence.
     pub ends_unix_ms: u64,
     /// The start with offset and zone.
     pub starts: String,
@@ -62,7 +63,7 @@ pub struct ReservationView {
 }
 
 impl Allocations {
-    /// Computes times of reservations anew if they are due.
+    /// Recomputes the occurrences of reservations if they are due.
     pub(super) fn look_at_reservations(&mut self) {
         if self.reservations.due().is_some_and(|due| due <= self.now) {
             self.plan_reservations();
@@ -77,16 +78,16 @@ impl Allocations {
 }
 
 impl Cluster {
-    /// Checks a reservation that is to be made, and chooses its devices.
+    /// Checks a new reservation, and chooses its devices.
     ///
     /// # Errors
-    /// Returns what is wrong with it, or in its way.
+    /// Returns the error of the request, or the conflict.
     pub fn check_reservation(&self, now: Millis, mut new: NewReservation) -> Result<NewReservation, ReserveError> {
         let unix_ms = self.clock(now).unix_ms;
         if let ReservedTarget::Listed(names) = &mut new.devices {
             names.sort();
             names.dedup();
-            // A node that is listed as a whole has all its devices.
+            // Single devices of a node that is listed as a whole are redundant.
             let whole = names.iter().filter(|(_, ordinal)| ordinal.is_none()).map(|(node, _)| node.clone());
             let whole: BTreeSet<String> = whole.collect();
             names.retain(|(node, ordinal)| ordinal.is_none() || !whole.contains(node));
@@ -131,7 +132,7 @@ impl Cluster {
         Ok(new)
     }
 
-    /// Returns the name of a reservation that has a device of one with members at the same time, however far ahead.
+    /// Returns the name of a reservation with members that conflicts with `of` at any future time.
     fn meeting(&self, of: &Reservation, calendar: &Calendar, unix_ms: u64) -> Option<String> {
         let mut others = self.allocations.reservations.after("").filter(|_| !of.members.is_empty());
         let meets = |(record, other): &(&ReservationRecord, &Calendar)| {
@@ -169,7 +170,7 @@ impl Cluster {
         Calendar::new(&new.first, &new.zone, new.lasts_ms, new.weekly).map_err(ReserveError::Malformed)
     }
 
-    /// Returns the reservation as the scheduler would have it, without the devices of a request.
+    /// Returns the reservation for the scheduler, without the devices of a request.
     fn of_new(&self, new: &NewReservation, times: (Millis, Millis)) -> Result<Reservation, ReserveError> {
         let devices = self.devices_of(&new.devices)?;
         let id = self.allocations.reservations.next_id();
@@ -197,7 +198,7 @@ impl Cluster {
         }
     }
 
-    /// Names devices as an administrator would.
+    /// Returns the names of devices, as an administrator would list them.
     fn named_targets(&self, devices: &ReservedDevices) -> ReservedTarget {
         let ReservedDevices::Listed(targets) = devices else { return ReservedTarget::All };
         let named = targets.iter().filter_map(|target| {
@@ -210,7 +211,7 @@ impl Cluster {
         ReservedTarget::Listed(named.collect())
     }
 
-    /// Makes a reservation, which was checked before.
+    /// Creates a checked reservation.
     pub(super) fn reserve(&mut self, new: NewReservation) {
         let Ok(devices) = self.devices_of(&new.devices) else { return };
         let record = record_of(&new, &devices);
@@ -223,19 +224,19 @@ impl Cluster {
         self.allocations.plan_reservations();
     }
 
-    /// Removes a reservation.
+    /// Deletes a reservation.
     pub(super) fn unreserve(&mut self, name: &str, by: &str) {
         let inputs = self.allocations.reservations.remove(name);
         tracing::warn!(target: AUDIT, "{by} removes the reservation {name:?}");
         self.allocations.inputs.extend(inputs);
     }
 
-    /// Whether there is a reservation with this name.
+    /// Whether a reservation with this name exists.
     pub fn has_reservation(&self, name: &str) -> bool {
         self.allocations.reservations.get(name).is_some()
     }
 
-    /// Returns the reservations that are not over after one with a name, in the order of their names.
+    /// Returns the reservations whose name follows `after` and that are not over, in the order of their names.
     pub fn reservations<'a>(&'a self, now: Millis, after: &'a str) -> impl Iterator<Item = ReservationView> + 'a {
         let unix_ms = self.clock(now).unix_ms;
         let after = self.allocations.reservations.after(after);
@@ -248,14 +249,15 @@ impl Cluster {
         self.view(record, calendar, self.clock(now).unix_ms)
     }
 
-    /// Returns the present or next start and end of a reservation, with offset and zone.
+    /// Returns the current or next start and end of a reservation, with offset and zone.
     pub fn reservation_times(&self, now: Millis, name: &str) -> Option<(String, String)> {
         let (_, calendar) = self.allocations.reservations.get(name)?;
         let next = calendar.ahead(self.clock(now).unix_ms).into_iter().next()?;
         Some((calendar.text(next.starts), calendar.text(next.ends)))
     }
 
-    /// Returns the accounts that a user's jobs may have, and those above them: reservations for one of these are for the user.
+    /// Returns the accounts that a user may charge, and their ancestors. The user may use a reservation for any of
+    /// these.
     pub fn accounts_above(&self, user: &str) -> BTreeSet<&str> {
         self.allocations.accounts_above(user)
     }
@@ -314,7 +316,7 @@ fn record_of(new: &NewReservation, devices: &ReservedDevices) -> ReservationReco
     }
 }
 
-/// Says which devices a reservation has.
+/// Describes the devices of a reservation.
 fn what(devices: &ReservedTarget) -> String {
     match devices {
         ReservedTarget::All => "all devices".to_owned(),

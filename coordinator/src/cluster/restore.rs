@@ -1,4 +1,4 @@
-//! A cluster made of what an earlier coordinator has kept: as if all agents and programs had just lost their connections.
+//! Restores a cluster from an earlier coordinator's records, as if all agents and programs had just disconnected.
 
 use super::allocations::Allocations;
 use super::books::Books;
@@ -18,25 +18,25 @@ use accord_scheduler::saved::{SavedLedger, SavedScheduler};
 use accord_scheduler::{Input, JobId, Scheduler};
 use std::collections::BTreeMap;
 
-/// So long a job's sessions may take to be named by agents and programs, however short jobs linger without one otherwise.
+/// Least time that a job's sessions have to be named by agents and programs, even if jobs linger for less.
 const SESSIONS_BACK_MS: u64 = 30_000;
 
-/// Time and epoch with which a cluster goes on.
+/// The time and epoch with which a cluster continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restart {
-    /// The time now. It goes on where it was when the earlier coordinator ended, and the time since then has passed.
+    /// The time now. It continues from the end of the earlier coordinator, plus the time since then.
     pub now: Millis,
     /// The wall clock now.
     pub unix_ms: u64,
-    /// The number of coordinators that have had this state, this one included, or more.
+    /// The number of coordinators that have used this state, including this one, or more.
     pub epoch: u64,
 }
 
 impl Cluster {
-    /// A cluster that goes on with what is kept, and notes what changes of it. Without records it is an empty one.
+    /// Creates a cluster from records, and records its changes. Without records it is empty.
     ///
     /// # Errors
-    /// Returns what is damaged, or contradicts itself.
+    /// Returns which record is damaged, or the contradiction.
     pub fn restore(limits: Limits, records: &Records, restart: Restart) -> Result<Self, String> {
         let Restart { now, unix_ms, epoch } = restart;
         let mut cluster = Self::new(limits, unix_ms.saturating_sub(now.0));
@@ -61,7 +61,7 @@ impl Cluster {
         if !records.is_empty() {
             cluster.allocations.without_connections();
             cluster.restore_tests(now);
-            // Of agents and programs none is connected: there is none to be told of what this decides.
+            // No agent or program is connected, so the effects have no recipient.
             cluster.schedule(now, &mut Vec::new());
         }
         cluster.record();
@@ -128,7 +128,7 @@ impl Cluster {
 }
 
 impl Allocations {
-    /// Notes from now on what changes.
+    /// Begins to note changes.
     fn note_changes(&mut self) {
         self.jobs.note_changes();
         let books = self.books_mut();
@@ -136,7 +136,8 @@ impl Allocations {
         books.ledger_mut().note_changes();
     }
 
-    /// Waiting requests keep their places, and commands and programs their jobs, until they would be back.
+    /// Keeps the places of waiting requests, and the jobs of commands and programs, until their connections should be
+    /// back.
     fn without_connections(&mut self) {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs {

@@ -1,4 +1,4 @@
-//! Sessions of an earlier coordinator come back: by agents that serve them, and by their programs.
+//! Sessions of an earlier coordinator, as reported by agents that serve them and by their programs.
 
 use super::effect::{ClientPush, Effect};
 use super::input::ClientId;
@@ -9,7 +9,7 @@ use super::time::Millis;
 use accord_types::{Error, ErrorCode, NodeId, SessionGrant, SessionId, SessionRequest};
 
 impl Cluster {
-    /// Takes in what an agent says of a session that an earlier coordinator opened.
+    /// Adopts a session that an agent reports.
     pub(super) fn adopt(&mut self, now: Millis, node: NodeId, grant: &SessionGrant, out: &mut Vec<Effect>) {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
@@ -47,7 +47,7 @@ impl Cluster {
         self.sessions_returned([id].iter());
     }
 
-    /// Refuses a client that has named a session which is another program's, as the agent of a node now says.
+    /// Refuses a client that has claimed a session which, according to an agent, belongs to another program.
     fn refuse_another(&mut self, node: NodeId, grant: &SessionGrant, out: &mut Vec<Effect>) {
         let id = grant.session;
         let Some(known) = self.sessions.get(&id) else { return };
@@ -59,7 +59,7 @@ impl Cluster {
         self.forget(id, out);
     }
 
-    /// Sessions of an earlier coordinator are of its jobs.
+    /// Assigns sessions of an earlier coordinator to its jobs.
     pub(super) fn sessions_returned<'a>(&mut self, sessions: impl Iterator<Item = &'a SessionId>) {
         for id in sessions {
             let Some(session) = self.sessions.get_mut(id).filter(|_| self.allocations.job_of(*id).is_none()) else {
@@ -71,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// A program has lost its connection, and comes back to its session.
+    /// Reconnects a program to its session.
     pub(super) fn attach(
         &mut self,
         now: Millis,
@@ -89,7 +89,7 @@ impl Cluster {
         if let Some(session) = self.sessions.get_mut(&id) {
             if session.owner != owner {
                 return out.push(match session.origin {
-                    // The owner is not known yet. A client without an answer comes again.
+                    // The owner is not known yet. A client without an answer tries again.
                     Origin::Program => Effect::CloseClient(client),
                     Origin::Own | Origin::Agent => refused(not_yours(id)),
                 });
@@ -105,7 +105,7 @@ impl Cluster {
         } else if self.sessions.len() >= self.limits.sessions_max
             || self.sessions.of_user(&owner.user) >= self.limits.session_quota
         {
-            // It has its devices already. Who is told nothing comes again, and there may be room then.
+            // The program has its devices already. A client without an answer tries again, when there may be room.
             return out.push(Effect::CloseClient(client));
         } else if self.is_recorded_as_anothers(id, &owner)
             || self.may_be_of_default(id, &request, &owner) && self.may_be_named(now)
@@ -114,7 +114,7 @@ impl Cluster {
             return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
-            // Agents hear of it when its program begins to use their nodes.
+            // Agents learn of the session when its program begins to use their nodes.
             let lease = self.lease_of(Vec::new());
             let may_be_of_default = self.may_be_of_default(id, &request, &owner);
             let mut session = Session::claimed(id, client, request, owner, lease, now, opened);
@@ -127,7 +127,7 @@ impl Cluster {
         }
         self.clients.insert(client, id);
         out.push(Effect::ToClient(client, ClientPush::Attached));
-        // What it would have been told meanwhile.
+        // Sends the losses that the program has missed.
         let lost = self.sessions.get(&id).map(|session| &session.lost | &session.left).unwrap_or_default();
         for node in lost {
             let name = self.nodes.get(&node).map(|node| node.name.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A job as it is kept over a restart.
+//! The record of a job.
 
 use super::allocations::Allocations;
 use super::job::{Gang, Job, Keeper, Stage};
@@ -12,7 +12,7 @@ use accord_types::{JobToken, NodeId, SessionKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A device of a job.
+/// A device of a job in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct SavedLease {
     device: SavedDevice,
@@ -21,13 +21,13 @@ pub(super) struct SavedLease {
     exclusive: bool,
 }
 
-/// The coordinator's part of a job, beside the scheduler's.
+/// The coordinator's part of a job's record; the scheduler has the other part.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct SavedAllocation {
     key: [u8; SessionKey::LEN],
     user: String,
     account: String,
-    /// Whether a command holds it, not its sessions.
+    /// Whether a command keeps it, not its sessions.
     of_command: bool,
     gang: Option<Gang>,
     text: String,
@@ -39,14 +39,14 @@ pub(super) struct SavedAllocation {
     releasing: Vec<u32>,
 }
 
-/// All that is kept of a job.
+/// The whole record of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct JobRecord {
     pub(super) scheduler: SavedJob,
     pub(super) allocation: SavedAllocation,
 }
 
-/// Reads the jobs, with what they hold of devices by now.
+/// Reads the jobs with their present holds of devices.
 pub(super) fn read_jobs(records: &Records) -> Result<Vec<JobRecord>, String> {
     let jobs = read_table::<JobRecord>(records, keys::JOBS)?.into_iter();
     let mut jobs: BTreeMap<JobId, JobRecord> = jobs.map(|job| (job.scheduler.id(), job)).collect();
@@ -62,7 +62,7 @@ pub(super) fn read_jobs(records: &Records) -> Result<Vec<JobRecord>, String> {
 }
 
 impl Allocations {
-    /// A job, to be saved; none: it is over, and its devices are free.
+    /// Returns the record of a job; `None` if it is over and its devices are free.
     pub(super) fn saved_job(&self, id: JobId) -> Option<JobRecord> {
         let job = self.jobs.get(&id)?;
         let devices = job.held_devices().into_iter().map(|leased| SavedLease {
@@ -90,7 +90,7 @@ impl Allocations {
         Some(JobRecord { scheduler, allocation })
     }
 
-    /// Takes a job in as it was saved. Its programs and its command are to come back.
+    /// Restores a job from its record. Its programs and its command should reconnect.
     pub(super) fn restore_job(&mut self, of_scheduler: &SavedJob, saved: SavedAllocation) {
         let (id, phase) = (of_scheduler.id(), of_scheduler.phase());
         self.exclusive.extend(of_scheduler.exclusive_devices().map(|device| (device, id)));

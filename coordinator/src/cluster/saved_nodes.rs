@@ -1,4 +1,4 @@
-//! Nodes as they are kept over a restart: as their agents registered.
+//! The records of nodes, in the form of their agents' registrations.
 
 use super::input::KernelLimits;
 use super::node::{Node, NodeState};
@@ -8,7 +8,7 @@ use accord_proto::{convert, v1};
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
 
-/// A node, to be saved.
+/// Returns the record of a node.
 pub(super) fn saved_node(node: &Node) -> Vec<u8> {
     let KernelLimits { memory, processes, why_not } = node.kernel_limits.clone();
     let register = v1::Register {
@@ -31,7 +31,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
     register.encode_to_vec()
 }
 
-/// Returns the reason why a node is not up, to be saved; `None` if it is.
+/// Returns the record of why a node is not up; `None` if it is up.
 pub(super) fn saved_down(node: &Node) -> Option<Vec<u8>> {
     match node.state {
         NodeState::Up { .. } => None,
@@ -40,7 +40,7 @@ pub(super) fn saved_down(node: &Node) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads the nodes. The agents of those that are up have just lost their connections.
+/// Reads the nodes. The agents of nodes that are up count as just disconnected.
 pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>, String> {
     let read = |key: &str, value: &[u8]| {
         let damaged = |error: String| format!("the value of {key} is damaged: {error}");
@@ -68,7 +68,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             // An agent that still leaves says so again.
             leaving: false,
             world: register.world,
-            // That it has not come back yet says nothing of its agent. If that stays silent the node is lost.
+            // The coordinator's restart says nothing about the agent. If the agent stays silent, the node is lost.
             unlinked: None,
             began: now,
             linked: now,

@@ -1,4 +1,4 @@
-//! The use of devices by sessions, as it is kept over a restart: reports after it count from where the last ones ended.
+//! The records of devices' use by sessions. After a restart, reports count from the last recorded ones.
 
 use super::session_uses::{Charged, Pace, Reported, Reporter, SessionUses};
 use super::time::Millis;
@@ -25,7 +25,7 @@ enum SavedCharged {
     User(String),
 }
 
-/// The use of one device by one session, as one sender reports it.
+/// The use of a device by a session, as one reporter has sent it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct ReportRecord {
     session: u64,
@@ -41,7 +41,7 @@ struct SavedUse {
     bytes_in: u64,
     bytes_out: u64,
     held: u64,
-    /// The fault's number on the wire; 0: none.
+    /// The fault's number in the protocol; 0 for none.
     #[serde(default)]
     fault: u32,
 }
@@ -60,7 +60,7 @@ impl From<SavedUse> for DeviceUse {
     }
 }
 
-/// Returns a session's use without its reports, to be saved.
+/// Returns the record of a session's use, without its reports.
 pub(super) fn saved(session: SessionId, uses: &SessionUses) -> UseRecord {
     UseRecord {
         session: session.0,
@@ -75,8 +75,8 @@ pub(super) fn saved(session: SessionId, uses: &SessionUses) -> UseRecord {
     }
 }
 
-/// Returns a session's use as it was saved, and whether the session has ended. The session's devices are those that were
-/// reported, until its agents or its program name it.
+/// Returns a session's use from its record, and whether the session has ended. Until agents or the program name the
+/// session, its devices are those of its reports.
 pub(super) fn restored(record: UseRecord) -> (SessionId, SessionUses, bool) {
     let uses = SessionUses {
         charged: match record.charged {
@@ -92,7 +92,7 @@ pub(super) fn restored(record: UseRecord) -> (SessionId, SessionUses, bool) {
     (SessionId(record.session), uses, record.has_ended)
 }
 
-/// Returns a report, to be saved.
+/// Returns the record of a report.
 pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter), reported: Reported) -> ReportRecord {
     ReportRecord {
         session: session.0,
@@ -103,7 +103,7 @@ pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter
     }
 }
 
-/// Returns a report as it was saved.
+/// Returns a report from its record.
 pub(super) fn restored_report(record: ReportRecord) -> (SessionId, (DeviceId, Reporter), Reported) {
     let by = if record.by_agent { Reporter::Agent } else { Reporter::Program };
     let reported = Reported { base: record.base.into(), counted: record.counted.into(), pace: Pace::default() };

@@ -1,4 +1,4 @@
-//! Programs that ask for devices: the scheduler decides when each starts and with which devices, and its decisions are carried out here.
+//! Requests for devices, and the scheduler's decisions on them.
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
@@ -16,7 +16,7 @@ use accord_types::{DeviceId, Error, ErrorCode, HeldJob, JobToken, NodeId, Queued
 use std::collections::BTreeSet;
 
 impl Cluster {
-    /// A program or a command asks for devices by the text of a request.
+    /// Requests devices for a program or a command, by the text of a request.
     pub(super) fn ask(&mut self, now: Millis, opener: Opener, keeper: Keeper, text: &str, out: &mut Vec<Effect>) {
         let client = opener.client;
         let mut wanted: Request = match text.parse() {
@@ -28,7 +28,7 @@ impl Cluster {
             }
         };
         wanted.ranks = opener.request.rank.map_or(1, |rank| rank.size.max(1));
-        // What has happened before counts before.
+        // Earlier inputs must be decided first.
         self.schedule(now, out);
         let origin = self.nodes.named(&opener.request.node_name);
         let mut decided = Vec::new();
@@ -49,7 +49,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the scheduler what has happened, and carries its decisions out.
+    /// Passes all queued inputs to the scheduler, and carries its decisions out.
     pub(super) fn schedule(&mut self, now: Millis, out: &mut Vec<Effect>) {
         let mut decided = Vec::new();
         while self.allocations.advance(&mut decided) {
@@ -62,7 +62,7 @@ impl Cluster {
     fn obey(&mut self, now: Millis, effect: accord_scheduler::Effect, out: &mut Vec<Effect>) {
         use accord_scheduler::Effect as Decided;
         match effect {
-            // The asker's answer.
+            // The answers to a request, which `ask` handles.
             Decided::Queued { .. } | Decided::Refused(_) => {}
             Decided::Started { job, devices, .. } => self.start_job(now, job, devices, out),
             Decided::Warning { job, ends, cause } => {
@@ -73,7 +73,7 @@ impl Cluster {
             }
             Decided::Ended { job, cause } => self.end_job(job, &cause, out),
             Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
-            // Their programs hear of lost nodes by their sessions.
+            // Programs learn of lost nodes through their sessions.
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
             Decided::LeaseEnds { job, .. } => self.tell_agents(now, job, out),
             Decided::Release { job, node } => self.release(job, node, out),
@@ -93,7 +93,7 @@ impl Cluster {
         self.allocations.look_at_keeper(job, self.allocations.linger_ms());
     }
 
-    /// Tells the agents of a job's nodes what it holds there, and when it ends.
+    /// Informs the agents of a job's nodes of its devices there and of its end.
     fn tell_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
         for node in job.nodes().filter(|node| job.uses(*node)) {
@@ -103,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// Tells the command that holds a job that it runs.
+    /// Informs the command that holds a job that the job runs.
     fn tell_holder(&self, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Running(_))) else { return };
         if let Keeper::Command(Some(client)) = job.keeper {
@@ -112,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// A command asks for a job that lasts as long as its connection, or comes back to its job.
+    /// Requests a job for a command for as long as it stays connected, or reconnects the command to its job.
     pub(super) fn hold(&mut self, now: Millis, opener: Opener, out: &mut Vec<Effect>) {
         let client = opener.client;
         if self.clients.contains_key(&client) || self.allocations.has_client(client) {
@@ -137,14 +137,14 @@ impl Cluster {
         }
     }
 
-    /// The job that a token names, if it is this user's and has not ended.
+    /// Returns the job of a token if the user owns it and it has not ended.
     pub(super) fn own_job(&self, token: JobToken, owner: &Owner) -> Option<JobId> {
         let id = self.allocations.job_by_key(token.key)?;
         let job = self.allocations.job(id)?;
         (job.user == owner.user && !matches!(job.stage, Stage::Ended)).then_some(id)
     }
 
-    /// A program opens its session in a job: at once if that runs.
+    /// Opens a program's session in a job, or waits for the job's start.
     pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
             self.open_in_job(now, id, opener, out);
@@ -165,7 +165,7 @@ impl Cluster {
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
         let (mut devices, _) = number_devices(used, &viewer, usize::MAX, |device| given.contains(&device));
-        // Programs count devices of each type by themselves, and take the first one's type where they name none.
+        // Programs number the devices of each type separately, and use the first device's type by default.
         let kind = |device: &DeviceId| Some(self.nodes.get(&device.node)?.device(device.ordinal)?.kind);
         let first =
             self.allocations.job(id).and_then(|job| job.devices().first()).and_then(|leased| kind(&leased.device));
@@ -183,7 +183,7 @@ impl Cluster {
         self.allocations.session_opened(id, session);
     }
 
-    /// Those of a job's nodes that are lost to it: their devices keep their numbers.
+    /// Returns the nodes that the job has lost. Their devices keep their numbers.
     fn lost_nodes(&self, id: JobId, mut nodes: BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         let Some(job) = self.allocations.job(id) else { return BTreeSet::new() };
         let is_up = |node: &NodeId| self.nodes.get(node).is_some_and(Node::is_up);
@@ -191,7 +191,7 @@ impl Cluster {
         nodes
     }
 
-    /// Tells the programs that wait for a job why it waits.
+    /// Informs the programs that wait for a job of the reason.
     fn tell_queued(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting)) else { return };
         let Some(explained) = self.allocations.scheduler().explain(id) else { return };
@@ -202,14 +202,15 @@ impl Cluster {
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
         };
         let holder = self.allocations.holder_of(id);
-        // One of them tells people.
+        // Only one of them reports the reason to the user.
         let mut waiting = holder.into_iter().chain(job.openers.keys().copied());
         out.extend(waiting.next().map(|client| Effect::ToClient(client, ClientPush::Queued(queued.clone()))));
         let others = QueuedJob { why: String::new(), ..queued };
         out.extend(waiting.map(|client| Effect::ToClient(client, ClientPush::Queued(others.clone()))));
     }
 
-    /// Tells people about a job, once: by the command that holds it, which writes to the same terminal as its programs, or by one of its programs.
+    /// Sends a warning about a job once: to its command, which shares the terminal with its programs, or to one of its
+    /// programs.
     pub(super) fn warn_job(&self, id: JobId, text: String, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
         let mut programs = job.sessions.iter().filter_map(|session| self.sessions.get(session)?.client);
@@ -217,7 +218,7 @@ impl Cluster {
         out.extend(speaker.map(|client| Effect::ToClient(client, ClientPush::Warning(text))));
     }
 
-    /// Warns a job that does nothing: for how long, and when it ends.
+    /// Warns a job of being idle, with the time so far and the time left.
     pub(super) fn warn_idle(&mut self, now: Millis, id: JobId, (done_ms, left_ms): (u64, u64), out: &mut Vec<Effect>) {
         let (done, left) = (long_time_text(done_ms), long_time_text(left_ms));
         let text = format!("job {id} has done nothing with its devices for {done}, and ends in {left} unless it does");
@@ -246,14 +247,15 @@ impl Cluster {
         }
     }
 
-    /// A job's devices on a node become free when the node's agent confirms that no executor of the job is left there.
+    /// Asks the agent of a node to end a job there. The job's devices become free once the agent has confirmed that no
+    /// executor is left.
     fn release(&mut self, id: JobId, node: NodeId, out: &mut Vec<Effect>) {
         let Some(key) = self.allocations.release(id, node) else { return };
         let link = self.nodes.get(&node).and_then(Node::link);
         out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
     }
 
-    /// Tells a node's agent, which has registered, of the jobs there.
+    /// Informs the agent of a registered node of the jobs there.
     pub(super) fn tell_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
         let left = |job: &Job| self.allocations.left_of(JobId(job.token.job), now);
@@ -262,7 +264,7 @@ impl Cluster {
     }
 }
 
-/// What the user of an ended job can do, to be put after the cause; nothing for an end that the user or an administrator asked for.
+/// Returns the remedy for the user of an ended job; empty if the user or an administrator asked for the end.
 fn after_end(cause: &EndCause) -> &'static str {
     match cause {
         EndCause::Limit => "; ask for a longer limit, or divide the work",

@@ -1,4 +1,4 @@
-//! One program's use of the cluster.
+//! A session: one program's use of the cluster.
 
 use super::input::ClientId;
 use super::time::Millis;
@@ -7,93 +7,96 @@ use accord_types::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The terms of a lease. Devices are shared: several leases may name one.
+/// The terms of a lease. Leases share devices: several may include the same one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseTerms {
-    /// The devices in the order of their device numbers. The shared lease names none: they are all that are offered.
+    /// The devices in the order of their device numbers. Empty for the shared lease, which includes all offered
+    /// devices.
     pub devices: Vec<DeviceId>,
-    /// Bytes per device; 0 means no limit.
+    /// Bytes per device; 0 for no limit.
     pub memory_quota: u64,
     /// Streams per device.
     pub stream_quota: u32,
-    /// Lanes may leave a machine in clear.
+    /// Whether lanes may leave a machine unencrypted.
     pub plain_tcp: bool,
 }
 
-/// The common properties of the ranks of one MPI program: its name, the number of ranks, and the launcher's number of
-/// their job.
+/// The common properties of the ranks of an MPI program: its name, the number of ranks, and the launcher's number of
+/// the job.
 pub(super) type Ranks = (String, u32, u64);
 
 /// The owner of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The key that its processes prove to each other.
+    /// The key by which the session's processes authenticate each other.
     pub key: SessionKey,
-    /// The user, as attested.
+    /// The attested user.
     pub user: String,
 }
 
-/// Time by which an agent ends a session later than the coordinator, so that the program hears from the coordinator why before its lanes
-/// end. Without a coordinator the agent does it alone.
+/// Delay of an agent's end of a session after the coordinator's, so that the program first learns the reason from the
+/// coordinator. Without a coordinator the agent ends the session alone.
 pub(super) const AGENT_GRACE_MS: u64 = 500;
 
-/// The source from which a session is known.
+/// The source from which the coordinator knows a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// This coordinator, which has opened it.
+    /// The coordinator itself has opened it.
     Own,
-    /// An agent: an earlier coordinator has opened it.
+    /// An agent has reported it; an earlier coordinator has opened it.
     Agent,
-    /// Its program alone, so far. An agent is believed more.
+    /// Only its program has named it so far. An agent is trusted more.
     Program,
 }
 
-/// One session.
+/// A session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
-    /// The source from which it is known.
+    /// The source from which the session is known.
     pub origin: Origin,
     /// Its owner.
     pub owner: Owner,
-    /// Time of its end.
+    /// The end of its time.
     pub ends: Option<Millis>,
-    /// The program's connection; absent if an earlier coordinator opened the session and the program has not come back yet.
+    /// The program's connection; `None` if an earlier coordinator opened the session and the program has not
+    /// reconnected.
     pub client: Option<ClientId>,
     /// The program's name.
     pub program: String,
     /// The program's machine.
     pub node_name: String,
-    /// The program's process.
+    /// The process id of the program.
     pub pid: u32,
-    /// The program's rank.
+    /// The rank of the program.
     pub rank: Option<Rank>,
-    /// The order of its devices' numbers.
+    /// The order of the device numbers.
     pub order: OrderPolicy,
-    /// Kind of the devices that its program asked for; `None`: all.
+    /// The kind of devices that its program uses; `None` for all.
     pub kind: Option<DeviceKind>,
-    /// Whether its program has asked for devices, or is of a job.
+    /// Whether its program has a request or is part of a job.
     pub(super) asked: bool,
-    /// Its right to devices.
+    /// The terms of its lease.
     pub lease: LeaseTerms,
     /// Number of devices that its program has.
     pub device_count: usize,
-    /// Nodes whose agents are told of it, and the ordinals of their devices that it may use.
+    /// Nodes whose agents know the session, with the ordinals of the devices that it may use.
     pub nodes: BTreeMap<NodeId, Vec<u32>>,
-    /// Nodes with an executor of it.
+    /// Nodes with an executor of the session.
     pub executors: BTreeSet<NodeId>,
-    /// Nodes of the lease that were lost since.
+    /// Nodes of the lease that have been lost.
     pub lost: BTreeSet<NodeId>,
-    /// The program's own node, if its agent was stopped or replaced since. Programs drive devices there without the agent, so that it is not lost.
+    /// The program's own node, if its agent was stopped or replaced. The node is not lost, because programs drive
+    /// devices there without the agent.
     pub left: BTreeSet<NodeId>,
-    /// Time of its opening, or when this coordinator learned of it.
+    /// Time of its opening, or at which this coordinator learned of it.
     pub since: Millis,
     /// Time of its opening, by the coordinator's clock.
     pub opened_unix_ms: u64,
-    /// The device that its program uses first.
+    /// The device that its program used first.
     pub uses: Option<DeviceId>,
-    /// Devices that its program uses without having asked for them.
+    /// Devices that its program uses without a request.
     pub used: BTreeSet<DeviceId>,
     /// Devices that its program used so until their node's agent ended, and with it the executor.
     pub(super) freed: BTreeSet<DeviceId>,
@@ -102,13 +105,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// The MPI program that it is a rank of, if it is one.
+    /// Returns the MPI program of which the session is a rank.
     pub(super) fn ranks(&self) -> Option<Ranks> {
         let rank = self.rank?;
         Some((self.program.clone(), rank.size, rank.job))
     }
 
-    /// Returns its name for messages: names of programs are their users' to choose.
+    /// Returns the session's name for messages, with the program's name quoted, because users choose it.
     pub(super) fn called(&self) -> String {
         let Self { id, owner, program, pid, node_name, .. } = self;
         format!("session {id} of user {:?}, program {program:?} (process {pid} on {node_name:?})", owner.user)
@@ -155,8 +158,8 @@ impl Session {
         }
     }
 
-    /// A session that an earlier coordinator opened, as one agent knows it. Its numbering is
-    /// not known here; only the program needs it, and has it.
+    /// Creates a session of an earlier coordinator from one agent's report. The order of its devices is unknown; only
+    /// the program needs it.
     pub(super) fn adopt(grant: &SessionGrant, since: Millis) -> Self {
         Self {
             id: grant.session,
@@ -191,7 +194,8 @@ impl Session {
         }
     }
 
-    /// A session that an earlier coordinator opened, as its program knows it. Where it may be is for agents to say. `lease` names no devices.
+    /// Creates a session of an earlier coordinator that its program has named. Agents have yet to confirm its nodes.
+    /// `lease` has no devices.
     pub(super) fn claimed(
         id: SessionId,
         client: ClientId,
@@ -205,7 +209,7 @@ impl Session {
         Self { origin: Origin::Program, ..claimed }
     }
 
-    /// Adds what one agent, whose devices have these ordinals, knows of an adopted session.
+    /// Adds the devices that an agent reports for an adopted session; `ordinals` are the agent's devices.
     pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
         if self.origin == Origin::Own || self.nodes.contains_key(&node) {
             return;

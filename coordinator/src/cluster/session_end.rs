@@ -1,4 +1,4 @@
-//! Why a session ends that its program has not ended.
+//! Reasons for the end of a session other than by its program.
 
 use accord_types::SessionId;
 use accord_types::texts::{closed_by_administrator, time_is_over};
@@ -10,14 +10,14 @@ use std::sync::Arc;
 pub enum SessionEnd {
     /// An administrator has closed it.
     Administrator,
-    /// It has lasted as long as it may.
+    /// The time of the session is over.
     TimeIsOver,
-    /// Its job has ended: why, and a remedy behind a semicolon.
+    /// Its job has ended. The text has the reason and, after a semicolon, a remedy.
     Job(Arc<str>),
 }
 
 impl SessionEnd {
-    /// Returns the text for its program. The remedy follows a semicolon.
+    /// Returns the text for the program. The remedy follows a semicolon.
     pub fn text(&self, session: SessionId) -> String {
         match self {
             Self::Administrator => closed_by_administrator(session),
@@ -27,8 +27,8 @@ impl SessionEnd {
     }
 }
 
-/// The reasons for sessions' ends, for programs and agents that come back and ask. A full table forgets the session
-/// with the lowest number, which is the oldest of its coordinator.
+/// Reasons for the ends of sessions, for programs and agents that reconnect. A full table drops the session with the
+/// lowest number, the oldest of its coordinator.
 #[derive(Debug, Default)]
 pub(super) struct SessionEnds(BTreeMap<SessionId, SessionEnd>);
 

@@ -1,4 +1,4 @@
-//! The open sessions, and which of them are of a user, a node or an MPI program.
+//! The open sessions, with indexes by user, node and MPI program.
 
 use super::session::{Ranks, Session};
 use super::steps::counted;
@@ -12,28 +12,28 @@ pub(super) struct SessionTable {
     orders: Orders,
 }
 
-/// What follows from the sessions.
+/// Indexes of the sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Orders {
-    /// How many each user has.
+    /// Number of sessions of each user.
     by_user: BTreeMap<String, usize>,
-    /// Sessions that have devices of a node.
+    /// Sessions with devices of a node.
     by_node: BTreeMap<NodeId, BTreeSet<SessionId>>,
-    /// How many ranks of an MPI program have one.
+    /// Number of ranks with a session of each MPI program.
     by_ranks: BTreeMap<Ranks, usize>,
-    /// Ranks of an MPI program that use a device first.
+    /// Ranks of an MPI program by the device that they used first.
     crowds: BTreeMap<(Ranks, DeviceId), BTreeSet<SessionId>>,
-    /// How many use a device first.
+    /// Number of sessions that used a device first.
     using: BTreeMap<DeviceId, usize>,
 }
 
 impl SessionTable {
-    /// One session.
+    /// Returns a session.
     pub(super) fn get(&self, id: &SessionId) -> Option<&Session> {
         self.sessions.get(id)
     }
 
-    /// One session, whose owner, nodes, rank and first device stay as they are.
+    /// Returns a session for changes other than of its owner, nodes, rank and first device.
     pub(super) fn get_mut(&mut self, id: &SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(id)
     }
@@ -42,30 +42,30 @@ impl SessionTable {
         self.sessions.len()
     }
 
-    /// All sessions.
+    /// Returns all sessions.
     pub(super) fn values(&self) -> impl Iterator<Item = &Session> {
         counted(self.sessions.values())
     }
 
-    /// All sessions from a number on.
+    /// Returns all sessions from a number on.
     pub(super) fn from(&self, id: SessionId) -> impl Iterator<Item = &Session> {
         counted(self.sessions.range(id..).map(|(_, session)| session))
     }
 
-    /// Puts a session in that is not there.
+    /// Inserts a new session.
     pub(super) fn insert(&mut self, session: Session) {
         self.orders.list(&session);
         self.sessions.insert(session.id, session);
     }
 
-    /// Takes a session out.
+    /// Removes a session.
     pub(super) fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
         self.orders.unlist(&session);
         Some(session)
     }
 
-    /// Adds what an agent, whose devices have these ordinals, knows of an adopted session.
+    /// Adds the devices that an agent reports for an adopted session; `ordinals` are the agent's devices.
     pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
         let Some(session) = self.sessions.get_mut(&grant.session) else { return };
         session.join(node, ordinals, grant);
@@ -82,7 +82,7 @@ impl SessionTable {
         self.orders.by_node.entry(node).or_default().insert(id);
     }
 
-    /// A session's program has said which device it uses first.
+    /// Sets the device that a session's program used first.
     pub(super) fn set_first_use(&mut self, id: SessionId, device: DeviceId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         self.orders.unlist_use(session);
@@ -95,7 +95,7 @@ impl SessionTable {
         self.orders.by_user.get(user).copied().unwrap_or_default()
     }
 
-    /// Sessions that have devices of a node.
+    /// Returns the sessions with devices of a node.
     pub(super) fn on(&self, node: NodeId) -> impl Iterator<Item = SessionId> {
         counted(self.orders.by_node.get(&node).into_iter().flatten().copied())
     }
@@ -110,17 +110,17 @@ impl SessionTable {
         self.orders.by_ranks.contains_key(ranks)
     }
 
-    /// Ranks of an MPI program that use a device first.
+    /// Returns the ranks of an MPI program that used a device first.
     pub(super) fn crowd(&self, ranks: &Ranks, device: DeviceId) -> Crowd<'_> {
         Crowd { sessions: &self.sessions, members: self.orders.crowds.get(&(ranks.clone(), device)) }
     }
 
-    /// Returns the number of devices that sessions use first.
+    /// Returns the number of devices that some session used first.
     pub(super) fn in_first_use(&self) -> usize {
         self.orders.using.len()
     }
 
-    /// Whether no session uses a device first.
+    /// Whether no session used the device first.
     pub(super) fn is_idle(&self, device: DeviceId) -> bool {
         !self.orders.using.contains_key(&device)
     }
@@ -138,7 +138,7 @@ impl SessionTable {
     }
 }
 
-/// Ranks of one MPI program that use one device.
+/// The ranks of an MPI program on one device.
 pub(super) struct Crowd<'a> {
     sessions: &'a BTreeMap<SessionId, Session>,
     members: Option<&'a BTreeSet<SessionId>>,
@@ -194,7 +194,7 @@ impl Orders {
     }
 }
 
-/// Counts one less of `of`.
+/// Decrements a count.
 fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
     if let Some(count) = counts.get_mut(of) {
         *count -= 1;
@@ -204,7 +204,7 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
     }
 }
 
-/// Takes a session out of the set under a key.
+/// Removes a session from the set of a key.
 fn take<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<SessionId>>, key: &K, id: SessionId) {
     if let Some(set) = sets.get_mut(key) {
         set.remove(&id);

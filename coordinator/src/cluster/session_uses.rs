@@ -1,4 +1,4 @@
-//! The use of devices by one session, as its program and agents report it.
+//! The use of devices by a session, as its program and agents report it.
 
 use super::session::Session;
 use super::time::Millis;
@@ -7,21 +7,21 @@ use accord_scheduler::ledger::Activity;
 use accord_types::{DeviceFault, DeviceId, DeviceUse, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A device may be reported busy for so much longer than the session lasts so far, in milliseconds: samples round up.
+/// Excess of busy time over the session's duration that is accepted, in milliseconds: samples round up.
 const SLACK_MS: u64 = 2_000;
-/// Most bytes that are believed to be copied in a millisecond, in one direction: more than any device's memory carries.
+/// Most bytes in one direction that are accepted per millisecond, more than any device's memory moves.
 const BYTES_A_MS_MAX: u64 = 16 << 30;
-/// The use of a device by a session that has not reported any.
+/// The use of a device without a report.
 const NOTHING: DeviceUse = DeviceUse { busy_ms: Some(0), bytes_in: 0, bytes_out: 0, held: 0, fault: None };
 
-/// Reports come once in so many milliseconds, while anything changes.
+/// Interval of reports while anything changes, in milliseconds.
 const REPORTED_EVERY_MS: u64 = 1_000;
-/// The least time over which the busy part is found.
+/// Least time over which utilization is computed.
 const SPAN_MS: u64 = 800;
-/// A device of which nothing was reported for longer is idle.
+/// Time without a report after which a device counts as idle.
 const SILENT_MS: u64 = 2_500;
 
-/// The sender of a report, the less reliable one first.
+/// The sender of a report, in the order of reliability.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reporter {
     /// The program, for devices that it drives itself.
@@ -30,34 +30,34 @@ pub(super) enum Reporter {
     Agent,
 }
 
-/// The account of a session's use.
+/// The charged party for a session's use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Charged {
     /// The job.
     Job(JobId),
-    /// The user of a program that asked for nothing.
+    /// The user of a program without a request.
     User(String),
 }
 
-/// The use of one device by one session, as one sender reports it.
+/// The use of a device by a session, as one reporter has sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reported {
-    /// The first report, if an earlier coordinator has charged it.
+    /// The first report if an earlier coordinator has charged it, else no use.
     pub(super) base: DeviceUse,
-    /// The use that is counted so far, `base` included.
+    /// The use that has been counted, including `base`.
     pub(super) counted: DeviceUse,
-    /// The busy part lately.
+    /// The recent utilization.
     pub(super) pace: Pace,
 }
 
-/// The busy part of a device lately, by reports that come once a second while anything changes.
+/// The recent utilization of a device, from reports once a second while anything changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pace {
     /// Time of the last report that completed a span.
     spanned: Millis,
-    /// Busy time that was reported since.
+    /// Reported busy time since then.
     busy_ms: u64,
-    /// The busy part of the last span.
+    /// Utilization in the last span.
     percent: u32,
     /// Time of the last report.
     reported: Millis,
@@ -73,7 +73,7 @@ impl Pace {
         if busy_ms > 0 {
             self.busy = Some(now);
         }
-        // After a longer time without reports nothing was done but in its last second.
+        // After a longer pause, the reported use happened in the last interval.
         let span = now.since(self.spanned).min(REPORTED_EVERY_MS);
         if span >= SPAN_MS {
             let percent = self.busy_ms.saturating_mul(100) / span;
@@ -82,19 +82,19 @@ impl Pace {
         }
     }
 
-    /// Returns the busy part in percent.
+    /// Returns the utilization in percent.
     pub(super) fn percent(&self, now: Millis) -> u32 {
         if now.since(self.reported) > SILENT_MS { 0 } else { self.percent }
     }
 
-    /// Returns the time since which it was not busy; `None`: always.
+    /// Returns the time of the last busy report; `None` if there was none.
     pub(super) fn idle_since(&self) -> Option<Millis> {
         self.busy
     }
 }
 
 impl Reported {
-    /// Returns the use since the first report if an earlier coordinator has charged that, else all of it.
+    /// Returns the use since `base`.
     pub(super) fn known(&self) -> DeviceUse {
         let Self { base, counted, pace: _ } = self;
         DeviceUse {
@@ -112,38 +112,38 @@ impl Reported {
 pub(super) struct SessionUses {
     pub(super) charged: Charged,
     pub(super) since: Millis,
-    /// An earlier coordinator has charged what the first reports say.
+    /// Whether an earlier coordinator has charged the use in the first reports.
     pub(super) is_earlier: bool,
-    /// The program has announced that it uses a device.
+    /// Whether the program has announced that it uses devices.
     pub(super) uses_some: bool,
     pub(super) reports: BTreeMap<(DeviceId, Reporter), Reported>,
     /// Set once the session has ended.
     pub(super) ended: Option<Ended>,
 }
 
-/// The parts of an ended session that its last reports concern.
+/// The data of an ended session that its last reports need.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// Its devices.
     pub(super) nodes: BTreeMap<NodeId, Vec<u32>>,
-    /// Nodes with an executor that may report.
+    /// Nodes whose executor may still report.
     pub(super) executors: BTreeSet<NodeId>,
 }
 
 impl SessionUses {
-    /// Returns whether a device is of the session, which is `open` or has ended.
+    /// Whether the session, `open` or ended, has a device.
     pub(super) fn has(&self, device: DeviceId, open: Option<&Session>) -> bool {
         let nodes = self.ended.as_ref().map(|ended| &ended.nodes).or(open.map(|session| &session.nodes));
         nodes.and_then(|nodes| nodes.get(&device.node)).is_some_and(|ordinals| ordinals.contains(&device.ordinal))
     }
 
-    /// Counts a report. Returns what was done since the last one, and whether the busy time is unknown.
+    /// Counts a report. Returns the growth since the previous one, and whether the busy time is unknown.
     pub(super) fn count(&mut self, now: Millis, key: (DeviceId, Reporter), used: DeviceUse) -> (Activity, bool) {
         let base = if self.is_earlier { used } else { NOTHING };
         let reported = self.reports.entry(key).or_insert(Reported { base, counted: base, pace: Pace::default() });
         let (before, base) = (reported.counted, reported.base);
         let time = now.since(self.since).saturating_add(SLACK_MS);
-        // Counters neither fall nor run ahead of what is possible. The rest of an exaggerated report counts as time passes.
+        // Counters neither fall nor exceed what is possible. The rest of an exaggerated report counts as time passes.
         let limited = |used: u64, before: u64, base: u64, a_ms: u64| {
             used.min(base.saturating_add(time.saturating_mul(a_ms))).max(before)
         };
@@ -167,8 +167,8 @@ impl SessionUses {
     }
 }
 
-/// Returns the fault that is kept of two: the first one, unless only the second one is the device's. So a session shows two faults
-/// of a device at most.
+/// Returns the fault to keep: the first one, unless only the second one is the device's own. So a session reports at
+/// most two faults of a device.
 fn kept(first: Option<DeviceFault>, second: Option<DeviceFault>) -> Option<DeviceFault> {
     let is_of_device = |fault: &DeviceFault| fault.is_of_device();
     first.filter(is_of_device).or(second.filter(is_of_device)).or(first).or(second)

@@ -1,4 +1,4 @@
-//! Sessions open and end.
+//! Opens and ends sessions.
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
@@ -45,8 +45,8 @@ impl Cluster {
         }
     }
 
-    /// The request of a program that asks for nothing, if the policy has one for its user. Ranks of one MPI program have one: that of the rank that came
-    /// first, also where another policy has taken effect since.
+    /// Returns the policy's request for a program that has none, if there is one. Ranks of one MPI program share the
+    /// first rank's request, even after a change of the policy.
     fn default_of(&self, opener: &Opener) -> Option<String> {
         let default = self.default_request(&opener.owner)?;
         let rank = opener.request.rank.filter(|rank| rank.size > 1 && rank.job != 0);
@@ -55,7 +55,7 @@ impl Cluster {
         Some(first.map_or(default, |job| job.text.clone()))
     }
 
-    /// A program that asks for devices, or is of a job.
+    /// Opens the session of a program with a request, or in a job.
     fn open_by_request(&mut self, now: Millis, opener: Opener, out: &mut Vec<Effect>) {
         let (client, rank) = (opener.client, opener.request.rank.filter(|rank| rank.size > 1));
         if let Err(error) = self.check_quota(client, &opener.owner.user) {
@@ -64,7 +64,7 @@ impl Cluster {
         if let Some(token) = opener.request.job {
             match self.own_job(token, &opener.owner) {
                 Some(id) => return self.enter_job(now, id, opener, out),
-                // An agent may be about to name it.
+                // An agent may be about to name the job.
                 None if self.may_be_named(now) => return self.held.push(Held::program(opener)),
                 None if opener.request.devices.is_none() => return out.push(refusal(client, gone(token))),
                 None => {}
@@ -84,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a connection may have a session of this user.
+    /// Refuses a connection that has a session already, or a user whose quota is exhausted.
     pub(super) fn check_quota(&self, client: ClientId, user: &str) -> Result<(), Error> {
         if self.clients.contains_key(&client) || self.allocations.has_client(client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
@@ -98,7 +98,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A lease of these devices, by the limits in force.
+    /// Returns the terms of a lease of these devices, with the limits in force.
     pub(super) fn lease_of(&self, devices: Vec<DeviceId>) -> LeaseTerms {
         let Limits { memory_quota, stream_quota, plain_tcp, .. } = self.limits;
         LeaseTerms { devices, memory_quota, stream_quota, plain_tcp }
@@ -115,7 +115,8 @@ impl Cluster {
         Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs of that user have ended")
     }
 
-    /// Opens a session. One of a job has its key, and the nodes that the job has lost: their devices keep their numbers.
+    /// Opens a session. A session in a job has the job's key, and the nodes that the job has lost, whose devices keep
+    /// their numbers.
     #[expect(clippy::too_many_arguments, reason = "the parts of a session")]
     pub(super) fn grant(
         &mut self,
@@ -168,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// An administrator ends a session.
+    /// Ends a session for an administrator.
     pub(super) fn close(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         if let Some(session) = self.sessions.get(&id) {
             tracing::warn!("{} has ended: an administrator has closed it", session.called());
@@ -202,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// Tells a session's program why the session ends.
+    /// Informs a session's program of the reason for its end.
     fn tell_program(&self, id: SessionId, why: Option<&SessionEnd>, out: &mut Vec<Effect>) {
         let client = self.sessions.get(&id).and_then(|session| session.client);
         if let (Some(client), Some(why)) = (client, why) {
@@ -226,12 +227,13 @@ impl Cluster {
         out.extend(links.map(|link| Effect::ToAgent(link, close())));
     }
 
-    /// Drops what is known of a session, which goes on if agents know of it.
+    /// Drops a session, which continues if agents serve it.
     pub(super) fn forget(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         self.remove(id, out);
     }
 
-    /// Ends a session: its program is told why, from here and by its executors, which are killed; its connection is closed.
+    /// Ends a session. The program learns the reason from here and from its executors, which are killed, and its
+    /// connection is closed.
     pub(super) fn end(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         self.tell_program(id, why.as_ref(), out);
         let Some(session) = self.remove(id, out) else { return };
@@ -245,7 +247,7 @@ impl Cluster {
                 let nodes = counted(session.nodes.keys()).filter(|node| !session.lost.contains(node));
                 out.extend(nodes.filter_map(|node| close(self.nodes.get(node)?)));
             }
-            // Of what an earlier coordinator granted only a part is known here: all agents are told.
+            // The nodes of an earlier coordinator's session are not all known here, so all agents are informed.
             Origin::Agent | Origin::Program => out.extend(self.nodes.values().filter_map(close)),
         }
         if !self.has_ended(id) {
@@ -253,7 +255,7 @@ impl Cluster {
         }
     }
 
-    /// Takes a session out of all tables, and closes its program's connection.
+    /// Removes a session from all tables, and closes its program's connection.
     fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
         let session = self.sessions.remove(id)?;
         self.note_use(self.allocations.now, &session);
@@ -288,14 +290,15 @@ impl Cluster {
     }
 }
 
-/// The ranks of one program have one job.
+/// Returns the error of ranks of one MPI program with different requests.
 fn other_request(rank: Rank, text: &str, other: &str) -> Error {
     let cause =
         format!("rank {} asks for {text:?}, and another rank of its MPI program has asked for {other:?}", rank.rank);
     Error::new(ErrorCode::InvalidArgument, cause).remedy("set ACCORD_DEVICES alike in all ranks")
 }
 
-/// Ranks whose launcher does not name their job can't be told from those of another one.
+/// Returns the error of ranks whose launcher does not name their job, which can't be distinguished from those of
+/// another job.
 fn unnamed_gang(rank: Rank, text: &str) -> Error {
     let cause =
         format!("one of {} ranks asks for {text:?}, and their launcher does not say what the others are of", rank.size);

@@ -1,7 +1,7 @@
-//! The lease that programs share which ask for nothing: all devices but those that a job has to itself.
+//! The lease that programs without a request share: all devices that no job holds exclusively.
 //!
-//! A session of it opens in a few steps, however many devices there are. The answer to its program lists them. A node's agent is told of the session
-//! when the program is about to use the node, see [`super::first_uses`].
+//! A session with this lease opens in a few steps, however many devices there are. Its program gets the list of
+//! devices. A node's agent learns of the session when the program is about to use the node, see [`super::first_uses`].
 
 use super::input::ClientId;
 use super::node::Node;
@@ -15,7 +15,7 @@ use accord_types::{
 };
 
 impl Cluster {
-    /// The terms of a program that asks for nothing, if there is a device for it.
+    /// Returns the terms for a program without a request, if a device is available.
     pub(super) fn share(
         &mut self,
         client: ClientId,
@@ -29,7 +29,7 @@ impl Cluster {
         Ok(self.lease_of(Vec::new()))
     }
 
-    /// Whether nodes offer a device of a kind, or of any, to programs that ask for nothing.
+    /// Whether nodes offer a device of a kind, or of any kind, to programs without a request.
     fn offers(&mut self, kind: Option<DeviceKind>) -> bool {
         if self.nodes.offered(kind) == 0 {
             return false;
@@ -42,7 +42,7 @@ impl Cluster {
             let mut devices = counted(node.devices.iter()).filter(|device| kind.is_none_or(|kind| device.kind == kind));
             node.takes_sessions() && devices.any(|device| self.allocations.is_shared(device.id))
         };
-        // Most searches end at the node where the one before has ended.
+        // Most searches end at the node where the previous one ended.
         let from = self.offering.get(&kind).copied().unwrap_or(NodeId(0));
         let found = self.nodes.from(from).find(offers).or_else(|| self.nodes.values().find(offers)).map(|node| node.id);
         self.offering.extend(found.map(|node| (kind, node)));
@@ -50,7 +50,8 @@ impl Cluster {
         found.is_some()
     }
 
-    /// Returns the number of devices that nodes offer to such a program now, as far as one answer lists them. Devices that jobs have to themselves count.
+    /// Returns the number of devices offered to programs without a request, up to the size of one answer. It includes
+    /// devices that jobs hold exclusively.
     pub(super) fn device_count(&self, kind: Option<DeviceKind>) -> usize {
         self.nodes.offered(kind).min(DEVICES_MAX)
     }
@@ -72,12 +73,12 @@ impl Cluster {
         .remedy("ask for another device type, or look with `accord info`")
     }
 
-    /// Returns the devices as a process would number them if it opened a session now.
+    /// Returns the devices in the order in which a process would number them if it opened a session now.
     pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
         self.numbering_and_rest(viewer).0
     }
 
-    /// Returns the same, and the number of devices beyond what one answer lists.
+    /// Returns the numbering, and the number of devices beyond what one answer lists.
     fn numbering_and_rest(&self, viewer: &Viewer<'_>) -> (Vec<DeviceId>, usize) {
         let usable = self.nodes.values().filter(|node| node.takes_sessions());
         number_devices(usable, viewer, DEVICES_MAX, |device| self.allocations.is_shared(device))
@@ -88,7 +89,7 @@ impl Cluster {
         self.lease_and_rest(id).map(|(lease, _)| lease)
     }
 
-    /// Returns the lease for the program of a session that opens now, and the number of devices beyond what one answer lists.
+    /// Returns the lease for a session that opens now, and the number of devices beyond what one answer lists.
     pub fn lease_and_rest(&self, id: SessionId) -> Option<(Lease, usize)> {
         let session = self.sessions.get(&id)?;
         let (numbers, rest) = match session.is_shared() {
@@ -115,7 +116,7 @@ impl Cluster {
 }
 
 impl Session {
-    /// Whether its lease is the shared one: its program has asked for nothing.
+    /// Whether the session has the shared lease, because its program has no request.
     pub(super) fn is_shared(&self) -> bool {
         self.job.is_none() && !self.asked
     }
@@ -125,7 +126,7 @@ impl Session {
     }
 }
 
-/// The text for a program about devices that its numbers leave out.
+/// Returns the message to a program about devices without a number.
 pub fn left_out(listed: usize, rest: usize) -> String {
     format!(
         "the cluster offers {}, and a program gets {listed} at most: those of its own node and of the nodes that follow it; \

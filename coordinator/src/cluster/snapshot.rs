@@ -1,4 +1,4 @@
-//! Jobs and devices at one moment, for questions that take longer than the core may be kept from its work.
+//! Snapshots of jobs and devices for queries that would block the core for too long.
 
 use super::state::Cluster;
 use super::time::Millis;
@@ -7,36 +7,37 @@ use accord_scheduler::ledger::{Clock, HistoryPage, JobUse, Totals, UsageView};
 use accord_scheduler::policy::{Account, NoAccount, OthersJobs};
 use accord_scheduler::{JobId, Scheduler, Usage};
 
-/// Jobs at one moment, for questions.
+/// The state of jobs at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Differs from that of an earlier one if anything has changed.
+    /// Differs from that of an earlier snapshot if anything has changed.
     pub stamp: u64,
-    /// Both clocks when it was made.
+    /// Both clocks at that moment.
     pub clock: Clock,
-    /// Inputs that the copy of the scheduler lacks, or the whole scheduler.
+    /// Inputs that the copy of the scheduler has not received, or the whole scheduler.
     pub missing: Missing,
-    /// The part of others' jobs that users see.
+    /// The jobs of other users that a user sees.
     pub others_jobs: OthersJobs,
 }
 
 impl Cluster {
-    /// Says what the wall clock shows.
+    /// Sets the wall clock.
     pub fn set_wall_clock(&mut self, now: Millis, unix_ms: u64) {
         self.allocations.set_clock(now, unix_ms);
     }
 
-    /// The stamp of a snapshot of now.
+    /// Returns the stamp of a snapshot taken now.
     pub fn stamp(&self) -> u64 {
         self.allocations.books().stamp()
     }
 
-    /// Returns how many inputs the scheduler's copy for questions lacks.
+    /// Returns how many inputs the copy of the scheduler has not received.
     pub fn lacking(&self) -> usize {
         self.allocations.books().lacking()
     }
 
-    /// Returns jobs and devices as they are now: the inputs that the one copy of the scheduler lacks, or everything without a copy.
+    /// Returns a snapshot with the inputs that the copy of the scheduler has not received, or the whole scheduler if
+    /// there is no copy.
     pub fn snapshot(&mut self, now: Millis, has_copy: bool) -> Snapshot {
         let others_jobs = self.others_jobs();
         let books = self.allocations.books_mut();
@@ -52,22 +53,22 @@ impl Cluster {
         usage
     }
 
-    /// Both clocks at a moment.
+    /// Returns both clocks at a time.
     pub fn clock(&self, now: Millis) -> Clock {
         self.allocations.books().clock(now)
     }
 
-    /// The scheduler, for short questions.
+    /// Returns the scheduler, for short queries.
     pub fn scheduler(&self) -> &Scheduler {
         self.allocations.scheduler()
     }
 
-    /// The program that asked for a job, and when it did by the wall clock.
+    /// Returns the program that requested a job, and the wall clock time of the request.
     pub fn program_of(&self, job: JobId) -> Option<(&str, u64)> {
         self.allocations.books().ledger().program(job)
     }
 
-    /// Returns the device time that a job holds and its use of devices so far.
+    /// Returns the device time of a job and its use of devices so far.
     pub fn job_use(&self, now: Millis, job: JobId) -> Option<(Usage, JobUse)> {
         let books = self.allocations.books();
         books.ledger().job_use(books.clock(now), job)
@@ -78,7 +79,7 @@ impl Cluster {
         self.allocations.books().ledger().totals()
     }
 
-    /// A page of ended jobs: of one user, or of all.
+    /// Returns a page of ended jobs, of one user or of all.
     pub fn ended_jobs(&self, now: Millis, user: Option<&str>, before: Option<u64>) -> HistoryPage {
         let books = self.allocations.books();
         books.ledger().history(books.clock(now), user, before)
@@ -89,7 +90,7 @@ impl Cluster {
         self.allocations.books().ledger().since_unix_ms()
     }
 
-    /// The leaf account that a user's request is charged to, which the scheduler may not know yet.
+    /// Returns the leaf account that a user's request is charged to, which may be new to the scheduler.
     ///
     /// # Errors
     /// Returns the reason why the user may not use the account.
@@ -99,7 +100,7 @@ impl Cluster {
         leaf.ok_or_else(|| NoAccount::Nowhere.to_string())
     }
 
-    /// The time limit of a user's jobs of an account that name none.
+    /// Returns the default time limit of jobs charged to a user's leaf account.
     pub fn default_limit(&self, leaf: &str) -> Option<u64> {
         let account = leaf.rsplit_once('/').map_or(leaf, |(account, _)| account);
         self.allocations.in_effect.policy.default_limit_ms(account)

@@ -1,4 +1,4 @@
-//! The state, the one way in, and the questions that may be asked of it.
+//! The state of the core, its one entry point, and its queries.
 
 use super::allocations::Allocations;
 use super::class_times::ClassTimes;
@@ -22,35 +22,35 @@ use super::use_table::DeviceUses;
 use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The factor by which a node may be silent longer while most of the cluster is: the coordinator may be cut off.
+/// Factor of the silence limit while most nodes are silent, because the coordinator itself may be disconnected.
 pub(super) const DOUBT: u64 = 6;
 
-/// Every bound and period of the core.
+/// All bounds and periods of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// The interval of agents' heartbeats.
     pub heartbeat_ms: u64,
     /// Silence after which a node is lost.
     pub lost_after_ms: u64,
-    /// Nodes known at one time, lost ones included.
+    /// Most known nodes, including lost ones.
     pub nodes_max: usize,
-    /// Devices of one node.
+    /// Most devices of one node.
     pub devices_per_node_max: usize,
-    /// Devices of all nodes.
+    /// Most devices of all nodes.
     pub devices_max: usize,
-    /// Sessions at one time.
+    /// Most sessions.
     pub sessions_max: usize,
-    /// Sessions of one user at one time.
+    /// Most sessions of one user.
     pub session_quota: usize,
-    /// Sessions of an earlier coordinator whose end is remembered, and ends whose reason is.
+    /// Most ended sessions of earlier coordinators that are remembered, and most remembered reasons.
     pub ended_max: usize,
-    /// Bytes per device that a lease allows; 0 means no limit.
+    /// Bytes per device in a lease; 0 for no limit.
     pub memory_quota: u64,
-    /// Streams per device that a lease allows.
+    /// Streams per device in a lease.
     pub stream_quota: u32,
-    /// Longest time of a session; 0 means no limit.
+    /// Longest time of a session, in milliseconds; 0 for no limit.
     pub session_ms: u64,
-    /// Sessions' lanes may leave a machine in clear.
+    /// Whether lanes of sessions may leave a machine unencrypted.
     pub plain_tcp: bool,
 }
 
@@ -77,72 +77,72 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) limits: Limits,
-    /// The bounds that it was started with: what a policy does not set.
+    /// The limits at the start, for settings that the policy leaves open.
     pub(super) flags: Limits,
     /// Milliseconds from 1970 to [`Millis`] 0.
     pub(super) started_unix_ms: u64,
-    /// Upper half of the session numbers that this coordinator gives.
+    /// Upper half of the session numbers of this coordinator.
     pub(super) epoch: u64,
-    /// Number of coordinators that have had the state file, or more; 0: there is none.
+    /// Number of coordinators that have used the state file, or more; 0 without a file.
     pub(super) file_epoch: u64,
     pub(super) sessions_opened: u64,
     pub(super) version: u64,
-    /// The last tick.
+    /// Time of the last tick.
     pub(super) ticked: Millis,
-    /// Most of the cluster is silent, which was said.
+    /// Whether most nodes are silent, which has been logged.
     pub(super) doubts: bool,
     pub(super) nodes: NodeTable,
     pub(super) links: BTreeMap<LinkId, NodeId>,
-    /// Ranks of MPI worlds that have not said that all have registered.
+    /// Ranks that wait until all ranks of their MPI world have registered.
     pub(super) joining: Joiners,
     pub(super) sessions: SessionTable,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
-    /// Devices that programs of before this coordinator's start used by its records. They are held until the programs should be back, whatever a
-    /// client says of these sessions that no agent confirms.
+    /// Devices in use, by the records, by programs from before this coordinator's start. They are held until the
+    /// programs should have reconnected, even if a client without an agent's confirmation claims otherwise.
     pub(super) earlier_used: BTreeMap<SessionId, BTreeSet<DeviceId>>,
-    /// Devices of nodes whose agents may be about to be back, and the programs that ask for them.
+    /// Queries about devices of nodes whose agents may be about to reconnect.
     pub(super) held_uses: HeldUses,
-    /// Devices in use whose nodes' agents have not registered, so that they are not told of the sessions yet.
+    /// Devices in use whose nodes' agents have not registered and do not know the sessions yet.
     pub(super) unmet_uses: BTreeSet<(DeviceId, SessionId)>,
-    /// The nodes at which a device of a kind, or of any, was found last for a program that asks for nothing.
+    /// Nodes at which a device of a kind, or of any kind, was last found for a program without a request.
     pub(super) offering: BTreeMap<Option<DeviceKind>, NodeId>,
-    /// The versions of nodes and of the scheduler's state at which no device of a kind, or of any, was found for such a program.
+    /// Versions of nodes and of the scheduler's state for which no such device was found.
     pub(super) exhausted: BTreeMap<Option<DeviceKind>, (u64, u64)>,
-    /// Requests that wait for an answer, in the order in which they came.
+    /// Waiting requests in the order of their arrival.
     pub(super) held: HeldRequests,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
-    /// Times at which sessions end that may not last for ever, the next one first.
+    /// Times at which sessions with a limit end, the next one first.
     pub(super) ends: BTreeSet<(Millis, SessionId)>,
     /// Ended sessions of earlier coordinators.
     pub(super) ended: EndedSessions,
-    /// Reasons for the ends of sessions that did not end by their program.
+    /// Reasons for the ends of sessions that their programs did not end.
     pub(super) session_ends: SessionEnds,
-    /// MPI programs that have been told that their ranks crowd on one device.
+    /// MPI programs that were warned that too many ranks use one device.
     pub(super) warned: BTreeSet<Ranks>,
-    /// The route table.
+    /// Figures of nodes and paths.
     pub(super) paths: Paths,
     /// Measured paths by their class, for the scheduler.
     pub(super) class_times: ClassTimes,
     /// The use of devices by sessions.
     pub(super) device_uses: DeviceUses,
-    /// Devices that have shown faults.
+    /// Devices with reported faults.
     pub(super) faults: FaultTable,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
     /// Time of this coordinator's start.
     pub(super) began: Millis,
-    /// Notes what outlasts this coordinator; none: nothing does.
+    /// Records changes for the state file; `None` without one.
     pub(super) recorder: Option<Recorder>,
 }
 
 impl Cluster {
-    /// Bits of a session's number that count within one coordinator's life; the bits above
-    /// hold a number that differs from one life to the next.
+    /// Bits of a session's number that count within a coordinator's life. The bits above hold a number that differs
+    /// between lives.
     pub(super) const SESSION_BITS: u32 = 32;
     pub(super) const EPOCH_MASK: u64 = 0xf_ffff;
 
-    /// An empty cluster, at [`Millis`] 0.
+    /// Creates an empty cluster at [`Millis`] 0.
     pub fn new(limits: Limits, started_unix_ms: u64) -> Self {
         let mut allocations = Allocations::default();
         allocations.set_clock(Millis(0), started_unix_ms);
@@ -182,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// Takes an input; what is to be done is added to `out`.
+    /// Processes an input, and appends the effects to `out`.
     pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
         self.allocations.now = now;
         self.allocations.look_at_reservations();
@@ -241,12 +241,11 @@ impl Cluster {
         self.record();
     }
 
-    /// Returns when [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time
-    /// is over.
+    /// Returns when [`Input::Tick`] is next needed, as for the loss of a node or the end of a session's time.
     pub fn next_deadline(&self) -> Option<Millis> {
         let lost_after = self.limits.lost_after_ms;
         let lost = self.nodes.heard().next().map(|(at, _)| at.plus(lost_after));
-        // A node that is silent for longer is so because most are.
+        // Silent nodes that are still up have the longer limit, because most nodes are silent.
         let doubted = self.nodes.silent().next().map(|(at, _)| at.plus(lost_after.saturating_mul(DOUBT)));
         let left = self.nodes.leaving().next().map(|(at, _)| at);
         let ends = self.ends.first().map(|(end, _)| *end);
@@ -255,17 +254,17 @@ impl Cluster {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Goes up with every start of a coordinator with this state file; 0: there is none.
+    /// Increases with every start of a coordinator with this state file; 0 without one.
     pub fn file_epoch(&self) -> u64 {
         self.file_epoch
     }
 
-    /// Goes up with every change of nodes and devices.
+    /// Returns a number that increases with every change of nodes and devices.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The bounds in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -280,22 +279,22 @@ impl Cluster {
         self.nodes.devices_of(kind)
     }
 
-    /// Every node that is known, lost ones included.
+    /// Returns all known nodes, including lost ones.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
     }
 
-    /// Every node from this number on.
+    /// Returns all known nodes from this number on.
     pub fn nodes_from(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         self.nodes.from(id)
     }
 
-    /// Every open session from this number on.
+    /// Returns all open sessions from this number on.
     pub fn sessions_from(&self, id: SessionId) -> impl Iterator<Item = &Session> {
         self.sessions.from(id)
     }
 
-    /// Every open session.
+    /// Returns all open sessions.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values()
     }
@@ -310,22 +309,22 @@ impl Cluster {
         self.sessions.of_user(user)
     }
 
-    /// The node called `name`.
+    /// Returns the node with this name.
     pub fn node_named(&self, name: &str) -> Option<&Node> {
         self.nodes.get(&self.nodes.named(name)?)
     }
 
-    /// One node.
+    /// Returns a node.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id)
     }
 
-    /// The node whose agent has this connection.
+    /// Returns the node whose agent has this connection.
     pub fn node_of(&self, link: LinkId) -> Option<&Node> {
         self.nodes.get(self.links.get(&link)?)
     }
 
-    /// One session.
+    /// Returns a session.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.sessions.get(&id)
     }
@@ -335,8 +334,8 @@ impl Cluster {
         SessionId(self.epoch | self.sessions_opened)
     }
 
-    /// Whether a session that is not open has been: then whatever still serves it must stop.
-    /// Others are an earlier coordinator's, to be adopted.
+    /// Whether a session that is not open has ended, so that its executors must stop. Other unknown sessions are an
+    /// earlier coordinator's, and are adopted.
     pub(super) fn has_ended(&self, id: SessionId) -> bool {
         id.0 >> Self::SESSION_BITS == self.epoch >> Self::SESSION_BITS || self.ended.contains(id)
     }

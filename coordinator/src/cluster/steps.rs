@@ -1,6 +1,6 @@
-//! Steps of the core: what loops over nodes, sessions, jobs and paths look at.
+//! Counts the steps of the core: the items that loops over nodes, sessions, jobs and paths visit.
 //!
-//! The tables hand out only iterators that count, so that the test sees each loop, also one that is written later. Without the test nothing counts.
+//! Tables return only counting iterators, so that the test sees every loop, including future ones. Only tests count.
 
 /// Counts each item that a loop takes from `items`.
 pub(super) fn counted<I: Iterator>(items: I) -> impl Iterator<Item = I::Item> {

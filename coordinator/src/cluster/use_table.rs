@@ -1,4 +1,4 @@
-//! The use of devices by open sessions, and by ended ones whose last reports are still to come.
+//! The use of devices by open sessions, and by ended sessions whose last reports are outstanding.
 
 use super::saved_uses::{ReportRecord, UseRecord, restored, restored_report, saved, saved_report};
 use super::session::{Origin, Session};
@@ -9,18 +9,18 @@ use accord_scheduler::ledger::Activity;
 use accord_types::{DeviceFault, DeviceId, DeviceUse, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Ended sessions whose agents may send a last report.
+/// Most ended sessions that may still get a last report.
 const ENDED_MAX: usize = 4_096;
 
-/// A session, one of its devices, and who reports its use.
+/// A session, one of its devices, and the reporter of its use.
 pub(super) type ReportKey = (SessionId, DeviceId, Reporter);
 
-/// The use of devices by open sessions, and by ended ones that may still be reported.
+/// The use of devices by open sessions, and by ended ones with outstanding reports.
 #[derive(Debug, Default)]
 pub(super) struct DeviceUses {
-    /// Notes changes of sessions, apart from their reports.
+    /// The sessions. The map notes changes except those of reports.
     pub(super) sessions: NotingMap<SessionId, SessionUses>,
-    /// Reports that have changed since they were saved; `None`: changes are not noted.
+    /// Reports that have changed since they were last saved; `None` if changes are not noted.
     changed_reports: Option<BTreeSet<ReportKey>>,
     /// Ended sessions in the order of their ends.
     ended: VecDeque<SessionId>,
@@ -28,12 +28,12 @@ pub(super) struct DeviceUses {
     pub(super) unnamed: BTreeSet<SessionId>,
     /// The use by all sessions since the coordinator's start.
     pub(super) done: Activity,
-    /// The uses of earlier coordinators' sessions are kept, so that a session without any has reported nothing.
+    /// Whether uses of earlier sessions were restored. Then a session without a restored use has reported none.
     is_kept: bool,
 }
 
 impl DeviceUses {
-    /// Returns the use by an open session, which is kept from now on. `started_unix_ms` is [`Millis`] 0.
+    /// Returns the entry of an open session, which is created if necessary. `started_unix_ms` is [`Millis`] 0.
     pub(super) fn open(
         &mut self,
         session: &Session,
@@ -60,7 +60,7 @@ impl DeviceUses {
         self.sessions.get_mut_unnoted(&session.id)
     }
 
-    /// Counts a report of a session. Returns as [`SessionUses::count`], and the account of the use.
+    /// Counts a report of a session like [`SessionUses::count`]. Also returns the charged party.
     pub(super) fn count(
         &mut self,
         now: Millis,
@@ -77,7 +77,7 @@ impl DeviceUses {
         Some((uses.charged.clone(), activity, is_unknown))
     }
 
-    /// Returns the fault of a device that was reported.
+    /// Returns the reported fault of a device.
     pub(super) fn fault(&self, id: SessionId, key: (DeviceId, Reporter)) -> Option<DeviceFault> {
         self.sessions.get(&id)?.reports.get(&key)?.counted.fault
     }
@@ -91,7 +91,7 @@ impl DeviceUses {
         Some(uses)
     }
 
-    /// Goes on with saved uses, and notes changes from now on.
+    /// Restores saved uses, and begins to note changes.
     pub(super) fn restore(&mut self, records: Vec<UseRecord>, reports: Vec<ReportRecord>) {
         let mut ended = Vec::new();
         for record in records {
@@ -107,7 +107,7 @@ impl DeviceUses {
             }
         }
         for id in ended {
-            // As many as there were before: none has to be dropped.
+            // There are as many ended sessions as before, so that none has to be dropped.
             self.end_reported(id);
             self.unnamed.remove(&id);
         }
@@ -116,7 +116,7 @@ impl DeviceUses {
         self.changed_reports.get_or_insert_default();
     }
 
-    /// Restored sessions of programs that asked for nothing, with the devices that they use as far as was reported.
+    /// Returns restored sessions of programs without a request, with their reported devices.
     pub(super) fn unnamed_of_users(&self) -> BTreeSet<(SessionId, DeviceId)> {
         let known = self.unnamed.iter().filter_map(|id| Some((*id, self.sessions.get(id)?)));
         let shared = known.filter(|(_, uses)| matches!(uses.charged, Charged::User(_)));
@@ -152,18 +152,18 @@ impl DeviceUses {
         (self.sessions.keys().copied().collect(), reports.collect())
     }
 
-    /// Returns the use by a session without its reports, to be saved.
+    /// Returns the record of a session's use, without its reports.
     pub(super) fn saved(&self, id: SessionId) -> Option<UseRecord> {
         self.sessions.get(&id).map(|uses| saved(id, uses))
     }
 
-    /// Returns a report, to be saved.
+    /// Returns the record of a report.
     pub(super) fn saved_report(&self, (id, device, by): ReportKey) -> Option<ReportRecord> {
         let reported = self.sessions.get(&id)?.reports.get(&(device, by))?;
         Some(saved_report(id, (device, by), *reported))
     }
 
-    /// Keeps an ended session for the last reports of its agents. Returns the session that has to be dropped for it.
+    /// Keeps an ended session for the last reports of its agents. Returns a session that must be dropped to make room.
     pub(super) fn end(&mut self, id: SessionId, ended: Ended) -> Option<SessionId> {
         self.sessions.get_mut(&id)?.ended = Some(ended);
         self.ended.push_back(id);
@@ -171,14 +171,14 @@ impl DeviceUses {
         oldest.filter(|oldest| self.sessions.get(oldest).is_some_and(|uses| uses.ended.is_some()))
     }
 
-    /// Returns what a session did on each device, as counted by this coordinator and those whose state it has. A program and
-    /// an agent that report the same device both count.
+    /// Returns a session's use of each device, as counted by this coordinator and earlier ones with the same state. If
+    /// a program and an agent report the same device, both count.
     pub(super) fn of(&self, session: SessionId) -> impl Iterator<Item = (DeviceId, DeviceUse)> + '_ {
         let reports = self.sessions.get(&session).into_iter().flat_map(|uses| &uses.reports);
         reports.map(|((device, _), reported)| (*device, reported.known()))
     }
 
-    /// Returns whether a session uses devices and has not reported any yet.
+    /// Whether a session uses devices but has not reported any use yet.
     pub(super) fn is_silent(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|uses| uses.uses_some && uses.reports.is_empty())
     }

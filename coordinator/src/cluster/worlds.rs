@@ -6,10 +6,10 @@ use super::time::Millis;
 use accord_types::{NodeId, SessionId};
 use std::collections::BTreeSet;
 
-/// How often agents that are ranks say that they live, at least: of a link that is back after 2 s the next word has to come before that.
+/// Longest interval of heartbeats from ranks, short enough that a link which recovers within 2 s carries one in time.
 const HEARTBEAT_MAX_MS: u64 = 250;
-/// Once a rank has been connected for so long without one that has gone, that one won't come back either: the
-/// coordinator itself was not unreachable.
+/// Time for which a rank is connected after which a missing rank will not reconnect, because the coordinator was
+/// reachable all the time.
 const OVER_MS: u64 = 10_000;
 
 impl Cluster {
@@ -22,8 +22,8 @@ impl Cluster {
         }
     }
 
-    /// The agent of a node has gone without a word. If it was a rank of an MPI world, that ends with it: programs that use the world's nodes are
-    /// told which one it was, before the others' ends reach them.
+    /// Handles the silent loss of an agent. If it was a rank of an MPI world, the world ends. Programs that use the
+    /// world's nodes are informed of the lost rank before the others' ends reach them.
     pub(super) fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {
         let Some(node) = self.nodes.get(&id).filter(|node| !node.world.is_empty()) else { return };
         tracing::warn!(
@@ -37,7 +37,8 @@ impl Cluster {
         out.extend(clients.map(|client| Effect::ToClient(client, ClientPush::NodeLost(id, node.name.clone()))));
     }
 
-    /// The other ranks of a node's world. An agent that began after this one was there last is of another run of the world, with the same name.
+    /// Returns the other ranks of a node's world. An agent that began after the node was last present belongs to
+    /// another run of a world with the same name.
     pub(super) fn fellows(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let lost = self.nodes.get(&id).filter(|node| !node.world.is_empty());
         let last = lost.map(|node| node.unlinked.unwrap_or(node.heard).max(node.heard));
@@ -45,8 +46,9 @@ impl Cluster {
         ranks.filter(move |other| last.is_some_and(|last| other.began <= last)).map(|other| other.id)
     }
 
-    /// Tells ranks that were away themselves when one of their world was lost, or have come back after they were taken for dead: whatever has started them may
-    /// not see that one is missing. They know whether it was of their run.
+    /// Informs ranks of a lost rank that were disconnected themselves when it was lost, or that have reconnected after
+    /// they counted as dead. Their launcher may not notice the missing rank. The ranks themselves know whether it was
+    /// of their run.
     pub(super) fn tell_ranks(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(world) = self.nodes.next_unsettled(now) {
             let Some(lost) = self.nodes.last_gone(&world) else { continue };

@@ -1,4 +1,4 @@
-//! What an administrator may do.
+//! The admin service: drains, quarantines, closing sessions, shutdown.
 
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
@@ -16,15 +16,15 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-/// How long agents that were told to stop may take to say goodbye.
+/// Timeout for stopped agents to disconnect.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often it is looked whether they have.
+/// Interval at which their number is polled.
 const GOODBYE_POLL: Duration = Duration::from_millis(20);
-/// How long the answer has to get out before the coordinator ends.
+/// Time for the reply to be sent before the coordinator ends.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Messages on their way to one caller that waits for a drain.
+/// Most messages in flight to a caller that watches a drain.
 const USES_WAITING_MAX: usize = 1;
-/// Shortest time between two of them.
+/// Shortest time between two such messages.
 const USES_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The admin service.
@@ -39,7 +39,7 @@ impl Administrator {
     }
 }
 
-/// The node, or the device of it.
+/// Returns the drain target that the request names.
 fn target(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<DrainTarget, Status> {
     let unknown = |why: String| Status::not_found(format!("{why}; see `accord info`"));
     let node = cluster.node_named(node_name).ok_or_else(|| unknown(format!("there is no node {node_name}")))?;
@@ -50,7 +50,7 @@ fn target(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<Dr
     }
 }
 
-/// The sessions that use a node or device, and the jobs that hold devices there.
+/// Returns the sessions that use a node or device, and the jobs that hold devices there.
 fn uses(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<v1::DrainNodeReply, Status> {
     let target = target(cluster, node_name, ordinal)?;
     let uses = cluster.sessions().filter(|session| match target {
@@ -89,7 +89,7 @@ impl v1::admin_server::Admin for Administrator {
             accord_scheduler::Input::Undrain { target, by: who }
         }));
         if ordinal.is_none() {
-            // Programs that ask for nothing last as long as they like.
+            // Drains sessions of programs without a request, too, whose end can't be predicted.
             self.driver.input(Input::Drain { node_name, drain });
         }
         self.driver.durable().await?;
@@ -147,7 +147,7 @@ impl v1::admin_server::Admin for Administrator {
             loop {
                 changes.mark_unchanged();
                 let reply = driver.with_cluster(|cluster| uses(cluster, &node_name, ordinal));
-                // The node is unknown by now, or free.
+                // The last reply: the node is free, or no longer known.
                 let is_last = reply.as_ref().map_or(true, |reply| reply.sessions.is_empty() && reply.jobs.is_empty());
                 let known = reply.as_ref().ok().cloned();
                 if is_last || known != last {

@@ -1,4 +1,5 @@
-//! Kubernetes' API server: one question at a time over HTTPS, by the service account of the coordinator's pod.
+//! A client of the Kubernetes API server: one request per HTTPS connection, with the service account of the
+//! coordinator's pod.
 
 use accord_proto::threads::on_thread;
 use accord_trust::provider;
@@ -20,15 +21,15 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, version};
 
-/// Files of a service account, as a pod has them.
+/// Names of a service account's files in a pod.
 const TOKEN: &str = "token";
 const AUTHORITY: &str = "ca.crt";
-/// Bytes of the longest of these files.
+/// Longest file, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Bytes of the longest answer.
+/// Longest answer, in bytes.
 const ANSWER_MAX: usize = 256 << 10;
 
-/// The API server, and the service account by which it is asked.
+/// The address of the API server, and the service account of the requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiServer {
     /// `host:port` of the server.
@@ -55,7 +56,7 @@ impl ApiServer {
         let stream = TcpStream::connect(&*addresses).await.map_err(words)?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(words)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-        // Ends with this call.
+        // Dropping the set ends the connection's task with this call.
         let mut tasks = JoinSet::new();
         tasks.spawn(connection);
         let request = Request::post(path)

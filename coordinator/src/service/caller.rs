@@ -1,4 +1,4 @@
-//! Who calls: what the handshake has found out goes with every call of a connection.
+//! The caller of a connection, found in the handshake and attached to each call.
 
 use super::entrance::Turn;
 use super::tenants::{TenantSlot, Who};
@@ -18,43 +18,43 @@ use tokio_rustls::rustls::CommonState;
 use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
-/// How long a connection may take to be told that it may not stay.
+/// Timeout for sending the reason to a refused connection.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
-/// A peer of whom it is known who it is.
+/// An identified peer.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    /// Its roles; the first is its name.
+    /// The caller's roles; messages use the first.
     pub(super) roles: Vec<Role>,
-    /// None: it is on this machine.
+    /// The peer's address; `None` on this machine.
     pub(super) address: Option<SocketAddr>,
-    /// The reason why none of its calls is answered.
+    /// Refuses every call with this error, if set.
     pub(super) refused: Option<Error>,
 }
 
 impl Caller {
-    /// Creates the caller of the certificate that it has shown.
+    /// Creates the caller from the certificate of the handshake.
     pub(super) fn certified(tls: &CommonState) -> Result<Self> {
         Ok(Self { roles: vec![name_of_peer(tls.peer_certificates())?.role], address: None, refused: None })
     }
 
-    /// Returns its name.
+    /// Returns the caller's name.
     pub(super) fn called(&self) -> String {
         self.roles.first().map_or_else(String::new, Role::to_string)
     }
 
-    /// Returns the user by whom connections and calls are counted.
+    /// Returns the identity under which connections and calls are counted.
     pub(super) fn who(&self) -> Who {
         let is_trusted = self.roles.iter().any(|role| matches!(role, Role::Agent(_) | Role::Admin(_)));
         Who { user: self.called(), is_trusted }
     }
 
-    /// Returns its address, as others reach it.
+    /// Returns the address at which other nodes reach the caller.
     pub(super) fn ip(&self) -> IpAddr {
         self.address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
     }
 
-    /// Returns the caller, if it may make this call.
+    /// Returns the caller of a request if one of its roles may perform `act`.
     pub(super) fn check<T>(request: &Request<T>, act: Act) -> Result<&Self, Status> {
         let caller = request.extensions().get::<Self>();
         let caller = caller.ok_or_else(|| Status::unauthenticated("the caller is unknown"))?;
@@ -65,12 +65,12 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Whether it is the agent of this node.
+    /// Refuses a caller that is not the agent of this node.
     pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
         access::check_node(&self.roles, node).map_err(|error| refusal(&error))
     }
 
-    /// Returns the user of its programs.
+    /// Returns the user of the caller's sessions.
     pub(super) fn user(&self) -> Result<String> {
         match access::check_roles(&self.roles, Act::OpenSession)? {
             Role::Tenant(user) => Ok(user.clone()),
@@ -85,7 +85,7 @@ fn refusal(error: &Error) -> Status {
     Status::permission_denied(in_words(error))
 }
 
-/// Returns the answer to a call whose user has as much as they may have.
+/// Returns the status for a call that exceeds a quota.
 pub(super) fn over_quota(error: &Error) -> Status {
     Status::resource_exhausted(in_words(error))
 }
@@ -94,23 +94,23 @@ fn in_words(error: &Error) -> String {
     format!("{}; {}", error.cause(), error.remedy_text().unwrap_or_default())
 }
 
-/// A connection of gRPC's.
+/// A connection for gRPC.
 pub(super) struct Secured {
     pub(super) stream: Stream,
     pub(super) caller: Caller,
     pub(super) stay: Stay,
 }
 
-/// The time that a connection stays.
+/// The lifetime of a connection.
 pub(super) enum Stay {
-    /// For as long as it likes.
+    /// Without limit.
     Placed { _slot: TenantSlot },
-    /// Until it has been told that it may not, or others need its place among those of which nothing is known.
+    /// Until the peer has received the reason, or its slot among the unauthenticated connections is needed.
     Leaves(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
 
 impl Stay {
-    /// Creates the stay of a connection that is only told why it may not stay.
+    /// Creates the stay of a connection whose calls are all refused.
     pub(super) fn leaves(mut turn: Turn) -> Self {
         Self::Leaves(Box::pin(async move {
             let _ = tokio::time::timeout(TOLD_WITHIN, turn.over()).await;

@@ -1,4 +1,4 @@
-//! The cluster for people and tools.
+//! The cluster service: views of the cluster for people and tools.
 
 use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Bytes of a page's lists, after which it takes nothing more.
+/// Bytes of lists after which a page is full.
 const PAGE_BYTES_MAX: usize = 128 << 10;
 
 /// The cluster service.
@@ -64,14 +64,14 @@ impl v1::cluster_server::Cluster for Describer {
             if let Err(status) = watching::serve(&driver, &boards, watcher, &mut requests, &replies).await {
                 let _ = replies.send(Err(status)).await;
             }
-            // The watcher hears of the end when its slot is free.
+            // The stream ends once the watcher's slot is free, so that the watcher can start a new call.
             drop(slot);
         });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
 
-/// The page of the view that the request asks for. It has the sessions that the caller sees.
+/// Returns the requested page of the view, with the sessions that the caller may see.
 fn page(driver: &Driver, caller: &viewer::Viewer, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
     let (now, viewer) = (driver.now(), request.viewer.as_ref());
     let (mut list, mut from) = request.page.map_or((v1::PageList::Nodes, 0), |start| (start.list(), start.from));
@@ -137,17 +137,17 @@ fn index(from: u64) -> usize {
     usize::try_from(from).unwrap_or(usize::MAX)
 }
 
-/// Bytes that a page has room for.
+/// Bytes that are left on a page.
 pub(super) struct Room(usize);
 
 impl Room {
-    /// An empty page.
+    /// Returns the space of an empty page.
     pub(super) fn new() -> Self {
         Self(PAGE_BYTES_MAX)
     }
 
-    /// Appends items while there is room; an item that is larger than a page has one of its own. Returns where the next page begins, by the
-    /// item's number, if an item found no room.
+    /// Appends items while they fit; an item larger than a page gets a page of its own. Returns the number of the first
+    /// item that did not fit.
     pub(super) fn fill<T: Message>(&mut self, list: &mut Vec<T>, items: impl Iterator<Item = (u64, T)>) -> Option<u64> {
         for (number, item) in items {
             let bytes = item.encoded_len();
@@ -161,7 +161,7 @@ impl Room {
     }
 }
 
-/// Those between the nodes that are named, or that were measured.
+/// Returns the paths between the given nodes, or all measured paths.
 fn paths(cluster: &Cluster, of: &[u32]) -> Vec<v1::Path> {
     let path = |from: NodeId, to: NodeId, path: MeasuredPath, source: Source| v1::Path {
         from: from.0,

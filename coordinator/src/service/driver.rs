@@ -1,5 +1,5 @@
-//! Feeds the core and carries its effects out. The core is behind a lock that is never held
-//! across anything that waits.
+//! Feeds inputs to the core and carries out its effects. The core's lock is never held across an operation that may
+//! block.
 
 use super::journal::Journal;
 use super::outbound;
@@ -20,44 +20,45 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
-/// Messages on their way to one agent. An agent that lets more pile up has to register again.
+/// Most messages in flight to one agent. An agent with more must register again.
 pub(super) const AGENT_OUTBOX_MAX: usize = 4_096;
-/// Messages on their way to one program. More are dropped: it does not listen.
+/// Most messages in flight to one program. Further messages are dropped, because the program does not read.
 pub(super) const CLIENT_OUTBOX_MAX: usize = 64;
-/// Longest sleep between two looks at the clock.
+/// Longest sleep between two ticks.
 const TICK_MAX: Duration = Duration::from_millis(250);
-/// How much later than asked a tick may come before it is put off: then this process was
-/// stopped itself, and the agents' heartbeats still wait to be read.
+/// Delay of a tick beyond which it is skipped. This process was then suspended, and heartbeats of agents are still
+/// unread.
 const TICK_LATE_MAX: Duration = Duration::from_millis(500);
 
-/// A program that is told why its session ends hears so before its executors go: agents are told so much later.
+/// Delay of the order to end executors after the message to their program, so that the program learns the reason from
+/// the coordinator first.
 const TOLD_BEFORE: Duration = Duration::from_millis(200);
 
-/// What has become of a message to an agent.
+/// The outcome of sending a message to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     Queued,
-    /// As many wait as may.
+    /// The outbox is full.
     Full,
-    /// There is no such connection any more.
+    /// The connection no longer exists.
     Gone,
 }
 
 /// The sender of messages to one agent.
 pub type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
-/// The parameters of a driver's start.
+/// The parameters of a driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriverSettings {
-    /// The core's bounds.
+    /// The core's limits.
     pub limits: Limits,
-    /// The settings made by flags that a policy may make, too.
+    /// Flags that set what a policy may set as well.
     pub flags: QuotaFlags,
-    /// Devices are counted for metrics.
+    /// Whether devices are counted for metrics.
     pub counts_devices: bool,
 }
 
-/// Flags whose values are a policy's defaults: both set is an error.
+/// Flags that a policy may set as well; a value in both places is an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QuotaFlags {
     /// `--memory-quota`.
@@ -69,10 +70,10 @@ pub struct QuotaFlags {
 }
 
 impl QuotaFlags {
-    /// Returns why a policy can't be put into effect beside these flags.
+    /// Refuses a policy that sets a value which a flag sets.
     ///
     /// # Errors
-    /// Returns the flags that the policy also sets.
+    /// Returns an error that names these flags.
     pub fn check(self, policy: &SitePolicy) -> Result<(), String> {
         let twice = policy.set_twice(self.memory, self.stream, self.session_time);
         if twice.is_empty() {
@@ -84,10 +85,10 @@ impl QuotaFlags {
     }
 }
 
-/// The core, its clock and everybody's outboxes.
+/// The core, its clock, and the outboxes of its peers.
 pub struct Driver {
     started: Instant,
-    /// The core's time then: that of earlier coordinators with the same state goes on.
+    /// The core's time at the start. It continues the time of earlier coordinators with the same state file.
     began: Millis,
     flags: QuotaFlags,
     counts_devices: bool,
@@ -96,7 +97,7 @@ pub struct Driver {
     /// The version of the view, and the stamp of jobs and devices.
     uses: watch::Sender<(u64, u64)>,
     stopping: watch::Sender<bool>,
-    /// Decisions that are durable, whenever some are, or can't be.
+    /// The number of durable decisions; sent again when writing fails.
     durable: watch::Sender<u64>,
 }
 
@@ -105,24 +106,24 @@ struct ClusterAndPeers {
     agents: HashMap<LinkId, AgentSender>,
     clients: HashMap<ClientId, mpsc::Sender<Message>>,
     connections: u64,
-    /// Effects that wait for no decision to be durable.
+    /// Effects that need not wait for a decision to become durable.
     effects: Vec<Effect>,
     /// Whether gauges of nodes and sessions may have changed.
     changed: bool,
     metrics: Metrics,
-    /// Decisions that are not durable yet; none: nothing is kept over a restart.
+    /// Decisions that are not durable yet; `None` without a state file.
     journal: Option<Journal>,
-    /// Where messages that are sent later wait.
+    /// The runtime for delayed messages.
     runtime: Option<Handle>,
 }
 
 impl Driver {
-    /// A driver of an empty cluster.
+    /// Creates a driver of an empty cluster.
     pub fn new(settings: DriverSettings) -> Self {
         Self::of(settings, Cluster::new(settings.limits, unix_ms()), Millis(0), None)
     }
 
-    /// A driver of a cluster whose time now is `began`.
+    /// Creates a driver of a cluster whose current time is `began`.
     pub(super) fn of(settings: DriverSettings, cluster: Cluster, began: Millis, journal: Option<Journal>) -> Self {
         Self {
             started: Instant::now(),
@@ -160,12 +161,12 @@ impl Driver {
         link
     }
 
-    /// Whether the core still knows the connection.
+    /// Whether the core knows the connection.
     pub(super) fn has_agent(&self, link: LinkId) -> bool {
         self.lock().agents.contains_key(&link)
     }
 
-    /// An agent's connection is gone.
+    /// Removes an agent's connection, which has ended.
     pub(super) fn remove_agent(&self, link: LinkId) {
         self.lock().agents.remove(&link);
         self.input(Input::LinkLost { link });
@@ -180,7 +181,7 @@ impl Driver {
         client
     }
 
-    /// Takes back a program's connection, which has ended; its process may live if it `is_lost`.
+    /// Removes a program's connection, which has ended. If `is_lost`, its process may still be alive.
     pub fn remove_client(&self, client: ClientId, is_lost: bool) {
         self.lock().clients.remove(&client);
         self.input(match is_lost {
@@ -189,7 +190,7 @@ impl Driver {
         });
     }
 
-    /// Gives the core an input and carries its effects out.
+    /// Passes an input to the core and carries out its effects.
     pub fn input(&self, input: Input) {
         let now = self.now();
         let mut state = self.lock();
@@ -198,10 +199,10 @@ impl Driver {
         self.finish(state, now);
     }
 
-    /// Gives the core the input that follows from its present state, if one does.
+    /// Passes the input that `decide` derives from the core's state, under one lock.
     ///
     /// # Errors
-    /// Returns the reason of `decide` for giving none.
+    /// Returns the error of `decide`.
     pub(super) fn decide<E>(&self, decide: impl FnOnce(&Cluster) -> Result<Input, E>) -> Result<(), E> {
         let now = self.now();
         let mut state = self.lock();
@@ -212,7 +213,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Carries out the effects of decisions that are durable now.
+    /// Carries out the effects of decisions that have become durable.
     pub(super) fn carry_out_durable(&self) {
         let now = self.now();
         loop {
@@ -225,7 +226,7 @@ impl Driver {
         self.state_changed();
     }
 
-    /// Carries out what may be, and counts what has changed.
+    /// Carries out the effects that need not wait, and updates gauges and watchers.
     fn finish(&self, mut state: ShortGuard<'_, ClusterAndPeers>, now: Millis) {
         loop {
             let effects = std::mem::take(&mut state.effects);
@@ -246,18 +247,18 @@ impl Driver {
         self.uses.send_if_modified(|known| std::mem::replace(known, uses) != uses);
     }
 
-    /// Lets the journal be looked at or changed.
+    /// Calls `look` with the journal; returns the default without one.
     pub(super) fn with_journal<T: Default>(&self, look: impl FnOnce(&mut Journal) -> T) -> T {
         self.lock().journal.as_mut().map(look).unwrap_or_default()
     }
 
-    /// Wakes those who wait for decisions to be durable.
+    /// Announces the number of durable decisions to the tasks that wait for it.
     pub(super) fn state_changed(&self) {
         let durable = self.with_journal(|journal| journal.durable);
         self.durable.send_replace(durable);
     }
 
-    /// Returns the reason why decisions can't be made durable now.
+    /// Returns why the state file can't be written now, if it can't.
     pub(super) fn state_failure(&self) -> Option<String> {
         self.with_journal(|journal| journal.failure.clone())
     }
@@ -265,7 +266,7 @@ impl Driver {
     /// Waits until all decisions so far are durable.
     ///
     /// # Errors
-    /// Returns why they can't be for now.
+    /// Returns `unavailable` if decisions can't be made durable now.
     pub(super) async fn durable(&self) -> Result<(), Status> {
         let mut durable = self.durable.subscribe();
         let wanted = self.with_journal(|journal| journal.taken);
@@ -283,12 +284,12 @@ impl Driver {
         }
     }
 
-    /// Looks at the cluster.
+    /// Calls `look` with the cluster, under the lock.
     pub(super) fn with_cluster<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.lock().cluster)
     }
 
-    /// Returns jobs and devices as they are now, for questions. See [`Cluster::snapshot`].
+    /// Returns the present jobs and devices for a query. See [`Cluster::snapshot`].
     pub(super) fn snapshot(&self, has_copy: bool) -> Snapshot {
         let now = self.now();
         self.lock().cluster.snapshot(now, has_copy)
@@ -306,7 +307,7 @@ impl Driver {
         self.lock().cluster.job_use(now, job)
     }
 
-    /// The flags that a policy may not set, too.
+    /// Returns the flags that a policy may set as well.
     pub(super) fn flags(&self) -> QuotaFlags {
         self.flags
     }
@@ -321,29 +322,29 @@ impl Driver {
         self.lost_after
     }
 
-    /// Puts a policy into effect that the coordinator is started with.
+    /// Puts the policy of the coordinator's start into effect.
     ///
     /// # Errors
-    /// Returns the flags that the policy also sets.
+    /// Returns an error that names the flags which the policy also sets.
     pub fn begin_with(&self, policy: SitePolicy) -> Result<(), String> {
         self.flags.check(&policy)?;
         self.input(Input::StartPolicy { policy: Box::new(policy), by: "the coordinator's --policy".to_owned() });
         Ok(())
     }
 
-    /// Changes with every change of the view, of jobs and of their devices.
+    /// Returns a receiver that is notified of changes of the view, of jobs and of their devices.
     pub(super) fn watch_uses(&self) -> watch::Receiver<(u64, u64)> {
         self.uses.subscribe()
     }
 
-    /// Tells all agents to stop.
+    /// Orders all agents to stop.
     pub(super) fn stop_agents(&self) {
         for outbox in self.lock().agents.values() {
             let _ = outbox.try_send(Ok(outbound::stop()));
         }
     }
 
-    /// Agents that are connected.
+    /// Returns the number of connected agents.
     pub(super) fn agent_count(&self) -> usize {
         self.lock().agents.len()
     }
@@ -357,7 +358,7 @@ impl Driver {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
-    /// Declares nodes lost in time. Never returns.
+    /// Sends ticks to the core, by which it declares nodes lost. Never returns.
     pub(super) async fn keep_time(&self) -> ! {
         loop {
             let due = self.lock().cluster.next_deadline();
@@ -373,13 +374,12 @@ impl Driver {
     }
 
     fn lock(&self) -> ShortGuard<'_, ClusterAndPeers> {
-        // No lock is held where something may panic but the core's own code, whose state is
-        // then still the best that there is.
+        // Only the core's own code can panic under this lock. Its state is then still the best that there is.
         self.state.lock()
     }
 }
 
-/// The wall clock, in milliseconds since 1970.
+/// Returns the wall clock in milliseconds since 1970.
 pub(super) fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
@@ -402,14 +402,14 @@ impl ClusterAndPeers {
         });
     }
 
-    /// Effects that fail are inputs again: an outbox that is full is a lost connection.
+    /// Reports connections with a full outbox to the core as lost.
     fn lose(&mut self, now: Millis, stuck: Vec<LinkId>) {
         for link in stuck {
             self.step(now, Input::LinkLost { link });
         }
     }
 
-    /// Carries effects out. Returns the connections of agents that do not keep up.
+    /// Carries effects out. Returns the connections of agents whose outbox is full.
     fn carry_out(&mut self, effects: Vec<Effect>) -> Vec<LinkId> {
         let mut stuck = Vec::new();
         let ends = effects.iter().any(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Ended(_))));
@@ -426,7 +426,7 @@ impl ClusterAndPeers {
                     let node = self.cluster.node_of(link).map_or_else(String::new, |node| node.name.clone());
                     match self.send_to_agent(link, order) {
                         Sent::Queued => {}
-                        // Its end is an input of its own, and says why.
+                        // The end of the connection is an input of its own, with the reason.
                         Sent::Gone => {}
                         Sent::Full => {
                             self.agents.remove(&link);
@@ -457,7 +457,7 @@ impl ClusterAndPeers {
         stuck
     }
 
-    /// A measurement that is not ordered counts as failed after a while.
+    /// Orders the measurement of a path. Without an order the core lets the measurement time out.
     fn measure(&self, order: PathOrder) {
         let PathOrder { measurement, from, to, to_node, address } = order;
         let Ok(key) = new_session_key() else { return };
@@ -476,7 +476,7 @@ impl ClusterAndPeers {
         }
     }
 
-    /// Nothing is lost by an order that does not go out any more: an agent that has come back names its sessions.
+    /// Sends an order after a delay. An order that is lost does no harm: an agent that reconnects names its sessions.
     fn send_later(&self, link: LinkId, order: AgentOrder) {
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         let (Some(outbox), Some(runtime)) = (self.agents.get(&link).cloned(), runtime) else {
@@ -515,7 +515,7 @@ impl ClusterAndPeers {
             ClientPush::Warning(text) => Message::Warning(text),
             ClientPush::Ended(text) => Message::Ended(text),
         };
-        // One whose connection has just ended needs none any more.
+        // A program whose connection has just ended needs no message.
         if let Err(mpsc::error::TrySendError::Full(_)) = outbox.try_send(message) {
             tracing::warn!("the program of {client:?} does not read its messages; one was dropped");
         }

@@ -1,4 +1,5 @@
-//! Connections of which nothing is known yet: few, few of one address, and who has stood there longest goes for the next one.
+//! Bounds the connections that are not authenticated yet, in all and for one address. At the limit the oldest one is
+//! closed.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::waiting_room::{Ticket, WaitingRoom};
@@ -7,37 +8,37 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Most of them, and as much of the descriptors that there are.
+/// Most unauthenticated connections, and their part of this process's descriptors.
 const UNKNOWN_MAX: usize = 1_024;
 const PART_OF_DESCRIPTORS: u64 = 4;
-/// Most of one address, as a part of all. Many programs may start on one machine at once.
+/// Most of one address, as a part of all. Many programs may start on one machine at the same time.
 const PART_OF_ONE_ADDRESS: usize = 2;
 
-/// The connections of which nothing is known yet.
+/// The unauthenticated connections.
 pub(super) struct Entrance {
     state: ShortLock<Unknown>,
 }
 
 struct Unknown {
     room: WaitingRoom,
-    /// Dropped when its connection has to go.
+    /// Dropping a sender closes the connection.
     stays: HashMap<Ticket, oneshot::Sender<()>>,
 }
 
-/// A connection's place. Dropping it leaves that to others.
+/// The slot of an unauthenticated connection. Dropping it frees the slot.
 pub(super) struct Turn {
     entrance: Arc<Entrance>,
     ticket: Ticket,
     stays: oneshot::Receiver<()>,
 }
 
-/// Returns how many descriptors this process may have; `None`: as many as it likes.
+/// Returns the limit on this process's descriptors; `None` if there is no limit.
 pub(super) fn descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
 impl Entrance {
-    /// `descriptors`: how many this process may have; none: as many as it likes.
+    /// Creates an entrance for a process with this many descriptors; `None` if there is no limit.
     pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
         let part = descriptors.and_then(|many| usize::try_from(many / PART_OF_DESCRIPTORS).ok());
         let most = part.map_or(UNKNOWN_MAX, |part| part.clamp(1, UNKNOWN_MAX));
@@ -45,7 +46,7 @@ impl Entrance {
         Arc::new(Self { state: ShortLock::new(Unknown { room, stays: HashMap::new() }) })
     }
 
-    /// One more comes, from a place: an address, or a user of this machine.
+    /// Adds a connection of a place: an address, or a user of this machine.
     pub(super) fn enter(self: &Arc<Self>, place: &str) -> Turn {
         let (stay, stays) = oneshot::channel();
         let mut state = self.lock();
@@ -58,7 +59,7 @@ impl Entrance {
         Turn { entrance: self.clone(), ticket, stays }
     }
 
-    /// Sends the oldest away, whose descriptor is needed. Whether there was one.
+    /// Closes the oldest connection to free a descriptor. Returns whether there was one.
     pub(super) fn make_room(&self) -> bool {
         let mut state = self.lock();
         let Some(oldest) = state.room.oldest() else { return false };
@@ -72,7 +73,7 @@ impl Entrance {
 }
 
 impl Turn {
-    /// Returns when another one needs the place.
+    /// Waits until the slot is needed for another connection.
     pub(super) async fn over(&mut self) {
         let _ = (&mut self.stays).await;
     }

@@ -1,4 +1,4 @@
-//! Unix groups of users, as the system knows them: policies name groups.
+//! Unix groups of users, which policies may name.
 
 use super::driver::Driver;
 use crate::cluster::Input;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Look-ups at one time: the system's database may be another machine.
+/// Most concurrent queries, because the user database may be on another machine.
 const LOOKUPS_MAX: usize = 4;
-/// How long an answer counts.
+/// Time for which an answer is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Users whose groups were looked up lately. For more, all are forgotten.
+/// Most users in the cache. A full cache is cleared.
 const KNOWN_MAX: usize = 4_096;
 
 /// A cache of users' Unix groups.
@@ -29,7 +29,7 @@ impl Groups {
         Arc::new(Self { lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)), known: ShortLock::default() })
     }
 
-    /// Has the core know the groups of a user. A user whom the system does not know is in none.
+    /// Passes a user's groups to the core. An unknown user has no groups.
     pub(super) async fn tell(&self, driver: &Driver, user: &str) {
         if self.known.lock().get(user).is_some_and(|at| at.elapsed() < KNOWN_FOR) {
             return;

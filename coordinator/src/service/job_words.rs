@@ -1,4 +1,4 @@
-//! Jobs as messages, and explanations in words.
+//! Converts jobs to messages, with a description of their state.
 
 use super::questions::View;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
@@ -11,15 +11,15 @@ use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{Count, DeviceId, NodeId};
 use std::collections::BTreeSet;
 
-/// Nodes that an explanation names.
+/// Most nodes that an explanation names.
 const NODES_NAMED_MAX: usize = 8;
 
-/// A job's account, without the user, whose leaf account it is.
+/// Returns a job's account without the last part, which is the user.
 pub(super) fn account(view: &JobView) -> &str {
     view.account.strip_suffix(&view.user).and_then(|account| account.strip_suffix('/')).unwrap_or(&view.account)
 }
 
-/// Returns the stage of a job.
+/// Returns the state of a job.
 pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
     match job.phase {
         Phase::Waiting if scheduler.is_on_hold(job.job) => v1::JobState::OnHold,
@@ -29,7 +29,7 @@ pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
     }
 }
 
-/// A job as tools see it. `known` is the program that asked, and when it did by the wall clock.
+/// Returns a job's message. `known` is the program's name, and the wall clock time of its request.
 pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(&str, u64)>) -> v1::Job {
     let (program, asked) = known.unwrap_or(("", view.unix_ms(job.submitted)));
     let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
@@ -48,7 +48,7 @@ pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Opti
     }
 }
 
-/// Adds the reason for a job's wait, and its start.
+/// Adds the reason for a job's wait and its expected start.
 pub(super) fn add_wait(of: &mut v1::Job, view: &View, scheduler: &Scheduler, position: u32, starts: Option<Millis>) {
     let id = JobId(of.job);
     of.position = position;
@@ -58,7 +58,7 @@ pub(super) fn add_wait(of: &mut v1::Job, view: &View, scheduler: &Scheduler, pos
     of.reserved = scheduler.reserved_start(id).is_some();
 }
 
-/// Adds what tools show of the use by a running job.
+/// Adds the use of devices by a running job.
 pub(super) fn add_use(of: &mut v1::Job, (held, did): (Usage, JobUse)) {
     of.held_ms = u64::try_from(held.milli_ms / 1_000).unwrap_or(u64::MAX);
     of.busy_ms = (!did.is_unknown).then_some(did.activity.busy_ms);
@@ -69,7 +69,7 @@ fn event_message(event: &JobEvent) -> v1::JobEvent {
     v1::JobEvent { unix_ms: event.unix_ms, text: cut(&event.text, WORDS_MAX).to_owned() }
 }
 
-/// Devices as tools see them.
+/// Returns devices as messages.
 pub(super) fn devices(devices: Vec<DevicesOnNode>) -> Vec<v1::JobDevices> {
     let devices = devices.into_iter().map(|on| v1::JobDevices {
         node_name: on.node,
@@ -82,7 +82,7 @@ pub(super) fn devices(devices: Vec<DevicesOnNode>) -> Vec<v1::JobDevices> {
     devices.collect()
 }
 
-/// An ended job as tools see it.
+/// Returns an ended job's message.
 pub(super) fn ended(job: EndedJob) -> v1::EndedJob {
     let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
     let request = job.request.to_string();
@@ -108,7 +108,8 @@ pub(super) fn ended(job: EndedJob) -> v1::EndedJob {
     }
 }
 
-/// Says why a job waits and what has to happen for it to start, or why it has its devices. Jobs that `is_seen` refuses are only counted.
+/// Explains why a job waits and what must happen for its start, or why it has its devices. Jobs that `is_seen` rejects
+/// are counted but not named.
 pub(super) fn explain(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> bool) -> Vec<String> {
     let mut lines = match job.phase {
         Phase::Waiting => waiting(scheduler, job, is_seen),
@@ -178,7 +179,7 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
     lines
 }
 
-/// Returns the reservation that a job names, or that keeps it from starting.
+/// Returns the reservation that a job requests, or that delays its start.
 pub(super) fn reservation_of(scheduler: &Scheduler, job: &JobView) -> Option<String> {
     use accord_scheduler::WaitReason;
     match scheduler.explain(job.job)?.reason {
@@ -187,7 +188,7 @@ pub(super) fn reservation_of(scheduler: &Scheduler, job: &JobView) -> Option<Str
     }
 }
 
-/// What keeps a job from ever starting, as far as is known.
+/// Returns what keeps a job from ever starting, as far as this is known.
 fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;
     let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
@@ -265,7 +266,7 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
     lines
 }
 
-/// Names the devices in quarantine among those that a job has, or that suit one that waits.
+/// Names the quarantined devices that a job holds, or that fit a waiting job.
 fn quarantined(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
     let request = scheduler.request(job.job).filter(|_| job.phase == Phase::Waiting);
     let parts = || request.iter().flat_map(|request| &request.alternatives).flat_map(|choice| &choice.parts);
@@ -282,7 +283,7 @@ fn quarantined(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
     known.filter_map(line).collect()
 }
 
-/// Says by which paths from its program's own node a job's other nodes were chosen.
+/// Names the kinds of paths from the program's node by which the other nodes were chosen.
 fn chosen_paths(scheduler: &Scheduler, job: &JobView) -> Option<String> {
     let chosen = scheduler.chosen_paths(job.job)?;
     let classes: BTreeSet<PathClass> = chosen.classes.values().copied().collect();
@@ -305,7 +306,7 @@ fn is_or_are(count: usize, thing: &'static str) -> String {
     format!("{} {}", Count(count, thing), if count == 1 { "is" } else { "are" })
 }
 
-/// Names in a row, the first ones of many.
+/// Returns the names as a list, shortened if there are many.
 fn names(names: &[String]) -> String {
     let mut text = names.iter().take(NODES_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > NODES_NAMED_MAX {

@@ -1,4 +1,4 @@
-//! What users see and do with jobs.
+//! The jobs service: the queue, changes to jobs, explanations, forecasts, history and usage.
 
 use super::caller::Caller;
 use super::describe::Room;
@@ -31,7 +31,7 @@ impl Jobs {
         Self { driver, questions, groups }
     }
 
-    /// A job that the caller may change.
+    /// Returns a job if the caller may change it.
     fn changeable(&self, viewer: &Viewer, id: u64, what: &str) -> Result<JobView, Status> {
         let job = self.driver.with_cluster(|cluster| cluster.scheduler().job(JobId(id)));
         let job = job.ok_or_else(|| no_job(id))?;
@@ -46,7 +46,7 @@ impl Jobs {
         )))
     }
 
-    /// Has the core change a job, and returns it as it is then.
+    /// Passes a change to the core, and returns the changed job.
     async fn change(&self, id: u64, input: Scheduled) -> Result<Response<v1::JobReply>, Status> {
         self.driver.input(Input::Schedule(input));
         self.driver.durable().await?;
@@ -212,7 +212,7 @@ impl v1::jobs_server::Jobs for Jobs {
         });
         let (mut room, mut jobs) = (Room::new(), Vec::new());
         let next = room.fill(&mut jobs, page.jobs.into_iter().map(|job| (job.number, ended(job))));
-        // The job that found no room is the first one of the next page.
+        // The next page begins with the job that did not fit.
         let next = next.map(|number| number + 1).or(page.next);
         Ok(Response::new(v1::HistoryReply { jobs, next, since_unix_ms }))
     }
@@ -290,7 +290,7 @@ impl v1::jobs_server::Jobs for Jobs {
     }
 }
 
-/// A page of the queue, from a place in the list of the jobs that a viewer sees.
+/// Returns a page of the queue, from an index in the list of jobs that the viewer may see.
 fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::QueueReply {
     let (scheduler, listed, others) = (view.scheduler(), view.listed(), view.others_jobs());
     let mut reply = v1::QueueReply {

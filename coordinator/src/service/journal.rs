@@ -1,16 +1,16 @@
-//! What the core has decided and the store has not made durable yet: until then none of it is carried out.
+//! Holds back the effects of the core's decisions until their records are durable.
 //!
-//! While a batch of decisions is written, the next ones gather, and are written together next.
+//! Decisions that arrive while a batch is written form the next batch.
 
 use crate::cluster::{ClientId, Effect, LinkId, Step};
 use crate::store::Changes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Decisions that wait while the state file can't be written. The coordinator ends with more.
+/// Most decisions that wait while the state file can't be written. With more the coordinator ends.
 pub(super) const DECISIONS_MAX: usize = 1 << 18;
 
-/// To which connection an effect goes. Effects for one connection are carried out in their order.
+/// The connection that an effect goes to. Effects for one connection keep their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Recipient {
     Agent(LinkId),
@@ -23,29 +23,29 @@ struct Decision {
     effects: Vec<Effect>,
 }
 
-/// The decisions that are not carried out yet.
+/// The decisions whose effects have not been carried out.
 #[derive(Debug)]
 pub(super) struct Journal {
-    /// Decisions in their order: durable ones first, then those that are being written.
+    /// Decisions in order: first durable ones, then those being written, then new ones.
     decisions: VecDeque<Decision>,
-    /// How many of them are being written.
+    /// Number of decisions that are being written.
     writing: usize,
-    /// How many of them are durable, and not carried out yet.
+    /// Number of durable decisions whose effects have not been carried out.
     ready: usize,
-    /// How many effects wait for each recipient.
+    /// Number of decisions' effects that wait for each recipient.
     waiting: BTreeMap<Recipient, usize>,
-    /// Decisions so far.
+    /// Number of all decisions.
     pub(super) taken: u64,
-    /// Decisions that are durable.
+    /// Number of durable decisions.
     pub(super) durable: u64,
-    /// The reason why nothing can be written now.
+    /// The reason why the file can't be written now; `None` if it can.
     pub(super) failure: Option<String>,
     pub(super) closing: bool,
     wake: SyncSender<()>,
 }
 
 impl Journal {
-    /// A journal, and how its writer is woken.
+    /// Creates a journal, and the receiver that wakes its writer.
     pub(super) fn new() -> (Self, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
         let journal = Self {
@@ -62,7 +62,7 @@ impl Journal {
         (journal, woken)
     }
 
-    /// Takes a decision. Returns the effects that may be carried out at once.
+    /// Adds a decision. Returns the effects that may be carried out at once.
     pub(super) fn take(&mut self, step: Step, effects: Vec<Effect>) -> Vec<Effect> {
         let is_free = |effect: &Effect| recipient(effect).is_none_or(|to| !self.waiting.contains_key(&to));
         let waits_for_others = !self.decisions.is_empty() && (step.concerns_jobs || !effects.iter().all(is_free));
@@ -78,23 +78,24 @@ impl Journal {
         Vec::new()
     }
 
-    /// Whether more decisions wait than may.
+    /// Whether more than [`DECISIONS_MAX`] decisions wait.
     pub(super) fn is_full(&self) -> bool {
         self.decisions.len() > DECISIONS_MAX
     }
 
     fn wake_writer(&self) {
-        // One that is full wakes it, too.
+        // A full channel wakes the writer as well.
         let _ = self.wake.try_send(());
     }
 
-    /// Has the writer end once all is written.
+    /// Lets the writer end once all decisions are written.
     pub(super) fn close(&mut self) {
         self.closing = true;
         self.wake_writer();
     }
 
-    /// Adds what is to be written next to what could not be written. Returns whether there is something.
+    /// Adds the records of new decisions to changes that could not be written before. Returns whether there is anything
+    /// to write.
     pub(super) fn gather(&mut self, changes: &mut Changes) -> bool {
         for decision in self.decisions.iter_mut().skip(self.writing) {
             let records = std::mem::take(&mut decision.step.records);
@@ -104,13 +105,14 @@ impl Journal {
         self.writing > 0
     }
 
-    /// Records that the decisions in writing are durable.
+    /// Notes that the decisions being written are durable.
     pub(super) fn written(&mut self) {
         self.failure = None;
         self.ready = std::mem::take(&mut self.writing);
     }
 
-    /// Returns the effects of the next decision that is durable. They have to be carried out before the journal takes another decision.
+    /// Returns the effects of the next durable decision. They must be carried out before the journal takes another
+    /// decision.
     pub(super) fn next_durable(&mut self) -> Option<Vec<Effect>> {
         self.ready = self.ready.checked_sub(1)?;
         let decision = self.decisions.pop_front()?;
@@ -167,7 +169,7 @@ mod tests {
         assert!(journal.gather(&mut changes));
         assert_eq!(changes.len(), 1);
         assert!(journal.next_durable().is_none());
-        // A decision that is taken meanwhile is of the next batch.
+        // A decision made while a batch is written belongs to the next batch.
         assert!(journal.take(records("b"), warning(1, "later")).is_empty());
         journal.written();
         assert_eq!(journal.next_durable(), Some(warning(1, "first")));

@@ -1,5 +1,5 @@
-//! Where the coordinator is reached: by TCP, where each peer shows a certificate, or a credential of MUNGE or Kubernetes, and on its own machine by a UNIX socket,
-//! where the system says who it is. The protocol that a client names tells gRPC from programs.
+//! The coordinator's listeners. By TCP each peer presents a certificate, or a credential of MUNGE or Kubernetes. By a
+//! UNIX socket the system identifies the user. The protocol's name separates gRPC from programs.
 
 use super::caller::{Caller, Secured, Stay};
 use super::entrance::{Entrance, Turn, descriptors};
@@ -23,27 +23,27 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// Connections that the system keeps until they are taken.
+/// Backlog of connections that are not accepted yet.
 const BACKLOG: i32 = 4_096;
-/// How long a handshake may take.
+/// Timeout of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after the system could not give a connection: most likely it is out of descriptors.
+/// Pause after a failed `accept`, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// [`Listeners::program_lost_after`] where nothing else is said.
+/// Default of [`Listeners::program_lost_after`].
 pub const PROGRAM_LOST_AFTER: Duration = Duration::from_secs(30);
 
 /// The listening sockets.
 pub struct Listeners {
-    /// The listener for all machines, and the identity towards their certificates.
+    /// The TCP listener, and the identity that it presents.
     pub tcp: Option<(TcpListener, Arc<Trust>)>,
-    /// The listener for processes of this machine.
+    /// The UNIX socket for processes of this machine.
     pub local: Option<UnixListener>,
-    /// The longest silence of the machine of a program that has come by TCP, before its session ends.
+    /// Silence of a TCP program's machine after which its session ends.
     pub program_lost_after: Duration,
 }
 
-/// Takes connections. Returns when gRPC has stopped.
+/// Accepts connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
     listeners: Listeners,
     witnesses: Arc<Witnesses>,
@@ -118,12 +118,12 @@ async fn accept_local(acceptor: &Arc<Acceptor>, listener: &UnixListener) {
     }
 }
 
-/// The usual backlog makes who comes in a burst wait for a second. Without a longer one it works too.
+/// Lengthens the backlog: with the usual one a burst of connections waits for a second. A failure is tolerated.
 fn lengthen(listener: &impl AsFd) {
     let _ = rustix::net::listen(listener, BACKLOG);
 }
 
-/// Where those go who are known.
+/// Authenticates connections and passes them on.
 struct Acceptor {
     entrance: Arc<Entrance>,
     tenants: Arc<Tenants>,
@@ -133,7 +133,8 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    /// Lets a connection in once `shake` knows who it is, unless that takes too long or others need its place.
+    /// Serves a connection once `shake` has identified the caller. Closes it if that takes too long or its slot is
+    /// needed.
     fn admit(
         self: Arc<Self>,
         mut turn: Turn,
@@ -156,7 +157,7 @@ impl Acceptor {
         });
     }
 
-    /// Serves a connection whose caller is known, or tells it that the caller has as many as they may have.
+    /// Serves an identified caller, or refuses the caller if its quota is exhausted.
     async fn place(&self, mut turn: Turn, protocol: Protocol, stream: Stream, caller: Caller) {
         match (protocol, self.tenants.connect(caller.who(), protocol)) {
             (Protocol::Grpc, Ok(slot)) => {
@@ -184,8 +185,7 @@ impl Acceptor {
         }
     }
 
-    /// The system could not give a connection. Of those that have not said who they are one gives its descriptor back, as soon as its task has
-    /// seen that.
+    /// Handles a failed `accept` by closing an unauthenticated connection. Its task frees the descriptor once it runs.
     async fn scarce(&self, error: &std::io::Error) {
         if self.entrance.make_room() {
             tokio::task::yield_now().await;
@@ -196,7 +196,7 @@ impl Acceptor {
     }
 }
 
-/// The first word on a UNIX socket: its length in a byte, and the protocol's name.
+/// Reads the first message on a UNIX socket: the length of the protocol's name in a byte, and the name.
 async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
     let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
     let mut name = vec![0; name_len(stream.read_u8().await.map_err(broken)?)];
@@ -204,7 +204,8 @@ async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
     Protocol::named(&name)
 }
 
-/// How this side begins a handshake. Made anew when its certificates change: that takes a millisecond.
+/// The server side of TLS handshakes. The configuration is cached while the certificates stay the same, because
+/// creating it takes a millisecond.
 struct Greeter {
     trust: Arc<Trust>,
     witnesses: Arc<Witnesses>,
@@ -214,15 +215,15 @@ struct Greeter {
 
 impl Greeter {
     async fn shake_hands(&self, stream: TcpStream) -> Result<(Protocol, Stream, Caller)> {
-        // A socket that can't be set is about to fail anyway.
+        // If an option can't be set, the next read fails.
         let _ = stream.set_nodelay(true);
-        // Who says nothing costs nothing.
+        // A silent peer costs no TLS state.
         let _ = stream.peek(&mut [0]).await;
         let stream = TlsAcceptor::from(self.config()?).accept(stream).await;
         let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
         let tls = stream.get_ref().1;
         let protocol = Protocol::named(tls.alpn_protocol().unwrap_or_default())?;
-        // Without these the end of an agent's machine shows later, and that of a program's never.
+        // Without keep-alive the loss of an agent's machine is noticed late, and that of a program's never.
         let _ = match protocol {
             Protocol::Grpc => find_dead_host_soon(stream.get_ref().0),
             Protocol::Session => find_dead_host(stream.get_ref().0, self.program_lost_after),

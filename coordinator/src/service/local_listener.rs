@@ -1,5 +1,5 @@
-//! The coordinator's UNIX socket in the file system. Every user of the machine may connect to it; no other user may
-//! take its place.
+//! Creates the coordinator's UNIX socket. Every user of the machine may connect, but only the owner can replace the
+//! socket.
 
 use accord_trust::local::check_folder;
 use rustix::process::geteuid;
@@ -10,11 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tokio::net::UnixListener;
 
-/// Listens there. What a coordinator that was killed has left there goes.
+/// Listens on the socket at `path`, and removes one that a killed coordinator has left. Must be called within a Tokio
+/// runtime.
 ///
 /// # Errors
-/// Returns the reason in words if others could listen there, if a process does, or if the system refuses. Has to be
-/// called within a runtime.
+/// Returns the reason if other users could listen there, if another process listens, or if the system refuses.
 pub fn listen_here(path: &Path) -> std::result::Result<UnixListener, String> {
     let owner = check_folder(path).map_err(|error| error.to_string())?;
     let own = geteuid().as_raw();

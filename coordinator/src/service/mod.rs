@@ -1,4 +1,4 @@
-//! The core on the network: the same ports for agents and tools (gRPC) and for programs (the session endpoint).
+//! The core's network services, on the same listeners: gRPC for agents and tools, the session endpoint for programs.
 
 mod admin;
 mod api_server;
@@ -56,22 +56,22 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
-/// Silence after which an HTTP/2 connection is probed, and the least time for the answer.
+/// Silence after which an HTTP/2 connection is probed, and the least timeout of a probe.
 const HTTP2_PROBE: Duration = Duration::from_secs(5);
-/// Connections that have been told apart and wait to be taken by gRPC.
+/// Most identified connections that gRPC has not taken yet.
 const GRPC_WAITING_MAX: usize = 64;
-/// Time between two looks at the scheduler's copy, and between two counts of devices for metrics.
+/// Interval of checks of the scheduler's copy, and of counts of devices for metrics.
 const COPY_FOLLOWS_EVERY: Duration = Duration::from_secs(2);
-/// Inputs from which on the copy takes them without a question: far fewer than those that make it useless.
+/// Number of missing inputs at which the copy follows without a query: far fewer than make the copy useless.
 const LACKING_SOME: usize = 1 << 10;
-/// Calls of one connection at one time.
+/// Most concurrent calls of one connection.
 const CALLS_MAX: u32 = 8;
 
-/// Serves until `stop` is done or an administrator stops the coordinator. Connections are
-/// dropped then: agents and programs go on without a coordinator.
+/// Serves until `stop` is done or an administrator stops the coordinator. Then connections are dropped, and agents and
+/// programs go on without a coordinator.
 ///
 /// # Errors
-/// Returns an error if a port fails.
+/// Returns an error if gRPC fails.
 pub async fn serve(
     listeners: Listeners,
     attestation: Attestation,
@@ -93,7 +93,7 @@ pub async fn serve(
     let server = Server::builder()
         .max_concurrent_streams(Some(CALLS_MAX))
         .http2_keepalive_interval(Some(HTTP2_PROBE))
-        // The core decides whether a silent node is lost: its connection does not end before.
+        // The core decides when a silent node is lost, so the connection must not end earlier.
         .http2_keepalive_timeout(Some(driver.lost_after().max(HTTP2_PROBE)))
         .add_service(registry.max_decoding_message_size(AGENT_MESSAGE_MAX))
         .add_service(cluster.max_decoding_message_size(REQUEST_MAX))
@@ -113,7 +113,8 @@ pub async fn serve(
     }
 }
 
-/// Counts devices by class and state for metrics, and bounds what the copy of the scheduler lacks without them. Never returns.
+/// Keeps the scheduler's copy up to date, so that it never misses too many inputs, and counts devices for metrics.
+/// Never returns.
 async fn keep_copy(driver: &Arc<Driver>, questions: &Arc<Questions>) -> ! {
     let counts = driver.counts_devices();
     loop {

@@ -1,11 +1,11 @@
-//! The core's answers as messages.
+//! Converts the core's effects to messages.
 
 use crate::cluster::{AgentOrder, Cluster, Refusal};
 use accord_proto::{VERSION, v1};
 use tonic::Status;
 use v1::coordinator_message::Body;
 
-/// A message to an agent.
+/// Returns an order to an agent as a message.
 pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorMessage {
     let limits = cluster.limits();
     message(match order {
@@ -43,13 +43,13 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
     })
 }
 
-/// Makes an agent stop.
+/// Returns the message that stops an agent.
 pub(super) fn stop() -> v1::CoordinatorMessage {
     message(Body::Stop(v1::Stop {}))
 }
 
-/// Returns the refusal of an agent as gRPC has it. Agents go on trying after `RESOURCE_EXHAUSTED` and `UNAVAILABLE`,
-/// and give up after the others.
+/// Returns the gRPC status for a refused agent. Agents retry after `RESOURCE_EXHAUSTED` and `UNAVAILABLE`, and give up
+/// after any other status.
 pub(super) fn refusal(refusal: &Refusal) -> Status {
     let text = refusal.to_string();
     match refusal {

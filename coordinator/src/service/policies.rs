@@ -1,4 +1,4 @@
-//! The site's policy, put into effect by administrators.
+//! The policies service, for administrators.
 
 use super::caller::Caller;
 use super::driver::Driver;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
-/// Policies that are read at one time.
+/// Most policies that are parsed at one time.
 const READ_MAX: usize = 2;
 
 /// The service for policies.
@@ -31,7 +31,7 @@ impl Policies {
     }
 }
 
-/// Turns callers away who may not put a policy into effect, before anything of it is read: it may be long.
+/// Refuses callers who may not apply a policy before the message is read, which may be long.
 pub(super) fn is_allowed(request: Request<()>) -> Result<Request<()>, Status> {
     Caller::check(&request, Act::ApplyPolicy)?;
     Ok(request)

@@ -1,4 +1,4 @@
-//! Which protocol a client speaks, by its name: the one that TLS has agreed upon, or the first word on a UNIX socket.
+//! The protocol of a client, by its ALPN name or the first message on a UNIX socket.
 
 use accord_fabric::session_endpoint;
 use accord_proto::channel;
@@ -15,10 +15,10 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol of this name.
+    /// Returns the protocol with this name.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if there is no such protocol.
+    /// Returns `acc_error_device_unavailable` if no protocol has this name.
     pub(super) fn named(name: &[u8]) -> Result<Self> {
         match name {
             name if name == channel::PROTOCOL => Ok(Self::Grpc),
@@ -32,7 +32,7 @@ impl Protocol {
     }
 }
 
-/// Returns how many bytes are read of a name that is said to be so long: no protocol has a longer one.
+/// Returns how many bytes of a name to read, at most the longest name's.
 pub(super) fn name_len(said: u8) -> usize {
     usize::from(said).min(PROTOCOL_MAX)
 }

@@ -1,5 +1,5 @@
-//! Questions about jobs. They run on a copy of the scheduler outside of the core's lock, on threads of their own, few at a time. The copy
-//! takes the scheduler's inputs later, so that a question holds the core's lock no longer than it takes to hand these over.
+//! Queries about jobs. They run on a copy of the scheduler, outside of the core's lock, on a few threads. The copy
+//! replays the scheduler's inputs, so a query holds the core's lock only to take these over.
 
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-/// Questions that are worked on at one time.
+/// Most queries that run at one time.
 const QUESTIONS_MAX: usize = 2;
-/// Questions of one user that are worked on or wait.
+/// Most queries of one user that run or wait.
 const QUESTIONS_OF_ONE_USER_MAX: usize = 4;
-/// Age up to which a view serves while no job and no device has changed: times in it count from when it was made.
+/// Age up to which a view is reused while jobs and devices are unchanged. Its times are relative to its creation.
 const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Jobs at one moment, with what questions have found out about it.
+/// Jobs at one moment, and cached results of queries.
 pub(super) struct View {
-    /// Differs from view to view; never 0.
+    /// The number of this view among all views, never 0.
     pub(super) number: u64,
     stamp: u64,
     clock: Clock,
@@ -40,35 +40,35 @@ pub(super) struct View {
 /// The order of jobs, and their starts.
 #[derive(Default)]
 pub(super) struct Listed {
-    /// Running jobs by number, then waiting ones in their order, then those on hold; of waiting ones the position.
+    /// Running jobs by number, then waiting jobs in their order, then jobs on hold; each with its position if it waits.
     pub(super) jobs: Vec<(JobId, u32)>,
-    /// Starts of waiting jobs, as far as they are known.
+    /// Expected starts of waiting jobs, as far as they are known.
     pub(super) starts: BTreeMap<JobId, Millis>,
 }
 
 impl View {
-    /// Returns the scheduler. A question that changes it clones it.
+    /// Returns the scheduler. A query that changes it must clone it.
     pub(super) fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
-    /// A time of the scheduler's clock by the wall clock.
+    /// Converts a time of the scheduler's clock to the wall clock.
     pub(super) fn unix_ms(&self, at: Millis) -> u64 {
         let clock = self.clock;
         (clock.unix_ms + at.since(clock.now)).saturating_sub(clock.now.since(at))
     }
 
-    /// Returns the time when it was made.
+    /// Returns the time at which the view was made.
     pub(super) fn now(&self) -> Millis {
         self.clock.now
     }
 
-    /// Returns which of others' jobs users see.
+    /// Returns which jobs of other users a user sees.
     pub(super) fn others_jobs(&self) -> OthersJobs {
         self.others_jobs
     }
 
-    /// The order of jobs and their starts. Takes long at the first call.
+    /// Returns the order of jobs and their expected starts, which the first call computes. That may take long.
     pub(super) fn listed(&self) -> &Listed {
         self.listed.get_or_init(|| {
             let scheduler = self.scheduler();
@@ -83,7 +83,7 @@ impl View {
     }
 }
 
-/// The bounds of concurrent questions, and the view that answers share.
+/// Bounds the concurrent queries, and shares views among them.
 pub(super) struct Questions {
     turns: Arc<Semaphore>,
     by_user: ShortLock<HashMap<String, usize>>,
@@ -91,22 +91,22 @@ pub(super) struct Questions {
     maker: TurnLock<ViewMaker>,
 }
 
-/// The copy of the scheduler of which views are made.
+/// Makes views from a copy of the scheduler.
 #[derive(Default)]
 struct ViewMaker {
     follower: Follower,
-    /// Views so far.
+    /// Number of views made.
     made: u64,
 }
 
-/// A user's place among the questions. Dropping it gives it back.
+/// A user's slot for a query. Dropping it frees the slot.
 struct QuestionSlot {
     questions: Arc<Questions>,
     user: String,
 }
 
 impl Questions {
-    /// Copies the driver's scheduler while it is small or nothing else needs it: before programs and agents are served.
+    /// Copies the driver's scheduler before programs and agents are served, while it is small or not in use.
     pub(super) fn new(driver: &Driver) -> Arc<Self> {
         let mut maker = ViewMaker::default();
         maker.follow(driver, |_, _| ());
@@ -118,7 +118,8 @@ impl Questions {
         })
     }
 
-    /// Answers a question about jobs as they are now, or as in the view with a number if that is the last one, on a thread of its own.
+    /// Answers a query about the present jobs on a thread of its own, or about those of view `number` if that is the
+    /// latest.
     ///
     /// # Errors
     /// Returns the errors of [`Questions::work`].
@@ -130,14 +131,15 @@ impl Questions {
         question: impl FnOnce(&View) -> R + Send + 'static,
     ) -> Result<R, Status> {
         let (questions, driver, asked) = (self.clone(), driver.clone(), Instant::now());
-        // Freeing a view takes long, too: no view leaves the question's thread.
+        // No view leaves the query's thread, because freeing it takes long as well.
         self.work(caller, move || question(&questions.view(&driver, number, asked))).await
     }
 
-    /// Answers a question that needs no view, on a thread of its own.
+    /// Answers a query that needs no view on a thread of its own.
     ///
     /// # Errors
-    /// Returns `resource_exhausted` if the caller has as many questions as it may, and `internal` where the system has no more threads.
+    /// Returns `resource_exhausted` if the caller has too many queries, and `internal` if the system can't start a
+    /// thread.
     pub(super) async fn work<R: Send + 'static>(
         self: &Arc<Self>,
         caller: &Caller,
@@ -147,7 +149,7 @@ impl Questions {
         self.take_turn(place, question).await
     }
 
-    /// Brings the copy of the scheduler up to date, and sets the metrics of devices by it if they are wanted.
+    /// Brings the copy of the scheduler up to date, and publishes metrics of devices from it if wanted.
     pub(super) async fn follow(self: &Arc<Self>, driver: &Arc<Driver>, counts_devices: bool) {
         let (questions, driver) = (self.clone(), driver.clone());
         let follow = move || {
@@ -157,11 +159,11 @@ impl Questions {
                 }
             });
         };
-        // Without a thread the copy follows next time.
+        // If no thread can be started, the copy follows at the next call.
         let _ = self.take_turn((), follow).await;
     }
 
-    /// Runs `work` on a thread once fewer than [`QUESTIONS_MAX`] questions run.
+    /// Runs `work` on a thread once fewer than [`QUESTIONS_MAX`] queries run.
     async fn take_turn<R: Send + 'static>(
         &self,
         place: impl Send + 'static,
@@ -172,7 +174,8 @@ impl Questions {
         on_thread("accord-question", (turn, place), work).await.map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// Returns the view with a number if it is the last one, or else a view that shows no less than what was so at `asked`.
+    /// Returns the latest view if it has this number, was made after `asked`, or is young and unchanged. Otherwise
+    /// makes a view.
     fn view(&self, driver: &Driver, number: Option<u64>, asked: Instant) -> Arc<View> {
         let is_good = |last: &View| {
             let is_unchanged = || driver.with_cluster(|of| of.stamp()) == last.stamp;
@@ -216,12 +219,12 @@ impl ViewMaker {
         })
     }
 
-    /// Brings the copy up to date and calls `look` with it.
+    /// Brings the copy up to date and passes it to `look`.
     fn follow<R>(&mut self, driver: &Driver, look: impl FnOnce(&Snapshot, &Scheduler) -> R) -> R {
         loop {
             let mut snapshot = driver.snapshot(self.follower.has_copy());
             let missing = std::mem::take(&mut snapshot.missing);
-            // A copy that lacks earlier inputs is made anew.
+            // A copy that has missed inputs is replaced by a new one.
             if let Some(scheduler) = self.follower.follow(missing) {
                 return look(&snapshot, scheduler);
             }

@@ -1,4 +1,4 @@
-//! Agents' connections.
+//! The registry service: connections of agents.
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use v1::agent_message::Body;
 
-/// How long an agent's first message may take.
+/// Timeout for an agent's first message.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The registry service.
@@ -75,7 +75,7 @@ impl v1::registry_server::Registry for Registry {
     }
 }
 
-/// Takes an agent's messages until its connection ends or the core drops it.
+/// Passes an agent's messages to the core until the connection ends or the core drops it.
 async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::AgentMessage>) -> Result<(), Status> {
     while driver.has_agent(link) {
         let Some(message) = inbound.message().await? else { return Ok(()) };
@@ -162,7 +162,7 @@ fn kernel_limits(limits: v1::KernelLimits) -> KernelLimits {
     KernelLimits { memory, processes, why_not }
 }
 
-/// An agent that listens on every address is reached under the one that it came from.
+/// Returns the address of an agent. One that listens on every address is reached at the address that it connected from.
 fn reachable(address: String, peer: IpAddr) -> String {
     match address.parse::<SocketAddr>() {
         Ok(addr) if addr.ip().is_unspecified() => SocketAddr::new(peer.to_canonical(), addr.port()).to_string(),

@@ -1,28 +1,28 @@
-//! The pace at which one program's reports of its use of devices are accepted: a program that reports without end waits
-//! for the coordinator, and not others for that program.
+//! Limits the rate of a program's reports on its devices. A program that floods the coordinator is slowed down, and
+//! other programs are not.
 
 use std::time::Duration;
 
-/// Time between two reports, on average. Programs report once a second.
+/// Average time between two reports. Programs report once a second.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Reports that are accepted at once after a pause.
+/// Most reports at once after a pause.
 const AT_ONCE: u32 = 8;
 
-/// The pace of one program's reports. Times are those since any moment of the past.
+/// The rate limiter of one program. Times are counted from any fixed moment.
 #[derive(Debug, Default)]
 pub(super) struct ReportPace {
-    /// The time from which as many reports are accepted at once again.
+    /// The time at which a full burst is available again.
     refilled: Duration,
 }
 
 impl ReportPace {
-    /// Counts a report. Returns how long to wait before the next message is read.
+    /// Counts a report. Returns the delay before the next message is read.
     fn count(&mut self, now: Duration) -> Duration {
         self.refilled = self.refilled.max(now) + INTERVAL;
         (self.refilled - now).saturating_sub(INTERVAL * AT_ONCE)
     }
 
-    /// Counts a report, and waits until the next message may be read.
+    /// Counts a report, and sleeps until the next message may be read.
     pub(super) async fn keep(&mut self, now: Duration) {
         let wait = self.count(now);
         if !wait.is_zero() {

@@ -1,4 +1,4 @@
-//! Reservations, made and removed by administrators.
+//! The reservations service, for administrators.
 
 use super::caller::Caller;
 use super::describe::Room;
@@ -150,7 +150,8 @@ fn message(view: ReservationView) -> v1::Reservation {
     }
 }
 
-/// A reservation for a caller: `yours` if it is for the caller, `hidden` if the caller does not see others' jobs.
+/// Returns a reservation as the caller sees it. `yours` means that it is for the caller, `hidden` that the caller may
+/// not see jobs of other users.
 fn seen_by(view: ReservationView, yours: bool, hidden: bool) -> v1::Reservation {
     let all = v1::Reservation { yours, hidden, ..message(view) };
     if !hidden {

@@ -1,4 +1,4 @@
-//! Programs at the session endpoint: how they get and keep their sessions.
+//! The session endpoint: programs obtain and keep sessions here.
 
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
@@ -16,18 +16,19 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// How long the request may take.
+/// Timeout for a program's request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// One task takes a message out of an agent's outbox, another one writes it to the connection; one more of each to be certain.
+/// Turns of the scheduler that a message to an agent needs: one task takes it from the outbox, another one writes it;
+/// doubled for safety.
 const TURNS: usize = 4;
-/// How long one message to a program may take to go out.
+/// Timeout for writing a message to a program.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves programs.
+/// Serves the connections of programs.
 pub(super) struct SessionEndpoint {
     driver: Arc<Driver>,
     groups: Arc<Groups>,
-    /// The longest silence of a program's machine before its session ends.
+    /// Silence of a program's machine after which its session ends.
     program_lost_after: Duration,
 }
 
@@ -36,7 +37,7 @@ impl SessionEndpoint {
         Self { driver, groups, program_lost_after }
     }
 
-    /// Serves one program's connection to its end.
+    /// Serves a program's connection until it ends.
     pub(super) async fn enter(&self, stream: Stream, caller: &Caller) {
         if let Err(error) = self.serve(stream, caller).await {
             crate::metrics::refused(crate::metrics::Why::Protocol);
@@ -45,10 +46,10 @@ impl SessionEndpoint {
         }
     }
 
-    /// Tells a program why there is no session for it.
+    /// Refuses a program with an error.
     pub(super) async fn refuse(&self, stream: Stream, error: Error) {
         let mut stream = SharedStream::new(stream, self.program_lost_after);
-        // What is not read when the connection ends could take the answer along.
+        // Unread input at the end of a connection could make the peer lose the reply.
         let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut stream)).await;
         let (outbox, messages) = mpsc::channel(1);
         let _ = outbox.try_send(Message::Refused(error));
@@ -63,7 +64,7 @@ impl SessionEndpoint {
             .await
             .map_err(|_| refused("no request came in time"))?;
         let user = match &first {
-            // What may be mended is told. Else a peer that speaks no known protocol hears nothing.
+            // Correctable mistakes are reported. A peer that speaks another protocol gets no answer.
             Err(error) if error.code() == ErrorCode::InvalidArgument => Err(error.clone()),
             Err(error) => return Err(error.clone()),
             Ok(_) => caller.user(),
@@ -125,7 +126,7 @@ impl SessionEndpoint {
                 }
             }
         };
-        // Whichever ends first: the program has gone, or the core has ended it.
+        // Ends when the program disconnects or the core closes the outbox.
         let outcome = tokio::select! {
             outcome = listen => outcome,
             outcome = speak(writer, messages) => outcome,
@@ -159,7 +160,8 @@ async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) 
     Ok(())
 }
 
-/// A message as bytes, and whether it is the last one. A lease that is longer than programs read is a refusal.
+/// Returns a message's bytes, and whether it is the last message. A lease that is too long for programs becomes a
+/// refusal.
 fn written(message: &Message) -> (Vec<u8>, bool) {
     let bytes = message.encode();
     if bytes.len() <= REPLY_MAX {
@@ -170,8 +172,8 @@ fn written(message: &Message) -> (Vec<u8>, bool) {
     (Message::Refused(error).encode(), true)
 }
 
-/// The agents' messages are in their outboxes, and this process may be killed any moment: a program whose session no agent has heard of could
-/// do nothing with it. They go out when the tasks have had their turns, of which there are as many as a message passes through.
+/// Yields until the tasks that send to agents have run. A program must not get a session before its agents: if this
+/// process were killed in between, no agent would know the session.
 async fn let_agents_be_told() {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
@@ -181,18 +183,18 @@ async fn let_agents_be_told() {
 /// How a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// Its process has closed it, or has died, which resets it.
+    /// The process has closed the connection, or has died.
     Gone,
     /// The machine at the other end does not answer.
     Lost,
 }
 
-/// The next message of a program; none at the connection's end.
+/// Reads the next message of a program; `None` at the end of the connection.
 async fn read_message(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
     read_message_or_end(reader).await.map(std::result::Result::ok)
 }
 
-/// The next message of a program, or how the connection has ended.
+/// Reads the next message of a program, or returns how the connection has ended.
 async fn read_message_or_end(reader: &mut (impl AsyncRead + Unpin)) -> Result<std::result::Result<Message, End>> {
     let mut header = [0; HEADER_LEN];
     if let Err(error) = reader.read_exact(&mut header).await {

@@ -1,4 +1,4 @@
-//! A program's connection, read and written by two futures, whose socket is tuned meanwhile.
+//! A program's connection for concurrent reading and writing, whose socket can be tuned meanwhile.
 
 use accord_fabric::transport::{find_dead_host, probe_seldom};
 use accord_proto::Stream;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Clone)]
 pub(super) struct SharedStream {
     stream: Arc<ShortLock<Stream>>,
-    /// The longest silence of the program's machine while no request waits.
+    /// Silence of the program's machine after which the connection ends, while no request waits.
     lost_after: Duration,
 }
 
@@ -23,11 +23,11 @@ impl SharedStream {
         Self { stream: Arc::new(ShortLock::new(stream)), lost_after }
     }
 
-    /// A request begins to wait on the connection, or has ended waiting.
+    /// Probes the peer rarely while a request waits on the connection, and often otherwise.
     pub(super) fn waits(&self, begins: bool) {
         if let Stream::Tls(stream) = &*self.stream.lock() {
             let tcp = stream.get_ref().0;
-            // A socket that can't be tuned fails in the next read or write.
+            // If the socket can't be tuned, the next read or write fails.
             let _ = if begins { probe_seldom(tcp) } else { find_dead_host(tcp, self.lost_after) };
         }
     }

@@ -1,4 +1,4 @@
-//! The thread that makes decisions durable in the state file, and has them carried out then.
+//! The thread that writes decisions to the state file, and carries them out once they are durable.
 
 use super::driver::{Driver, DriverSettings, unix_ms};
 use super::journal::{DECISIONS_MAX, Journal};
@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a write that has failed is tried again.
+/// Interval of retries after a failed write.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread that writes the state file.
@@ -21,7 +21,7 @@ pub struct StateWriter {
 }
 
 impl StateWriter {
-    /// A driver of the cluster that is in a file, and what writes to the file.
+    /// Creates a driver of the cluster in a state file, and starts the file's writer.
     ///
     /// # Errors
     /// Returns why the file can't be used.
@@ -38,13 +38,13 @@ impl StateWriter {
         Ok((driver.clone(), Self { driver, thread }))
     }
 
-    /// Writes what is not written yet, and closes the file.
+    /// Writes all remaining decisions and closes the file.
     ///
     /// # Errors
-    /// Returns why something could not be written. No agent or program was told of it.
+    /// Returns why a decision could not be written. Its effects were not carried out.
     pub fn close(self) -> Result<(), String> {
         self.driver.with_journal(Journal::close);
-        // A panic in it ends this process.
+        // A panic of the thread ends this process.
         let _ = self.thread.join();
         self.driver.state_failure().map_or(Ok(()), Err)
     }

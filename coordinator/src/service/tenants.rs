@@ -1,5 +1,5 @@
-//! What users may have of the coordinator at one time, so that none of them can shut out the others, and all of them together neither agents nor
-//! administrators: a quarter of the descriptors is left to these.
+//! Bounds the connections and calls of each user and of all users. No user can shut out the others, and all users
+//! together leave a quarter of the descriptors to agents and administrators.
 
 use super::protocol::Protocol;
 use accord_types::short_lock::ShortLock;
@@ -7,21 +7,21 @@ use accord_types::{Count, Error, ErrorCode, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Connections of all users, and as much of the descriptors.
+/// Most connections of all users, and their part of the descriptors.
 const CONNECTIONS_MAX: usize = 1 << 17;
 const PART_OF_DESCRIPTORS: u64 = 2;
-/// Most of one user, as a part of all.
+/// Most connections of one user, as a part of all.
 const PART_OF_ONE_USER: usize = 2;
-/// Connections of one user's tools; programs have others.
+/// Most connections of one user's tools; programs are counted separately.
 const TOOLS_OF_ONE_USER_MAX: usize = 32;
-/// Calls of Watch by one user.
+/// Most concurrent calls of Watch by one user.
 const WATCHES_OF_ONE_USER_MAX: usize = 4;
 
-/// The users' shares of connections, sessions and calls.
+/// Counts of the users' connections and calls.
 pub(super) struct Tenants {
-    /// Connections of all users.
+    /// Most connections of all users.
     most: usize,
-    /// Descriptors of this process; none: as many as it likes.
+    /// Descriptors of this process; `None` if there is no limit.
     descriptors: Option<u64>,
     taken: ShortLock<Taken>,
 }
@@ -39,16 +39,16 @@ struct Counts {
     watches: usize,
 }
 
-/// The user whose place it is to be.
+/// The user that a connection or a call is counted for.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     /// The caller's name.
     pub(super) user: String,
-    /// Whether it is an agent, or looks after the cluster: these have the reserve.
+    /// Whether the caller is an agent or an administrator, for whom descriptors are reserved.
     pub(super) is_trusted: bool,
 }
 
-/// What a place is for.
+/// The purpose of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     Program,
@@ -56,33 +56,33 @@ enum Use {
     Watch,
 }
 
-/// A place that a user has taken. Dropping it gives it back.
+/// A user's slot for a connection or a call. Dropping it frees the slot.
 pub(super) struct TenantSlot {
     tenants: Arc<Tenants>,
-    /// None: an agent's or administrator's, who need none.
+    /// `None` for an agent or administrator, whose connections are not counted.
     taken: Option<(String, Use)>,
 }
 
 impl Tenants {
-    /// `descriptors`: how many this process may have; none: as many as it likes.
+    /// Creates counts for a process with this many descriptors; `None` if there is no limit.
     pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
         let part = descriptors.and_then(|many| usize::try_from(many / PART_OF_DESCRIPTORS).ok());
         let most = part.map_or(CONNECTIONS_MAX, |part| part.clamp(PART_OF_ONE_USER, CONNECTIONS_MAX));
         Arc::new(Self { most, descriptors, taken: ShortLock::default() })
     }
 
-    /// A place for a connection.
+    /// Takes a slot for a connection.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the caller, or all users together, have as many as they may.
+    /// Returns `acc_error_device_unavailable` if the quota of the caller, or that of all users, is exhausted.
     pub(super) fn connect(self: &Arc<Self>, who: Who, protocol: Protocol) -> Result<TenantSlot> {
         self.enter(who, if protocol == Protocol::Grpc { Use::Tool } else { Use::Program })
     }
 
-    /// A place for a call of Watch.
+    /// Takes a slot for a call of Watch.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the caller has as many as they may.
+    /// Returns `acc_error_device_unavailable` if the caller's quota is exhausted.
     pub(super) fn watch(self: &Arc<Self>, who: Who) -> Result<TenantSlot> {
         self.enter(who, Use::Watch)
     }
@@ -130,7 +130,7 @@ impl Tenants {
         Ok(TenantSlot { tenants: self.clone(), taken: Some((user, purpose)) })
     }
 
-    /// Where the bound comes from, if it is the system's.
+    /// Returns the reason for the bound, if the system's limit on descriptors sets it.
     fn why(&self, parts: usize) -> String {
         let Some(descriptors) = self.descriptors.filter(|_| self.most < CONNECTIONS_MAX) else { return String::new() };
         let part = if parts == 1 { "half" } else { "a quarter" };

@@ -1,5 +1,5 @@
-//! The user that a token of Kubernetes stands for, as its API server says (TokenReview). Few questions at one time, within a bounded time; an answer
-//! counts for a while.
+//! Has the Kubernetes API server verify tokens (TokenReview). Reviews are few at a time and limited in time, and
+//! answers are cached.
 
 use super::api_server::ApiServer;
 use accord_trust::token::AUDIENCE;
@@ -16,18 +16,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// Reviews at one time.
+/// Most reviews at one time.
 const REVIEWS_MAX: usize = 8;
-/// The longest time for a review, with the wait for its turn: the program's handshake has to last longer.
+/// Timeout of a review, including the wait for its turn. The timeout of the program's handshake is longer.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer counts. A token that Kubernetes no longer accepts opens sessions for so long.
+/// Time for which an answer is cached. A revoked token opens sessions for so long.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Tokens whose users are known. For more, all are forgotten.
+/// Most tokens in the cache. A full cache is cleared.
 const KNOWN_MAX: usize = 4_096;
-/// Bytes of the API server's own words that are passed on.
+/// Longest part of the API server's message that is passed on, in bytes.
 const WORDS_MAX: usize = 300;
 
-/// Hash of a token: the token itself is not kept.
+/// The hash of a token: the cache does not hold the token itself.
 type TokenHash = [u8; 32];
 
 /// The tokens whose users the API server has named lately.
@@ -65,7 +65,8 @@ impl TokenReviews {
     /// Returns the user of a token.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the API server refuses the token, and `acc_error_system` if it can't be asked now.
+    /// Returns `acc_error_device_unavailable` if the API server rejects the token, and `acc_error_system` if the server
+    /// can't be asked now.
     pub(super) async fn user_of(&self, token: &str) -> Result<String> {
         let hash: TokenHash = Sha256::digest(token).into();
         if let Some(user) = self.known(&hash) {
@@ -119,7 +120,7 @@ impl TokenReviews {
     }
 }
 
-/// A TokenReview, as far as it counts here.
+/// The relevant part of a TokenReview.
 #[derive(Deserialize)]
 struct Review {
     kind: String,
@@ -158,7 +159,7 @@ pub fn reviewed(answer: &[u8], token: &str, server: &str) -> Result<String> {
         let cause = format!("{server} refuses the program's token: {}", plain(why));
         return Err(refused(cause).remedy(MOUNT));
     }
-    // A server that knows no audiences names none: then the token is for the server itself.
+    // A server without support for audiences names none. The token is then for the API server itself.
     if !status.audiences.iter().any(|audience| audience == AUDIENCE) {
         let cause = format!(
             "the program's token is for the audience {:?}, not {AUDIENCE:?}",
@@ -177,7 +178,7 @@ pub fn reviewed(answer: &[u8], token: &str, server: &str) -> Result<String> {
 
 const MOUNT: &str = "mount a projected volume with a serviceAccountToken of audience accord in the program's pod";
 
-/// A part of a text from elsewhere, without what a terminal would obey.
+/// Returns the beginning of a foreign text, without control characters that a terminal would interpret.
 fn plain(text: &str) -> String {
     cut(text, WORDS_MAX).chars().filter(|c| !c.is_control()).collect()
 }

@@ -1,4 +1,4 @@
-//! Whose jobs and sessions a caller sees and changes.
+//! The jobs and sessions that a caller may see and change.
 
 use super::caller::Caller;
 use accord_scheduler::JobView;
@@ -6,12 +6,12 @@ use accord_scheduler::policy::OthersJobs;
 use accord_trust::Role;
 use accord_trust::access::{Act, may};
 
-/// The view of a caller.
+/// The rights of a caller to see and change jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Viewer {
     /// The caller's name in messages and in the audit log.
     pub(super) called: String,
-    /// The user; `None` for an administrator who is no user.
+    /// The user; `None` for an administrator without a user.
     pub(super) user: Option<String>,
     pub(super) is_admin: bool,
 }
@@ -30,13 +30,13 @@ impl Viewer {
         self.user.as_deref() == Some(job.user.as_str())
     }
 
-    /// Returns the only user whose jobs and sessions it sees; `None`: it sees all.
+    /// Returns the only user whose jobs and sessions the caller sees; `None` if the caller sees all.
     pub(super) fn only(&self, others: OthersJobs) -> Option<&str> {
         let sees_all = self.is_admin || others == OthersJobs::All;
         if sees_all { None } else { Some(self.user.as_deref().unwrap_or_default()) }
     }
 
-    /// Whether it sees the jobs and sessions of a user.
+    /// Whether the caller sees a user's jobs and sessions.
     pub(super) fn sees_user(&self, user: &str, others: OthersJobs) -> bool {
         self.only(others).is_none_or(|only| only == user)
     }

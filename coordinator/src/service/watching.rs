@@ -1,4 +1,4 @@
-//! Calls of Watch: a reply to each request, and changes at most once a second.
+//! Calls of Watch: each request gets a reply, followed by changes at most once a second.
 
 use super::board::{Boards, Watcher};
 use super::driver::Driver;
@@ -9,19 +9,19 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Status, Streaming};
 
-/// Replies on their way to one watcher. The changes for a slow watcher are found when there is room for them.
+/// Most replies in flight to one watcher. Changes for a slow watcher are computed once there is room.
 pub(super) const REPLIES_WAITING_MAX: usize = 1;
-/// Time between two replies with changes to one watcher.
+/// Interval of replies with changes to one watcher.
 const CHANGES_EVERY: Duration = Duration::from_secs(1);
-/// Requests of a watcher that are answered at once, between two replies with changes.
+/// Most requests of a watcher that are answered between two replies with changes.
 const REQUESTS_AT_ONCE: u32 = 64;
-/// How long a watcher's first request may take.
+/// Timeout for a watcher's first request.
 const FIRST_WITHIN: Duration = Duration::from_secs(5);
 
 /// Returns the first request.
 ///
 /// # Errors
-/// Returns an error if it does not arrive in time, or makes no sense.
+/// Returns an error if the request does not arrive in time or is malformed.
 pub(super) async fn first(requests: &mut Streaming<v1::WatchRequest>) -> Result<v1::WatchRequest, Status> {
     let first = tokio::time::timeout(FIRST_WITHIN, requests.message());
     let first = first.await.map_err(|_| Status::deadline_exceeded("no request to watch came"))??;
@@ -39,7 +39,7 @@ fn checked(request: v1::WatchRequest) -> Result<v1::WatchRequest, Status> {
 /// Serves a watcher until it sends no more requests, or reads no more replies.
 ///
 /// # Errors
-/// Returns an error if a request makes no sense, or the system has no more threads.
+/// Returns an error if a request is malformed or the system can't start a thread.
 pub(super) async fn serve(
     driver: &Driver,
     boards: &std::sync::Arc<Boards>,

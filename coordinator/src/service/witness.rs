@@ -1,5 +1,5 @@
-//! Who a caller without a certificate is: the system is asked, MUNGE, or Kubernetes. System and MUNGE may block, as the system's database of
-//! users may, so that they are asked on threads of their own, few at a time.
+//! Identifies callers without a certificate by the system, MUNGE or Kubernetes. The user database and MUNGE may block,
+//! so they are queried on a few threads of their own.
 
 use super::api_server::ApiServer;
 use super::caller::Caller;
@@ -19,17 +19,17 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
-/// Questions at one time.
+/// Most concurrent queries.
 const QUESTIONS_MAX: usize = 8;
 
-/// The witnesses that count besides certificates.
+/// The configured witnesses for callers without a certificate.
 #[derive(Clone, Debug, Default)]
 pub struct Attestation {
-    /// MUNGE's daemon; none: its word does not count.
+    /// The socket of MUNGE's daemon; `None` refuses its credentials.
     pub munge: Option<PathBuf>,
-    /// Kubernetes' API server, which reviews tokens; `None`: they do not count.
+    /// The Kubernetes API server that reviews tokens; `None` refuses tokens.
     pub token_review: Option<ApiServer>,
-    /// Rules for the users that the system, MUNGE or Kubernetes names.
+    /// Rules for users that the system, MUNGE or Kubernetes attests.
     pub users: UserRules,
 }
 
@@ -55,26 +55,26 @@ impl Witnesses {
         })
     }
 
-    /// Whether callers without a certificate may come by TCP.
+    /// Whether callers by TCP may present a credential in place of a certificate.
     pub(super) fn takes_credentials(&self) -> bool {
         self.munge.is_some() || self.tokens.is_some()
     }
 
-    /// Returns the user of a process that has connected to the socket: `uid`, as the system says. Tells the process
-    /// whether it is taken.
+    /// Identifies a process on the UNIX socket by its `uid`, which the system reports. Informs the process whether it
+    /// is accepted.
     pub(super) async fn by_system(&self, stream: &mut Stream, uid: u32) -> Result<Caller> {
         let found = self.ask(move || Ok(attested(uid, Witness::System))).await;
         let taken = found.and_then(|found| self.roles(&found));
         self.answer(stream, taken).await
     }
 
-    /// Returns the user of a process that has connected by TCP without a certificate, as MUNGE or Kubernetes says.
+    /// Identifies a process that has connected by TCP without a certificate, by its credential.
     pub(super) async fn by_credential(&self, stream: &mut Stream) -> Result<Caller> {
         if !self.takes_credentials() {
             return Err(refused("it showed no certificate"));
         }
         let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
-        // As random as a key, and used once.
+        // A session key is as random as a nonce must be, and is used once.
         let nonce: [u8; NONCE_LEN] = new_session_key()?.0;
         stream.write_all(&nonce).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
@@ -141,7 +141,7 @@ impl Witnesses {
             Ok(roles) => Ok(Caller { roles, address: None, refused: None }),
             Err(error) => {
                 tracing::warn!("refused: {}", error.cause());
-                // What was said gets there before the end.
+                // The peer reads the refusal before the end of the connection.
                 let _ = stream.shutdown().await;
                 Err(error)
             }

@@ -1,11 +1,11 @@
-//! What is wrong with a state file, and what to do.
+//! Errors of the state file, each with its remedy.
 
 use accord_types::scarce;
 use std::fmt::{self, Display};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The reason why a state file can't be used, and its remedy.
+/// The reason why a state file can't be used, and the remedy.
 #[derive(Debug)]
 pub struct StoreError {
     path: PathBuf,
@@ -19,7 +19,7 @@ impl Display for StoreError {
     }
 }
 
-/// An error of the database. Boxed, as it is large.
+/// An error of the database, boxed because it is large.
 #[derive(Debug)]
 pub(super) struct DatabaseFailure(Box<redb::Error>);
 
@@ -41,15 +41,15 @@ impl From<std::io::Error> for DatabaseFailure {
     }
 }
 
-/// An error of the file's contents or use.
+/// Returns an error of the file's contents or use.
 pub(super) fn wrong(path: &Path, cause: String, remedy: &str) -> StoreError {
     StoreError { path: path.to_owned(), cause, remedy: remedy.to_owned() }
 }
 
-/// The remedy for a file that can't be read.
+/// The remedy for an unreadable file.
 pub(super) const RESTORE: &str = "put a backup in its place, or move it away to begin anew";
 
-/// Says what an error means for the file.
+/// Returns the error of the file that a database error means.
 pub(super) fn explain(path: &Path, error: &DatabaseFailure) -> StoreError {
     use redb::Error as Cause;
     match error.0.as_ref() {

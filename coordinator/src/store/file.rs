@@ -1,4 +1,4 @@
-//! The database in the file: its tables, and how it is opened.
+//! Opens the database of the state file.
 
 use super::error::{StoreError, explain, wrong};
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition};
@@ -17,16 +17,17 @@ pub(super) const UNIX_KEY: &str = "unix-ms";
 pub(super) const BOOT_KEY: &str = "boot";
 pub(super) const UPTIME_KEY: &str = "uptime-ms";
 
-/// Memory for pages of the file.
+/// Size of the page cache, in bytes.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Makes the names of files in a file's folder durable.
+/// Makes the folder's entry for a file durable.
 pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 
-/// Opens the database in a file that only its owner reads, as it holds the secrets of jobs. With `create` a file that is not there is made.
+/// Opens the database. Only the file's owner may read it, because it holds jobs' secrets. With `create` a missing file
+/// is created.
 pub(super) fn open_file(path: &Path, create: bool) -> Result<Database, StoreError> {
     let file: File = OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! The format of the state file, and its conversion from earlier ones.
+//! The format of the state file, and conversions from earlier formats.
 
 use super::error::{DatabaseFailure, StoreError, explain, wrong};
 use super::file::{FORMAT_KEY, META, open_file, sync_folder};
@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Converts the format before to the next one.
+/// Converts a format to the next one.
 pub(super) type Conversion = fn(&WriteTransaction) -> Result<(), DatabaseFailure>;
 
-/// The first one converts format 1 to format 2. The format of today is the one after the last conversion.
+/// The conversions, in order; the first one converts format 1 to format 2. The current format follows the last
+/// conversion.
 pub(super) const CONVERSIONS: &[Conversion] = &[];
 
-/// Returns the database in today's format. A file of an earlier one is copied beside itself before it is converted.
+/// Returns the database in the current format. A file in an earlier format is copied before it is converted.
 pub(super) fn prepare(path: &Path, database: Database, conversions: &[Conversion]) -> Result<Database, StoreError> {
     let failed = |error: DatabaseFailure| explain(path, &error);
     let today = u64::try_from(conversions.len()).unwrap_or(u64::MAX).saturating_add(1);
@@ -27,7 +28,7 @@ pub(super) fn prepare(path: &Path, database: Database, conversions: &[Conversion
     if format == today {
         return Ok(database);
     }
-    // The file is whole once the database is closed.
+    // Closing the database completes the file.
     drop(database);
     let backup = backup_path(path, format);
     copy(path, &backup).map_err(|error| {
@@ -44,7 +45,7 @@ pub(super) fn prepare(path: &Path, database: Database, conversions: &[Conversion
     Ok(database)
 }
 
-/// Returns a file's format. A new file gets today's.
+/// Returns a file's format. A new file gets the current one.
 fn format_of(database: &Database, today: u64) -> Result<u64, DatabaseFailure> {
     let transaction = database.begin_write()?;
     let format = {
@@ -80,7 +81,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     sync_folder(to)
 }
 
-/// Returns the path at which the file of a format is kept when it is converted.
+/// Returns the path of the backup that is kept when a format is converted.
 pub(super) fn backup_path(path: &Path, format: u64) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(format!(".format-{format}"));

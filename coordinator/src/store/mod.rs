@@ -1,6 +1,7 @@
 //! The coordinator's state file: the last value of each key, in an embedded database.
 //!
-//! [`Store`] opens the file and writes to it. It knows keys and values only: what they mean is the core's ([`crate::cluster::Record`]).
+//! [`Store`] opens the file and writes to it. It treats keys and values as opaque; the core defines them
+//! ([`crate::cluster::Record`]).
 
 mod error;
 mod file;
@@ -20,7 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use uptime::Uptime;
 
-/// A restored backup, and a new file, go on with an epoch that no earlier coordinator had: at least the number of these times since 2026.
+/// Epochs are at least the number of these intervals since 2026. So a restored backup or a new file gets an epoch that
+/// no earlier coordinator had.
 const EPOCH_UNIT_MS: u64 = 1_000;
 const EPOCHS_BEGAN_UNIX_MS: u64 = 1_767_225_600_000;
 
@@ -30,24 +32,24 @@ pub type Changes = BTreeMap<String, Option<Vec<u8>>>;
 /// The open file.
 pub struct Store {
     path: PathBuf,
-    /// None after an error: it is opened anew then.
+    /// `None` after an error; the next commit opens the file again.
     database: Option<Database>,
-    /// The epoch that this coordinator has written to it.
+    /// The epoch that this coordinator has written to the file.
     epoch: u64,
 }
 
-/// An open file, and its contents.
+/// An open file and its contents.
 pub struct Opened {
-    /// The open file, for later changes.
+    /// The store for later changes.
     pub store: Store,
-    /// All values.
+    /// All records.
     pub records: Records,
-    /// Time and epoch of this coordinator.
+    /// The time and epoch with which this coordinator starts.
     pub restart: Restart,
 }
 
 impl Store {
-    /// Opens a file, or makes one. Its epoch goes up by one. `unix_ms` is the wall clock.
+    /// Opens or creates a file and increases its epoch. `unix_ms` is the wall clock.
     ///
     /// # Errors
     /// Returns why the file can't be used.
@@ -55,7 +57,7 @@ impl Store {
         Self::open_as(path, unix_ms, CONVERSIONS)
     }
 
-    /// The same, for a format with these conversions from earlier ones.
+    /// Opens a file of the format that these conversions lead to.
     fn open_as(path: &Path, unix_ms: u64, conversions: &[Conversion]) -> Result<Opened, StoreError> {
         let failed = |error: &DatabaseFailure| explain(path, error);
         let database = format::prepare(path, open_file(path, true)?, conversions)?;
@@ -68,7 +70,7 @@ impl Store {
         Ok(Opened { store, records, restart })
     }
 
-    /// The error of a file whose values contradict themselves.
+    /// Returns the error of a file whose values contradict each other.
     #[must_use]
     pub fn damaged(&self, why: String) -> StoreError {
         error::wrong(&self.path, format!("it is damaged: {why}"), error::RESTORE)
@@ -77,7 +79,7 @@ impl Store {
     /// Makes changes durable, all or none of them.
     ///
     /// # Errors
-    /// Returns why they are not durable. The same changes may be tried again.
+    /// Returns why the changes are not durable. The caller may retry them.
     pub fn commit(&mut self, changes: &Changes, now: Millis, unix_ms: u64) -> Result<(), StoreError> {
         if self.database.is_none() {
             self.database = Some(self.open_again()?);
@@ -88,7 +90,7 @@ impl Store {
         })
     }
 
-    /// Opens the file after an error.
+    /// Opens the file again after an error.
     fn open_again(&self) -> Result<Database, StoreError> {
         let database = open_file(&self.path, false)?;
         let epoch = epoch_of(&database).map_err(|error| explain(&self.path, &error))?;
@@ -134,7 +136,7 @@ fn epoch_of(database: &Database) -> Result<u64, DatabaseFailure> {
     Ok(meta.get(EPOCH_KEY)?.map_or(0, |epoch| epoch.value()))
 }
 
-/// Reads all values, and how the coordinator goes on: the time since the last commit has passed.
+/// Reads all records, and the time and epoch to start with. The time since the last commit counts as passed.
 fn load(database: &Database, unix_ms: u64, uptime: Uptime) -> Result<(Records, Restart), DatabaseFailure> {
     let transaction = database.begin_write()?;
     let mut loaded = Records::new();
@@ -150,7 +152,7 @@ fn load(database: &Database, unix_ms: u64, uptime: Uptime) -> Result<(Records, R
         let since = |earlier: u64, later: u64| later.saturating_sub(earlier);
         let passed = match of(UNIX_KEY)? {
             0 => 0,
-            // The wall clock may have been set meanwhile.
+            // Without a reboot the uptime is used, because the wall clock may have been set meanwhile.
             _ if last.boot == uptime.boot && uptime.boot != 0 => since(last.ms, uptime.ms),
             before => since(before, unix_ms),
         };

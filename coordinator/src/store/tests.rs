@@ -38,7 +38,7 @@ fn values_last_and_epochs_go_up() {
     drop(opened);
     let opened = Store::open(&path, UNIX_MS).unwrap();
     assert_eq!(opened.records, records(&[("b", "3")]));
-    // The machine is the same: its own clock counts, whatever the wall clock was set to.
+    // Without a reboot the machine's uptime counts, not the wall clock.
     assert!((6_000..60_000).contains(&opened.restart.now.0), "{:?}", opened.restart);
     assert_eq!(opened.restart.epoch, epoch + 1);
     let message = refusal(&path);
@@ -77,7 +77,7 @@ fn a_write_that_was_torn_at_any_place_leaves_the_last_whole_state() {
     drop(opened);
     let different: Vec<usize> = (0..after.len()).filter(|at| before.get(*at) != after.get(*at)).collect();
     let torn = path.with_extension("torn");
-    // Data goes to the disk before the header that makes it count.
+    // Data reaches the disk before the header that makes it valid.
     let data = different.iter().copied().filter(|at| *at >= 4_096);
     let mut written = before.clone();
     written.resize(after.len().max(before.len()), 0);

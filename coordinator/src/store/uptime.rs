@@ -1,16 +1,16 @@
-//! A clock that is never set: time since the machine's start, sleep included.
+//! A monotonic clock: the time since the machine's start, including suspension.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The machine's start, and the time since.
+/// The machine's boot, and the time since then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Uptime {
-    /// Differs from start to start of the machine; 0 if the system does not tell.
+    /// Differs between boots of the machine; 0 if the system does not provide it.
     pub(super) boot: u64,
-    /// Milliseconds since then.
+    /// Milliseconds since the boot.
     pub(super) ms: u64,
 }
 

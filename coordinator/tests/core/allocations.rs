@@ -1,4 +1,4 @@
-//! Jobs ask for devices, hold them and give them back: the scheduler's decisions, carried out.
+//! Jobs request devices, hold them and return them: the core carries the scheduler's decisions out.
 
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
@@ -15,10 +15,10 @@ fn key(program: u64) -> SessionKey {
 }
 
 impl Bench {
-    /// A coordinator with agents of two devices each.
+    /// Creates a coordinator with agents of two devices each.
     fn with_agents(names: &[&str]) -> Self {
         let mut bench = Self::new();
-        // No agent is about to be back from before the coordinator's start.
+        // Requests no longer wait for agents to reconnect after the start.
         bench.now = 60_000;
         bench.give(Input::Tick);
         for (link, name) in (1..).zip(names) {
@@ -27,7 +27,7 @@ impl Bench {
         bench
     }
 
-    /// A program on `h1` asks for devices.
+    /// Requests devices for a program on `h1`.
     fn ask(&mut self, client: u64, devices: &str) -> Vec<Effect> {
         let devices = Some(devices.to_owned()).filter(|text| !text.is_empty());
         let request = SessionRequest { devices, ..request("h1") };
@@ -47,7 +47,7 @@ impl Bench {
         ids.map(|id: DeviceId| (id.node.0, id.ordinal)).collect()
     }
 
-    /// Time passes while agents say that they live.
+    /// Lets time pass while these agents send heartbeats.
     fn beat_links_for(&mut self, ms: u64, links: &[u64]) -> Vec<Effect> {
         let (mut effects, until) = (Vec::new(), self.now + ms);
         while self.now < until {
@@ -82,7 +82,7 @@ fn refused(effects: &[Effect], client: u64) -> Option<String> {
     })
 }
 
-/// Agents that are told to release the job of this program.
+/// Returns the links of agents with the order to release this program's job.
 fn to_release(effects: &[Effect], job: u64) -> Vec<u64> {
     let order = AgentOrder::ReleaseJob(key(job));
     let told = effects.iter().filter_map(|effect| match effect {
@@ -107,7 +107,7 @@ fn exclusive_devices_go_to_the_next_job_when_agents_have_released_them() {
     assert_eq!(to_release(&effects, 1), [1, 2]);
     assert!(granted(&effects, 2).is_none());
     let second = granted(&bench.released(1, 1), 2).unwrap();
-    // What the first job had on the second node is not free yet.
+    // The first job's devices on the second node are not free yet.
     assert!(bench.devices(second).len() == 2 && !bench.devices(second).contains(&(1, 0)));
     assert!(queued(&bench.ask(3, "2:cpu"), 3).is_some());
     assert!(granted(&bench.released(2, 1), 3).is_some());
@@ -175,7 +175,7 @@ fn a_wait_ends_as_the_request_says_and_a_job_at_its_limit() {
     assert!(bench.cluster.session(first).is_none());
 }
 
-/// Connections that are to write a warning to standard error.
+/// Returns the connections that get a warning for standard error.
 fn warned(effects: &[Effect]) -> Vec<u64> {
     let warned = effects.iter().filter_map(|effect| match effect {
         Effect::ToClient(client, ClientPush::Warning(_)) => Some(client.0),
@@ -186,14 +186,14 @@ fn warned(effects: &[Effect]) -> Vec<u64> {
 
 #[test]
 fn people_are_warned_of_a_limit_once() {
-    // By the command that holds the job, and not by its programs, too.
+    // The command that holds the job gets the warning, its programs do not.
     let mut bench = Bench::with_agents(&["h1", "h2"]);
     let token = held(&bench.hold_devices(1, "2:cpu limit=2m"), 1).unwrap();
     for client in [2, 3] {
         granted(&bench.enter(client, token, ALICE), client).unwrap();
     }
     assert_eq!(warned(&bench.beat_links_for(70_000, &[1, 2])), [1]);
-    // By one of the ranks that have asked themselves.
+    // One of the ranks with their own request gets the warning.
     let mut bench = Bench::with_agents(&["h1", "h2"]);
     for client in [1, 2, 3] {
         granted(&bench.ask_as_rank(client, rank(client as u32, 4, 7), "2:cpu limit=2m"), client).unwrap();
@@ -225,7 +225,7 @@ fn a_lost_node_s_devices_are_given_to_none_until_its_agent_confirms_or_its_machi
         bench.ends(1);
         bench.released(1, 1);
         assert!(granted(&bench.ask(2, "4:cpu"), 2).is_none());
-        // Another boot of the machine, or another start of the agent.
+        // The machine is booted again, or the agent is started again.
         let incarnation = if is_another { incarnation("another", 0) } else { 11 };
         let again = Registration { incarnation, ..registration("h2") };
         let effects = bench.give(Input::Register { link: LinkId(3), registration: again });
@@ -247,7 +247,7 @@ fn an_agent_of_a_machine_that_was_booted_again_gets_no_order_for_earlier_jobs() 
     let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
     let orders = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::JobStarted(_))));
     assert_eq!(orders.count(), 0, "{effects:?}");
-    // Its devices are free.
+    // The devices of the machine are free.
     assert!(granted(&bench.ask(2, "2:cpu"), 2).is_some());
 }
 
@@ -281,13 +281,13 @@ fn labels_and_compute_capability_are_those_that_agents_register() {
     assert_eq!(on(&bench, labelled), [1, 1]);
     bench.ends(1);
     bench.released(2, 1);
-    // The program's own node has too few, and the rest is in its rack.
+    // The program's own node has too few devices, so the rest is in its rack.
     let near = granted(&bench.ask(2, "4:cpu near"), 2);
     assert_eq!(on(&bench, near), [0, 0, 2, 2]);
     assert!(granted(&bench.ask(3, "1:cpu:cc=8.6"), 3).is_some());
     assert!(queued(&bench.ask(4, "1:cpu:cc=9.0"), 4).is_some());
     assert!(queued(&bench.ask(5, "1:cpu label=rack=r3"), 5).is_some());
-    // Another start of an agent has other labels.
+    // The new start of an agent has other labels.
     register(&mut bench, 4, "h4", "rack=r4");
     let effects = register(&mut bench, 5, "h4", "rack=r3");
     assert!(granted(&effects, 5).is_some(), "{effects:?}");
@@ -313,13 +313,13 @@ impl Bench {
         self.hold(client, SessionRequest { devices: Some(devices.into()), ..request("h1") })
     }
 
-    /// A program opens a session in a job.
+    /// Opens a program's session in a job.
     fn enter(&mut self, client: u64, token: JobToken, user: &str) -> Vec<Effect> {
         let request = SessionRequest { job: Some(token), ..request("h2") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: user.into() })
     }
 
-    /// A rank on node `h1` or `h2` asks for devices.
+    /// Requests devices for a rank on node `h1` or `h2`.
     fn ask_as_rank(&mut self, client: u64, rank: Option<Rank>, devices: &str) -> Vec<Effect> {
         let node = if rank.unwrap().rank.is_multiple_of(2) { "h1" } else { "h2" };
         let request = SessionRequest { devices: Some(devices.into()), rank, ..request(node) };
@@ -331,7 +331,7 @@ impl Bench {
 fn programs_open_their_sessions_in_the_job_of_a_command_until_that_ends() {
     let mut bench = Bench::with_agents(&["h1", "h2"]);
     let token = held(&bench.hold_devices(1, "3:cpu"), 1).unwrap();
-    // One after the other, and two at one time. Each has its own node's device first.
+    // Sessions may be open one after the other or concurrently. Each numbers its own node's device first.
     for client in [2, 3] {
         let session = granted(&bench.enter(client, token, ALICE), client).unwrap();
         assert_eq!(bench.devices(session), [(1, 0), (0, 0), (0, 1)]);
@@ -339,9 +339,9 @@ fn programs_open_their_sessions_in_the_job_of_a_command_until_that_ends() {
     }
     let both: Vec<SessionId> =
         [4, 5].map(|client| granted(&bench.enter(client, token, ALICE), client).unwrap()).to_vec();
-    // The token is of use to its user only.
+    // Only the job's user may use the token.
     assert!(refused(&bench.enter(6, token, "mallory"), 6).unwrap().contains("another user's"));
-    // A job without sessions is its command's for as long as that likes.
+    // A job without sessions lasts as long as its command.
     bench.beat_links_for(120_000, &[1, 2]);
     assert!(queued(&bench.ask(7, "2:cpu"), 7).is_some());
     let effects = bench.ends(1);
@@ -363,7 +363,7 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
     }
     bench.beat_links_for(200_000, &[1]);
     let again = |token| SessionRequest { job: Some(token), ..request("h1") };
-    // A connection of the same command may come before the end of the one before is known.
+    // A command may reconnect before the end of its previous connection is noticed.
     for client in [4, 5] {
         assert_eq!(held(&bench.hold(client, again(token)), client), Some(token));
     }
@@ -373,7 +373,7 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
     bench.ends(5);
     let effects = bench.released(1, 1);
     assert!(held(&effects, 6).is_some() && granted(&effects, 3).is_some(), "{effects:?}");
-    // Who does not come back loses it.
+    // A command that does not reconnect loses its job.
     bench.give(Input::ClientLost { client: ClientId(6) });
     let effects = bench.beat_links_for(310_000, &[1]);
     assert_eq!(to_release(&effects, 2), [1]);
@@ -394,13 +394,13 @@ fn the_first_rank_asks_for_all_and_the_others_are_answered_from_that() {
     assert!(differs.contains("rank 1 asks for \"1:cpu\"") && differs.contains("\"3:cpu\""), "{differs}");
     let unnamed = refused(&bench.ask_as_rank(4, rank(0, 2, 0), "1:cpu"), 4).unwrap();
     assert!(unnamed.contains("accord run -np 2"), "{unnamed}");
-    // Another launcher's ranks are another gang, and wait.
+    // Ranks of another launcher are another gang, and wait.
     assert!(queued(&bench.ask_as_rank(5, rank(0, 2, 78), "2:cpu"), 5).is_some());
     assert!(queued(&bench.ask_as_rank(6, rank(1, 2, 78), "2:cpu"), 6).is_some());
 
     bench.ends(1);
     bench.ends(2);
-    // A rank may come late.
+    // A rank may be late.
     bench.beat_links_for(20_000, &[1, 2]);
     granted(&bench.ask_as_rank(7, rank(0, 2, 77), "3:cpu"), 7).unwrap();
     bench.ends(7);
@@ -440,13 +440,13 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
         })
         .collect();
     assert_eq!(jobs.len(), 2);
-    // The second job's program has a session, which has no executor.
+    // The second job's program has a session without an executor.
     let session = SessionId(9);
     jobs[1].sessions = vec![session];
 
     let mut after = Bench::new();
     after.now = 100;
-    // It asks before the agent is back.
+    // The request arrives before the agent has reconnected.
     after.ask(3, "1:cpu");
     let again = Registration { jobs, ..registration("h1") };
     after.give(Input::Register { link: LinkId(1), registration: again });
@@ -455,7 +455,7 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
     assert!(granted(&effects, 3).is_none() && queued(&effects, 3).is_some(), "{effects:?}");
     let nothing = after.ask(4, "");
     assert!(granted(&nothing, 4).is_none(), "{nothing:?}");
-    // Command and program come back.
+    // Command and program reconnect.
     let again = SessionRequest { job: Some(token), ..request("h1") };
     assert_eq!(held(&after.hold(5, again), 5), Some(token));
     let request = request("h1");
@@ -467,12 +467,12 @@ fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_hel
     let effects = after.beat_links_for(31_000, &[1]);
     assert_eq!(to_release(&effects, 2), [1]);
     assert!(granted(&after.released(1, 2), 3).is_some());
-    // A job whose command does not come back ends.
+    // A job ends if its command does not reconnect.
     after.give(Input::ClientLost { client: ClientId(5) });
     assert_eq!(to_release(&after.beat_links_for(301_000, &[1]), 1), [1]);
 }
 
-/// A device of the first node.
+/// Returns the id of a device on the first node.
 fn device(ordinal: u32) -> DeviceId {
     DeviceId { node: NodeId(0), ordinal }
 }
@@ -483,7 +483,7 @@ fn a_program_that_comes_back_says_which_devices_no_job_may_have() {
     bench.now = 60_000;
     let (client, session, user) = (ClientId(1), SessionId(1 << 40), ALICE.to_owned());
     bench.give(Input::Attach { client, session, request: request("h1"), key: key(1), user });
-    // It may be back before the agents.
+    // The program may reconnect before the agents.
     bench.give(Input::InUse { client, devices: vec![device(1)] });
     assert!(!bench.cluster.session(session).unwrap().nodes.contains_key(&NodeId(0)));
     bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
@@ -493,7 +493,7 @@ fn a_program_that_comes_back_says_which_devices_no_job_may_have() {
     assert!(granted(&bench.ends(1), 3).is_some());
 }
 
-/// The ordinals that an agent is told of when a program is about to use a device of the first node.
+/// Returns the ordinals that an agent is granted when a program is about to use a device of the first node.
 fn told(bench: &mut Bench, client: u64, ordinal: u32) -> Option<Vec<u32>> {
     let effects = bench.give(Input::MayUse { client: ClientId(client), device: device(ordinal) });
     effects.into_iter().find_map(|effect| match effect {
@@ -515,7 +515,7 @@ fn agents_let_programs_use_those_devices_that_no_job_has_to_itself() {
     assert_eq!(told(&mut bench, 2, held), Some(vec![0, 1]));
 }
 
-/// An executor that runs learns of no further device.
+/// A running executor can't get further devices.
 #[test]
 fn agents_are_told_at_once_of_devices_that_a_job_has_only_for_a_while() {
     let mut bench = Bench::with_agents(&["h1"]);
@@ -551,7 +551,7 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job
             effects => panic!("{effects:?}"),
         }
     };
-    // The other device goes on, and the refused one may be used once the job has ended.
+    // The use of the other device continues, and the refused one may be used after the job's end.
     let error = uses(&mut bench, 1).unwrap();
     assert!(error.cause().contains("job 1 has device 1 of node h1 to itself"), "{error}");
     assert_eq!(uses(&mut bench, 0), None);
@@ -560,16 +560,16 @@ fn a_program_that_asked_for_nothing_holds_what_it_uses_and_is_refused_what_a_job
     bench.give(Input::ClientGone { client: ClientId(4) });
     bench.released(1, 3);
     assert_eq!(uses(&mut bench, 1), None);
-    // Both are in use now, each until its users have ended.
+    // Both devices are in use now, each until its users have ended.
     assert!(queued(&bench.ask(5, "1:cpu"), 5).is_some());
     assert!(granted(&bench.ends(1), 5).is_none());
-    // One that comes back to another coordinator and uses it all the same loses its session.
+    // A program that reconnects to another coordinator and uses the job's device loses its session.
     let job = granted(&bench.ends(2), 5).unwrap();
     let devices = vec![device(bench.devices(job)[0].1)];
     let (client, session, user) = (ClientId(6), SessionId(1 << 40), ALICE.to_owned());
     bench.give(Input::Attach { client, session, request: request("h1"), key: key(6), user });
     let effects = bench.give(Input::InUse { client, devices });
-    // No agent is told that it may use the device. It may be another program's session, which agents have not named yet.
+    // No agent receives a grant of the device: the session may be another program's, which agents have not named yet.
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), "{effects:?}");
     let ended = effects.iter().any(|effect| match effect {
         Effect::ToClient(ClientId(6), ClientPush::Ended(text)) => text.contains(" of node h1 to itself"),
@@ -592,7 +592,7 @@ fn an_agent_that_is_started_again_on_the_same_boot_takes_no_devices_from_jobs() 
         let effects = bench.give(Input::Register { link: LinkId(2), registration: again });
         assert!(granted(&bench.ask(2, "1:cpu"), 2).is_none());
         if stops_in_order {
-            // To the job they are lost.
+            // The job has lost its devices there.
             assert_eq!(to_release(&effects, 1), [2]);
         } else {
             assert!(bench.cluster.session(session).unwrap().lost.is_empty());

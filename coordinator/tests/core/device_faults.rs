@@ -1,4 +1,4 @@
-//! Faults of devices: which of them begin a quarantine, who is told, and how a device comes back.
+//! Faults of devices: which of them begin a quarantine, who is informed, and how a quarantine ends.
 
 use crate::bench::{ALICE, Bench, KEY, device, registration};
 use crate::requests::request;
@@ -20,7 +20,7 @@ fn key(program: u64) -> SessionKey {
     key
 }
 
-/// What the driver reports of a device that is faulty, and of a region that is.
+/// The driver's error for a faulty device, and below for a faulty region.
 fn ecc() -> Option<DeviceFault> {
     DeviceFault::cuda(214)
 }
@@ -33,7 +33,7 @@ fn used(fault: Option<DeviceFault>) -> DeviceUse {
     DeviceUse { busy_ms: Some(0), fault, ..DeviceUse::default() }
 }
 
-/// A coordinator with an agent of some devices.
+/// Creates a coordinator with an agent of `count` devices.
 fn with_devices(count: u32) -> Bench {
     let mut bench = Bench::new();
     bench.now = MINUTE;
@@ -46,7 +46,7 @@ fn with_devices(count: u32) -> Bench {
 }
 
 impl Bench {
-    /// Opens the session of a program, which asks for devices or for nothing.
+    /// Opens a program's session, with or without a request.
     fn open_as(&mut self, client: u64, user: &str, devices: Option<&str>) -> SessionId {
         let request = SessionRequest { devices: devices.map(str::to_owned), ..request("h1") };
         let open = Input::Open { client: ClientId(client), request, key: key(client), user: user.into() };
@@ -71,7 +71,7 @@ impl Bench {
         self.give(Input::ProgramUsed { client: ClientId(client), uses })
     }
 
-    /// The agent answers the last order to test a device; any order if there was none.
+    /// Answers the last order to test a device, or no order if there was none.
     fn tested(&mut self, ordinal: u32, verdict: DeviceVerdict) -> Vec<Effect> {
         let number = self.test_orders.get(&ordinal).copied().unwrap_or(0);
         self.give(Input::DeviceTested { link: LINK, ordinal, number, verdict })
@@ -81,7 +81,7 @@ impl Bench {
         self.cluster.scheduler().quarantine_of(self.device(ordinal)).cloned()
     }
 
-    /// Lets time pass, and returns the tests that are ordered and their times from now.
+    /// Lets time pass. Returns the ordered tests with their times from now.
     fn tests_within(&mut self, ms: u64) -> Vec<(u64, u32)> {
         let (begin, mut tests) = (self.now, Vec::new());
         while self.now < begin + ms {
@@ -108,7 +108,7 @@ fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
     let quarantine = bench.quarantine(0).expect("a fault of its own");
     assert_eq!(quarantine.reason, "an uncorrectable ECC error (CUDA error 214)");
     assert_eq!((quarantine.since.0, quarantine.by), (bench.now, None));
-    // It is given neither to a job nor to a program that asks for nothing, also if that sees it.
+    // Neither a job nor a program without a request gets the device, even if the program knows it.
     let device = bench.device(0);
     let answer = bench.give(Input::MayUse { client: ClientId(9), device });
     let refused = answer.iter().any(|effect| match effect {
@@ -120,7 +120,7 @@ fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
     assert!(refused, "{answer:?}");
     let other = bench.open_as(2, BOB, Some("1:cpu"));
     assert_eq!(bench.cluster.session(other).unwrap().lease.devices, [bench.device(1)]);
-    // A test that fails or says nothing is followed by another one after a longer time.
+    // A failed or inconclusive test is followed by another one after a longer time.
     assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
     bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
     assert_eq!(bench.tests_within(MINUTE), [(MINUTE, 0)]);
@@ -130,7 +130,7 @@ fn a_device_with_a_fault_of_its_own_is_in_quarantine_until_a_test_passes() {
     bench.tested(0, DeviceVerdict::Works);
     assert_eq!(bench.quarantine(0), None);
     assert_eq!(bench.tests_within(HOUR), []);
-    // The same report again is no other fault. Faulty again on the same day, it is tested later.
+    // A repeated report is not a new fault. A fault on the same day is tested after a longer time.
     bench.agent_says(session, 0, ecc());
     assert_eq!(bench.quarantine(0), None);
     let third = bench.open_as(3, ALICE, None);
@@ -146,7 +146,8 @@ fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
         let client = bench.cluster.session_count() as u64 + 1;
         bench.open_as(client, user, None)
     });
-    // One user's programs, twice; another user's shows something else, and the same on another device.
+    // Programs of one user hit the fault twice. Another user's program hits another fault, and the same fault on
+    // another device.
     bench.agent_says(sessions[0], 0, illegal_address());
     bench.agent_says(sessions[1], 0, illegal_address());
     bench.agent_says(sessions[2], 0, DeviceFault::cuda(716));
@@ -155,14 +156,14 @@ fn a_fault_that_a_region_may_have_caused_counts_once_two_users_have_shown_it() {
     bench.agent_says(sessions[3], 0, illegal_address());
     let quarantine = bench.quarantine(0).expect("two users");
     assert_eq!(quarantine.reason, "programs of two users have shown an illegal address (CUDA error 700)");
-    // It may still be the regions' fault: it is tested at once, and what it has shown counts no more.
+    // The regions may still be at fault. The device is tested at once, and the reports count no longer.
     assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.tested(0, DeviceVerdict::Works);
     assert_eq!(bench.quarantine(0), None);
     let fifth = bench.open_as(5, ALICE, None);
     bench.agent_says(fifth, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
-    // An hour later it is no longer known.
+    // The report is dropped after an hour.
     bench.tests_within(HOUR);
     let sixth = bench.open_as(6, BOB, None);
     bench.agent_says(sixth, 0, illegal_address());
@@ -180,7 +181,7 @@ fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault(
         bench.tested(0, verdict);
         assert_eq!(bench.quarantine(0), None);
     }
-    // A verdict that was not asked for.
+    // An answer without an order is ignored.
     bench.tested(1, DeviceVerdict::Faulty("it was not asked for".into()));
     assert_eq!(bench.quarantine(1), None);
     bench.tests_within(MINUTE);
@@ -189,7 +190,7 @@ fn a_program_s_word_on_its_own_device_has_it_tested_and_a_late_test_is_no_fault(
     assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.tested(0, DeviceVerdict::Faulty("a test shows an uncorrectable ECC error (CUDA error 214)".into()));
     assert!(bench.quarantine(0).is_some_and(|quarantine| quarantine.reason.starts_with("a test shows")));
-    // Another user's word on another device counts as another one's region.
+    // Reports by two users' programs about another device only cause a test.
     bench.open_as(3, ALICE, None);
     bench.open_as(4, BOB, None);
     bench.program_says(3, 1, illegal_address());
@@ -204,12 +205,12 @@ fn a_program_s_word_is_not_one_of_two_users_reports() {
     let mut bench = with_devices(2);
     bench.open_as(1, ALICE, None);
     bench.program_says(1, 0, illegal_address());
-    // An honest user's region shows the same: that is a reason for a test only.
+    // An honest user's region hits the same fault, which only causes a test.
     let honest = bench.open_as(2, BOB, None);
     bench.agent_says(honest, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
     assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
-    // In the other order, later.
+    // The same in the opposite order.
     bench.tests_within(2 * HOUR);
     let honest = bench.open_as(3, BOB, None);
     bench.agent_says(honest, 0, illegal_address());
@@ -217,7 +218,7 @@ fn a_program_s_word_is_not_one_of_two_users_reports() {
     bench.program_says(4, 0, illegal_address());
     assert_eq!(bench.quarantine(0), None);
     assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
-    // A third user's program is run by an agent: that makes two.
+    // An agent runs the program of a third user, whose report is the second one that counts.
     let third = bench.open_as(5, "carol", None);
     bench.agent_says(third, 0, illegal_address());
     assert!(bench.quarantine(0).is_some());
@@ -229,13 +230,13 @@ fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
     let owner = bench.open_as(1, BOB, Some("1:cpu"));
     let held = bench.cluster.session(owner).unwrap().lease.devices[0].ordinal;
     let free = 1 - held;
-    // Bob's job has one device. Alice's program was given all others, and speaks of both.
+    // Bob's job has one device. Alice's program may use all others, and reports faults of both.
     bench.open_as(2, ALICE, None);
     for fault in [ecc(), DeviceFault::cuda(220)] {
         bench.program_says(2, held, fault);
         assert_eq!(bench.tests_within(MINUTE), []);
     }
-    // A job that has got the device since is not disturbed; the test is done once that has ended.
+    // A job that has got the device since is not disturbed. The test follows its end.
     bench.program_says(2, free, ecc());
     bench.open_as(3, BOB, Some("1:cpu"));
     assert_eq!(bench.tests_within(5 * MINUTE), []);
@@ -243,10 +244,10 @@ fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
     bench.give(Input::JobReleased { link: LINK, job: key(3) });
     let tests = bench.tests_within(MINUTE);
     assert!(matches!(tests[..], [(_, ordinal)] if ordinal == free), "{tests:?}");
-    // A job's own program has its device tested.
+    // The job's own program can have its device tested.
     bench.program_says(1, held, ecc());
     assert_eq!(bench.tests_within(1_000), [(1_000, held)]);
-    // A program on a host without devices speaks of another host's.
+    // A program on a host without devices reports faults of another host's.
     bench.tests_within(MINUTE);
     bench.give(Input::Register { link: LinkId(2), registration: registration("h2") });
     let request = request("h2");
@@ -277,13 +278,13 @@ fn a_session_shows_its_first_fault_of_a_device_and_then_only_one_that_is_the_dev
 fn only_a_test_that_was_ordered_since_the_fault_ends_a_quarantine() {
     let mut bench = with_devices(2);
     let session = bench.open_as(1, ALICE, None);
-    // The agent reports a fault while it tests the device for a program's word.
+    // The agent reports a fault while it tests the device because of a program's report.
     bench.program_says(1, 0, ecc());
     assert_eq!(bench.tests_within(1_000), [(1_000, 0)]);
     bench.agent_says(session, 0, ecc());
     bench.tested(0, DeviceVerdict::Works);
     assert!(bench.quarantine(0).is_some());
-    // The planned test is still done. Ordered again without an answer, it is the same test.
+    // The planned test still takes place. A repeated order without an answer is the same test.
     assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
     let first = bench.test_orders.clone();
     assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 0)]);
@@ -311,7 +312,7 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
         bench.give(input);
     }
     assert_eq!(out(&bench), [0, 1, 7, 8]);
-    // What an administrator has put there stays until an administrator takes it out: no test does.
+    // An administrator's quarantine is ended by an administrator only, not by a test.
     let input = by_hand(&bench, 0);
     bench.give(input);
     assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 1)]);
@@ -319,7 +320,7 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
         bench.tested(ordinal, DeviceVerdict::Works);
     }
     assert_eq!(out(&bench), [0, 7, 8]);
-    // Those leave room for faults.
+    // Devices that an administrator has quarantined do not count for faults.
     bench.agent_says(session, 9, ecc());
     assert_eq!(out(&bench), [0, 7, 8, 9]);
     for ordinal in [0, 7, 8, 9] {
@@ -359,7 +360,7 @@ fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
     bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(5 * 1_000 * MINUTE));
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));
-    // Its end while a device is in quarantine frees both.
+    // The end of the job frees both devices while one is in quarantine.
     let other = bench.open_as(2, BOB, Some("18:cpu"));
     bench.agent_says(session, devices[1].ordinal, ecc());
     bench.give(Input::ClientGone { client: ClientId(1) });
@@ -378,7 +379,7 @@ fn a_fault_that_a_region_may_have_caused_ends_no_charge_before_a_test_shows_it()
     let session = bench.open_as(1, ALICE, Some("1:cpu"));
     let ordinal = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
     let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().0.milli_ms;
-    // Both users' programs show it: the device may work nevertheless.
+    // Programs of both users hit the fault, but the device may work.
     let effects = bench.agent_says(session, ordinal, illegal_address());
     assert!(bench.quarantine(ordinal).is_some_and(|quarantine| quarantine.charged));
     let tells = |effect: &Effect| match effect {

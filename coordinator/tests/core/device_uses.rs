@@ -1,4 +1,4 @@
-//! Reports of programs and agents on the use of devices: charged once, bounded, and decisive for the end of idle jobs.
+//! Reports of programs and agents on the use of devices are charged once, bounded, and decide whether a job is idle.
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
@@ -23,7 +23,7 @@ fn used(busy_ms: u64, bytes_in: u64) -> DeviceUse {
     DeviceUse { busy_ms: Some(busy_ms), bytes_in, bytes_out: bytes_in.saturating_mul(2), held: 64, fault: None }
 }
 
-/// A coordinator with an agent of two devices, and a policy.
+/// Creates a coordinator with an agent of two devices, and a policy.
 fn with_policy(text: &str) -> Bench {
     let mut bench = Bench::new();
     bench.now = MINUTE;
@@ -50,7 +50,7 @@ impl Bench {
         granted.unwrap_or_else(|| panic!("{effects:?}"))
     }
 
-    /// The only node.
+    /// Returns the only node.
     fn node(&self) -> NodeId {
         self.cluster.nodes().next().unwrap().id
     }
@@ -79,7 +79,7 @@ impl Bench {
         self.cluster.usage(now).by(UsageBy::User, None).first().map(|line| line.row).unwrap_or_default()
     }
 
-    /// Warnings to programs, and the reason why a job has ended.
+    /// Returns the warnings to programs, and the reason for a job's end.
     fn told(effects: &[Effect]) -> (Vec<String>, Option<String>) {
         let mut told = (Vec::new(), None);
         for effect in effects {
@@ -100,18 +100,19 @@ fn a_program_that_asks_for_nothing_is_charged_what_it_uses() {
     bench.beat_for(10 * MINUTE);
     assert_eq!(bench.row(), Row::default(), "its lease costs nothing");
     bench.program_used(1, 0, used(4 * MINUTE, 10));
-    // The same report again.
+    // The same report is repeated.
     bench.program_used(1, 0, used(4 * MINUTE, 10));
     let row = bench.row();
     assert_eq!((row.usage.milli_ms, row.usage.billed), (4 * 60_000_000, 8 * 60_000_000_000));
     assert_eq!((row.activity.busy_ms, row.activity.bytes_in, row.activity.bytes_out), (4 * MINUTE, 10, 20));
-    // Fair share and monthly budgets see it.
+    // Fair share and monthly budgets include the use.
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap(), row.usage);
     assert_eq!(bench.cluster.scheduler().usage("site").unwrap(), row.usage);
     assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs.is_empty());
 }
 
-/// A coordinator that has restarted with its state file. One of two devices was in use by a session, which is returned; a job has the other one.
+/// Returns a coordinator that has restarted with its state file, and the session that used one of two devices. A job
+/// holds the other device.
 fn with_earlier_use() -> (Bench, SessionId) {
     let mut bench = Bench::new();
     let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
@@ -133,7 +134,7 @@ fn with_earlier_use() -> (Bench, SessionId) {
 }
 
 impl Bench {
-    /// A program asks for a device, and may have to wait.
+    /// Requests a device for a program, which may have to wait.
     fn ask_for_one(&mut self, client: u64) {
         let request = SessionRequest { devices: Some("1:cpu".to_owned()), ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() });
@@ -190,7 +191,7 @@ fn a_device_is_busy_no_longer_than_time_passes() {
     let row = bench.row();
     assert!((MINUTE..=MINUTE + 2_000).contains(&row.activity.busy_ms), "{row:?}");
     assert!(row.activity.bytes_in < 1 << 52 && row.activity.bytes_out < 1 << 52, "{row:?}");
-    // A flood of reports charges nothing more.
+    // A flood of reports does not increase the charge.
     for _ in 0..1_000 {
         bench.program_used(1, 0, used(u64::MAX, u64::MAX));
     }
@@ -208,7 +209,7 @@ fn reports_on_foreign_devices_and_sessions_change_nothing() {
     let session = bench.open_and_use(2, Some("1:cpu"));
     let own = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
     bench.beat_for(MINUTE);
-    // Another job's device, a device and nodes that do not exist, a session that does not exist.
+    // Reports on another job's device, and on devices, nodes and sessions that do not exist.
     for ordinal in [1 - own, 77] {
         bench.program_used(2, ordinal, used(1_000, 1));
         bench.agent_used(session, ordinal, used(1_000, 1));
@@ -219,7 +220,7 @@ fn reports_on_foreign_devices_and_sessions_change_nothing() {
     bench.agent_used(SessionId(77), own, used(1_000, 1));
     assert_eq!(bench.row().activity, Activity::default());
     assert_eq!(bench.cluster.device_uses(session).count(), 0);
-    // Its own device counts, and it holds no more memory than the device has.
+    // The program's own device counts, and memory is limited to the device's.
     bench.program_used(2, own, DeviceUse { held: u64::MAX, ..used(1_000, 1) });
     let (device, shown) = bench.cluster.device_uses(session).next().unwrap();
     assert_eq!((device.ordinal, shown), (own, DeviceUse { held: 1, ..used(1_000, 1) }));
@@ -254,7 +255,7 @@ fn a_job_s_use_includes_the_last_reports_of_its_executors() {
     };
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant });
     bench.give(Input::ClientGone { client: ClientId(1) });
-    // The executor ends after its session, of which the agent confirms the end at once.
+    // The agent confirms the end of the session at once; its executor ends later.
     bench.give(Input::ExecutorEnded { link: LinkId(1), session, why: String::new() });
     bench.agent_used(session, 1, used(12_000, 5));
     bench.agent_used(session, 0, used(500, 0));
@@ -262,7 +263,7 @@ fn a_job_s_use_includes_the_last_reports_of_its_executors() {
     let did = page.jobs[0].did;
     assert_eq!((did.activity.busy_ms, did.activity.bytes_in, did.is_unknown), (32_500, 6, false));
     assert_eq!(bench.row().activity, did.activity);
-    // Nothing is charged but what it holds.
+    // Only the hold is charged.
     assert_eq!(bench.row().usage, page.jobs[0].used);
 }
 
@@ -276,7 +277,7 @@ fn use_that_is_not_reported_is_unknown() {
     assert!(bench.cluster.ended_jobs(Millis(bench.now), None, None).jobs[0].did.is_unknown);
     let row = bench.row();
     assert_eq!(row.unknown_milli_ms, row.usage.milli_ms);
-    // A program that never used a device is known to have done nothing.
+    // A program that never used a device has certainly done nothing.
     bench.give(Input::JobReleased { link: LinkId(1), job: key(1) });
     bench.open_and_use(2, Some("1:cpu"));
     bench.give(Input::ClientGone { client: ClientId(2) });
@@ -299,7 +300,7 @@ fn the_use_by_an_executor_that_ends_without_a_report_is_unknown() {
     assert!(!did(&bench).is_unknown, "it may still report");
     bench.give(Input::UseEnded { link: LinkId(1), sessions: vec![session] });
     assert!(did(&bench).is_unknown);
-    // Nothing counts after the end.
+    // Reports after the end do not count.
     bench.agent_used(session, 0, used(500, 1));
     assert_eq!(did(&bench).activity, Activity::default());
 }
@@ -316,7 +317,7 @@ fn an_exclusive_job_that_does_nothing_is_warned_and_ended() {
     let (warned, ended) = Bench::told(&bench.beat_for(MINUTE + 2_000));
     assert_eq!((warned.len(), &ended), (1, &None), "{warned:?}");
     assert!(warned[0].contains("job 1 has done nothing with its devices for 28m"), "{warned:?}");
-    // It does something, and is warned again.
+    // The program uses a device, and is warned again later.
     bench.program_used(1, 0, used(1_000, 7));
     assert_eq!(Bench::told(&bench.beat_for(27 * MINUTE)), (Vec::new(), None));
     let (warned, ended) = Bench::told(&bench.beat_for(4 * MINUTE));
@@ -342,14 +343,14 @@ fn a_job_whose_use_is_unknown_or_that_shares_its_devices_is_not_ended_as_idle() 
         }
         assert_eq!(Bench::told(&bench.beat_for(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
     }
-    // A job whose program uses no device at all is ended.
+    // A job is ended if its program uses no device at all.
     let mut bench = with_policy("idle = \"5m\"\n");
     bench.open_and_use(1, Some("1:cpu"));
     assert!(Bench::told(&bench.beat_for(6 * MINUTE)).1.is_some());
 }
 
 proptest! {
-    /// Reports that are lost, come twice or late: the last one that arrives says what is charged in all.
+    /// Reports may be lost, repeated or late. The last one that arrives determines the total charge.
     #[test]
     fn lost_and_repeated_reports_charge_nothing_twice(
         steps in prop::collection::vec((1u64..30, 0u64..30, 0u8..4), 1..60),
@@ -374,7 +375,7 @@ proptest! {
 
 const UNIX_MS: u64 = 1_800_000_000_000;
 
-/// A coordinator whose state is kept, and what is kept after each input.
+/// A coordinator with a state file, and the records after each input.
 struct Kept {
     bench: Bench,
     epoch: u64,
@@ -388,7 +389,7 @@ impl Kept {
         kept
     }
 
-    /// The coordinator ends, and the inputs after `kept` were not durable. Another one goes on.
+    /// Ends the coordinator, without the inputs after `kept`, which were not durable, and starts another one.
     fn restart(&mut self, kept: usize) {
         self.epoch += 1;
         self.records.truncate(kept + 1);
@@ -412,7 +413,7 @@ impl Kept {
         effects
     }
 
-    /// The agent registers, and a program opens or continues its session.
+    /// Registers the agent, and opens or continues a program's session.
     fn connect(&mut self, session: Option<SessionId>) -> SessionId {
         let sessions = session.map(|session| grant(session, key(1), ALICE)).into_iter().collect();
         let registration = Registration { sessions, ..registration("h1") };
@@ -440,7 +441,8 @@ impl Kept {
 }
 
 proptest! {
-    /// A coordinator is killed at any moment, and forgets inputs that were not durable: the use of devices is charged once.
+    /// A coordinator is killed at any moment and loses inputs that were not durable. The use of devices is charged
+    /// once.
     #[test]
     fn use_is_charged_once_over_restarts(
         steps in prop::collection::vec((1_u64..20, 0_u64..20, any::<bool>(), prop::option::of(0_usize..6)), 1..25),

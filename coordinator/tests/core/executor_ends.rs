@@ -1,4 +1,4 @@
-//! What a program is told of its executors' ends.
+//! Reports to programs about the end of their executors.
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
@@ -22,7 +22,7 @@ fn open(bench: &mut Bench, client: u64) -> SessionId {
     session
 }
 
-/// What programs hear when an agent says so.
+/// Returns the reports to programs after an agent reports the end of an executor.
 fn told(bench: &mut Bench, link: u64, session: SessionId, why: &str) -> Vec<(ClientId, NodeId, String)> {
     let effects = bench.give(Input::ExecutorEnded { link: LinkId(link), session, why: why.into() });
     let told = effects.into_iter().filter_map(|effect| match effect {
@@ -44,13 +44,13 @@ fn a_program_hears_why_its_own_executors_have_ended() {
     };
     starts(&mut bench, 2, first);
     assert_eq!(told(&mut bench, 2, first, WHY), [(ClientId(1), NodeId(1), WHY.to_owned())]);
-    // It has none any more, and the other session never had one; nor does one who has asked for the end hear of it.
+    // The program has no executor any more, and the other session never had one. An ordinary end is not reported.
     assert_eq!(told(&mut bench, 2, first, WHY), []);
     assert_eq!(told(&mut bench, 2, second, WHY), []);
     starts(&mut bench, 2, second);
     assert_eq!(told(&mut bench, 1, second, WHY), []);
     assert_eq!(told(&mut bench, 2, second, ""), []);
-    // An agent's word may be as long as it likes.
+    // The agent's reason may have any length.
     starts(&mut bench, 1, second);
     let [(ClientId(2), NodeId(0), why)] = &told(&mut bench, 1, second, &"ä".repeat(5_000))[..] else { panic!() };
     assert_eq!(*why, "ä".repeat(512));

@@ -1,5 +1,5 @@
-//! A coordinator that is killed at any point goes on from what was durable: nothing is allocated twice, no request that was told of is forgotten,
-//! and no time is charged twice.
+//! A coordinator that is killed at any point continues from its durable state. No device is allocated twice, no
+//! confirmed request is lost, and no time is charged twice.
 
 use crate::bench::{KEY, registration};
 use crate::random::Random;
@@ -18,24 +18,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const UNIX_MS: u64 = 1_800_000_000_000;
 const NODES: u64 = 3;
 const STEPS: u64 = 400;
-/// Seeds by day, and in the long tier.
+/// Seeds of the short tier, and of the long one.
 const SHORT: u64 = 5;
 const LONG: u64 = 200;
 
-/// Decisions that are not durable yet: nothing of them was told.
+/// A decision that is not durable yet, whose effects have not been carried out.
 struct Pending {
     step: Step,
     effects: Vec<Effect>,
     order: Vec<JobId>,
 }
 
-/// A program or command that asks for devices.
+/// A program or command that requests devices.
 #[derive(Clone, Debug)]
 struct Asker {
     user: String,
     is_command: bool,
     request: SessionRequest,
-    /// What it was told of its place, with which it comes back.
+    /// The token of its confirmed place, with which it reconnects.
     token: Option<JobToken>,
 }
 
@@ -44,21 +44,21 @@ struct World {
     cluster: Cluster,
     epoch: u64,
     now: u64,
-    /// What is durable.
+    /// The durable records.
     durable: Records,
-    /// What all steps so far make of it.
+    /// The records after all steps.
     latest: Records,
     order: Vec<JobId>,
     pending: VecDeque<Pending>,
     links: u64,
     linked: BTreeMap<u64, LinkId>,
-    /// What agents know, by node.
+    /// The agents' knowledge, by node.
     agents: BTreeMap<u64, BTreeMap<SessionKey, JobGrant>>,
     clients: u64,
     askers: BTreeMap<ClientId, Asker>,
-    /// Jobs whose start was told to an agent or program.
+    /// Jobs whose start an agent or a program has learned.
     told: BTreeSet<u64>,
-    /// The use of devices by sessions, as it was reported last.
+    /// The last reported use of devices by sessions.
     uses: BTreeMap<(SessionId, DeviceId), DeviceUse>,
 }
 
@@ -111,7 +111,7 @@ impl World {
         self.note(effects);
     }
 
-    /// Takes a step's records: those so far make the whole state.
+    /// Applies the records of a step. All records so far must make up the whole state.
     fn note(&mut self, effects: Vec<Effect>) {
         let step = self.cluster.take_step();
         for record in step.records.clone() {
@@ -122,7 +122,7 @@ impl World {
         self.pending.push_back(Pending { step, effects, order });
     }
 
-    /// An administrator makes a reservation, if nothing is in its way, or removes one.
+    /// Creates a reservation unless it conflicts, or deletes one, as an administrator does.
     fn reserve(&mut self) {
         let named = format!("r{}", self.random.below(3));
         if self.cluster.has_reservation(&named) {
@@ -143,7 +143,7 @@ impl World {
             accounts: Vec::new(),
             users,
             end_jobs: self.random.below(2) == 0,
-            // UNIX_MS is on this day.
+            // `UNIX_MS` is on this day.
             first: format!("2027-01-15T08:{minute:02}"),
             zone: "UTC".to_owned(),
             lasts_ms: 1_000 * (1 + self.random.below(600)),
@@ -230,7 +230,7 @@ impl World {
     }
 
     fn random_asker(&mut self) -> Asker {
-        // The other rank of a program that has asked.
+        // Another rank of a program that has made a request.
         let other = self.askers.values().find(|asker| asker.request.rank.is_some_and(|rank| rank.rank == 0));
         if let Some(other) = other.filter(|_| self.random.below(4) == 0).cloned() {
             let rank = other.request.rank.map(|rank| Rank { rank: 1, ..rank });
@@ -289,7 +289,7 @@ impl World {
                 self.give(Input::Drain { node_name, drain });
             }
             12 => {
-                // A machine is booted again: its agent keeps nothing.
+                // A machine is booted again, so that its agent keeps nothing.
                 let node = self.random.below(NODES);
                 self.commit(usize::MAX);
                 self.agents.insert(node, BTreeMap::new());
@@ -314,7 +314,7 @@ impl World {
         self.commit(steps);
     }
 
-    /// An agent or a program reports the use of a session's device.
+    /// Reports the use of a session's device by an agent or a program.
     fn report(&mut self) {
         let sessions: Vec<SessionId> = self.cluster.sessions().map(|session| session.id).collect();
         if sessions.is_empty() {
@@ -350,7 +350,7 @@ impl World {
         self.cluster.usage(Millis(self.now)).by(UsageBy::User, None)
     }
 
-    /// The coordinator is killed, and another one starts a while later.
+    /// Kills the coordinator, and starts another one a while later.
     fn kill(&mut self) {
         let is_whole = self.pending.is_empty();
         self.now += self.random.below(3_000);
@@ -358,7 +358,7 @@ impl World {
         let known = phases(&self.cluster);
         self.pending.clear();
         self.epoch += 1;
-        // Without the decisions of its first moment: what was saved is what is known.
+        // Restored without the decisions of its first moment, so that the state equals the saved one.
         self.cluster = restored(&self.durable, now, self.epoch);
         if is_whole {
             assert_eq!(self.usage(), before, "after a restart at {now}");
@@ -375,7 +375,7 @@ impl World {
         }
         let there = phases(&self.cluster);
         let is_waiting = |id: &JobId| there.get(id) == Some(&Phase::Waiting);
-        // Shares of accounts count until now, which may change their order, and no order within one.
+        // Shares of accounts count until now, which may change the order of accounts but not that within one.
         let scheduler = self.cluster.scheduler();
         let by_user = |order: Vec<JobId>| {
             let mut by_user: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
@@ -393,7 +393,7 @@ impl World {
             let incarnation = self.cluster.node_named(&name(node)).map_or(10, |node| node.incarnation);
             self.register(node, incarnation);
         }
-        // All that were told of a place come back; others ask anew.
+        // All askers with a confirmed place reconnect; others request anew.
         for asker in askers {
             self.ask(asker);
         }
@@ -436,7 +436,7 @@ fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
     assert!(started > 25 * seeds, "{started} jobs have started");
 }
 
-/// The answer to an agent that knows a coordinator of an epoch.
+/// Returns the answer to an agent that knows a coordinator of this epoch.
 fn answer(cluster: &mut Cluster, link: u64, coordinator_epoch: u64) -> Effect {
     let (link, mut effects) = (LinkId(link), Vec::new());
     let registration = Registration { coordinator_epoch, ..registration("h1") };
@@ -485,7 +485,7 @@ fn what_one_node_of_a_large_job_releases_is_a_small_record() {
         let (_, records) = give(Input::JobReleased { link: LinkId(node), job: key(1) });
         assert!(bytes(&records) < 2_000, "{records:?}");
     }
-    // Nothing is left of the job but its history.
+    // Only the history of the job is left.
     give(Input::JobReleased { link: LinkId(NODES - 1), job: key(1) });
     let kept = cluster.all_records();
     assert!(

@@ -1,5 +1,5 @@
-//! An agent and a program that claim everything about others' sessions, in every state of their connection: no other
-//! peer hears of it, and the others' session is as it was.
+//! A hostile agent and a hostile program make every claim about another user's session, in every state of their
+//! connection. No other peer is affected, and the session stays as it was.
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
@@ -14,10 +14,10 @@ const LIAR: LinkId = LinkId(2);
 const LYING_PROGRAM: ClientId = ClientId(2);
 const MALLORY: &str = "mallory";
 const MADE_UP: SessionKey = SessionKey([3; SessionKey::LEN]);
-/// Longer than an agent may be silent.
+/// Longer than the limit on an agent's silence.
 const SILENT_MS: u64 = 11_000;
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Membership {
     Unknown,
@@ -31,7 +31,7 @@ enum Membership {
 const MEMBERSHIPS: [Membership; 6] =
     [Membership::Unknown, Membership::In, Membership::Gone, Membership::Lost, Membership::Silent, Membership::Replaced];
 
-/// A session of alice's on h1, with an executor there, and a liar who is h2.
+/// Creates a session of alice's on h1 with an executor there, and a hostile agent h2.
 fn cluster(membership: Membership) -> (Bench, SessionId) {
     let mut bench = Bench::new();
     let register = |link, name: &str| Input::Register { link, registration: registration(name) };
@@ -60,7 +60,7 @@ fn cluster(membership: Membership) -> (Bench, SessionId) {
     (bench, session)
 }
 
-/// What an agent may say, about others' session and others' measurements.
+/// Returns the possible claims of an agent about other sessions and measurements.
 fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
     let link = LIAR;
     let with = |key, user: &str| grant(session, key, user);
@@ -80,7 +80,7 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
     ];
     lies.extend(grants.iter().map(|grant| Input::ExecutorStarted { link, grant: grant.clone() }));
     lies.extend([0, 1, u64::MAX].map(|measurement| Input::PathMeasured { link, measurement, path: Err("no".into()) }));
-    // Its certificate is for its own name, which may come with whatever number and sessions.
+    // The agent's certificate is for its own name, but it may report any number and sessions.
     for sessions in grants.map(|grant| vec![grant]) {
         let registration = Registration { sessions, previous: Some(NodeId(0)), ..registration("h2") };
         lies.push(Input::Register { link, registration });
@@ -95,19 +95,19 @@ fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
     lies
 }
 
-/// A device of alice's node.
+/// Returns the id of a device on alice's node.
 fn device(ordinal: u32) -> DeviceId {
     DeviceId { node: NodeId(0), ordinal }
 }
 
-/// What a program of another tenant may say.
+/// Returns the possible claims of another tenant's program.
 fn lies_of_a_program(session: SessionId) -> Vec<Input> {
     let client = LYING_PROGRAM;
     let attach = |key, user: &str| Input::Attach { client, session, request: request("h1"), key, user: user.into() };
     let mut lies = vec![
         attach(MADE_UP, ALICE),
         attach(MADE_UP, MALLORY),
-        // A user who has found the key is another user still.
+        // A user who has found the key is still another user.
         attach(KEY, MALLORY),
         Input::MayUse { client, device: device(0) },
         Input::MayUse { client, device: device(u32::MAX) },
@@ -119,7 +119,7 @@ fn lies_of_a_program(session: SessionId) -> Vec<Input> {
     lies
 }
 
-/// Says it, and looks at who hears what of it, and at the others' session.
+/// Makes a claim. Checks which peers are affected, and the session.
 fn said(bench: &mut Bench, session: SessionId, membership: Membership, lie: &Input) {
     let before = bench.cluster.session(session).cloned();
     for effect in bench.give(lie.clone()) {
@@ -135,14 +135,14 @@ fn said(bench: &mut Bench, session: SessionId, membership: Membership, lie: &Inp
     assert!(matches!(bench.cluster.node_named("h1").unwrap().state, NodeState::Up { link: Some(VICTIM) }), "{lie:?}");
 }
 
-/// An honest agent hears of the liar's own sessions.
+/// Whether an honest agent's order is about one of the hostile agent's own sessions.
 fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: SessionId) -> bool {
     use accord_coordinator::cluster::AgentOrder;
     match order {
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
         AgentOrder::SessionClosed(closed, _) | AgentOrder::ClaimClosed(closed, ..) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
-        // No program here asks for devices, and the victim's devices show no faults.
+        // No program in this test requests devices, and the victim's devices have no faults.
         AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(..) => false,
         AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
@@ -153,7 +153,7 @@ fn an_agents_words_about_others_sessions_reach_no_other_peer() {
     for membership in MEMBERSHIPS {
         let (_, session) = cluster(membership);
         let lies = lies_of_an_agent(session);
-        // Each alone, each after each other one, and all of them in a row.
+        // Each claim alone, each after each other one, and all in sequence.
         for first in &lies {
             for second in &lies {
                 let (mut bench, session) = cluster(membership);

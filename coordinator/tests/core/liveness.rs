@@ -1,4 +1,4 @@
-//! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
+//! Single decisions of the core: inputs go in, effects come out, with a simulated clock.
 
 use crate::bench::{ALICE, Bench, KEY, device, registration};
 use crate::requests::request;
@@ -32,7 +32,7 @@ impl Bench {
         session
     }
 
-    /// A program begins to use a device of each node.
+    /// Has a program begin to use a device of each node.
     fn use_nodes(&mut self, client: u64) -> Vec<Effect> {
         let nodes = self.cluster.nodes().filter(|node| node.link().is_some());
         let devices: Vec<DeviceId> = nodes.filter_map(|node| Some(node.devices.first()?.id)).collect();
@@ -47,8 +47,7 @@ impl Bench {
         self.give(Input::Heartbeat { link: LinkId(link), sessions: sessions.to_vec() })
     }
 
-    /// Time passes, and the coordinator runs. Effects of its ticks, besides measurements of paths, which are never
-    /// answered.
+    /// Lets time pass with ticks. Returns their effects without measurements of paths, which are never answered.
     fn tick_until(&mut self, until: u64) -> Vec<Effect> {
         let mut effects = Vec::new();
         while self.now < until {
@@ -64,7 +63,7 @@ impl Bench {
     }
 }
 
-/// With a device that the agent does not have.
+/// Returns a grant that includes a device which the agent does not have.
 fn grant(session: SessionId) -> SessionGrant {
     SessionGrant { ordinals: vec![0, 1, 77], ..crate::bench::grant(session, KEY, ALICE) }
 }
@@ -99,7 +98,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
     };
     let news = Effect::ToClient(ClientId(7), ClientPush::NodeLost(NodeId(1), "h2".into()));
     assert!(told("run-1").contains(&news), "{:?}", told("run-1"));
-    // The job's other agents end with it, unless it is back at once.
+    // The job's other agents end as well, unless the lost one reconnects at once.
     for comes_back in [false, true] {
         let mut bench = Bench::new();
         let ranks = |name: &str| Registration { world: "run-1".into(), ..registration(name) };
@@ -113,13 +112,13 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
         let order = Effect::ToAgent(LinkId(1), AgentOrder::NodeLost(NodeId(1), "h2".into()));
         bench.now += 500;
         assert!(!bench.give(Input::Tick).contains(&order));
-        // A tick that comes anyway needs no deadline.
+        // A tick that is sent in any case needs no deadline.
         let due = bench.cluster.next_deadline().map(|due| due.since(Millis(bench.now)));
         assert_eq!(due == Some(300), !comes_back, "{due:?}");
         bench.now += 300;
         assert_eq!(bench.give(Input::Tick).contains(&order), !comes_back);
     }
-    // An agent that is no rank may be back at once.
+    // An agent that is no rank may reconnect at once.
     assert!(!told("").contains(&news), "{:?}", told(""));
 }
 
@@ -151,7 +150,7 @@ fn a_session_gets_all_devices_and_agents_hear_of_it_when_it_uses_their_nodes() {
         let [AgentOrder::SessionOpened(grant)] = orders(&effects, link)[..] else { panic!("{effects:?}") };
         assert_eq!((grant.session, &grant.ordinals[..]), (id, &[0, 1][..]));
         assert_eq!(orders(&effects, other), [] as [&AgentOrder; 0]);
-        // The agent hears of it before the program does.
+        // The agent is informed before the program.
         assert_eq!(effects.last(), Some(&Effect::ToClient(ClientId(1), ClientPush::UseAnswered(device, None))));
         assert!(orders(&bench.use_device(1, device), link).is_empty(), "it is told once");
     }
@@ -183,7 +182,7 @@ fn an_agent_that_was_away_learns_which_of_its_sessions_have_ended() {
     bench.register(1, "h1");
     let (ended, closed, open) = (bench.open_on(1, "h1"), bench.open_on(2, "h1"), bench.open_on(3, "h1"));
     bench.give(Input::LinkLost { link: LinkId(1) });
-    // None of them has an executor.
+    // None of the sessions has an executor.
     bench.give(Input::ClientGone { client: ClientId(1) });
     bench.give(Input::Close { session: closed });
     let earlier = SessionId(1 << 40);
@@ -213,7 +212,7 @@ fn a_program_may_not_begin_on_a_node_that_is_lost_or_has_no_such_device() {
     assert!(refused(&mut bench, 1, 7).contains("node h2 has no device 7"));
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert!(refused(&mut bench, 1, 0).contains("the agent of node h2 was lost or stopped"));
-    // It drives devices of its own node without the agent.
+    // A program drives devices of its own node without the agent.
     bench.give(Input::Goodbye { link: LinkId(1) });
     let effects = bench.use_device(1, DeviceId { node: NodeId(0), ordinal: 0 });
     assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::UseAnswered(_, None))]), "{effects:?}");
@@ -228,7 +227,7 @@ fn the_end_of_the_programs_connection_ends_its_executors() {
     let effects = bench.give(Input::ClientGone { client: ClientId(1) });
     assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id, None)]);
     assert_eq!(bench.cluster.session_count(), 0);
-    // The message got lost, or the executor was just being started: it is told again.
+    // If the message was lost, or the executor was starting, the order is repeated.
     assert_eq!(orders(&bench.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id, None)]);
 }
 
@@ -252,7 +251,7 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     assert!(effects.contains(&Effect::DropLink(LinkId(2))));
     assert_eq!(orders(&effects, 1), [&AgentOrder::NodeLost(NodeId(1), "h2".into())]);
     assert!(bench.cluster.session(before).is_some() && bench.cluster.session(after).is_some());
-    // New sessions leave it out.
+    // New sessions avoid the node.
     let third = bench.open_on(3, "h1");
     assert_eq!(bench.cluster.lease(third).unwrap().devices.len(), 2);
 }
@@ -352,7 +351,7 @@ fn a_clock_that_was_set_back_locks_no_agent_out() {
     let mut bench = Bench::new();
     let of_boot = |boot: &str, at| Registration { incarnation: incarnation(boot, at), ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: of_boot("first", 1_000_000) });
-    // Two machines must not take a name from each other all the time.
+    // Two machines must not displace each other for ever.
     let taken = bench.give(Input::Register { link: LinkId(2), registration: of_boot("second", 1) });
     assert_eq!(taken, [Effect::RefuseAgent(LinkId(2), Refusal::Taken { node_name: "h1".into() })]);
     bench.give(Input::LinkLost { link: LinkId(1) });
@@ -407,7 +406,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     let id = old.open_on(1, "h1");
 
     let mut new = Bench::of(Cluster::new(Limits::default(), 77_000));
-    // The second node comes back first, and keeps its number.
+    // The second node reconnects first, and keeps its number.
     let back =
         |name: &str, node: u32, sessions| Registration { previous: Some(NodeId(node)), sessions, ..registration(name) };
     let effects = new.give(Input::Register { link: LinkId(1), registration: back("h2", 1, vec![grant(id)]) });
@@ -417,7 +416,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     assert!(session.client.is_none());
     assert_eq!(session.lease.devices.len(), 2, "ordinal 77 does not exist");
 
-    // A new session gets another number. The old one, whose program does not come back, ends with its last executor.
+    // A new session gets a new number. The old session, whose program does not reconnect, ends with its last executor.
     assert_ne!(new.open_on(1, "h1"), id);
     new.now = 70_000;
     new.give(Input::ExecutorEnded { link: LinkId(1), session: id, why: String::new() });
@@ -460,13 +459,13 @@ fn a_drain_outlives_its_coordinator_and_who_knows_the_node_knows_better() {
         link: LinkId(link),
         registration: Registration { draining, ..registration("h1") },
     };
-    // This coordinator was started after the drain.
+    // This coordinator has started after the drain.
     let effects = bench.give(says(1, true));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::Drain(_)))), "{effects:?}");
     bench.register(2, "h2");
     let id = bench.open_on(1, "h1");
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
-    // It is taken back while the agent is away, which comes back with what it has heard last.
+    // The drain ends while the agent is disconnected, and the agent reconnects with its last state.
     bench.give(Input::LinkLost { link: LinkId(1) });
     bench.give(Input::Drain { node_name: "h1".into(), drain: false });
     let effects = bench.give(says(3, true));
@@ -478,7 +477,7 @@ fn a_drain_outlives_its_coordinator_and_who_knows_the_node_knows_better() {
 #[test]
 fn an_empty_cluster_and_a_missing_kind_are_explained() {
     let mut bench = Bench::new();
-    // No agent is about to come back any more.
+    // No agent is expected to reconnect any more.
     bench.now = 5_000;
     let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };
@@ -518,7 +517,7 @@ fn ordinals_are_the_agents_own_and_may_have_gaps() {
 
 const FIRST: DeviceId = DeviceId { node: NodeId(0), ordinal: 0 };
 
-/// The warnings among these effects.
+/// Returns the warnings among these effects.
 fn warned(mut effects: Vec<Effect>) -> Vec<Effect> {
     effects.retain(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Warning(_))));
     effects
@@ -540,7 +539,7 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
         });
         warnings.extend(warned(bench.give(Input::MayUse { client, device: FIRST })));
     }
-    // Three ranks on two devices: two may share one.
+    // Three ranks use two devices, so two may share one.
     let [Effect::ToClient(ClientId(3), ClientPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(text.contains("3 ranks of node h1 use device 0 of node h1 while 1 device is idle"), "{text}");
 }
@@ -563,7 +562,7 @@ fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
     let effects = use_first(&mut bench, 1, "one", 2);
     let [Effect::ToClient(ClientId(2), ClientPush::Warning(text))] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains("2 ranks of nodes h1, h2 use device 0 of node h1"), "{text}");
-    // With twice as many ranks as devices two share.
+    // With twice as many ranks as devices, two share one.
     for rank in 10..12 {
         assert_eq!(use_first(&mut bench, rank, "many", 16), []);
     }
@@ -595,7 +594,7 @@ fn an_administrator_may_end_a_session() {
     let effects = bench.give(Input::Close { session: id });
     assert!(matches!(&effects[0], Effect::ToClient(ClientId(1), ClientPush::Ended(_))), "{effects:?}");
     assert!(effects.contains(&Effect::CloseClient(ClientId(1))));
-    // The executor's program may not hear the coordinator. An agent that comes back is told the same.
+    // The executor's program may be cut off from the coordinator. An agent that reconnects gets the same order.
     let closed = AgentOrder::SessionClosed(id, Some(SessionEnd::Administrator));
     assert_eq!(orders(&effects, 1), [&closed]);
     let back = Registration { sessions: vec![grant(id)], ..registration("h1") };
@@ -678,7 +677,8 @@ fn a_session_whose_time_is_over_is_ended() {
     let id = bench.open_on(7, "h1");
     bench.tick_until(2_000);
     bench.beat(1, &[]);
-    // An agent that comes meanwhile is told what is left, and half a second more: the program hears first.
+    // An agent that registers in between gets the time left, plus half a second, so that the program learns of the end
+    // first.
     let effects = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
     let [_, AgentOrder::SessionOpened(grant)] = orders(&effects, 2)[..] else { panic!("{effects:?}") };
     assert_eq!((grant.session, grant.key, grant.ends_in_ms), (id, KEY, Some(3_500)));
@@ -696,7 +696,7 @@ fn a_session_whose_time_is_over_is_ended() {
 fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
     let mut bench = Bench::new();
     let foreign = SessionId(1 << 40);
-    // Two agents come back to a new coordinator; the second one lies about a session of the first.
+    // Two agents reconnect to a new coordinator; the second one falsely claims a session of the first.
     let honest = Registration { sessions: vec![grant(foreign)], ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: honest });
     let lie = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };

@@ -1,4 +1,4 @@
-//! The pure core of the coordinator: inputs and times in, effects out, and what must hold after each of them.
+//! The coordinator's core: inputs and times go in, effects come out, and invariants hold after each input.
 
 mod allocations;
 mod bench;

@@ -1,4 +1,4 @@
-//! The route table: which paths are measured when, and what is known of them then.
+//! Measurements of paths: which ones are ordered when, and the known times.
 
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
@@ -12,7 +12,7 @@ const QUIET: u64 = 1_000;
 
 fn come(bench: &mut Bench, links: std::ops::RangeInclusive<u64>) {
     for link in links {
-        // Others lie in between, as the alphabet has it.
+        // Other nodes lie in between, in the order of names.
         let address = format!("10.0.0.{link}:7000");
         let registration = Registration { address, ..registration(&format!("n{link}")) };
         bench.give(Input::Register { link: LinkId(link), registration });
@@ -24,7 +24,7 @@ fn orders(effects: Vec<Effect>) -> Vec<PathOrder> {
     effects.into_iter().filter_map(order).collect()
 }
 
-/// Time passes, in which all agents live.
+/// Lets time pass while all agents are alive.
 fn tick(bench: &mut Bench, ms: u64) -> Vec<PathOrder> {
     let until = bench.now + ms;
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ fn done(bench: &mut Bench, order: &PathOrder, ns: u64) -> Vec<PathOrder> {
     orders(bench.give(Input::PathMeasured { link: order.from, measurement: order.measurement, path }))
 }
 
-/// Has all measured that is to be; how many measurements that took.
+/// Completes all wanted measurements. Returns their number.
 fn settle(bench: &mut Bench) -> usize {
     let mut open = tick(bench, QUIET);
     let mut count = 0;
@@ -98,7 +98,7 @@ fn other_kinds_of_paths_are_no_estimate() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=2);
     settle(&mut bench);
-    // Two that share an address.
+    // Two nodes share an address.
     for (link, job) in [(11, "a"), (12, "a")] {
         let registration =
             Registration { world: job.into(), address: "10.9.9.9:1".into(), ..registration(&format!("m{link}")) };
@@ -110,7 +110,7 @@ fn other_kinds_of_paths_are_no_estimate() {
     assert_eq!(bench.cluster.path(NodeId(0), ids[1]).unwrap().1, Source::Estimated);
 }
 
-/// A program opens a session, and uses a device of each node.
+/// Opens a program's session that uses a device of each node.
 fn open_everywhere(bench: &mut Bench, client: ClientId, node_name: &str) {
     bench.give(Input::Open { client, request: request(node_name), key: KEY, user: ALICE.into() });
     let devices: Vec<DeviceId> = bench.cluster.nodes().filter_map(|node| Some(node.devices.first()?.id)).collect();
@@ -161,7 +161,7 @@ fn what_was_known_of_a_node_goes_with_it() {
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(bench.cluster.figures(NodeId(1)), None);
     assert_eq!(bench.cluster.measured_paths().map(|(a, b, _)| (a.0, b.0)).collect::<Vec<_>>(), [(0, 2)]);
-    // Its next agent is measured anew.
+    // The node's next agent is measured anew.
     let registration = Registration { incarnation: u64::MAX, address: "10.0.0.2:1".into(), ..registration("n2") };
     bench.give(Input::Register { link: LinkId(22), registration });
     assert_eq!(settle(&mut bench), 2);
@@ -172,7 +172,7 @@ fn a_measurement_that_fails_or_never_comes_is_tried_again_once() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=2);
     let order = tick(&mut bench, QUIET).pop().unwrap();
-    // Another agent's word for it does not count.
+    // The report of the other agent does not count.
     let path = Ok(MeasuredPath { times: times(1), transport: "tls".into() });
     bench.give(Input::PathMeasured { link: order.to, measurement: order.measurement, path });
     assert_eq!(bench.cluster.path(NodeId(0), NodeId(1)), None);
@@ -186,8 +186,8 @@ fn a_measurement_that_fails_or_never_comes_is_tried_again_once() {
     assert_eq!(bench.cluster.path(NodeId(0), NodeId(1)), None, "that was too late");
 }
 
-/// Whatever happens the table stays within its bounds and tells of no lost node ([`Bench::give`] looks), and the same happenings make
-/// the same table.
+/// For any sequence of events the table stays within its bounds and has no lost node ([`Bench::give`] checks this).
+/// Equal sequences yield equal tables.
 #[test]
 fn random_happenings() {
     let run = |seed: u64| {

@@ -1,4 +1,4 @@
-//! Policies, put into effect while jobs wait and run.
+//! Policies that take effect while jobs wait and run.
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
@@ -18,10 +18,10 @@ fn policy(text: &str) -> SitePolicy {
     SitePolicy::read(text, None).unwrap()
 }
 
-/// A coordinator with an agent of two devices.
+/// Creates a coordinator with an agent of two devices.
 fn with_agent() -> Bench {
     let mut bench = Bench::new();
-    // No agent is about to be back from before the coordinator's start.
+    // Requests no longer wait for agents to reconnect after the start.
     bench.now = 60_000;
     bench.give(Input::Tick);
     bench.give(Input::Register { link: LinkId(1), registration: registration("h1") });
@@ -67,7 +67,7 @@ fn a_user_is_in_an_account_by_unix_group_and_stays_there_while_it_names_the_grou
     let ended = bench.apply("[account.physics]\nusers = [\"@chemistry\"]\n");
     assert!(refused(&ended).unwrap().contains("the policy has its account no longer"));
     assert_eq!(bench.cluster.policy_version(), 3);
-    // The running job goes on.
+    // The running job continues.
     assert_eq!(bench.cluster.scheduler().running(), 1);
 }
 
@@ -108,7 +108,7 @@ fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
     assert!(granted(&bench.ask_for(1, None)));
     assert_eq!(bench.cluster.scheduler().running(), 1);
-    // The ranks of one MPI program have one job, whichever comes first, and a later policy is for later programs.
+    // The ranks of one MPI program share a job, in any order. A new policy applies to later programs.
     for client in [2, 3] {
         assert!(granted(&bench.open_as_rank(client, 7)), "rank {client}");
         assert_eq!(bench.cluster.scheduler().running(), 2);
@@ -139,13 +139,13 @@ fn rank(job: u64) -> Option<accord_types::Rank> {
 }
 
 impl Bench {
-    /// Whether programs are told that their devices are a job's.
+    /// Whether all leases inform programs that their devices belong to a job.
     fn leases_are_of_jobs(&self) -> bool {
         let mut leases = self.cluster.sessions().filter_map(|session| self.cluster.lease(session.id));
         leases.all(|lease| lease.is_of_job)
     }
 
-    /// A rank of a program that its launcher calls `job`.
+    /// Opens a session for a rank whose launcher names its job `job`.
     fn open_as_rank(&mut self, client: u64, job: u64) -> Vec<Effect> {
         let request = accord_types::SessionRequest { rank: rank(job), ..request("h1") };
         self.give(Input::Open { client: ClientId(client), request, key: key(client), user: ALICE.into() })
@@ -157,7 +157,7 @@ fn a_program_that_comes_back_does_not_evade_the_default_request() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
     assert!(granted(&bench.ask_for(1, None)));
-    // A session of an earlier coordinator, if there was one.
+    // A session of an earlier coordinator, if it existed.
     let (client, session, user) = (ClientId(2), SessionId(1 << 40), ALICE.to_owned());
     bench.give(Input::Attach { client, session, request: request("h1"), key: key(2), user });
     let devices = [0, 1].map(|ordinal| DeviceId { node: NodeId(0), ordinal });
@@ -166,7 +166,7 @@ fn a_program_that_comes_back_does_not_evade_the_default_request() {
         effects.extend(bench.give(Input::MayUse { client, device }));
     }
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), "{effects:?}");
-    // The devices may be those of its own job, which ends no program and goes to no other one.
+    // The devices may be those of its own job, which ends no program and is not given to another job.
     let known = bench.cluster.session(session).unwrap();
     assert!(known.used.is_empty() && known.client == Some(client), "{effects:?}");
     assert!(granted(&bench.ask_for(3, None)));

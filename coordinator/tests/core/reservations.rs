@@ -1,4 +1,4 @@
-//! Reservations: what is in their way, their times by the wall clock, and jobs on their devices.
+//! Reservations: conflicts, times by the wall clock, and jobs on reserved devices.
 
 use crate::bench::{KEY, registration};
 use crate::requests::request;
@@ -13,7 +13,7 @@ const HOUR: u64 = 60 * MINUTE;
 /// 2026-12-01 00:00 UTC, a Tuesday.
 const DAY: u64 = 1_796_083_200_000;
 
-/// A coordinator with two nodes of two devices, at midnight.
+/// A coordinator with two nodes of two devices each, at midnight.
 struct Site {
     cluster: Cluster,
     now: u64,
@@ -25,7 +25,7 @@ impl Site {
         let restart = Restart { now: Millis(0), unix_ms: DAY, epoch: 1 };
         let cluster = Cluster::restore(Limits::default(), &Records::new(), restart).unwrap();
         let mut site = Self { cluster, now: 0, clients: 0 };
-        // No agent is about to be back from before the coordinator's start.
+        // Requests no longer wait for agents to reconnect after the start.
         site.pass(MINUTE);
         site.join();
         site
@@ -46,7 +46,7 @@ impl Site {
         effects
     }
 
-    /// Time passes while agents say that they live.
+    /// Lets time pass while agents send heartbeats.
     fn pass(&mut self, ms: u64) -> Vec<Effect> {
         let (mut effects, until) = (Vec::new(), self.now + ms);
         while self.now < until {
@@ -68,7 +68,7 @@ impl Site {
         self.give(Input::Reserve(Box::new(checked)));
     }
 
-    /// A program of a user asks for devices. Returns its number as a client.
+    /// Requests devices for a user's program. Returns its client number and the effects.
     fn ask(&mut self, user: &str, devices: &str) -> (u64, Vec<Effect>) {
         self.clients += 1;
         let request = SessionRequest { devices: Some(devices.to_owned()), ..request("h1") };
@@ -194,7 +194,7 @@ fn a_request_gets_devices_without_jobs_and_other_reservations() {
     let named = NewReservation { devices: ReservedTarget::Listed(vec![h2(1)]), ..asked("", "b") };
     assert!(in_the_way(site.check(named)).contains("the reservation a has some of these devices"));
     assert!(in_the_way(site.check(asked("1:cpu", "a"))).contains("there is a reservation a already"));
-    // Maintenance goes before.
+    // Maintenance takes precedence.
     assert!(site.check(reservation("b", node("h2"), "2026-12-01T01:00", HOUR)).is_ok());
     let unknown = NewReservation { accounts: vec!["chemistry".to_owned()], users: Vec::new(), ..asked("1:cpu", "b") };
     assert!(matches!(site.check(unknown), Err(ReserveError::Unknown(_))));
@@ -216,7 +216,7 @@ fn members_start_on_reserved_devices_and_jobs_that_name_it_nowhere_else() {
     let effects = site.pass(HOUR);
     let session = granted(&effects, early).unwrap();
     assert_eq!(site.session_devices(session)[0].node, NodeId(1));
-    // Programs without a request have the devices that are not reserved.
+    // Programs without a request get the devices that are not reserved.
     site.clients += 1;
     let plain =
         Input::Open { client: ClientId(site.clients), request: request("h1"), key: key(99), user: "tom".into() };
@@ -233,7 +233,7 @@ fn members_start_on_reserved_devices_and_jobs_that_name_it_nowhere_else() {
     assert!(why_not(&site, waiting).contains("its reservation course is over"));
 }
 
-/// A program without a request opens a session, whose lease has all devices that are shared.
+/// Opens the session of a program without a request, whose lease has all shared devices.
 fn open_plain(site: &mut Site, user: &str) -> (u64, SessionId) {
     site.clients += 1;
     let (client, key) = (ClientId(site.clients), key(site.clients));
@@ -241,7 +241,7 @@ fn open_plain(site: &mut Site, user: &str) -> (u64, SessionId) {
     (site.clients, granted(&effects, site.clients).unwrap())
 }
 
-/// A program asks whether it may use a device. Returns the error, if it may not.
+/// Asks whether a program may use a device. Returns the error if it may not.
 fn may_use(site: &mut Site, client: u64, device: DeviceId) -> Option<String> {
     let effects = site.give(Input::MayUse { client: ClientId(client), device });
     let answer = effects.into_iter().find_map(|effect| match effect {
@@ -305,7 +305,7 @@ fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_devic
     site.give(Input::Schedule(drain));
     let error = may_use(&mut site, client, id(0, 1)).unwrap();
     assert!(error.contains("device 1 of node h1 is drained"), "{error}");
-    // Nor does it by saying that it uses them.
+    // Reporting the devices as in use does not help either.
     let nowhere = DeviceId { node: NodeId(7), ordinal: 0 };
     let devices = vec![id(1, 1), id(0, 1), nowhere];
     let effects = site.give(Input::InUse { client: ClientId(client), devices: devices.clone() });
@@ -415,7 +415,7 @@ fn a_wall_clock_that_was_ahead_for_a_while_deletes_no_reservation() {
     assert!(site.check(reservation("move", ReservedTarget::All, "2028-12-05T01:00", HOUR)).is_ok(), "it is hidden");
     site.pass(5_000);
     assert_eq!(site.times()[0].0, "2026-12-05 01:00 UTC");
-    // The reservation is over, and a day later its record goes.
+    // The reservation is over, and its record is removed a day later.
     site.now += 4 * 24 * HOUR + 2 * HOUR;
     site.give(Input::Tick);
     assert!(site.times().is_empty() && kept(&site));
@@ -441,7 +441,7 @@ fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
     site.pass(HOUR);
     assert!(!is_reserved(&site));
     assert_eq!(site.times()[0].0, "2026-12-08 08:00 +01:00 Europe/Berlin");
-    // The coordinator is down until the next time has begun. Its clock goes on.
+    // The coordinator is down until the next occurrence has begun. Its clock continues.
     let records = site.cluster.all_records();
     site.now += 6 * 24 * HOUR + 23 * HOUR + MINUTE;
     let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
@@ -459,8 +459,8 @@ fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
     assert!(!site.cluster.all_records().keys().any(|key| key.starts_with("reservation/")));
 }
 
-/// A site whose node h2 has weekly reservations z of eva and a of tom, and its records. Their times conflict only by the records: the rules of
-/// a time zone have changed since the reservations were created.
+/// Returns a site whose node h2 has weekly reservations z for eva and a for tom, and its records. They conflict only by
+/// their records, as if the rules of a time zone had changed since their creation.
 fn conflicting() -> (Site, Records) {
     let mut site = Site::new();
     let weekly = |name: &str, user: &str, first: &str| NewReservation {
@@ -468,7 +468,7 @@ fn conflicting() -> (Site, Records) {
         users: vec![user.to_owned()],
         ..reservation(name, node("h2"), first, 2 * HOUR)
     };
-    // In the order of names the later one is first.
+    // The reservation created later comes first by name.
     site.reserve(weekly("z", "eva", "2026-12-01T08:00"));
     site.reserve(weekly("a", "tom", "2026-12-01T12:00"));
     let mut records = site.cluster.all_records();
@@ -477,7 +477,7 @@ fn conflicting() -> (Site, Records) {
     (site, records)
 }
 
-/// Restarts the coordinator with records. Asserts that eva has the node from 8 to 10 on this day, and tom from then on.
+/// Restarts the coordinator with records. Asserts that eva has the node from 8 to 10 on this day, and tom after that.
 fn assert_eva_goes_first(mut site: Site, records: &Records) {
     let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
     site.cluster = Cluster::restore(Limits::default(), records, restart).unwrap();
@@ -502,13 +502,13 @@ fn the_one_created_earlier_goes_first_where_a_state_without_numbers_is_restored(
     let (mut site, mut records) = conflicting();
     for record in records.values_mut() {
         let Ok(text) = String::from_utf8(record.clone()) else { continue };
-        // The first number is of z. Its four weeks have the next ones.
+        // z has the first number, and its four weeks have the following ones.
         let old = text.replace("\"created\":1,", "").replace("\"created\":6,", "");
         *record = old.into_bytes();
     }
     let is_numbered = |name: &str| String::from_utf8_lossy(&records[name]).contains("created");
     assert!(!is_numbered("reservation/a") && !is_numbered("reservation/z"));
-    // All weeks that are known are over. The next ones get their ids in the order of names.
+    // All known weeks are over. The next ones get their ids in the order of names.
     site.now += 4 * 7 * 24 * HOUR;
     assert_eva_goes_first(site, &records);
 }

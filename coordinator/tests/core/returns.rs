@@ -1,4 +1,4 @@
-//! Programs and agents come back to a coordinator that knows nothing of them: the core's decisions.
+//! Programs and agents reconnect to a coordinator that does not know them: decisions of the core.
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
@@ -11,7 +11,7 @@ use accord_types::{
 };
 
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
-/// Of an earlier coordinator: another epoch than that of [`Bench::new`].
+/// A session of an earlier coordinator, whose epoch differs from that of [`Bench::new`].
 const EARLIER: SessionId = SessionId(1 << 40);
 
 impl Bench {
@@ -55,7 +55,8 @@ fn a_program_gets_its_session_back_in_either_order_of_returns() {
         let session = bench.cluster.session(EARLIER).unwrap();
         assert_eq!((session.origin, session.client), (Origin::Agent, Some(ClientId(1))));
         assert_eq!((session.executors.len(), session.lease.memory_quota, session.lease.stream_quota), (1, 5, 3));
-        // It is the program's as one that was opened here: without executors it goes on, and it ends with its program, for everybody.
+        // The session behaves like one that was opened here. It continues without executors, and ends everywhere with
+        // its program.
         bench.register_with(2, "h2", vec![]);
         bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
         assert!(bench.cluster.session(EARLIER).is_some());
@@ -78,7 +79,7 @@ fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
         let effects = if comes_back {
             bench.register_with(1, "h1", vec![])
         } else {
-            // It may be the program's own node, whose devices it drives without the agent.
+            // The node may be the program's own, whose devices it drives without the agent.
             bench.now = 2_000;
             bench.give(Input::Tick)
         };
@@ -115,7 +116,7 @@ fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
             [ClientPush::Ended(why)] if is_a_job_s => assert!(why.contains("job 3 has device 0 of node h2"), "{why}"),
             pushes => panic!("{pushes:?}"),
         }
-        // Its end reaches the agent.
+        // The agent is informed of its end.
         let effects = bench.give(Input::ClientGone { client: ClientId(1) });
         assert_eq!(effects.iter().any(|effect| matches!(effect, Effect::ToAgent(..))), !is_a_job_s, "{effects:?}");
     }
@@ -215,23 +216,24 @@ fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
     bench.attach(1, EARLIER, KEY, ALICE);
     let effects = bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::NodeLeft(NodeId(1), "h2".into())]);
-    // Its connection has broken once more, which the coordinator has not seen yet.
+    // The program's connection has ended again, which the coordinator has not noticed yet.
     let again = bench.attach(2, EARLIER, KEY, ALICE);
     assert_eq!(again, [ClientPush::Attached, ClientPush::NodeLost(NodeId(1), "h2".into())]);
     assert!(bench.give(Input::ClientGone { client: ClientId(1) }).is_empty());
     let effects = bench.give(Input::Close { session: EARLIER });
     assert!(matches!(&pushes(&effects, ClientId(2))[..], [ClientPush::Ended(_)]), "{effects:?}");
-    // One that had no connection meanwhile is told the same reason.
+    // A program without a connection in between gets the same reason.
     assert_eq!(bench.attach(3, EARLIER, KEY, ALICE), [ClientPush::Ended(SessionEnd::Administrator.text(EARLIER))]);
 }
 
 #[test]
 fn a_first_comer_does_not_take_anothers_session() {
-    // Mallory names a session of Alice's before Alice's program or agent is back.
+    // Mallory names a session of Alice's before Alice's program or agent has reconnected.
     for (key, user) in [(OTHER_KEY, "mallory"), (OTHER_KEY, ALICE), (KEY, "mallory")] {
         let mut bench = Bench::new();
         assert_eq!(bench.attach(1, EARLIER, key, user), [ClientPush::Attached]);
-        // Alice is not told that it is another's: that would end her program. She comes again.
+        // Alice does not receive the error that the session is another's, which would end her program. Her program
+        // tries again.
         let (client, user, request) = (ClientId(2), ALICE.to_owned(), request("h1"));
         let effects = bench.give(Input::Attach { client, session: EARLIER, request, key: KEY, user });
         assert_eq!(effects, [Effect::CloseClient(client)]);
@@ -348,7 +350,7 @@ fn a_heartbeat_that_overtakes_an_executors_start_ends_nothing() {
     let mut bench = Bench::new();
     bench.register_with(1, "h1", vec![]);
     bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
-    // The program begins to use h1. Its agent's heartbeat comes before the word of it does.
+    // The program begins to use h1. The agent's heartbeat arrives before its grant.
     for session in [EARLIER, SessionId((1 << 40) + 1)] {
         let effects = bench.give(Input::Heartbeat { link: LinkId(1), sessions: vec![session] });
         assert!(!is_closed_on(&effects, 1, session), "{effects:?}");
@@ -361,7 +363,7 @@ fn a_heartbeat_that_overtakes_an_executors_start_ends_nothing() {
 fn a_session_without_executors_waits_for_its_program_after_a_start() {
     let mut bench = Bench::new();
     bench.register_with(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
-    // The program gives its devices up before it has come back.
+    // The program releases its devices before it has reconnected.
     bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
     assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
 }
@@ -372,7 +374,7 @@ fn a_session_that_was_taken_over_still_ends_in_time() {
     let mut bench = Bench::of(Cluster::new(limits, 1_000));
     bench.attach(1, EARLIER, KEY, ALICE);
     assert_eq!(bench.cluster.session(EARLIER).unwrap().ends, Some(Millis(10_000)));
-    // An agent knows better.
+    // An agent's time takes precedence.
     let told = SessionGrant { ends_in_ms: Some(4_000), ..grant(EARLIER, KEY, ALICE) };
     bench.register_with(1, "h1", vec![told]);
     bench.now = 4_000;
@@ -389,20 +391,20 @@ fn asked(bench: &mut Bench, client: u64) -> Vec<ClientPush> {
 
 #[test]
 fn who_asks_before_the_agents_are_back_waits_for_them() {
-    // A coordinator that was just started.
+    // The coordinator has just started.
     let mut bench = Bench::new();
     assert_eq!((asked(&mut bench, 1), bench.cluster.next_deadline()), (vec![], Some(Millis(2_000))));
     bench.now = 500;
     bench.register_with(1, "h1", vec![]);
     bench.register_with(2, "h2", vec![]);
-    // The next one finds something already.
+    // The next request finds devices already.
     assert!(matches!(&asked(&mut bench, 2)[..], [ClientPush::Granted(_)]));
     bench.now = 2_000;
     let effects = bench.give(Input::Tick);
     let [ClientPush::Granted(session)] = pushes(&effects, ClientId(1))[..] else { panic!("{effects:?}") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
 
-    // One that was stopped for a while, and has lost all connections.
+    // A coordinator was suspended and has lost all connections.
     bench.now = 20_000;
     bench.give(Input::Tick);
     for link in [1, 2] {
@@ -419,7 +421,7 @@ fn who_asks_before_the_agents_are_back_waits_for_them() {
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
     assert_eq!(pushes(&effects, ClientId(4)), []);
 
-    // Agents that are not back in time are waited for no longer.
+    // Requests no longer wait for agents that have not reconnected in time.
     for link in [3, 4] {
         bench.give(Input::LinkLost { link: LinkId(link) });
     }
@@ -436,13 +438,13 @@ fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
         bench.register_with(link, name, vec![]);
     }
-    // One that dies is one device less, at once.
+    // The loss of a single agent takes effect at once.
     bench.now = 20_000;
     bench.give(Input::LinkLost { link: LinkId(3) });
     let [ClientPush::Granted(session)] = asked(&mut bench, 1)[..] else { panic!("it waits") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
 
-    // But that most go at the same moment is more likely the coordinator's own doing.
+    // The loss of most agents at the same moment is more likely caused by the coordinator itself.
     bench.give(Input::LinkLost { link: LinkId(2) });
     bench.now = 20_100;
     bench.register_with(4, "h3", vec![]);
@@ -451,7 +453,7 @@ fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
     let [ClientPush::Granted(session)] = pushes(&effects, ClientId(2))[..] else { panic!("{effects:?}") };
     assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 6);
 
-    // An agent that is not back in time is no longer waited for.
+    // Requests no longer wait for an agent that has not reconnected in time.
     for link in [4, 5] {
         bench.give(Input::LinkLost { link: LinkId(link) });
     }

@@ -1,10 +1,11 @@
-//! MPI worlds: ranks that were away when another one died hear of it, and runs of a world with the same name are told apart.
+//! MPI worlds: ranks that were disconnected when another one died are informed later, and runs of worlds with the same
+//! name are distinguished.
 
 use crate::bench::{Bench, registration};
 use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
 use accord_types::NodeId;
 
-/// One tick after a rank counts as gone, and one before those who were away are told.
+/// Time until one tick after a rank counts as lost, and until one tick before disconnected ranks are informed.
 const GONE: u64 = 1_000;
 const NOT_YET: u64 = 9_750;
 
@@ -17,7 +18,7 @@ fn lose(bench: &mut Bench, link: u64) {
     bench.give(Input::LinkLost { link: LinkId(link) });
 }
 
-/// Time passes in which the agents of these links live; which of them are told of lost ranks.
+/// Lets time pass while the agents of these links are alive. Returns which of them are informed of lost ranks.
 fn pass(bench: &mut Bench, time: u64, links: &[u64]) -> Vec<(u64, NodeId)> {
     let until = bench.now + time;
     let mut told = Vec::new();
@@ -47,7 +48,7 @@ fn a_rank_that_was_away_when_another_one_died_is_told_later() {
     bench.now += 200;
     rank(&mut bench, 4, "h3", 10);
     assert_eq!(pass(&mut bench, GONE, &[1, 4]), [(1, NodeId(1)), (4, NodeId(1))]);
-    // h3 is away when h2 is lost.
+    // h3 is disconnected when h2 is lost.
     let mut bench = Bench::new();
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
         rank(&mut bench, link, name, 10);
@@ -83,7 +84,7 @@ fn a_rank_out_of_reach_for_a_while_is_told_of_no_loss() {
     }
     (1..4).for_each(|link| lose(&mut bench, link));
     assert_eq!(pass(&mut bench, 30_000, &[]), []);
-    // They come back one after the other.
+    // The ranks reconnect one after the other.
     rank(&mut bench, 11, "h1", 10);
     assert_eq!(pass(&mut bench, 4_000, &[11]), []);
     rank(&mut bench, 12, "h2", 10);
@@ -105,7 +106,7 @@ fn the_next_run_of_a_world_is_not_told_of_the_last_ones_losses() {
     assert_eq!(pass(&mut bench, 60_000, &[3, 4]), []);
 }
 
-/// Who is told, by connection, that the agent of which node won't come.
+/// Returns which connections are informed that the agent of a node has ended.
 fn told(effects: Vec<Effect>) -> Vec<(u64, String)> {
     let told = |effect| match effect {
         Effect::ToAgent(link, AgentOrder::RankLost(name)) => Some((link.0, name)),
@@ -122,12 +123,12 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
         let joiner = Joiner { node_name: name.into(), world: world.into(), run: 0 };
         bench.give(Input::Join { link: LinkId(link), joiner });
     }
-    // h1 has registered, and h2 dies in MPI's start.
+    // h1 has registered, and h2 dies in `MPI_Init`.
     rank(&mut bench, 11, "h1", 10);
     assert_eq!(lost(&mut bench, 2), [(1, "h2".into()), (3, "h2".into())]);
-    // h1 is told of h3 too, and h3 of none: it has gone.
+    // h1 is informed of h3 as well, but h3 of none, because it has ended.
     assert_eq!(lost(&mut bench, 3), [(1, "h3".into())]);
-    // When all are in each says so, and later ends are those of nodes.
+    // Once all ranks have registered, each sends goodbye, and later ends are those of nodes.
     assert_eq!(told(bench.give(Input::Goodbye { link: LinkId(1) })), []);
     assert_eq!(lost(&mut bench, 1), []);
     assert_eq!(lost(&mut bench, 11), []);
@@ -138,7 +139,7 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
 #[test]
 fn ranks_that_join_are_not_told_of_those_of_another_run() {
     let mut bench = Bench::new();
-    // The machine of the first run's h2 has been turned off, and that is noticed when the world is there again.
+    // The machine of the first run's h2 was turned off, which is noticed after the world has started again.
     for (link, name, run) in [(1, "h1", 7), (2, "h2", 7), (3, "h1", 8), (4, "h2", 8)] {
         let joiner = Joiner { node_name: name.into(), world: "world".into(), run };
         bench.give(Input::Join { link: LinkId(link), joiner });

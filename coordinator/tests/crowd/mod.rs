@@ -1,4 +1,4 @@
-//! Many connections to one process, and what they cost it.
+//! Opens many connections to a process, and measures their cost.
 
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, connect, send, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections of a crowd.
+/// Number of connections of a crowd.
 pub(crate) const CROWD: u64 = 10_000;
 
-/// Room for [`CROWD`], if the system gives it; says so if not.
+/// Whether the limit on descriptors permits [`CROWD`] connections, after raising it.
 pub(crate) fn has_room() -> bool {
     let wanted = CROWD + 1_000;
     let before = getrlimit(Resource::Nofile);
@@ -25,14 +25,14 @@ pub(crate) fn has_room() -> bool {
     enough
 }
 
-/// So many connections, from so many loopback addresses, that say `words`. Most are there.
+/// Opens `many` connections from `addresses` loopback addresses that send `words`. Nearly all must succeed.
 pub(crate) fn gather(to: SocketAddr, many: u64, addresses: u64, words: &[u8]) -> Vec<OwnedFd> {
     let crowd: Vec<_> = (0..many).filter_map(|number| stranger(to, number % addresses, words)).collect();
     assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
     crowd
 }
 
-/// A connection from one of these addresses that says `words`.
+/// Opens a connection from one of these addresses that sends `words`.
 pub(crate) fn stranger(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedFd> {
     let from = Ipv4Addr::from(0x7f00_0100 + from as u32);
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
@@ -44,15 +44,15 @@ pub(crate) fn stranger(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedF
     Some(socket)
 }
 
-/// A number out of a process's status.
+/// Returns a number from a process's status.
 pub(crate) fn status(process: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// How long each thread of this process, of another one and of that one's children was ready to run while the system ran others. A
-/// machine that has much to do besides is no fault of whom a crowd is to cost nothing.
+/// The time for which each thread of this process, of another one and of that one's children was runnable but did not
+/// run. Tests subtract it, so that other load on the machine does not make them fail.
 pub(crate) struct Waited(HashMap<String, Duration>);
 
 impl Waited {
@@ -68,7 +68,7 @@ impl Waited {
         Self(all)
     }
 
-    /// By all of them together, but those that are gone.
+    /// Returns the sum over all threads that still exist.
     pub(crate) fn since(&self, before: &Self) -> Duration {
         let grown = |(thread, time): (&String, &Duration)| match before.0.get(thread) {
             Some(before) => time.saturating_sub(*before),
@@ -79,21 +79,21 @@ impl Waited {
 }
 
 fn add(all: &mut HashMap<String, Duration>, threads: &Path) {
-    // Processes and threads may end meanwhile.
+    // Processes and threads may end in between.
     for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        // The second number: nanoseconds on the system's list of those who could run.
+        // The second number is the time on a run queue, in nanoseconds.
         let waited = text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0);
         all.insert(thread.file_name().to_string_lossy().into_owned(), Duration::from_nanos(waited));
     }
 }
 
-/// What a process has cost until now.
+/// The resources that a process has used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// In all of its threads, in hundredths of a second.
+    /// Processor time of all threads, in hundredths of a second.
     pub(crate) ticks: u64,
-    /// How often a thread of it has waited for something, of those that are still there.
+    /// Number of voluntary context switches of the threads that still exist.
     pub(crate) waits: u64,
     pub(crate) memory_kib: u64,
     pub(crate) threads: u64,
@@ -110,7 +110,7 @@ impl Cost {
             line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0)
         };
         Self {
-            // utime and stime.
+            // The fields utime and stime.
             ticks: fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum(),
             waits: std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().map(waits).sum(),
             memory_kib: status(process, "VmRSS"),
@@ -124,14 +124,14 @@ impl Cost {
     }
 }
 
-/// Prints figures as scripts/attacks reads them.
+/// Prints figures in the format that scripts/attacks reads.
 pub(crate) fn measured(attacked: &str, by: &str, figures: &[(&str, f64)]) {
     let figures: Vec<String> = figures.iter().map(|(what, value)| format!("{what:?}: {value:.6}")).collect();
     println!("measured {{\"attacked\": {attacked:?}, \"by\": {by:?}, \"figures\": {{{}}}}}", figures.join(", "));
 }
 
-/// A peer that is silent for 3 s, as `silent` many are, costs the process neither processor time nor a look at each of
-/// them.
+/// Asserts that a process with `silent` silent peers uses at most a fifth of a processor for 3 s, and waits fewer than
+/// `silent` times.
 pub(crate) fn assert_idle(process: u32, attacked: &str, silent: u64) {
     const WATCHED: Duration = Duration::from_secs(3);
     /// A fifth of one processor.

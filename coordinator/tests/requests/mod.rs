@@ -1,11 +1,11 @@
-//! What programs and agents of tests ask of a coordinator.
+//! Requests of test programs and agents to a coordinator.
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
 use accord_proto::{VERSION, v1};
 use accord_types::{OrderPolicy, SessionRequest};
 
-/// A program on this node asks for a session.
+/// Returns a request for a session by a program on this node.
 pub(crate) fn request(node_name: &str) -> SessionRequest {
     SessionRequest {
         node_name: node_name.into(),
@@ -19,7 +19,7 @@ pub(crate) fn request(node_name: &str) -> SessionRequest {
     }
 }
 
-/// An agent with two devices registers.
+/// Returns the registration of an agent with two devices.
 pub(crate) fn register(name: &str) -> v1::Register {
     let device = |ordinal| v1::Device {
         id: Some(v1::DeviceRef { node: 0, ordinal }),

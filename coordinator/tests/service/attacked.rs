@@ -1,5 +1,5 @@
-//! Peers that have no certificate, another one than is wanted, or forbidden words: what they cost the coordinator while
-//! honest programs are answered.
+//! Hostile peers without a certificate, with a wrong one, or with invalid messages cost the coordinator little, and
+//! honest programs are served meanwhile.
 
 use crate::crowd::measured;
 use crate::requests::{register, request};
@@ -26,18 +26,18 @@ use tonic::{Code, Streaming};
 
 const ROUNDS: u32 = 20;
 const SOON: Duration = Duration::from_secs(10);
-/// Of one processor, for a handshake with signatures on both sides and a refusal, in a debug build.
+/// Processor time for a handshake with signatures on both sides and a refusal, in a debug build.
 const PROCESSOR_OF_ONE_MAX: Duration = Duration::from_millis(50);
 const MEMORY_MAX_KIB: u64 = 16 << 10;
 const THREADS_MORE_MAX: u64 = 16;
-/// What takes a moment to go.
+/// Descriptors that may take a moment to close.
 const DESCRIPTORS_MORE_MAX: usize = 8;
 
 fn tenant(name: &str) -> Role {
     Role::Tenant(name.into())
 }
 
-/// An agent that has registered; it goes with what is returned.
+/// Registers an agent, which lives as long as the returned value.
 fn agent(
     coordinator: &Coordinator,
     runtime: &Runtime,
@@ -57,7 +57,7 @@ fn agent(
     (outbox, inbound)
 }
 
-/// Shows no certificate, in this protocol: it hears of an error, and nothing else.
+/// Connects without a certificate, with this protocol, and gets nothing but an error.
 fn without_certificate(coordinator: &Coordinator, protocol: &[u8]) {
     let name = rustls::pki_types::ServerName::try_from("accord").unwrap();
     let client = rustls::ClientConnection::new(Arc::new(uncertified(protocol)), name).unwrap();
@@ -69,7 +69,7 @@ fn without_certificate(coordinator: &Coordinator, protocol: &[u8]) {
     assert!(lane.read_to_end(&mut said).is_err() && said.is_empty(), "{said:?}");
 }
 
-/// Says what no program says.
+/// Sends bytes that no program sends.
 fn with_garbage(coordinator: &Coordinator, own: &Identity, words: &[u8]) {
     let tcp = TcpStream::connect(coordinator.address).unwrap();
     let lane = connect_tls(adopt(tcp.into()).unwrap(), own.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).unwrap();
@@ -115,7 +115,7 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
             assert!(opens(own).is_err(), "a wrong role has a session");
             tried += 1;
         }
-        // Another tenant with another key and with the right one, and the session's own tenant with another key.
+        // Another tenant tries another key and the right one, and the session's own tenant another key.
         for (own, key) in [(&mallory, made_up), (&mallory, wanted.key), (&eva, made_up)] {
             let came = session_endpoint::attach(&address, own, SOON, &claim(key));
             assert!(matches!(came, Ok(Attachment::Over(_))), "another user has the session");
@@ -132,7 +132,7 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
         drop(opens(&eva).unwrap());
         longest = longest.max(begin.elapsed().saturating_sub(coordinator.waited().since(&waited)));
     }
-    // The session that they wanted is its program's as before.
+    // The attacked session still belongs to its program.
     assert!(matches!(session_endpoint::attach(&address, &eva, SOON, &claim(wanted.key)), Ok(Attachment::Open(_))));
     drop(endpoint);
     let begin = Instant::now();

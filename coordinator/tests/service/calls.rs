@@ -1,4 +1,4 @@
-//! The service over real sockets: agents, tools, programs, and those who are none of them.
+//! The service over real sockets, with agents, tools, programs, and other peers.
 
 use crate::requests::{register, request};
 use crate::watching::{rows_of, watch};
@@ -50,7 +50,7 @@ fn agent(name: &str) -> Role {
 
 impl Fixture {
     fn new() -> Self {
-        // The tests' time is short.
+        // A short limit, to speed the tests up.
         Self::of(Limits { lost_after_ms: 2_500, ..Limits::default() })
     }
 
@@ -91,7 +91,7 @@ impl Fixture {
         AdminClient::new(self.channel(admin()))
     }
 
-    /// A connection to the session endpoint, on which nothing was said.
+    /// Opens a connection to the session endpoint without sending a message.
     fn lane(&self) -> SharedLane {
         let tcp = TcpStream::connect(self.coordinator.address()).unwrap();
         let own = self.authority.identity(tenant(), HOUR).unwrap();
@@ -113,7 +113,7 @@ impl Fixture {
         Ok(FakeAgent { runtime: &self.runtime, outbox: agent, inbound })
     }
 
-    /// An agent that has registered.
+    /// Registers an agent.
     fn agent(&self, name: &str) -> FakeAgent<'_> {
         let mut agent = self.attend(agent(name), register(name)).unwrap();
         match agent.hear() {
@@ -138,7 +138,7 @@ struct FakeAgent<'a> {
 }
 
 impl FakeAgent<'_> {
-    /// The next message; none when the coordinator has closed the connection.
+    /// Returns the next message; `None` once the coordinator has closed the connection.
     fn try_hear(&mut self) -> Result<Option<coordinator_message::Body>, Status> {
         let inbound = &mut self.inbound;
         let message = self
@@ -172,7 +172,7 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
 
 const FIRST: DeviceId = DeviceId { node: NodeId(0), ordinal: 0 };
 
-/// A program begins to use the first device, which no job has.
+/// Has a program begin to use the first device, which no job holds.
 fn use_first(connection: &SessionConnection) {
     connection.ask_use(FIRST);
     assert_eq!(connection.next().unwrap(), Some(Message::UseAnswered { device: FIRST, error: None }));
@@ -194,7 +194,7 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     let (_, second) = open(1);
     first.ask_use(FIRST);
     second.ask_use(FIRST);
-    // Whichever came last is told.
+    // The last rank gets the warning.
     let (heard, warnings) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         for connection in [&first, &second] {
@@ -218,7 +218,7 @@ fn ranks_on_one_device_are_warned_through_the_door() {
 
 #[test]
 fn threads_that_write_at_once_do_not_disturb_each_other() {
-    /// As many answers as may wait for the program.
+    /// Number of answers that may wait for the program.
     const ASKED_BY_EACH: u32 = 30;
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
@@ -241,21 +241,21 @@ fn threads_that_write_at_once_do_not_disturb_each_other() {
     }
 }
 
-/// How many ends of connections to this port the system leaves alone for a minute or longer.
+/// Returns how many connections to this port the kernel probes only after a minute or later.
 fn seldom_probed(port: u16) -> usize {
     const TICKS_PER_MINUTE: u64 = 60 * 100;
     let (port, table) = (format!(":{port:04X}"), std::fs::read_to_string("/proc/net/tcp").unwrap());
     let is_seldom = |line: &&str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_own = fields[1].ends_with(&port) || fields[2].ends_with(&port);
-        // The timer of keep-alive probes.
+        // The keep-alive timer.
         let ticks = fields[5].strip_prefix("02:").and_then(|ticks| u64::from_str_radix(ticks, 16).ok());
         is_own && ticks.is_some_and(|ticks| ticks > TICKS_PER_MINUTE)
     };
     table.lines().skip(1).filter(is_seldom).count()
 }
 
-/// Asks for both devices of an agent, and returns once it has them.
+/// Requests both devices of an agent, and returns once they are granted.
 fn ask_for_both(address: &PeerAddress, own: &Identity) -> SessionConnection {
     let retries = OpenRetries { time: SOON, tell: &|_| (), waits: &|_| () };
     let request = SessionRequest { devices: Some("2:cpu".to_owned()), ..request("h1") };
@@ -299,13 +299,13 @@ fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
     let mut agent = fixture.agent("h1");
     let (_, connection) = fixture.open("elsewhere").unwrap();
     use_first(&connection);
-    // No heartbeat from now on.
+    // The agent sends no further heartbeat.
     match connection.next().unwrap() {
         Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
         other => panic!("{other:?}"),
     }
     assert_eq!(fixture.describe().nodes[0].state, i32::from(v1::NodeState::Lost));
-    // Its connection is closed, so that it registers again if it lives.
+    // The agent's connection is closed, so that it registers again if it is alive.
     while agent.hear().is_some() {}
 }
 
@@ -354,7 +354,7 @@ fn garbage_harms_no_other_connection() {
         let mut stream = TcpStream::connect(fixture.coordinator.address()).unwrap();
         stream.write_all(garbage).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        // It may be answered or not; what counts is that it ends.
+        // The peer may get an answer or not, but its connection must end.
         let _ = stream.read_to_end(&mut Vec::new());
         assert!(fixture.open("h1").is_ok());
     }
@@ -435,7 +435,7 @@ fn an_administrator_drains_closes_and_stops() {
             agent.outbox.say(agent_message::Body::Goodbye(v1::Goodbye {}));
             assert_eq!(agent.hear(), None);
         });
-        // The agent's runtime is driven by its thread; this call needs one of its own.
+        // The agent's thread drives its runtime, so this call needs a runtime of its own.
         let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let reach = fixture.reach(fixture.authority.identity(Role::Admin("root".into()), HOUR).unwrap());
         let answer = own.block_on(async {
@@ -473,7 +473,7 @@ fn watchers_see_nodes_come_and_programs_open_sessions() {
         }
     };
     assert_eq!(names(&reply), [(0, "h1".into()), (1, "h2".into())]);
-    // A session changes the summary, and no row: it uses no device.
+    // A session changes the summary but no row, because it uses no device.
     let (_, _connection) = fixture.open("h1").unwrap();
     let reply = loop {
         let reply = next();
@@ -522,7 +522,7 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     let seen =
         |fixture: &Fixture| fixture.describe().sessions.iter().map(|one| (one.id, one.attached)).collect::<Vec<_>>();
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
-    // No other user has it, and no client is told that it is over, as long as no agent says whose it is.
+    // No other user gets the session, and no client receives its end, until an agent names its owner.
     assert!(attach(&fixture, "mallory", &claim).is_err());
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
     drop(back);
@@ -532,7 +532,8 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     assert!(matches!(attach(&fixture, "eva", &claim), Ok(Attachment::Open(_))));
 }
 
-/// A coordinator that is stopped takes connections and says nothing: no try may take longer than what is left of the program's retries.
+/// A suspended coordinator accepts connections and sends nothing. No attempt may take longer than the time left for the
+/// program's retries.
 #[test]
 fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

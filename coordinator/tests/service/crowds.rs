@@ -1,13 +1,13 @@
-//! Thousands of connections that do not say who they are: they cost the coordinator little, and honest programs do not wait for them.
+//! Thousands of unauthenticated connections cost the coordinator little, and do not delay honest programs.
 
 use crate::crowd::{CROWD, assert_idle, gather, has_room, measured};
 use crate::watched::{ANSWERED_WITHIN, Coordinator};
 use std::time::{Duration, Instant};
 
 const MEMORY_MAX_KIB: u64 = 64 << 10;
-/// What the coordinator may have open: its 1,024 unknown ones and a few of its own.
+/// Most descriptors of the coordinator: 1,024 unauthenticated connections and a few others.
 const DESCRIPTORS_MAX: usize = 1_100;
-/// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
+/// Most additional threads: those that the runtime starts on demand, and none per connection.
 const THREADS_MORE_MAX: u64 = 16;
 fn honest_programs_are_answered_under(coordinator: &Coordinator, whom: &str, many: u64, addresses: u64, words: &[u8]) {
     if !has_room() {
@@ -53,7 +53,7 @@ fn honest_programs_are_answered_while_thousands_say_nothing() {
 
 #[test]
 fn honest_programs_are_answered_while_thousands_stop_in_the_middle_of_a_handshake() {
-    // A record of 512 bytes is announced.
+    // Announces a TLS record of 512 bytes.
     let whom = "10,000 that stop in the middle of a handshake";
     honest_programs_are_answered_under(&Coordinator::start(None), whom, CROWD, 5_000, &[0x16, 3, 1, 2, 0, 1, 0, 1]);
 }

@@ -1,5 +1,5 @@
-//! Crowds that show no certificate: at the coordinator's socket, where the system says whose they are, and by TCP where MUNGE's word is
-//! awaited. They cost the coordinator little, and honest programs do not wait for them.
+//! Crowds without certificates, at the coordinator's UNIX socket and by TCP with MUNGE. They cost the coordinator
+//! little, and do not delay honest programs.
 
 use crate::crowd::{CROWD, has_room, stranger};
 use crate::munged::Munged;
@@ -14,18 +14,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const MEMORY_MAX_KIB: u64 = 64 << 10;
-/// Those of one user or address: half of the 1,024 that may be unknown, and a few of the coordinator's own.
+/// Most descriptors with connections of one user or address: half of the 1,024 unauthenticated connections, and a few
+/// others.
 const DESCRIPTORS_OF_ONE_MAX: usize = 512 + 60;
-/// All that may be unknown.
+/// Most descriptors with all unauthenticated connections.
 const DESCRIPTORS_MAX: usize = 1_024 + 60;
-/// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
+/// Most additional threads: those that the runtime starts on demand, and none per connection.
 const THREADS_MORE_MAX: u64 = 16;
-/// Questions about users to the system or MUNGE, at one time: each has a thread.
+/// Most concurrent queries about users to the system or MUNGE, each of which has a thread.
 const QUESTIONS_MAX: usize = 8;
 const HONEST: usize = 10;
 const SOON: Duration = Duration::from_secs(10);
 
-/// Asks for as many sessions as `HONEST`, each of which is answered, and sees what the coordinator has meanwhile.
+/// Requests `HONEST` sessions, each of which must be answered, and checks the coordinator's resources meanwhile.
 fn assert_honest_are_answered(
     coordinator: &Coordinator,
     before: crate::crowd::Cost,
@@ -47,11 +48,11 @@ fn assert_honest_are_answered(
     }
 }
 
-/// So many connections of this user's that say `words`. The oldest are told to go before the last has come.
+/// Opens `many` connections of this user that send `words`. The oldest are closed before the last is opened.
 fn gather_here(socket: &Path, many: u64, words: &[u8]) -> Vec<UnixStream> {
     let one = || {
         let mut stream = UnixStream::connect(socket).ok()?;
-        // It may have been sent away already.
+        // The connection may be closed already.
         let _ = stream.write_all(words);
         Some(stream)
     };
@@ -71,7 +72,7 @@ fn assert_a_crowd_here_is_borne(limit: Option<u64>, descriptors: usize, many: u6
     let before = coordinator.cost();
     let _crowd = gather_here(&coordinator.socket(), many, words);
     assert_honest_are_answered(&coordinator, before, descriptors, ask);
-    // At the other entrance neither.
+    // Nor does the crowd affect the other listener.
     coordinator.ask();
 }
 
@@ -87,7 +88,7 @@ fn thousands_of_connections_that_stop_in_their_first_word_keep_no_user_out() {
 
 #[test]
 fn a_crowd_at_the_socket_keeps_no_user_out_with_few_descriptors() {
-    // Half of half of them.
+    // Half of half of the descriptors.
     assert_a_crowd_here_is_borne(Some(256), 64 + 60, 2_000, b"");
 }
 
@@ -112,7 +113,7 @@ fn an_unknown_word_at_the_socket_gets_no_thread() {
     assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, 2_000, b"\x05other");
 }
 
-/// A coordinator that takes MUNGE's word, the daemon that it asks, and what everybody has of it.
+/// A coordinator that accepts MUNGE credentials, the test's daemon, and a user's identity.
 struct Site {
     munged: Munged,
     coordinator: Coordinator,
@@ -132,7 +133,7 @@ impl Site {
         Coordinator::ask_as(&PeerAddress::new(self.coordinator.address), &self.user);
     }
 
-    /// A peer at one of some addresses that has gone through TLS, and owes a credential.
+    /// Opens a connection that has completed TLS and owes a credential.
     fn debtor(&self, from: u64) -> Option<SharedLane> {
         let tcp = adopt(stranger(self.coordinator.address, from, b"")?).ok()?;
         let lane = connect_tls(tcp, self.user.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).ok()?;
@@ -141,9 +142,9 @@ impl Site {
         Some(lane)
     }
 
-    /// So many of them, and the most descriptors that the coordinator has had.
+    /// Opens `many` of these. Returns them with the most descriptors that the coordinator had.
     fn gather(&self, many: u64, addresses: u64) -> (Vec<SharedLane>, usize) {
-        /// How often it is looked.
+        /// Number of connections between two samples.
         const LOOK: u64 = 50;
         let (mut crowd, mut descriptors) = (Vec::new(), 0);
         for number in 0..many {
@@ -194,7 +195,7 @@ fn a_crowd_with_invalid_credentials_has_few_threads_and_keeps_no_user_out() {
     let before = site.coordinator.cost();
     let (crowd, _) = site.gather(MANY, 50);
     for lane in &crowd {
-        // Who has waited for too long has been sent away.
+        // A connection that waited for too long is closed already.
         let _ = lane.send(&shown(b"none of MUNGE's"));
     }
     assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.ask());
@@ -216,7 +217,7 @@ fn a_munge_that_does_not_answer_keeps_out_only_its_users() {
     // By certificate.
     assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.coordinator.ask());
     assert!(site.munged.asked().1 <= QUESTIONS_MAX);
-    // As soon as it answers everybody is taken again; those who had to wait for too long have been sent away.
+    // Once the daemon answers again, all users are accepted. Connections that waited for too long are closed.
     site.munged.take(Duration::ZERO);
     drop(crowd);
     site.ask();

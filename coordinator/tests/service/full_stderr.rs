@@ -1,5 +1,5 @@
-//! Standard error takes nothing, as a terminal that is held or a collector that stands still: the coordinator does not
-//! wait for it, and reports what was dropped once there is room again.
+//! If standard error blocks, as with a stopped terminal or log collector, the coordinator does not wait. It reports
+//! dropped messages once there is room again.
 
 use crate::crowd::stranger;
 use crate::watched::{ANSWERED_WITHIN, Coordinator};
@@ -9,9 +9,10 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Lines that are dropped at least, of one for each refused connection: all but those that wait, and a pipe of 4 KiB.
+/// Number of refused connections, each with a line. Most lines must be dropped: all but those in the buffer and in a
+/// pipe of 4 KiB.
 const STRANGERS: u64 = 1_200;
-/// Lines that wait at least.
+/// Least number of buffered lines.
 const WAITED: usize = 1_000;
 const SOON: Duration = Duration::from_secs(20);
 
@@ -20,10 +21,10 @@ fn a_full_standard_error_blocks_no_request_and_drops_are_reported() {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     fcntl_setpipe_size(&to, 4096).unwrap();
     let coordinator = Coordinator::start_logging(Stdio::from(to), "info");
-    // In its first moments a coordinator waits for agents that may be back.
+    // Right after its start a coordinator waits for agents to reconnect.
     coordinator.ask();
     for number in 0..STRANGERS {
-        // No handshake: it is refused, with a line.
+        // The peer sends no handshake, and is refused with a log line.
         let stranger = stranger(coordinator.address, number % 50, b"GET / HTTP/1.0\r\n\r\n").unwrap();
         let mut answer = Vec::new();
         let _ = File::from(stranger).read_to_end(&mut answer);
@@ -32,7 +33,7 @@ fn a_full_standard_error_blocks_no_request_and_drops_are_reported() {
     coordinator.ask();
     let took = begin.elapsed().saturating_sub(coordinator.waited().since(&waited));
     assert!(took < ANSWERED_WITHIN, "an honest program waited {took:?}");
-    // The pipe is read again: each line is whole, and those that waited come.
+    // The pipe is read again: each line is whole, and the buffered lines follow.
     let (mut from, mut said, begin) = (File::from(from), String::new(), Instant::now());
     let mut bytes = [0; 4096];
     let told = |said: &str| said.contains(" messages were dropped: standard error took none\n");

@@ -1,4 +1,4 @@
-//! The coordinator as a process and by gRPC: calls, roles, limits, and peers that attack.
+//! The coordinator as a process and over gRPC: calls, roles, limits, and hostile peers.
 
 mod attacked;
 mod calls;

@@ -1,4 +1,4 @@
-//! The coordinator as a process: how it starts, says where it is, and ends.
+//! The coordinator's process: start, output, and end.
 
 use crate::requests::request;
 use accord_fabric::session_endpoint;
@@ -34,7 +34,7 @@ fn command(dir: &tempfile::TempDir) -> Command {
     command
 }
 
-/// A folder with the coordinator's certificates, and a program's.
+/// Returns a folder with certificates of the coordinator, and the identity of a program.
 fn with_certificates() -> (tempfile::TempDir, Identity) {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("tests", HOUR).unwrap();
@@ -122,7 +122,7 @@ fn it_says_that_descriptors_are_too_few_for_it() {
             "--tls",
         ]);
         limited.arg(dir.path().join("tls")).stdin(Stdio::null());
-        // What listens ends with its input.
+        // A process that listens ends with its standard input.
         let Output { status, stdout, stderr } = limited.output().unwrap();
         let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         if stdout.contains("listening on") {
@@ -135,7 +135,7 @@ fn it_says_that_descriptors_are_too_few_for_it() {
     assert!(listening > 0);
 }
 
-/// It asks the system who a user is on a thread, which it does not get: the caller is told, and it goes on.
+/// The user look-up needs a thread, which the system refuses. The caller is informed, and the coordinator continues.
 #[test]
 fn who_can_not_be_asked_for_for_want_of_a_thread_is_told_so() {
     /// Less than a thread's stack.

@@ -1,4 +1,4 @@
-//! Everybody at every endpoint: what a role may not do is refused in words, and what was read off the wire is of no use.
+//! Every role at every endpoint: forbidden acts are refused with a message, and recorded traffic can't be replayed.
 
 use crate::requests::request;
 use crate::uncertified::uncertified;
@@ -46,14 +46,14 @@ fn roles() -> [Role; 4] {
     [Role::Coordinator, Role::Agent("h1".into()), Role::Tenant("eva".into()), Role::Admin("root".into())]
 }
 
-/// An agent's connection that begins with this word.
+/// Opens an agent's connection with this first message.
 async fn attend(channel: Channel, first: Body) -> Result<Streaming<v1::CoordinatorMessage>, Status> {
     let (outbox, messages) = tokio::sync::mpsc::channel(1);
     outbox.try_send(v1::AgentMessage { body: Some(first) }).unwrap();
     Ok(RegistryClient::new(channel).attend(ReceiverStream::new(messages)).await?.into_inner())
 }
 
-/// Does that over gRPC, and says what came of it.
+/// Performs an act over gRPC. Returns the result.
 fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(), Status> {
     let coordinator = channel::Coordinator::new(address, Arc::new(Trust::fixed(own)), SOON);
     let version = VERSION;
@@ -128,7 +128,7 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
     let coordinator = start(&authority);
     let address = coordinator.address().to_string();
-    // What ends the coordinator comes last.
+    // The act that ends the coordinator is last.
     let over_grpc = Act::ALL.into_iter().filter(|act| !matches!(act, Act::Coordinate | Act::OpenSession));
     let last = Act::Shutdown;
     for act in over_grpc.filter(|act| *act != last).chain([last]) {
@@ -144,7 +144,7 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
     }
 }
 
-/// Else any holder of a certificate could end jobs while they begin.
+/// Otherwise any holder of a certificate could end jobs while they begin.
 #[test]
 fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
@@ -164,7 +164,7 @@ fn jobs_are_joined_by_agents_only_and_in_their_own_names() {
     assert_eq!(join(&agent, "h1", VERSION + 1).unwrap_err().code(), Code::FailedPrecondition);
 }
 
-/// A client without a certificate is told so, gets no session, and costs no other client one.
+/// A client without a certificate gets an error but no session, and does not affect other clients.
 #[test]
 fn without_a_certificate_nothing_is_answered() {
     let authority = Authority::new("c1", HOUR).unwrap();
@@ -176,7 +176,7 @@ fn without_a_certificate_nothing_is_answered() {
         let tcp = TcpStream::connect(coordinator.address()).unwrap();
         tcp.set_read_timeout(Some(SOON)).unwrap();
         let mut lane = rustls::StreamOwned::new(client, tcp);
-        // In TLS 1.3 a client is done before the server has seen what it shows.
+        // In TLS 1.3 a client finishes before the server has verified its certificate.
         let _ = lane.write_all(&open);
         let mut said = Vec::new();
         let error = lane.read_to_end(&mut said).unwrap_err();
@@ -186,7 +186,7 @@ fn without_a_certificate_nothing_is_answered() {
     }
     let tenant = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
     let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request("h1"));
-    // There is no node, which a tenant is told.
+    // The tenant's error is that there is no node.
     assert!(error.unwrap_err().cause().contains("no node"));
 }
 
@@ -198,7 +198,7 @@ fn only_tenants_open_sessions() {
         let own = authority.identity(role.clone(), HOUR).unwrap();
         let error =
             session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request("h1")).unwrap_err();
-        // A role that may open one hears that there is no device.
+        // The error for a role that may open sessions is that there is no device.
         let refused = error.cause().contains(&format!("{role} may not open sessions"));
         assert_eq!(refused, !may(&role, Act::OpenSession), "{error}");
         assert!(error.remedy_text().is_some(), "{error}");
@@ -248,7 +248,7 @@ fn only_a_coordinator_is_believed_in_the_coordinators_place() {
 fn what_was_read_off_the_wire_is_of_no_use() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
     let coordinator = start(&authority);
-    // A listener that hears all that an administrator says.
+    // A proxy that records all bytes of an administrator.
     let (tap, heard) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(Mutex::new(Vec::new())));
     let (address, kept, target) = (tap.local_addr().unwrap().to_string(), heard.clone(), coordinator.address());
     std::thread::spawn(move || {
@@ -270,7 +270,7 @@ fn what_was_read_off_the_wire_is_of_no_use() {
     for word in [&b"accord-token"[..], b"accord.v1", b"Describe", b"admin"] {
         assert!(!heard.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
     }
-    // Said again it ends in the handshake.
+    // A replay ends in the handshake.
     let mut again = TcpStream::connect(coordinator.address()).unwrap();
     again.write_all(&heard).unwrap();
     again.set_read_timeout(Some(SOON)).unwrap();

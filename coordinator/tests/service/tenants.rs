@@ -1,5 +1,5 @@
-//! What one tenant asks for makes the coordinator neither large nor slow, and shuts no other tenant out: long lists and
-//! names, many sessions and connections.
+//! A tenant's requests make the coordinator neither large nor slow, and shut no other tenant out: long lists and names,
+//! many sessions and connections.
 
 use crate::requests::{register, request};
 use crate::watched::{Coordinator, HOUR};
@@ -40,10 +40,10 @@ async fn connect(authority: &Authority, role: Role, to: SocketAddr) -> Result<Ch
     reach.connect(|endpoint| endpoint).await
 }
 
-/// An agent's two directions: it is gone when these are.
+/// Both directions of an agent's stream; the agent lives as long as these.
 type Agent = (mpsc::Sender<v1::AgentMessage>, Streaming<v1::CoordinatorMessage>);
 
-/// An agent that registers so; the coordinator has answered it.
+/// Registers an agent, and waits for the coordinator's answer.
 async fn attend(authority: &Authority, to: SocketAddr, register: v1::Register) -> Result<Agent, Status> {
     let (outbox, messages) = mpsc::channel(4);
     let role = Role::Agent(register.node_name.clone());
@@ -59,7 +59,7 @@ fn describe() -> v1::DescribeRequest {
     v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() }
 }
 
-/// All pages of an answer, and the bytes of the longest.
+/// Returns all pages of a view, and the size of the largest.
 async fn all_pages(
     cluster: &mut ClusterClient<Channel>,
     request: v1::DescribeRequest,
@@ -88,7 +88,7 @@ fn a_question_that_names_twenty_thousand_nodes_is_refused() {
         let before = coordinator.cost();
         let paths_of = |many: u32| (0..many).map(|id| id & 1).collect();
         let request = v1::DescribeRequest { paths_of: paths_of(20_000), ..describe() };
-        // By its length in bytes or in numbers.
+        // Refused by its length in bytes, or by the number of elements.
         let code = cluster.describe(request).await.unwrap_err().code();
         assert!(matches!(code, Code::InvalidArgument | Code::OutOfRange), "{code:?}");
         let request = v1::DescribeRequest { paths_of: paths_of(65), ..describe() };
@@ -103,7 +103,7 @@ fn a_question_that_names_twenty_thousand_nodes_is_refused() {
     });
 }
 
-/// Says what a program would whose own side did not cut names.
+/// Sends a request as a program would that does not shorten names.
 fn open_as(own: &Identity, to: SocketAddr, program: &str) -> (u8, Vec<u8>) {
     let lane = adopt(TcpStream::connect(to).unwrap().into()).unwrap();
     let lane = connect_tls(lane, own.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).unwrap();
@@ -129,7 +129,7 @@ fn a_program_with_a_name_of_sixty_thousand_bytes_gets_no_session_and_is_told() {
     assert!(error.cause().contains("60000 bytes, at most 255"), "{error}");
     let (kind, body) = open_as(&own, coordinator.address, &"n".repeat(255));
     assert!(matches!(Message::decode(kind, &body).unwrap(), Message::Granted(_)));
-    // A program's own side cuts.
+    // The client shortens names itself.
     let long = accord_types::SessionRequest { program: "n".repeat(60_000), ..request("h9") };
     let lease = session_endpoint::open(&PeerAddress::new(coordinator.address), &own, SOON, &long);
     assert_eq!(lease.unwrap().0.devices.len(), 2);
@@ -145,7 +145,7 @@ fn a_cluster_of_many_sessions_is_described_in_pages() {
         let device = |ordinal| v1::Device { id: Some(v1::DeviceRef { node: 0, ordinal }), ..device.clone() };
         (0..count).map(device).collect::<Vec<_>>()
     };
-    // As after a restart: agents say which sessions there are.
+    // As after a restart, agents report the sessions.
     let grant = |session| v1::SessionGrant {
         session,
         program: "p".repeat(255),
@@ -176,7 +176,7 @@ fn a_cluster_of_many_sessions_is_described_in_pages() {
         let numbering: Vec<v1::DeviceRef> = pages.iter().flat_map(|page| page.numbering.clone()).collect();
         let expected = (0..3).flat_map(|node| (0..256).map(move |ordinal| v1::DeviceRef { node, ordinal }));
         assert_eq!(numbering, expected.collect::<Vec<_>>());
-        // Another user gets their number only.
+        // Another user only gets their number.
         let user = connect(&authority, tenant(), coordinator.address()).await.unwrap();
         let (pages, _) = all_pages(&mut ClusterClient::new(user), describe()).await;
         assert_eq!(pages[0].other_sessions, 1_024);
@@ -200,7 +200,7 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
         assert_eq!(refused.code(), Code::ResourceExhausted);
         let said = refused.message();
         assert!(said.contains("tenant eva has 4 calls of Watch, the quota of one user"), "{said}");
-        // Another one is not concerned, and a place that was given back is there again.
+        // Another user is not affected, and a freed slot can be used again.
         let admin = connect(&coordinator.authority, Role::Admin("boss".into()), coordinator.address).await.unwrap();
         let _watched = watch(&mut ClusterClient::new(admin), rows_of(v1::WatchTable::Nodes)).await.unwrap();
         drop(watched);
@@ -214,9 +214,9 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
 
 #[test]
 fn replies_that_a_watcher_does_not_read_are_not_made() {
-    /// Bytes that a client takes unread: the least of HTTP/2.
+    /// Bytes of unread data that a client accepts: the least window of HTTP/2.
     const WINDOW: u32 = 65_535;
-    /// Requests, of which each would be answered with more than half of that.
+    /// Number of requests, each answered with more than half of that.
     const REQUESTS: u64 = 60;
     let coordinator = Coordinator::start(None);
     runtime().block_on(async {
@@ -245,7 +245,7 @@ fn replies_that_a_watcher_does_not_read_are_not_made() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let grown = coordinator.cost().memory_kib.saturating_sub(before.memory_kib);
         assert!(grown < 2 << 10, "{grown} KiB more for replies of {} KiB", first_kib(&first));
-        // All are answered once they are read.
+        // All requests are answered once the replies are read.
         loop {
             let reply = call.replies.message().await.unwrap().unwrap();
             if reply.request == REQUESTS {
@@ -276,7 +276,7 @@ fn a_watcher_who_asks_for_ever_is_answered_a_bounded_number_of_times_a_second() 
         while last < 199 {
             last = call.replies.message().await.unwrap().unwrap().request;
         }
-        // 64 at once, and the same again each second.
+        // 64 at once, and 64 more each second.
         assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
     });
 }
@@ -301,7 +301,7 @@ fn a_user_who_opens_sessions_for_ever_shuts_no_other_user_out() {
     assert!(said.contains("tenant eva has 64 connections") && said.contains("quota of one user"), "{refused}");
     assert!(refused.remedy_text().is_some_and(|remedy| remedy.contains("LimitNOFILE")), "{refused}");
     runtime.block_on(async {
-        // Their tools are told too.
+        // Tools of the user are refused as well.
         let tool = connect(&coordinator.authority, tenant(), coordinator.address).await.unwrap();
         let refused = ClusterClient::new(tool).describe(describe()).await.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");

@@ -1,7 +1,8 @@
-//! Agents hear of a session before its program may use their nodes: a coordinator that is killed when the program has its answer has told them.
+//! Agents learn of a session before its program may use their nodes. A coordinator that is killed right after the
+//! program has its answer has informed them.
 //!
-//! The coordinator runs in this test's own thread, one task after the other. When the answer is in the program's socket the thread does nothing more
-//! for it, as if it were killed there.
+//! The coordinator runs on this test's own thread, one task after the other. Once the answer is in the program's
+//! socket, the thread does nothing more for the coordinator, as if it were killed.
 
 use crate::requests::{register, request};
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
@@ -23,17 +24,17 @@ use v1::{agent_message, coordinator_message};
 
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Some come by TCP, the others by the UNIX socket.
+/// Some connect by TCP, the others by the UNIX socket.
 const AGENTS: usize = 12;
 
-/// What an agent has heard.
+/// A message that an agent has received.
 #[derive(PartialEq, Eq, Debug)]
 enum Heard {
     Registered,
     Session,
 }
 
-/// An agent on a thread of its own, to its coordinator's end.
+/// Runs an agent until the coordinator ends.
 fn attend(address: String, own: Identity, name: String, heard: &SyncSender<Heard>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -57,7 +58,7 @@ fn attend(address: String, own: Identity, name: String, heard: &SyncSender<Heard
     });
 }
 
-/// A program's connection, read without waiting.
+/// A program's connection, read without blocking.
 struct Program(UnixStream);
 
 impl Program {
@@ -71,7 +72,7 @@ impl Program {
         self.0.write_all(bytes).unwrap();
     }
 
-    /// Lets the coordinator work, a task at a time, until it has written the next message here.
+    /// Runs the coordinator, a task at a time, until it has written the next message to this program.
     async fn next(&mut self) -> Message {
         let mut header = [0; HEADER_LEN];
         self.await_all(&mut header).await;
@@ -88,7 +89,8 @@ impl Program {
         }
     }
 
-    /// Lets the coordinator work, a task at a time, until it has written something here. What it was is `to`'s beginning.
+    /// Runs the coordinator, a task at a time, until it has written bytes to this program. Stores them in `to` and
+    /// returns their number.
     async fn await_bytes(&mut self, to: &mut [u8]) -> usize {
         let begin = Instant::now();
         loop {
@@ -102,7 +104,7 @@ impl Program {
     }
 }
 
-/// Lets the coordinator work until all agents have registered.
+/// Runs the coordinator until all agents have registered.
 async fn await_registered(heard: &Receiver<Heard>) {
     let (mut registered, begin) = (0, Instant::now());
     while registered < AGENTS {
@@ -124,7 +126,7 @@ fn agents_hear_of_a_session_before_its_program_uses_their_nodes() {
     let authority = Authority::new("tests", HOUR).unwrap();
     let own = authority.identity(Role::Coordinator, HOUR).unwrap();
     let (hear, heard) = mpsc::sync_channel(2 * AGENTS);
-    // After each task the test looks at the program's socket.
+    // The test checks the program's socket after each task.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1).build().unwrap();
     let agents = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -160,7 +162,7 @@ fn agents_hear_of_a_session_before_its_program_uses_their_nodes() {
             program.say(&Message::MayUse(device).encode());
             assert_eq!(program.next().await, Message::UseAnswered { device, error: None });
         }
-        // From here on the coordinator does nothing.
+        // From here on the coordinator does not run.
         for told in 0..AGENTS {
             match heard.recv_timeout(SOON) {
                 Ok(what) => assert_eq!(what, Heard::Session),

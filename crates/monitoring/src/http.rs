@@ -1,4 +1,4 @@
-//! The HTTP server: three pages, for probes and scrapers.
+//! The HTTP server of three pages, for probes and scrapers.
 
 use crate::Monitor;
 use accord_types::waiting_room::{Ticket, WaitingRoom, place_of};
@@ -17,23 +17,24 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Most connections at one time: no site needs so many scrapers. For one more the oldest of the address with the most
-/// goes.
+/// Most connections at one time, more than a site's scrapers need. At the limit a new connection displaces the oldest
+/// one of the address that has the most.
 const CONNECTIONS_MAX: usize = 32;
-/// Of these, of one address.
+/// Most connections of one address.
 const OF_ONE_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
-/// How long a connection may take to say what it wants.
+/// Timeout for the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may live. Scrapers connect again.
+/// Longest life of a connection. Scrapers reconnect.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
-/// Bytes of a request that are kept.
+/// Most bytes of a request.
 const REQUEST_MAX: usize = 16 * 1024;
-/// Pause after the system could not give a connection: most likely it is out of descriptors.
+/// Pause after the system refused a connection, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What Prometheus' text format calls itself.
+/// The content type of Prometheus' text format.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Answers until it is dropped. Runs on the service's own thread: if that hangs, so does `/healthz`.
+/// Serves connections until the future is dropped. Runs on the service's own thread, so that `/healthz` hangs if the
+/// service does.
 pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
     let mut connections = Connections::new();
     loop {
@@ -46,7 +47,7 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
                 }
             },
             Some(over) = connections.tasks.join_next() => {
-                // A connection that had to go has left already.
+                // A displaced connection has left `room` already.
                 if let Ok(ticket) = over {
                     connections.leave(ticket);
                 }
@@ -55,7 +56,7 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
     }
 }
 
-/// The open connections. A probe that decides on a restart must not wait for others' connections to end.
+/// The open connections. A liveness probe must not wait until other connections end.
 struct Connections {
     room: WaitingRoom,
     tasks: JoinSet<Ticket>,
@@ -84,7 +85,7 @@ impl Connections {
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(REQUEST_MAX)
                 .serve_connection(TokioIo::new(stream), service);
-            // A peer that breaks off or sends nonsense has its answer already.
+            // A peer that disconnects or sends a malformed request needs no further answer.
             let _ended = tokio::time::timeout(CONNECTION_MAX, connection).await;
             ticket
         });

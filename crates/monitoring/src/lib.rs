@@ -1,5 +1,4 @@
-//! What a service tells those who watch it, over HTTP: `/metrics` for Prometheus, `/healthz` (it answers) and
-//! `/readyz` (it can do its work).
+//! Exposes a service's state over HTTP: `/metrics` for Prometheus, `/healthz` (liveness) and `/readyz` (readiness).
 //!
 //! Services count through the `metrics` facade. Without a [`Monitor`] that costs nothing.
 #![forbid(unsafe_code)]
@@ -14,22 +13,22 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Whether a service can do its work; if not, why, in one line.
+/// Returns `Ok` if the service can do its work, else the reason in one line.
 type Ready = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The metrics and the health of one service.
 pub struct Monitor {
     metrics: PrometheusHandle,
     ready: Ready,
-    /// Sets what is only known when asked for.
+    /// Updates metrics that are computed only when a page is requested.
     refresh: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Monitor {
-    /// Starts to keep this process's metrics. `table` lists them.
+    /// Installs the recorder of this process's metrics, which `table` lists.
     ///
     /// # Errors
-    /// Returns an error if the process's metrics are kept already.
+    /// Returns an error if the process has a recorder already.
     pub fn install(
         table: &[Metric],
         ready: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -41,13 +40,13 @@ impl Monitor {
         Ok(Self { metrics, ready: Box::new(ready), refresh: Box::new(|| ()) })
     }
 
-    /// Has `refresh` set metrics before each page of them.
+    /// Calls `refresh` before each page of metrics.
     #[must_use]
     pub fn refreshed_by(self, refresh: impl Fn() + Send + Sync + 'static) -> Self {
         Self { refresh: Box::new(refresh), ..self }
     }
 
-    /// Shows it at `address`, `host:port`, as a task of the runtime that this is called in. Returns where that is.
+    /// Serves the pages at `address`, `host:port`, as a task of the current runtime. Returns the bound address.
     ///
     /// # Errors
     /// Returns an error if the system refuses the address.
@@ -55,7 +54,8 @@ impl Monitor {
         let refused = |error: std::io::Error| {
             format!("cannot show metrics at {address}: {error}; choose another --metrics-listen")
         };
-        // Tokio's own would panic where a name takes a thread that it can't have. The service is about to start: it may wait.
+        // Tokio's `bind` panics if it can't start a thread to resolve the name. Blocking is fine here, before the
+        // service starts.
         let listener = std::net::TcpListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let listener = TcpListener::from_std(listener).map_err(refused)?;
@@ -64,7 +64,7 @@ impl Monitor {
         Ok(address.to_string())
     }
 
-    /// All metrics, in Prometheus' text format.
+    /// Returns all metrics in Prometheus' text format.
     fn render(&self) -> String {
         (self.refresh)();
         self.metrics.run_upkeep();

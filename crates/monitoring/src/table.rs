@@ -2,27 +2,27 @@
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
-/// The kind of a metric's changes.
+/// The kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// It only grows while the process lives.
+    /// Only grows while the process lives.
     Counter,
-    /// It goes up and down.
+    /// Grows and shrinks.
     Gauge,
 }
 
 /// One metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// The metric's name.
     pub name: &'static str,
-    /// The kind of its changes.
+    /// The metric's kind.
     pub kind: Kind,
-    /// Its label and all that it may say; none: it has no label.
+    /// The label with all its values; `None` without one.
     pub label: Option<(&'static str, &'static [&'static str])>,
-    /// A further label whose values are known only later; none: it has no such label.
+    /// A further label whose values are known only at run time; `None` without one.
     pub open_label: Option<&'static str>,
-    /// Its meaning, in a few words.
+    /// The help text.
     pub help: &'static str,
 }
 
@@ -37,19 +37,19 @@ impl Metric {
         Self { name, kind: Kind::Gauge, label: None, open_label: None, help }
     }
 
-    /// The same with a label.
+    /// Adds a label.
     #[must_use]
     pub const fn by(self, label: &'static str, values: &'static [&'static str]) -> Self {
         Self { label: Some((label, values)), ..self }
     }
 
-    /// The same with a further label whose values are known only later: it is shown once there is one.
+    /// Adds a further label whose values are known only at run time. The metric appears once a value is set.
     #[must_use]
     pub const fn and(self, label: &'static str) -> Self {
         Self { open_label: Some(label), ..self }
     }
 
-    /// Shows it from the start, with 0: what appears late is hard to compute a rate of.
+    /// Registers the metric with 0, because a rate needs a value from the start.
     pub(crate) fn describe(&self) {
         let register = |labels: &[(&'static str, &'static str)]| match self.kind {
             Kind::Counter => counter!(self.name, labels).increment(0),

@@ -1,4 +1,4 @@
-//! What a scraper and a probe see, byte by byte over a socket.
+//! The pages as scrapers and probes receive them over a socket.
 
 use accord_monitoring::{Metric, Monitor, serve};
 use std::io::{ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// As many as the server takes.
+/// The server's limit of connections.
 const PLACES: usize = 32;
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -24,7 +24,7 @@ fn get(address: SocketAddr, path: &str) -> String {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 }
 
-/// One process has one set of metrics, so this is one test.
+/// A process has one recorder, so this is one test.
 #[test]
 fn scrapers_and_probes_are_answered_and_crowds_are_bounded() {
     let table = [
@@ -89,8 +89,7 @@ fn scrapers_and_probes_are_answered_and_crowds_are_bounded() {
     crowds_leave_room(address);
 }
 
-/// Many that say nothing, and many that have a page and stay: the next peer is answered at once all the same, and keeps
-/// its place as long as the crowd is of other addresses.
+/// Opens idle connections and connections that stay after their page: a further peer is served at once.
 fn crowds_leave_room(address: SocketAddr) {
     let mut crowd = Vec::new();
     for number in 0..4 * PLACES {
@@ -103,7 +102,7 @@ fn crowds_leave_room(address: SocketAddr) {
         crowd.push(stream);
         assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 OK\r\n"), "beside {number}");
     }
-    // The oldest are gone, and no more are there than may be.
+    // The oldest connections are closed, and the limit holds.
     let is_there = |stream: &mut TcpStream| {
         stream.set_nonblocking(true).unwrap();
         let mut rest = [0; 1024];

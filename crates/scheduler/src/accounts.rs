@@ -1,6 +1,7 @@
-//! The tree of accounts: what they hold and used, and in which order their first jobs are tried.
+//! The tree of accounts: their holdings and usage, and the order in which their jobs are tried.
 //!
-//! At each level of the tree the children with waiting jobs are in a sorted set; a change of one job moves one account at each level.
+//! Each level of the tree keeps the children with waiting jobs in a sorted set. So a change of a job moves one account
+//! at each level.
 
 use crate::arithmetic::{Decay, share};
 use crate::charge::Usage;
@@ -12,15 +13,15 @@ use crate::time::Millis;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job's place among those of its account: higher priority first, which counts as an earlier request by the ageing time; then the
-/// earlier number.
+/// The order of a job within its account. A higher priority counts as an earlier request, by the ageing time for each
+/// level. Then the lower number comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Turn {
     pub(crate) aged: i64,
     pub(crate) job: JobId,
 }
 
-/// An account's place among its siblings; the least is first.
+/// The order of an account among its siblings; the least comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Standing {
     /// Whether its first job is beyond every guarantee.
@@ -32,16 +33,16 @@ struct Standing {
     account: u32,
 }
 
-/// The properties of a waiting job that the order needs.
+/// The properties of a waiting job that determine its account's order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) submitted: Millis,
     pub(crate) priority: i32,
-    /// Thousandths of devices by class, of its first choice.
+    /// Demand of its first choice, in thousandths of devices by class.
     pub(crate) demand: Vec<(ClassId, u64)>,
 }
 
-/// A quota with the set of classes that it is about.
+/// A quota with its set of classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound {
     pub(crate) classes: u128,
@@ -49,15 +50,15 @@ pub(crate) struct Bound {
     pub(crate) milli: u64,
 }
 
-/// One account.
+/// An account.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountUse {
     pub(crate) parent: Option<u32>,
     /// The accounts from the site to this one.
     pub(crate) path: Vec<u32>,
-    /// Whether it has no accounts below it.
+    /// Whether the account has no children.
     pub(crate) is_leaf: bool,
-    /// Whether it or one above bounds its running jobs.
+    /// Whether the account or an ancestor limits its running jobs.
     pub(crate) bounds_running: bool,
     weight: u32,
     pub(crate) guaranteed: Vec<Bound>,
@@ -66,18 +67,18 @@ pub(crate) struct AccountUse {
     pub(crate) held: Vec<u64>,
     /// The part of `held` of jobs with a limit longer than the quantum.
     pub(crate) long: Vec<u64>,
-    /// The demand of the reserved starts of its first jobs, by class.
+    /// The demand of reserved starts of its first jobs, by class.
     pub(crate) claimed: Vec<u64>,
     /// Decayed thousandths of devices times milliseconds, by class.
     used: Vec<u64>,
     pub(crate) total: Usage,
-    /// Billed since the month began.
+    /// Billed usage of the current month.
     pub(crate) month: u128,
     settled: Millis,
     last_start: Millis,
     pub(crate) running: u32,
     pub(crate) waiting: u32,
-    /// Its jobs that may start, in their order.
+    /// The account's jobs that may start, in order.
     pub(crate) queue: BTreeSet<Turn>,
     children: BTreeSet<Standing>,
     standing: Option<Standing>,
@@ -91,9 +92,9 @@ pub(crate) struct Accounts {
     ageing_ms: u64,
     /// Accounts by name.
     by_name: BTreeMap<String, u32>,
-    /// Accounts with guarantees that have none above them.
+    /// Accounts with a guarantee and without a guaranteed ancestor.
     pub(crate) guaranteed: Vec<u32>,
-    /// The sets of classes that guarantees are about.
+    /// The sets of classes that have guarantees.
     pub(crate) guaranteed_sets: BTreeSet<u128>,
     /// Leaves whose first job is beyond every guarantee, by that job's level.
     pub(crate) firsts: BTreeSet<(i64, u32)>,
@@ -102,7 +103,7 @@ pub(crate) struct Accounts {
     /// Installed devices by class.
     installed: Vec<u32>,
     pub(crate) steps: u64,
-    /// Accounts that have used something since they were saved; none: this is not noted.
+    /// Accounts whose usage has changed since they were saved; `None` if changes are not noted.
     changed: Option<BTreeSet<u32>>,
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn class_set(filter: &crate::class::ClassFilter, classes: &[DeviceCla
 }
 
 impl AccountUse {
-    /// Takes over which classes there are, and what the account's quotas mean for them.
+    /// Sets the known classes, and which of them the account's quotas cover.
     fn set_classes(&mut self, described: &Account, classes: &[DeviceClass]) {
         for by_class in [&mut self.held, &mut self.long, &mut self.claimed, &mut self.used] {
             by_class.resize(classes.len(), 0);
@@ -146,7 +147,8 @@ impl Accounts {
         accounts
     }
 
-    /// Puts an account behind the others, its parent's among them. It holds nothing, and its quotas are not known by class yet.
+    /// Appends an account, also to its parent's children. The account holds no devices, and its quotas are not resolved
+    /// to classes yet.
     fn push(&mut self, account: &Account) {
         let at = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         let parent = account.parent.map(|parent| parent.0);
@@ -181,7 +183,7 @@ impl Accounts {
         });
     }
 
-    /// Adds an account that the policy in effect has got.
+    /// Adds an account to the policy in effect.
     pub(crate) fn add(&mut self, now: Millis, account: &Account, classes: &[DeviceClass]) {
         self.push(account);
         if let Some(added) = self.all.last_mut() {
@@ -194,12 +196,12 @@ impl Accounts {
         }
     }
 
-    /// Returns the accounts without accounts below them.
+    /// Returns the accounts without children.
     pub(crate) fn leaves(&self) -> Vec<u32> {
         (0..u32::try_from(self.all.len()).unwrap_or(u32::MAX)).filter(|&at| self.get(at).is_leaf).collect()
     }
 
-    /// Takes over what accounts of the same name used and held under the policy before.
+    /// Takes over usage and holdings from accounts of the same name under the previous policy.
     pub(crate) fn inherit(&mut self, old: &Self, names: impl Iterator<Item = (usize, usize)>) {
         for (new, old_at) in names {
             let (to, from) = (&mut self.all[new], &old.all[old_at]);
@@ -211,18 +213,18 @@ impl Accounts {
         }
     }
 
-    /// Notes from now on which accounts have used something. All of those until now have.
+    /// Begins to note accounts whose usage changes. All accounts count as changed at first.
     pub(crate) fn note_changes(&mut self) {
         self.changed.get_or_insert_default();
         self.note_all();
     }
 
-    /// Notes no changes from now on.
+    /// Stops noting changes.
     pub(crate) fn forget_changes(&mut self) {
         self.changed = None;
     }
 
-    /// Returns the accounts that have used something since the last call.
+    /// Returns the accounts whose usage has changed since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<u32> {
         self.changed.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -239,7 +241,7 @@ impl Accounts {
         }
     }
 
-    /// Returns what an account used, to be saved.
+    /// Returns the record of an account's usage.
     pub(crate) fn saved(&self, account: u32) -> SavedAccount {
         let of = self.get(account);
         let used = if of.used.iter().all(|used| *used == 0) { Vec::new() } else { of.used.clone() };
@@ -247,7 +249,7 @@ impl Accounts {
         SavedAccount { used, total: of.total, month: of.month, settled, last_start }
     }
 
-    /// Takes over what an account used, as it was saved.
+    /// Restores an account's usage from its record.
     pub(crate) fn restore(&mut self, account: u32, saved: SavedAccount) {
         let of = &mut self.all[account as usize];
         for (used, saved) in of.used.iter_mut().zip(saved.used) {
@@ -257,7 +259,7 @@ impl Accounts {
         (of.settled, of.last_start) = (Millis(saved.settled), Millis(saved.last_start));
     }
 
-    /// A leaf and its ancestors hold this, and did when they were settled last.
+    /// Restores a hold of a leaf and its ancestors, which existed when they were last settled.
     pub(crate) fn restore_hold(&mut self, leaf: u32, class: ClassId, milli: u64, long: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at];
@@ -269,7 +271,7 @@ impl Accounts {
         }
     }
 
-    /// Takes over which classes there are now, how many devices each has, and what quotas mean for them.
+    /// Sets the known classes, the number of devices of each, and which of them quotas cover.
     pub(crate) fn set_classes(&mut self, policy: &Policy, classes: &[DeviceClass], installed: Vec<u32>) {
         self.installed = installed;
         if self.billing.len() == classes.len() && !classes.is_empty() {
@@ -291,7 +293,7 @@ impl Accounts {
         &self.all[account as usize]
     }
 
-    /// Brings what an account used up to a time.
+    /// Brings the usage of an account up to `now`.
     pub(crate) fn settle(&mut self, now: Millis, account: u32) {
         self.steps += 1;
         let of = &mut self.all[account as usize];
@@ -317,7 +319,7 @@ impl Accounts {
         }
     }
 
-    /// Returns what an account used until a time.
+    /// Returns the usage of an account until `now`.
     pub(crate) fn usage(&self, now: Millis, account: u32) -> Usage {
         let of = self.get(account);
         let passed = u128::from(now.since(of.settled));
@@ -329,7 +331,8 @@ impl Accounts {
         usage
     }
 
-    /// Adds to, or takes from, what a leaf and its ancestors hold. `long`: for a job with a limit longer than the quantum.
+    /// Adds to the holdings of a leaf and its ancestors, or subtracts. `long` marks a job with a limit longer than the
+    /// quantum.
     pub(crate) fn hold(&mut self, now: Millis, leaf: u32, class: ClassId, milli: u64, long: bool, more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at];
@@ -342,7 +345,7 @@ impl Accounts {
         }
     }
 
-    /// Charges an account and its ancestors for time of a class of devices, in thousandths of devices times milliseconds.
+    /// Charges an account and its ancestors for a class of devices, in thousandths of devices times milliseconds.
     pub(crate) fn use_up(&mut self, now: Millis, account: u32, class: ClassId, milli_ms: u64) {
         let billed = u128::from(milli_ms) * u128::from(self.billing[class.index()]);
         for at in 0..self.all[account as usize].path.len() {
@@ -357,7 +360,7 @@ impl Accounts {
         }
     }
 
-    /// Begins all monthly budgets anew.
+    /// Resets all monthly budgets.
     pub(crate) fn begin_month(&mut self, now: Millis) {
         for account in 0..u32::try_from(self.all.len()).unwrap_or(u32::MAX) {
             self.settle(now, account);
@@ -381,19 +384,19 @@ impl Accounts {
         self.note(leaf);
     }
 
-    /// Returns a job's place in its account.
+    /// Returns the order of a job within its account.
     pub(crate) fn turn(&self, job: JobId, submitted: Millis, priority: i32) -> Turn {
         let ahead = i64::from(priority).saturating_mul(i64::try_from(self.ageing_ms).unwrap_or(i64::MAX));
         let submitted = i64::try_from(submitted.0).unwrap_or(i64::MAX);
         Turn { aged: submitted.saturating_sub(ahead), job }
     }
 
-    /// Returns what an account holds of a set of classes, in thousandths.
+    /// Returns what an account holds of a set of classes, in thousandths of devices.
     pub(crate) fn held_of(&self, account: u32, classes: u128) -> u64 {
         sum_of(&self.all[account as usize].held, classes)
     }
 
-    /// Returns an account that would have more than its most with a demand.
+    /// Returns an account that the demand would take beyond its maximum.
     pub(crate) fn beyond_most(&self, leaf: u32, demand: &[(ClassId, u64)]) -> Option<u32> {
         self.get(leaf).path.iter().copied().find(|&account| {
             self.get(account).most.iter().any(|bound| {
@@ -403,7 +406,7 @@ impl Accounts {
         })
     }
 
-    /// Returns how many thousandths of a class an account may take beside what it holds.
+    /// Returns how many more thousandths of a class an account may take.
     pub(crate) fn left_of_most(&self, leaf: u32, class: ClassId) -> u64 {
         let bounds = self.get(leaf).path.iter().flat_map(|&account| {
             let bounds = self.get(account).most.iter().filter(|bound| contains(bound.classes, class));
@@ -412,7 +415,7 @@ impl Accounts {
         bounds.min().unwrap_or(u64::MAX)
     }
 
-    /// Computes the place of a leaf and of those above anew, after its first job, its usage or the time has changed.
+    /// Recomputes the order of a leaf and its ancestors, after a change of its first job, its usage or the time.
     pub(crate) fn rank(&mut self, now: Millis, leaf: u32, head: Option<&Head>) {
         let mut below = head.map(|head| {
             let since = head.submitted.max(self.get(leaf).last_start);
@@ -442,12 +445,12 @@ impl Accounts {
         }
     }
 
-    /// Returns the level of a leaf's first job, negated; none if it has none.
+    /// Returns the level of a leaf's first job, negated; `None` without a job.
     pub(crate) fn lowness(&self, leaf: u32) -> Option<i64> {
         self.get(leaf).standing.map(|standing| standing.lowness)
     }
 
-    /// Visits the leaves in order whose first job is within a guarantee, until `visit` says that it is enough.
+    /// Visits in order the leaves whose first job is within a guarantee, until `visit` returns `false`.
     pub(crate) fn visit_entitled(&self, visit: &mut impl FnMut(u32) -> bool) {
         self.visit_entitled_below(AccountId::SITE.0, visit);
     }
@@ -471,14 +474,14 @@ impl Accounts {
         shares.max().unwrap_or(0) / u64::from(of.weight)
     }
 
-    /// Compares the places of two leaves with waiting jobs.
+    /// Compares the order of two leaves with waiting jobs.
     pub(crate) fn compare(&self, one: u32, other: u32) -> Ordering {
         let (one, other) = (&self.get(one).path, &self.get(other).path);
         let parting = one.iter().zip(other).find(|(one, other)| one != other);
         parting.map_or(Ordering::Equal, |(&one, &other)| self.get(one).standing.cmp(&self.get(other).standing))
     }
 
-    /// Visits the jobs that may start, first in order first, until `visit` says that it is enough.
+    /// Visits the jobs that may start, in order, until `visit` returns `false`.
     pub(crate) fn visit(&self, visit: &mut impl FnMut(u32, JobId) -> bool) {
         self.visit_below(AccountId::SITE.0, visit);
     }

@@ -1,4 +1,4 @@
-//! How much of a device a job has. Integers only: two coordinators decide alike.
+//! A job's part of a device. Amounts are integers, so that two coordinators decide alike.
 
 /// Thousandths of a device's time that make the whole device.
 pub const WHOLE: u32 = 1_000;

@@ -1,18 +1,18 @@
-//! Arithmetic of the policy: decay, shares, charges. Integers only, so that two coordinators decide alike.
+//! Arithmetic of the policy: decay, shares and charges, in integers, so that two coordinators decide alike.
 
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 
-/// One as a fixed-point factor with 64 fractional bits, less the last bit.
+/// One, less the last bit, as a fixed-point factor with 64 fractional bits.
 const ONE: u64 = u64::MAX;
 
-/// Steps of the decay within a half-life: 2^-32 of it.
+/// Binary digits of the fraction of a half-life.
 const STEPS: usize = 32;
 
 /// 2 to the power of -1/2, -1/4, -1/8 and so on, with 64 fractional bits.
 const POWERS: [u64; STEPS] = powers();
 
-/// A share of 1: an account that holds everything, with weight 1.
+/// A share of 1, for an account of weight 1 that holds everything.
 pub const SHARE_ONE: u64 = 1 << 32;
 
 const fn powers() -> [u64; STEPS] {
@@ -47,7 +47,7 @@ fn times(value: u64, factor: u64) -> u64 {
     u64::try_from((u128::from(value) * u128::from(factor)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The remainder of usage after some time.
+/// The factor by which usage decays over a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decay {
     halvings: u64,
@@ -55,7 +55,7 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// The decay over `passed_ms`, of which each `half_life_ms` halves usage.
+    /// Returns the decay over `passed_ms`. Each `half_life_ms` halves the usage.
     #[must_use]
     pub fn over(passed_ms: u64, half_life_ms: u64) -> Self {
         let half_life = half_life_ms.max(1);
@@ -69,27 +69,28 @@ impl Decay {
         Self { halvings: passed_ms / half_life, factor }
     }
 
-    /// Returns what is left of `usage`.
+    /// Returns `usage` after the decay.
     #[must_use]
     pub fn of(self, usage: u64) -> u64 {
         if self.halvings >= 64 { 0 } else { times(usage >> self.halvings, self.factor) }
     }
 }
 
-/// Returns what is left of `usage` after `passed_ms`, of which each `half_life_ms` halves it.
+/// Returns `usage` after a decay over `passed_ms`. Each `half_life_ms` halves it.
 #[must_use]
 pub fn decayed(usage: u64, passed_ms: u64, half_life_ms: u64) -> u64 {
     Decay::over(passed_ms, half_life_ms).of(usage)
 }
 
-/// Returns an account's share of one class. `held` counts in thousandths of a device now, `used` in thousandths times milliseconds, decayed.
-/// An account that holds the whole class for ever has twice [`SHARE_ONE`], one that never held any has 0.
+/// Returns an account's share of a class. `held` is in thousandths of a device, `used` in decayed thousandths times
+/// milliseconds. An account that has always held the whole class has twice [`SHARE_ONE`], one that never held any has
+/// 0.
 #[must_use]
 pub fn share(held: u64, used: u64, devices: u32, half_life_ms: u64) -> u64 {
     if devices == 0 {
         return 0;
     }
-    // The mean age of decayed usage is the half-life over ln 2. Past use is counted in 1/1024 of a thousandth.
+    // The mean age of decayed usage is the half-life over ln 2. Past usage is in 1/1024 of a thousandth.
     let mean_life = half_life_ms.saturating_mul(1_000) / 693;
     let past = used / (mean_life >> 10).max(1);
     let whole = u64::from(devices) * u64::from(WHOLE);
@@ -97,7 +98,8 @@ pub fn share(held: u64, used: u64, devices: u32, half_life_ms: u64) -> u64 {
     now.saturating_add(past.saturating_mul(SHARE_ONE >> 10) / whole)
 }
 
-/// Returns what a device of `class` is charged at, in thousandths of it: the larger part of its time and memory.
+/// Returns the charge for a part of a device of `class`, in thousandths of the device: the larger of its parts of time
+/// and memory.
 #[must_use]
 pub fn charge(amount: Amount, exclusive: bool, class: &DeviceClass) -> u32 {
     if exclusive {

@@ -1,6 +1,6 @@
-//! Sets of small numbers, with a summary that makes the search for a member skip what is empty.
+//! Sets of small numbers, with a summary by which a search skips empty words.
 
-/// A set of numbers. Each word of the summary says which of 64 words have members.
+/// A set of numbers. Each bit of the summary tells whether a word has members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BitSet {
     words: Vec<u64>,
@@ -35,7 +35,7 @@ impl BitSet {
         self.words.get(word).is_some_and(|found| found & bit != 0)
     }
 
-    /// Returns the least member that is at least `from`.
+    /// Returns the least member not below `from`.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let (word, bit) = split(from);
         let rest = self.words.get(word)? & !(bit - 1);
@@ -52,12 +52,12 @@ impl BitSet {
         Some(number_of(word, self.words[word]))
     }
 
-    /// Returns the members, the least first.
+    /// Returns the members in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.next(0), |&number| self.next(number + 1))
     }
 
-    /// Returns the least member that is at least `from`, of those that another set has, whose words `other` returns by their position.
+    /// Returns the least member not below `from` that is also in another set, whose words `other` returns by position.
     pub(crate) fn next_within(&self, from: u32, other: impl Fn(usize) -> u64) -> Option<u32> {
         let mut from = from;
         loop {
@@ -74,7 +74,7 @@ impl BitSet {
         }
     }
 
-    /// Returns the numbers from `64 * at` on that are members, as the bits of a word.
+    /// Returns the members from `64 * at` to `64 * at + 63` as the bits of a word.
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.words.get(at).copied().unwrap_or(0)
     }

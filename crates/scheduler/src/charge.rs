@@ -1,27 +1,27 @@
-//! What jobs are charged.
+//! Charges of jobs.
 
 use serde::{Deserialize, Serialize};
 
-/// The charge of a job for each unit of time.
+/// The charge of a job per millisecond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rate {
     /// Thousandths of devices.
     pub milli: u64,
-    /// The same times the billing weights of their classes: millionths of devices.
+    /// Thousandths of devices times the billing weights of their classes: millionths of devices.
     pub billed: u64,
 }
 
-/// The exact sum of an account's charges.
+/// The exact sum of charges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Thousandths of devices times milliseconds.
     pub milli_ms: u128,
-    /// The same times the billing weights of the classes in thousandths: millionths of a device for a millisecond.
+    /// The billed usage, with weights in thousandths: millionths of devices times milliseconds.
     pub billed: u128,
 }
 
 impl Usage {
-    /// Adds what a rate amounts to in a time.
+    /// Adds the charge of a rate over a time.
     pub(crate) fn add(&mut self, rate: Rate, ms: u64) {
         self.milli_ms += u128::from(rate.milli) * u128::from(ms);
         self.billed += u128::from(rate.billed) * u128::from(ms);

@@ -1,4 +1,4 @@
-//! What a search is for, and what it finds.
+//! The demand of a search, and its result.
 
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
@@ -8,18 +8,18 @@ use crate::request::{Count, Locality, Take};
 use accord_types::DeviceType;
 use std::collections::BTreeMap;
 
-/// A part of a request, with its class chosen.
+/// A part of a request with a chosen class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PartDemand {
     pub(crate) class: ClassId,
     pub(crate) count: Count,
     pub(crate) take: Take,
     pub(crate) cores: u64,
-    /// Bytes of the node's memory for each device; of a CPU device with its own memory.
+    /// Bytes of the node's memory for each device, including a CPU device's own memory.
     pub(crate) host_memory: u64,
 }
 
-/// One device that a search has chosen, for a part of the request.
+/// A device that a search has chosen for a part of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pick {
     pub(crate) part: usize,
@@ -33,13 +33,13 @@ pub(crate) struct Pick {
 pub(crate) enum Layout {
     /// Anywhere, on the fewest nodes.
     Any(Locality),
-    /// On so many nodes, each with an equal part.
+    /// On this many nodes, each with an equal part.
     Nodes(u32),
-    /// So many chunks, each on one node.
+    /// In this many chunks, each on one node.
     Chunks(u32),
 }
 
-/// Returns the bytes of its node's host memory that a part of a device is: the memory of CPU devices and host memory are one pool.
+/// Returns the bytes of host memory that a part of a device takes, because CPU devices and host memory share one pool.
 pub(crate) fn host_memory_of(class: &DeviceClass, take: Take) -> u64 {
     match take {
         _ if class.kind != DeviceType::Cpu => 0,
@@ -48,7 +48,7 @@ pub(crate) fn host_memory_of(class: &DeviceClass, take: Take) -> u64 {
     }
 }
 
-/// Returns what a part takes of a device.
+/// Returns the pick of a device for a part.
 pub(crate) fn pick_of(pool: &Pool, parts: &[PartDemand], part: usize, spot: Spot) -> Pick {
     let (amount, exclusive) = match parts[part].take {
         Take::Exclusive => (Amount { milli: WHOLE, memory: pool.device(spot).memory }, true),
@@ -57,7 +57,7 @@ pub(crate) fn pick_of(pool: &Pool, parts: &[PartDemand], part: usize, spot: Spot
     Pick { part, spot, amount, exclusive }
 }
 
-/// Whether the nodes' cores and host memory suffice for all picks.
+/// Whether the nodes have enough cores and host memory for all picks.
 pub(crate) fn carries(pool: &Pool, parts: &[PartDemand], picks: &[Pick]) -> bool {
     if parts.iter().all(|part| part.cores == 0 && part.host_memory == 0) {
         return true;

@@ -1,4 +1,4 @@
-//! What the scheduler wants done.
+//! Effects of the scheduler, which the driver carries out.
 
 use crate::amount::Amount;
 use crate::ids::JobId;
@@ -7,40 +7,40 @@ use accord_types::{DeviceId, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One device of a lease.
+/// A device of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeasedDevice {
     /// The device.
     pub device: DeviceId,
-    /// Share of it.
+    /// The job's part of the device.
     pub amount: Amount,
-    /// Whether no other job has any of it.
+    /// Whether no other job may use the device.
     pub exclusive: bool,
 }
 
-/// Equal devices of one node that a job has.
+/// Equal devices of a job on one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DevicesOnNode {
     /// The node's name.
     pub node: String,
-    /// Their model as a request names it: `nvidia/h200`, `cpu/epyc-9654`.
+    /// Their class, as in a request: `nvidia/h200`, `cpu/epyc-9654`.
     pub model: String,
-    /// Their ordinals there.
+    /// Their ordinals on the node.
     pub ordinals: Vec<u32>,
     /// Thousandths of each device's time; 0 for memory alone.
     pub milli: u32,
     /// Bytes of each device's memory; 0 for whole devices.
     pub memory: u64,
-    /// Whether no other job has any of them.
+    /// Whether no other job may use the devices.
     pub exclusive: bool,
 }
 
-/// The reason for refusing a request at once.
+/// The reason for refusing a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The policy has no such account.
     NoAccount(String),
-    /// The account has accounts below it: jobs are of these.
+    /// The account has children, so that jobs must use one of these.
     HasAccounts(String),
     /// The request contradicts itself.
     Malformed(&'static str),
@@ -48,38 +48,38 @@ pub enum Refusal {
     Priority {
         /// The account.
         account: String,
-        /// The lowest and highest that it may use.
+        /// The lowest and highest priority that it may use.
         allowed: (i32, i32),
     },
-    /// The time limit is longer than the account's longest.
+    /// The time limit exceeds the account's longest limit.
     TooLong {
         /// The account.
         account: String,
         /// Its longest limit in milliseconds.
         longest_ms: u64,
     },
-    /// More devices than the account may ever have.
+    /// The request exceeds what the account may hold at any time.
     MoreThanMost {
         /// The account.
         account: String,
-        /// How many it may have.
+        /// The number of devices that it may hold.
         devices: u32,
     },
-    /// The month's device-hours are spent.
+    /// The month's device-hours are used up.
     Spent {
         /// The account.
         account: String,
     },
-    /// The request names a reservation that there is not, or that is for others.
+    /// The request names a reservation that does not exist, or that the user may not use.
     Reservation {
         /// The reservation.
         name: String,
-        /// Whether there is one.
+        /// Whether the reservation exists.
         is_known: bool,
     },
-    /// So many jobs wait already.
+    /// Too many jobs are waiting.
     Waiting {
-        /// The account, or none for all users together.
+        /// The account, or `None` for all users together.
         account: Option<String>,
         /// The limit.
         max: usize,
@@ -89,60 +89,60 @@ pub enum Refusal {
 /// The reason for a job's end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EndCause {
-    /// Its command ended.
+    /// Its command has ended.
     Done,
-    /// It was withdrawn or ended.
+    /// A user or an administrator has cancelled it.
     Cancelled {
-        /// By whom.
+        /// The user or the administrator.
         by: String,
     },
-    /// Its time limit.
+    /// Its time limit has passed.
     Limit,
-    /// Its quantum ended, and a job within its guarantee waits for its devices.
+    /// Its quantum has ended, and a job within its guarantee waits for the devices.
     Quantum,
-    /// It waited as long as it said.
+    /// Its longest wait has passed.
     WaitOver,
-    /// Its requester was gone for longer than the policy keeps a place.
+    /// Its requester was disconnected for longer than the policy allows.
     Abandoned,
-    /// A drain's deadline.
+    /// A drain's deadline has passed.
     Drained,
-    /// Its account is not in the new policy.
+    /// The new policy lacks its account.
     NoAccount,
-    /// All its devices are lost.
+    /// It has lost all its devices.
     Lost,
-    /// Its devices were idle for as long as the policy allows.
+    /// Its devices were idle for longer than the policy allows.
     Idle,
-    /// A reservation that is not for it has begun, and ends the jobs of others.
+    /// A reservation for others has begun, and ends other jobs.
     Reserved {
         /// The reservation.
         name: String,
     },
 }
 
-/// The reason why a reserved start is later than before.
+/// The reason for moving a reserved start to a later time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlipCause {
-    /// Devices were lost, drained, quarantined or set aside.
+    /// Devices were lost, drained, quarantined or reserved.
     Devices,
-    /// Jobs ahead of it changed: priority, guarantee or share of another account.
+    /// The jobs before it have changed, by priority, guarantee or another account's share.
     Order,
-    /// A lease was made longer, or its devices take long to be released.
+    /// A lease was extended, or the release of its devices takes long.
     Leases,
     /// The policy changed.
     Policy,
 }
 
-/// An action for the driver; several are in order.
+/// An action of the driver. Effects are carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The request of [`crate::Input::Ask`] has this number and waits.
+    /// The request of [`crate::Input::Ask`] waits as this job.
     Queued {
         /// The job.
         job: JobId,
     },
     /// The request of [`crate::Input::Ask`] is refused.
     Refused(Refusal),
-    /// A job has its devices. Their order is that of its parts, and by device within a part.
+    /// A job has got its devices, in the order of its parts and by device within a part.
     Started {
         /// The job.
         job: JobId,
@@ -162,56 +162,56 @@ pub enum Effect {
     Warning {
         /// The job.
         job: JobId,
-        /// When.
+        /// The end of the lease.
         ends: Millis,
-        /// Why.
+        /// The reason for the end.
         cause: EndCause,
     },
-    /// Devices of a running job are lost. Their numbers stay, and they are charged no longer.
+    /// A running job has lost devices. They keep their numbers, and are no longer charged.
     DevicesLost {
         /// The job.
         job: JobId,
         /// The devices.
         devices: Vec<DeviceId>,
     },
-    /// A job is over.
+    /// A job has ended.
     Ended {
         /// The job.
         job: JobId,
-        /// Why.
+        /// The reason.
         cause: EndCause,
     },
-    /// The agent of a node ends what a job has there and confirms by [`crate::Input::Released`].
+    /// The agent of a node must end the job there, and confirm with [`crate::Input::Released`].
     Release {
         /// The job.
         job: JobId,
         /// The node.
         node: NodeId,
     },
-    /// What watchers of a job see has changed; `Scheduler::explain` has it.
+    /// The state of a job as displayed to users has changed; `Scheduler::explain` returns it.
     Changed {
         /// The job.
         job: JobId,
     },
-    /// A waiting job has a reserved start, or another one.
+    /// A waiting job has got a reserved start, or a different one.
     Reserved {
         /// The job.
         job: JobId,
         /// The reserved start.
         starts: Millis,
-        /// Why it is later than before; none if it is not.
+        /// The reason why it is later than before; `None` if it is not.
         slipped: Option<SlipCause>,
     },
-    /// A device's quarantine has begun, has another reason, or has ended.
+    /// A device's quarantine has begun or ended, or has a new reason.
     Quarantine {
         /// The device.
         device: DeviceId,
     },
-    /// For the audit log: an administrator's act, or a refusal.
+    /// A line for the audit log: an act of an administrator, or a refusal.
     Audit(String),
 }
 
-/// The lowest and the highest priority that an account may use, in words.
+/// The lowest and highest priority of an account, in words.
 pub(crate) struct AllowedPriorities(pub(crate) i32, pub(crate) i32);
 
 impl fmt::Display for AllowedPriorities {
@@ -257,7 +257,7 @@ impl fmt::Display for Refusal {
 }
 
 impl EndCause {
-    /// One word for each cause, for metrics.
+    /// A name for each cause, for metrics.
     pub const WORDS: [&'static str; 11] = [
         "done",
         "cancelled",
@@ -272,7 +272,7 @@ impl EndCause {
         "reserved",
     ];
 
-    /// Returns the position of the cause's word.
+    /// Returns the index of the cause's name.
     #[must_use]
     pub const fn index(&self) -> usize {
         match self {

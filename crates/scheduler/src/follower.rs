@@ -1,29 +1,32 @@
-//! A copy of a scheduler that takes the scheduler's inputs later: questions run on it while the scheduler goes on deciding.
+//! A copy of the scheduler that follows by replaying its inputs. Queries run on the copy while the scheduler continues
+//! to decide.
 //!
-//! Equal inputs make equal schedulers, so the copy is made once. Copying 80,000 devices takes as long as thousands of decisions.
+//! Schedulers with equal inputs are equal, so the copy is made only once. Copying 80,000 devices takes as long as
+//! thousands of decisions.
 
 use crate::{Input, Millis, Scheduler};
 
-/// Inputs that a copy may lack. A copy that lacks more is made anew, which delays one decision of so many.
+/// Most inputs that a copy may miss. A copy that misses more is replaced by a new one, which delays one decision in so
+/// many.
 pub const LACKING_MAX: usize = 1 << 16;
 
-/// The inputs of a scheduler that its copy lacks.
+/// The inputs that the copy has not received.
 #[derive(Debug, Default)]
 pub struct InputLog {
-    /// `None` without a copy, and if the copy lacks too many.
+    /// `None` without a copy, or if the copy misses too many.
     inputs: Option<Vec<(Millis, Input)>>,
 }
 
 /// The inputs that bring a copy up to date, or a new copy.
 #[derive(Clone, Debug)]
 pub enum Missing {
-    /// The inputs since the last time.
+    /// The inputs since the last call.
     Inputs(Vec<(Millis, Input)>),
-    /// The scheduler.
+    /// A whole scheduler.
     Everything(Box<Scheduler>),
 }
 
-/// The copy.
+/// The copy of a scheduler.
 #[derive(Debug, Default)]
 pub struct Follower {
     scheduler: Option<Scheduler>,
@@ -36,7 +39,7 @@ impl Default for Missing {
 }
 
 impl InputLog {
-    /// Records an input that the scheduler takes.
+    /// Notes an input of the scheduler.
     pub fn note(&mut self, now: Millis, input: &Input) {
         match &mut self.inputs {
             Some(inputs) if inputs.len() < LACKING_MAX => inputs.push((now, input.clone())),
@@ -44,13 +47,13 @@ impl InputLog {
         }
     }
 
-    /// Returns how many inputs the copy lacks; 0 without a copy.
+    /// Returns how many inputs the copy has not received; 0 without a copy.
     #[must_use]
     pub fn lacking(&self) -> usize {
         self.inputs.as_ref().map_or(0, Vec::len)
     }
 
-    /// Returns what the copy lacks since the last call, which is everything if there is no copy.
+    /// Returns the inputs since the last call, or the whole scheduler if there is no copy.
     pub fn take(&mut self, scheduler: &Scheduler, has_copy: bool) -> Missing {
         match self.inputs.replace(Vec::new()) {
             Some(inputs) if has_copy => Missing::Inputs(inputs),
@@ -60,15 +63,15 @@ impl InputLog {
 }
 
 impl Follower {
-    /// Whether there is a copy that can take inputs.
+    /// Whether there is a copy that can replay inputs.
     #[must_use]
     pub fn has_copy(&self) -> bool {
         self.scheduler.is_some()
     }
 
-    /// Brings the copy up to date and returns it, or `None` if the copy lacks the inputs before these.
+    /// Brings the copy up to date and returns it; `None` if the copy misses earlier inputs.
     pub fn follow(&mut self, missing: Missing) -> Option<&Scheduler> {
-        // The copy is taken out meanwhile: after a panic there is none, rather than one that lacks an input.
+        // The copy is taken out meanwhile, so that a panic leaves no copy instead of one that misses an input.
         let scheduler = match (missing, self.scheduler.take()) {
             (Missing::Everything(mut copy), _) => {
                 copy.forget_changes();

@@ -1,17 +1,17 @@
-//! What accounts are guaranteed: which jobs are within it, and what it leaves for jobs with long limits.
+//! Guarantees of accounts: which jobs are within them, and what they leave for jobs with long limits.
 //!
-//! A job whose limit is longer than the quantum keeps its devices for too long to give them back. Such jobs get no more devices than
-//! their own guarantees and what no account is guaranteed. All other devices return within a quantum, so that each account
-//! can have its guarantee by then.
+//! A job whose limit is longer than the quantum can't return its devices in time. Such jobs get no more than their own
+//! guarantees and the devices that no account is guaranteed. All other devices return within a quantum, so that each
+//! account can have its guarantee by then.
 
 use crate::accounts::{Accounts, change, contains, sum_of, taken_of};
 use crate::ids::ClassId;
 
-/// An account's further demand beside its holdings, in thousandths by class.
+/// An account's additional demand, in thousandths by class.
 pub(crate) type Takes<'a> = (u32, &'a [(ClassId, u64)]);
 
 impl Accounts {
-    /// Takes over which accounts have guarantees.
+    /// Determines the accounts with guarantees.
     pub(crate) fn note_guarantees(&mut self) {
         let has = |at: u32| !self.get(at).guaranteed.is_empty();
         let is_top = |at: u32| has(at) && self.get(at).path.iter().all(|&above| above == at || !has(above));
@@ -21,12 +21,12 @@ impl Accounts {
             self.all.iter().flat_map(|account| &account.guaranteed).map(|bound| bound.classes).collect();
     }
 
-    /// Whether what a job takes is within the guarantee of its account or of one above.
+    /// Whether a demand is within the guarantee of its account or of an ancestor.
     pub(crate) fn is_entitled(&self, leaf: u32, demand: &[(ClassId, u64)]) -> bool {
         self.is_entitled_beside(leaf, demand, |_, _| 0)
     }
 
-    /// The same, reserved starts of first jobs counted as held. `own` is claimed for the job itself.
+    /// The same check with reserved starts of first jobs counted as held, except the job's own claim `own`.
     pub(crate) fn is_first_entitled(&self, leaf: u32, demand: &[(ClassId, u64)], own: &[(ClassId, u64)]) -> bool {
         self.is_entitled_beside(leaf, demand, |account, classes| {
             sum_of(&self.get(account).claimed, classes) - taken_of(own, classes)
@@ -47,7 +47,7 @@ impl Accounts {
         })
     }
 
-    /// Whether what an account holds of a set of classes is within its guarantee or that of one above.
+    /// Whether an account's holdings of a set of classes are within its guarantee or that of an ancestor.
     pub(crate) fn is_within_guarantee(&self, leaf: u32, classes: u128) -> bool {
         self.get(leaf).path.iter().any(|&account| {
             let bounds = &self.get(account).guaranteed;
@@ -59,7 +59,8 @@ impl Accounts {
         })
     }
 
-    /// Returns how many thousandths of a set of classes are guaranteed and not held by jobs with long limits, once accounts have taken more.
+    /// Returns the guaranteed thousandths of a set of classes that jobs with long limits do not hold, after accounts
+    /// take more.
     pub(crate) fn unused_guarantees(&self, classes: u128, takes: &[Takes<'_>]) -> u64 {
         let mut unused = 0;
         for &account in &self.guaranteed {
@@ -72,7 +73,7 @@ impl Accounts {
         unused
     }
 
-    /// Counts what a job of a leaf holds as held by one with a long limit, or no longer.
+    /// Counts a hold of a leaf's job as one with a long limit, or no longer.
     pub(crate) fn change_long(&mut self, leaf: u32, class: ClassId, milli: u64, more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at] as usize;
@@ -80,7 +81,7 @@ impl Accounts {
         }
     }
 
-    /// Adds to, or takes from, what reserved starts of first jobs of a leaf and its ancestors take.
+    /// Adds a reserved start of a leaf's first job to the claims of the leaf and its ancestors, or subtracts it.
     pub(crate) fn claim(&mut self, leaf: u32, demand: &[(ClassId, u64)], more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at] as usize;

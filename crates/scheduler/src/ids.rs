@@ -1,4 +1,4 @@
-//! Identities of the scheduler. Nodes and devices have those of `accord-types`.
+//! Identifiers of the scheduler. Those of nodes and devices are in `accord-types`.
 
 use std::fmt;
 

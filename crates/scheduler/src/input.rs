@@ -1,4 +1,4 @@
-//! What can happen to the scheduler.
+//! Inputs of the scheduler.
 
 use crate::effect::LeasedDevice;
 use crate::ids::{JobId, ReservationId};
@@ -9,124 +9,124 @@ use crate::request::Request;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId, SessionId};
 
-/// Devices that are set aside for a time.
+/// Devices that are reserved for a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// Its number.
     pub id: ReservationId,
-    /// Its name, by which jobs ask for it. The weeks of a weekly reservation have one name.
+    /// Its name, which jobs request. All weeks of a weekly reservation have the same name.
     pub name: String,
     /// The devices.
     pub devices: ReservedDevices,
-    /// Its first moment.
+    /// The start.
     pub starts: Millis,
-    /// Its end. A weekly reservation is one of these for each week.
+    /// The end. A weekly reservation is one of these for each week.
     pub ends: Millis,
-    /// Its number in the order in which reservations were created, one for all weeks of a weekly one. Of two for members that have a
-    /// device at one time the one created earlier goes first.
+    /// Its number in the order of creation, the same for all weeks. Of two reservations for members that overlap on a
+    /// device, the one created earlier takes precedence.
     pub created: u64,
-    /// The accounts and users whose jobs may use the devices meanwhile; none: maintenance.
+    /// The accounts and users whose jobs may use the devices; none for maintenance.
     pub members: Members,
-    /// Whether other jobs that still hold its devices at its start are ended.
+    /// Whether other jobs that hold its devices at the start are ended.
     pub end_jobs: bool,
 }
 
 /// The devices of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReservedDevices {
-    /// All devices of the cluster, also of nodes that join later.
+    /// All devices of the cluster, including those of nodes that join later.
     All,
-    /// These nodes, with all devices that they have meanwhile, and these devices.
+    /// These nodes with all devices that they have at the time, and these devices.
     Listed(Vec<DrainTarget>),
 }
 
-/// The accounts and users that a reservation is for.
+/// The accounts and users that may use a reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Members {
-    /// Accounts by name, their descendants included.
+    /// Accounts by name, including their descendants.
     pub accounts: Vec<String>,
     /// Attested users.
     pub users: Vec<String>,
 }
 
 impl Members {
-    /// Whether there are none: no job may use the devices.
+    /// Whether there are no members, so that no job may use the devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.users.is_empty()
     }
 }
 
-/// A node or a device, as drains and reservations name it.
+/// A node or a device of a drain or a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DrainTarget {
     /// All devices of a node.
     Node(NodeId),
-    /// One device.
+    /// A device.
     Device(DeviceId),
 }
 
-/// A job that another scheduler has started, before this one.
+/// A job that an earlier scheduler has started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EarlierJob {
-    /// Its number: that of no other job.
+    /// Its number, which no other job has.
     pub id: JobId,
     /// Its user.
     pub user: String,
-    /// Its account, by name. The site is charged if there is none.
+    /// Its account, by name. The site is charged if the account does not exist.
     pub account: String,
-    /// Its devices of one node.
+    /// Its devices on one node.
     pub devices: Vec<LeasedDevice>,
-    /// Rest of its time limit, in milliseconds; `None`: it has none.
+    /// The rest of its time limit, in milliseconds; `None` without a limit.
     pub limit_ms: Option<u64>,
 }
 
-/// An event for the scheduler.
+/// An input of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A node joins, returns, or has changed. With another incarnation than before it holds nothing of earlier leases.
+    /// A node joins, returns, or has changed. With a new incarnation no earlier lease holds its devices.
     NodeJoined(NodeDescription),
-    /// A node joins on which jobs hold devices that this scheduler has not started. Jobs that are known hold these devices, too.
+    /// A node joins on which jobs of an earlier scheduler hold devices. Known jobs hold these devices as well.
     NodeReturned(NodeDescription, Vec<EarlierJob>),
-    /// A node's agent was not heard for too long. Its devices are lost to their jobs.
+    /// A node's agent was silent for too long. Jobs lose the node's devices.
     NodeLost(NodeId),
-    /// A node's agent said goodbye: it holds nothing any more.
+    /// A node's agent has left, so no job holds the node's devices any more.
     NodeLeft(NodeId),
-    /// A user asks for devices.
+    /// A user requests devices.
     Ask {
         /// The attested user.
         user: String,
         /// The account, by name.
         account: String,
-        /// The node of the program, if it is one of the cluster's.
+        /// The node of the program, if it is in the cluster.
         origin: Option<NodeId>,
-        /// What is asked for.
+        /// The request.
         request: Request,
     },
-    /// A waiting job is withdrawn, or a running one ended, by its user or an administrator.
+    /// A user or an administrator withdraws a waiting job, or ends a running one.
     Cancel {
         /// The job.
         job: JobId,
-        /// Who, for the audit log and messages.
+        /// Who did it, for the audit log and messages.
         by: String,
     },
-    /// A running job's command ended.
+    /// The command of a running job has ended.
     Ended {
         /// The job.
         job: JobId,
     },
-    /// A waiting job is not to start, or may start again.
+    /// Puts a waiting job on hold, or releases it.
     Hold {
         /// The job.
         job: JobId,
-        /// Whether it is held.
+        /// Whether the job is on hold.
         held: bool,
     },
     /// An administrator puts a waiting job before all others.
     ToFront {
         /// The job.
         job: JobId,
-        /// Who.
+        /// The administrator.
         by: String,
     },
     /// An administrator sets the time limit of a job, counted from its start.
@@ -135,91 +135,91 @@ pub enum Input {
         job: JobId,
         /// The limit in milliseconds.
         limit_ms: u64,
-        /// Who.
+        /// The administrator.
         by: String,
     },
-    /// A waiting job's requester is connected, or no longer.
+    /// The requester of a waiting job has connected or disconnected.
     Connected {
         /// The job.
         job: JobId,
-        /// Whether it is.
+        /// Whether the requester is connected.
         connected: bool,
     },
-    /// A session of a job opened.
+    /// A session of a job has opened.
     SessionOpened {
         /// The job.
         job: JobId,
         /// The session.
         session: SessionId,
     },
-    /// A session of a job ended. The job goes on: its command says when it ends.
+    /// A session of a job has ended. The job continues until its command ends it.
     SessionClosed {
         /// The job.
         job: JobId,
         /// The session.
         session: SessionId,
     },
-    /// A node's agent confirms that nothing of an ended job is left on the node's devices.
+    /// A node's agent confirms that it has ended a job.
     Released {
         /// The job.
         job: JobId,
         /// The node.
         node: NodeId,
     },
-    /// A policy takes effect. It was checked before.
+    /// A checked policy takes effect.
     PolicyApplied {
         /// The policy.
         policy: Box<Policy>,
-        /// Who.
+        /// The administrator.
         by: String,
     },
-    /// An account joins the policy in effect: the leaf of a user who asks for the first time, below an account without jobs of its own. Nothing
-    /// else changes. An account that is there already stays as it is.
+    /// Adds an account to the policy in effect: the leaf of a user with a first request, below an account without jobs
+    /// of its own. Nothing else changes. An existing account stays as it is.
     AccountAdded(Box<Account>),
-    /// A program that asked for nothing has used a device, and its account is charged for the time.
+    /// A program without a request has used a device, and its account is charged for the time.
     Used {
-        /// The account, by name. The site is charged if there is none.
+        /// The account, by name. The site is charged if the account does not exist.
         account: String,
         /// The device.
         device: DeviceId,
         /// Thousandths of the device times milliseconds.
         milli_ms: u64,
     },
-    /// A running job did nothing with its devices for as long as the policy allows.
+    /// A running job has left its devices idle for longer than the policy allows.
     Idle {
         /// The job.
         job: JobId,
     },
-    /// Paths between nodes were measured. Later placements go by this.
+    /// Path times have been measured. Later placements use them.
     PathTimes(PathTimesByClass),
-    /// A month begins: monthly budgets are whole again.
+    /// A month begins, which resets monthly budgets.
     MonthBegan,
-    /// A reservation is made, or replaced.
+    /// A reservation is created or replaced.
     Reserve(Box<Reservation>),
-    /// A reservation is removed.
+    /// A reservation is deleted.
     Unreserve(ReservationId),
-    /// Nothing is placed there that may last longer than until a deadline.
+    /// Drains a node or device: no job starts there that may run beyond the deadline.
     Drain {
         /// The node or device.
         target: DrainTarget,
         /// The deadline.
         by_time: Millis,
-        /// Jobs that are still there then are ended.
+        /// Whether jobs that are still there at the deadline are ended.
         end: bool,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Who.
+        /// The administrator.
         by: String,
     },
-    /// A drain is taken back.
+    /// Ends a drain.
     Undrain {
         /// The node or device.
         target: DrainTarget,
-        /// Who.
+        /// The administrator.
         by: String,
     },
-    /// A device showed a fault of its own, or an administrator puts it into quarantine. Nothing more is placed there. Of each class faults put
-    /// 10 % of the devices into quarantine at most.
+    /// Puts a device into quarantine because of its own fault or for an administrator, so that no job starts there.
+    /// Faults put at most 10 % of a class's devices into quarantine.
     Quarantine {
         /// The device.
         device: DeviceId,
@@ -227,28 +227,28 @@ pub enum Input {
         reason: String,
         /// The administrator; `None` if it is a fault.
         by: Option<String>,
-        /// Whether jobs that hold the device are charged for it on: a region may have caused the fault.
+        /// Whether jobs that hold the device stay charged for it, because a region may have caused the fault.
         charged: bool,
     },
-    /// A device works again, as a test region or an administrator says.
+    /// Ends a device's quarantine, after a test or for an administrator.
     Unquarantine {
         /// The device.
         device: DeviceId,
-        /// Who.
+        /// The test or the administrator.
         by: String,
     },
-    /// A device is in use by others than jobs, or no longer. Nothing is placed there meanwhile.
+    /// A device is in use by a program without a job, or no longer. No job starts there meanwhile.
     InUse {
         /// The device.
         device: DeviceId,
-        /// Whether it is.
+        /// Whether the device is in use.
         in_use: bool,
     },
-    /// No job starts, or jobs start again.
+    /// Pauses all starts, or allows them again.
     Pause {
-        /// Whether it is so.
+        /// Whether starts are paused.
         paused: bool,
-        /// Who.
+        /// The administrator.
         by: String,
     },
     /// Time has passed.

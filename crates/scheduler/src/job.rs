@@ -1,4 +1,4 @@
-//! One job, from its request until its devices are free.
+//! A job, from its request until its devices are free.
 
 use crate::accounts::Turn;
 use crate::amount::Amount;
@@ -13,7 +13,7 @@ use crate::time::Millis;
 use accord_types::DeviceId;
 use std::sync::Arc;
 
-/// One device of a job.
+/// A device of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) device: DeviceId,
@@ -28,14 +28,15 @@ pub(crate) struct Grant {
     pub(crate) hold: Hold,
 }
 
-/// The rank of reserved starts: lower ones give way.
+/// The rank of a reserved start. Lower ranks yield to higher ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
-    /// Gives way to the others.
+    /// Yields to the other ranks.
     Later,
-    /// Of the first job in order that is beyond every guarantee. It gives way to jobs within a guarantee that could not start in time beside it.
+    /// The rank of the first job beyond all guarantees. Yields to jobs within a guarantee that could not start in time
+    /// otherwise.
     First,
-    /// Of a job within a guarantee. It gives way to none.
+    /// The rank of a job within a guarantee. Yields to none.
     Entitled,
 }
 
@@ -44,16 +45,16 @@ pub(crate) enum Rank {
 pub(crate) struct Promise {
     pub(crate) starts: Millis,
     pub(crate) spots: Vec<Spot>,
-    /// The choice of classes that it is for.
+    /// The choice of classes that the start is for.
     pub(crate) choice: Vec<PartDemand>,
     pub(crate) rank: Rank,
     /// Its demand, in thousandths by class.
     pub(crate) demand: Vec<(ClassId, u64)>,
-    /// Its first time, before devices that were released late moved it.
+    /// The time first planned, before late releases of devices moved it.
     pub(crate) planned: Millis,
 }
 
-/// One job.
+/// A job.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
@@ -65,47 +66,47 @@ pub(crate) struct Job {
     pub(crate) submitted: Millis,
     pub(crate) phase: Phase,
     pub(crate) turn: Turn,
-    /// Its place among the jobs that administrators put first.
+    /// Its order among the jobs that administrators have put first.
     pub(crate) front: Option<u64>,
     pub(crate) on_hold: bool,
-    /// Time when it has waited for long enough.
+    /// The time at which its longest wait ends.
     pub(crate) waits_until: Option<Millis>,
-    /// Time until which it keeps its place without a connection.
+    /// The time until which it keeps its place without a connection.
     pub(crate) kept_until: Option<Millis>,
-    /// Its time limit; none: it is renewed by quantum.
+    /// Its time limit; `None` if its lease is renewed by quantum.
     pub(crate) limit_ms: Option<u64>,
     pub(crate) started: Millis,
     pub(crate) ends: Millis,
-    /// Time when it is warned of that, or its lease is renewed.
+    /// The time of the warning before that, or of the lease's renewal.
     pub(crate) warned: Millis,
-    /// The reason for its end at its lease's end, once that is settled.
+    /// The reason for its end, once it is certain that the lease will not be renewed.
     pub(crate) ending: Option<EndCause>,
     pub(crate) grants: Vec<Grant>,
-    /// The paths that its placement went by; none if it went by none, or before a restart.
+    /// The paths by which its nodes were chosen; `None` if paths did not matter, or after a restart.
     pub(crate) paths: Option<ChosenPaths>,
     pub(crate) promise: Option<Promise>,
-    /// The reserved start that it has lost, and why.
+    /// The reserved start that it has lost, with the reason.
     pub(crate) slipped: Option<(Millis, SlipCause)>,
     /// The reserved start that was last announced.
     pub(crate) announced: Option<Millis>,
     /// The pool's stamp when no start could be planned, for each [`Rank`].
     pub(crate) unplanned: [Option<u64>; 3],
-    /// The jobs without a limit whose ends did not help then.
+    /// Jobs without a limit whose assumed ends did not make a start possible then.
     pub(crate) lent: Vec<JobId>,
     /// Whether it runs with a limit longer than the quantum.
     pub(crate) long: bool,
-    /// The end of its lease that planning counts on; [`Millis::NEVER`] for one without a limit.
+    /// The end of its lease for planning; [`Millis::NEVER`] without a limit.
     pub(crate) planned_end: Millis,
     pub(crate) sessions: u32,
 }
 
 impl Job {
-    /// Returns how long its lease is at first, in milliseconds.
+    /// Returns the duration of its first lease, in milliseconds.
     pub(crate) fn lease_ms(&self, quantum_ms: u64) -> u64 {
         self.limit_ms.unwrap_or(quantum_ms)
     }
 
-    /// Whether its limit is longer than the quantum, so that it can't give devices back in time.
+    /// Whether its limit is longer than the quantum, so that it can't return devices in time.
     pub(crate) fn is_long(&self, quantum_ms: u64) -> bool {
         self.limit_ms.is_some_and(|limit| limit > quantum_ms)
     }

@@ -1,7 +1,7 @@
-//! The scheduler's core: who gets which devices, when, and why.
+//! The scheduler's core: which jobs get which devices, when, and why.
 //!
-//! Pure: time and an input in, effects out. No socket, no clock, no thread, no floating point: two coordinators with the
-//! same inputs decide alike. The coordinator drives it as it drives its own core:
+//! Times and inputs go in, effects come out. There is no socket, clock, thread or floating point, so that two
+//! coordinators with the same inputs decide alike. The coordinator drives the scheduler like its own core:
 //!
 //! ```text
 //! scheduler.apply(now, input, &mut effects);   // then carry the effects out, in order
@@ -10,45 +10,50 @@
 //!
 //! # How a driver uses it
 //!
-//! * Nodes: [`Input::NodeJoined`] at a registration, with the agent's incarnation: another one than before holds nothing of earlier leases.
-//!   [`Input::NodeLost`] after silence, [`Input::NodeLeft`] after a goodbye.
-//! * Requests: [`Input::Ask`] with the attested user and the account's name in the policy. In the same call it is answered by
-//!   [`Effect::Queued`] or [`Effect::Refused`], and by [`Effect::Started`] then or later. [`Input::Connected`] says whether the
-//!   requester can still hear; [`Input::Cancel`] withdraws.
-//! * Ends: [`Input::Ended`] when the job's command or last session has ended; the scheduler ends it itself at its
-//!   limit. Either way [`Effect::Ended`] says why, and [`Effect::Release`] goes to the agent of each of its nodes. The
-//!   devices are *releasing*, charged and not granted again, until the agent confirms: [`Input::Released`].
-//! * What a job holds for its sessions is in [`Effect::Started`] and [`Scheduler::job`]; [`Effect::LeaseEnds`] moves its end,
-//!   [`Effect::Warning`] precedes it by the policy's grace.
-//! * Seeing: [`Scheduler::jobs`] and [`Scheduler::explain`] in place; [`Scheduler::forecast`] and [`Scheduler::what_if`] consume a clone of
-//!   a [`follower`], so that they run outside of the driver's lock; [`Scheduler::usage`] by account, [`Scheduler::device_states`].
-//! * History and usage by user and day are in the [`ledger`], which takes the same inputs and effects. The scheduler forgets a job when its
-//!   devices are free.
+//! * Nodes: [`Input::NodeJoined`] at a registration, with the agent's incarnation; with a new incarnation no earlier
+//!   lease holds the node's devices. [`Input::NodeLost`] after silence, [`Input::NodeLeft`] after a goodbye.
+//! * Requests: [`Input::Ask`] with the attested user and the name of an account in the policy. The same call answers
+//!   with [`Effect::Queued`] or [`Effect::Refused`]; [`Effect::Started`] follows then or later. [`Input::Connected`]
+//!   tells whether the requester is connected, and [`Input::Cancel`] withdraws the request.
+//! * Ends: [`Input::Ended`] when the job's command or last session has ended; the scheduler itself ends a job at its
+//!   limit. In both cases [`Effect::Ended`] gives the reason, and [`Effect::Release`] goes to the agent of each of its
+//!   nodes. Until the agents confirm with [`Input::Released`], the devices are *releasing*: charged, and not granted
+//!   again.
+//! * The devices of a job are in [`Effect::Started`] and [`Scheduler::job`]. [`Effect::LeaseEnds`] moves the end of its
+//!   lease, and [`Effect::Warning`] precedes the end by the policy's grace time.
+//! * Queries: [`Scheduler::jobs`] and [`Scheduler::explain`] read the scheduler. [`Scheduler::forecast`] and
+//!   [`Scheduler::what_if`] consume a clone of a [`follower`], so that they run outside of the driver's lock.
+//!   [`Scheduler::usage`] reads an account, [`Scheduler::device_states`] all devices.
+//! * History and usage by user and day are in the [`ledger`], which gets the same inputs and effects. The scheduler
+//!   drops a job when its devices are free.
 //!
 //! # How it decides
 //!
-//! After each input the first job in order that can start is started, until none can. The order: jobs that an administrator put first; then
-//! accounts, level by level of their tree: first those whose first job is within a guarantee, then by the level of the first job (its
-//! priority, and one more for each ageing time for which it has been first), then by dominant share over weight; within an account by
-//! priority, which counts as an earlier request, and number. Usage enters the order when a job of the account starts or ends, and each [`SETTLE_MS`].
+//! After each input, jobs that can start are started in order. Jobs that an administrator put first precede all others.
+//! Then accounts are ordered at each level of their tree. Accounts whose first job is within a guarantee come first.
+//! Then the level of the first job counts: its priority, and one more for each ageing time for which it has been first.
+//! Then the dominant share over the weight counts. Within an account jobs are ordered by priority, which counts as an
+//! earlier request, and by number. Usage changes the order when a job of the account starts or ends, and every
+//! [`SETTLE_MS`].
 //!
-//! The first jobs that can't start have reserved starts on given devices. Others are placed there only if they end before. A reserved start is
-//! kept until the job starts, or devices, leases, the policy or the order change ([`SlipCause`]). Reserved starts give way to those of jobs
-//! within a guarantee, and those beyond guarantees to that of the first of them.
+//! The first jobs that can't start have reserved starts on certain devices. Other jobs are placed there only if they
+//! end before. A reserved start is kept until the job starts, or until devices, leases, the policy or the order change
+//! ([`SlipCause`]). Reserved starts yield to those of jobs within a guarantee, and those beyond guarantees to that of
+//! the first of them.
 //!
-//! Jobs with limits longer than the quantum leave all that is guaranteed to others, free or held by shorter jobs. Those, and jobs without a
-//! limit, use idle guarantees until their quantum ends.
+//! Jobs with limits longer than the quantum leave to others all that is guaranteed, whether it is free or held by
+//! shorter jobs. Shorter jobs, and jobs without a limit, use idle guarantees until their quantum ends.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | what is asked for, what is allowed, what there is: parsed data |
-//! | [`model`], [`units`], [`text_error`] | models by product names; sizes and times as they are written; errors that mark a word |
+//! | [`request`], [`policy`], [`node`], [`class`], [`amount`] | parsed data: requests, rules, devices |
+//! | [`model`], [`units`], [`text_error`] | models from product names; texts of sizes and times; errors that mark a word |
 //! | [`input`], [`effect`] | the interface to the driver |
-//! | [`placement`] | the node and devices of a task by what it would fragment, and nodes of a gang by racks and switches |
-//! | [`ledger`] | ended jobs, and what users and accounts used |
-//! | [`follower`] | a copy of the scheduler for questions, which takes its inputs later |
-//! | [`saved`] | what the scheduler and its ledger keep over a restart |
-//! | `scheduler` | the state and the one way in |
+//! | [`placement`] | the node and devices of a task by fragmentation, and the nodes of a gang by racks and switches |
+//! | [`ledger`] | ended jobs, and usage by user and account |
+//! | [`follower`] | a copy of the scheduler for queries, which follows its inputs |
+//! | [`saved`] | the saved state of the scheduler and its ledger |
+//! | `scheduler` | the state and its entry point |
 #![forbid(unsafe_code)]
 
 mod accounts;

@@ -1,8 +1,8 @@
-//! Sorted sequences that are read as one.
+//! Merges sorted sequences.
 
 use std::collections::BTreeSet;
 
-/// Returns the items of sorted iterators, the least first.
+/// Returns the items of sorted iterators in ascending order.
 pub(crate) fn merged<T: Ord, I: Iterator<Item = T>>(mut sources: Vec<I>) -> impl Iterator<Item = T> {
     let first = sources.iter_mut().enumerate().filter_map(|(at, source)| Some((source.next()?, at)));
     let mut heads: BTreeSet<(T, usize)> = first.collect();

@@ -1,6 +1,6 @@
-//! Models of devices, as requests name them.
+//! Models of devices, as in requests.
 
-/// Words of product names that are no part of a model: makers, and how a device is built in.
+/// Words of product names that are not part of a model: vendors, and form factors.
 const LEFT_OUT: [&str; 12] = [
     "nvidia",
     "tesla",
@@ -16,8 +16,8 @@ const LEFT_OUT: [&str; 12] = [
     "ib",
 ];
 
-/// Returns the model of a product name: `h200` for `NVIDIA H200`, `a100` for `NVIDIA A100-SXM4-80GB`, and
-/// `h200-mig-1g.18gb` for an instance of a divided GPU. It is the name that a request has after the type, and may be empty.
+/// Returns the model for a product name: `h200` for `NVIDIA H200`, `a100` for `NVIDIA A100-SXM4-80GB`, and
+/// `h200-mig-1g.18gb` for an instance of a divided GPU. Requests use it after the type. It may be empty.
 #[must_use]
 pub fn model_of(product: &str) -> String {
     let lower = product.to_ascii_lowercase();
@@ -31,7 +31,7 @@ pub fn model_of(product: &str) -> String {
     model
 }
 
-/// Whether a word says how much memory there is, of which kind, or in which socket: `80gb`, `hbm3`, `sxm4`.
+/// Whether a word describes the size or kind of memory, or the socket: `80gb`, `hbm3`, `sxm4`.
 fn is_memory(word: &str) -> bool {
     let numbered = |prefix: &str| {
         let rest = word.strip_prefix(prefix);

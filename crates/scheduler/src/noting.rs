@@ -1,9 +1,9 @@
-//! A map that notes which of its entries have changed.
+//! A map that notes its changed entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-/// A map that notes changed entries once [`NotingMap::note_changes`] was called. It is read as a [`BTreeMap`].
+/// A map that notes changed entries after [`NotingMap::note_changes`]. It dereferences to a [`BTreeMap`].
 #[derive(Clone, Debug)]
 pub struct NotingMap<K, V> {
     entries: BTreeMap<K, V>,
@@ -17,17 +17,17 @@ impl<K, V> Default for NotingMap<K, V> {
 }
 
 impl<K: Copy + Ord, V> NotingMap<K, V> {
-    /// Notes changes from now on.
+    /// Begins to note changes.
     pub fn note_changes(&mut self) {
         self.changed.get_or_insert_default();
     }
 
-    /// Notes no changes from now on.
+    /// Stops noting changes.
     pub fn forget_changes(&mut self) {
         self.changed = None;
     }
 
-    /// Returns the keys of the entries that were inserted, removed or borrowed for a change since the last call.
+    /// Returns the keys of entries that were inserted, removed or mutably borrowed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<K> {
         self.changed.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -47,7 +47,7 @@ impl<K: Copy + Ord, V> NotingMap<K, V> {
         removed
     }
 
-    /// Borrows an entry for a change.
+    /// Borrows an entry mutably and notes it.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let entry = self.entries.get_mut(key)?;
         if let Some(changed) = &mut self.changed {
@@ -56,7 +56,7 @@ impl<K: Copy + Ord, V> NotingMap<K, V> {
         Some(entry)
     }
 
-    /// The same for a change that is not to be noted: of parts that are not saved.
+    /// Borrows an entry mutably for a change of parts that are not saved.
     pub fn get_mut_unnoted(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key)
     }

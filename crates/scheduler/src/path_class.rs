@@ -1,30 +1,31 @@
-//! Classes of paths between nodes: by the labels `rack` and `switch`, not by pairs of nodes, of which there are too many to measure.
+//! Classes of paths between nodes, by the labels `rack` and `switch`, because there are too many pairs of nodes to
+//! measure.
 
 use accord_types::NodeId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The rack and the switch of a node, as its labels name them; each by a number or a name.
+/// The rack and switch in a node's labels, each as a number or a name.
 pub type Location<T> = (Option<T>, Option<T>);
 
 /// The class of a path between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PathClass {
-    /// Between nodes of one rack and one switch.
+    /// Between nodes of the same rack and the same switch.
     RackAndSwitch,
-    /// Between nodes of one rack, and not of one switch.
+    /// Between nodes of the same rack and different switches.
     Rack,
-    /// Between nodes of one switch, and not of one rack.
+    /// Between nodes of different racks and the same switch.
     Switch,
-    /// Between all others.
+    /// Between all other nodes.
     Other,
 }
 
 impl PathClass {
-    /// All classes, in the order that counts where nothing is measured.
+    /// All classes, in the order that is used without measurements.
     pub const ALL: [Self; 4] = [Self::RackAndSwitch, Self::Rack, Self::Switch, Self::Other];
 
-    /// Returns the class of the path between nodes at two places.
+    /// Returns the class of the path between two locations.
     #[must_use]
     pub fn between<T: PartialEq>(one: &Location<T>, other: &Location<T>) -> Self {
         let is_one = |one: &Option<T>, other: &Option<T>| one.is_some() && one == other;
@@ -38,7 +39,7 @@ impl PathClass {
 }
 
 impl fmt::Display for PathClass {
-    /// Writes where the other node is: `in the same rack`.
+    /// Writes the other node's location: `in the same rack`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::RackAndSwitch => "in the same rack, at the same switch",
@@ -49,26 +50,26 @@ impl fmt::Display for PathClass {
     }
 }
 
-/// The paths from a program's own node to the nodes that a placement chose, as they were known then.
+/// The paths from a program's node to the nodes of a placement, as known at that time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChosenPaths {
-    /// The times of each class.
+    /// The times of the classes.
     pub times: PathTimesByClass,
     /// The class of the path to each other node.
     pub classes: BTreeMap<NodeId, PathClass>,
 }
 
-/// The times of each class of paths, as far as they were measured.
+/// The measured times of classes of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathTimesByClass([Option<u64>; PathClass::ALL.len()]);
 
 impl PathTimesByClass {
-    /// Sets the nanoseconds that 1 MiB takes.
+    /// Sets the nanoseconds for 1 MiB.
     pub fn set(&mut self, class: PathClass, ns: Option<u64>) {
         self.0[class as usize] = ns;
     }
 
-    /// Returns the nanoseconds that 1 MiB takes; `None` if no path of the class was measured.
+    /// Returns the nanoseconds for 1 MiB; `None` if no path of the class was measured.
     #[must_use]
     pub fn get(&self, class: PathClass) -> Option<u64> {
         self.0[class as usize]
@@ -76,8 +77,8 @@ impl PathTimesByClass {
 
     /// Returns the classes, the fastest first.
     ///
-    /// A class that was not measured is as fast as the slowest before it in [`PathClass::ALL`], and of classes that are about as fast the one that is
-    /// earlier there comes first.
+    /// A class without measurement counts as fast as the slowest one before it in [`PathClass::ALL`]. Classes of
+    /// similar speed keep the order of [`PathClass::ALL`].
     #[must_use]
     pub fn order(&self) -> [PathClass; PathClass::ALL.len()] {
         let mut slowest = 0;
@@ -99,7 +100,7 @@ impl PathTimesByClass {
     }
 }
 
-/// Returns a time of which only the first two bits count: measurements of one path differ by some percent.
+/// Returns a time rounded to two significant bits, because measurements of one path differ by some percent.
 fn about(ns: u64) -> u64 {
     const BITS: u32 = 2;
     let rest = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS);

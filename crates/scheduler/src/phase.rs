@@ -1,4 +1,4 @@
-//! States of a job, and of each of its devices.
+//! States of a job and of its devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +9,18 @@ pub enum Phase {
     Waiting,
     /// It has devices.
     Running,
-    /// It is over, and agents have not confirmed yet that its devices are free.
+    /// It has ended, but agents have not confirmed yet that its devices are free.
     Releasing,
 }
 
-/// The state of a device that a job has, or had.
+/// The state of a device of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Hold {
     /// In use, and charged.
     Held,
-    /// Over, charged, and not free until the agent confirms it.
+    /// Charged, and not free until the agent confirms the end.
     Releasing,
-    /// The node or device is lost: not charged. Not free until the agent confirms it, or has started anew.
+    /// On a lost node or itself lost, and not charged. Not free until the agent confirms the end or starts anew.
     Lost,
     /// Free.
     Freed,

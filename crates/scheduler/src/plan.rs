@@ -1,7 +1,8 @@
-//! The earliest start of a request that can't start now: on devices that are free by then for as long as its lease, as far as is known.
+//! Plans the earliest start of a request that can't start now. It uses devices that are known to be free by then for
+//! the duration of its lease.
 //!
-//! Shares are planned as whole devices. Nothing is planned before another reserved start, so that none delays another. It may be planned
-//! before a reservation and between two.
+//! Shares are planned as whole devices. No start is planned before another reserved start, so that none delays another.
+//! A start may be planned before a reservation or between two.
 
 use crate::bitset::BitSet;
 use crate::ids::ClassId;
@@ -12,14 +13,14 @@ use crate::search::{Layout, PartDemand};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::collections::BTreeSet;
 
-/// A start and its devices.
+/// A start with its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     pub(crate) starts: Millis,
     pub(crate) spots: Vec<Spot>,
 }
 
-/// The inputs of planning besides the demand.
+/// The inputs of planning, without the demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Planner<'a> {
     pub(crate) pool: &'a Pool,
@@ -32,8 +33,8 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Returns the earliest start of all parts together that is not before a time, with their least counts; none if it is not known. A start
-    /// at `now` or before is one a little later ([`RELEASE_EXPECTED_MS`]).
+    /// Returns the earliest start of all parts together, with their least counts, that is not before `from`; `None` if
+    /// none is known. A start at `now` or before is moved to a little later ([`RELEASE_EXPECTED_MS`]).
     pub(crate) fn plan(&self, parts: &[PartDemand], from: Millis) -> Option<Plan> {
         let classes: BTreeSet<ClassId> = parts.iter().map(|part| part.class).collect();
         if classes.len() < parts.len() {
@@ -45,7 +46,7 @@ impl Planner<'_> {
             let plan = Open { planner: self, starts: Millis(0) }.plan(parts)?;
             return Some(Plan { starts: plan.starts.max(from), ..plan });
         }
-        // Between two of these times, the same reservations are in the way of all starts.
+        // Between two of these times the same reservations block all starts.
         let first_in_the_way = |window: &Window| Millis((window.starts.0 + 1).saturating_sub(self.lease_ms));
         let mut changes: BTreeSet<Millis> =
             windows.iter().flat_map(|window| [first_in_the_way(window), window.ends]).collect();
@@ -72,7 +73,7 @@ impl Planner<'_> {
     }
 }
 
-/// Planning on devices whose reservations are not in the way of a start.
+/// Plans on devices whose reservations do not block a given start.
 struct Open<'a> {
     planner: &'a Planner<'a>,
     starts: Millis,
@@ -87,7 +88,7 @@ impl Open<'_> {
         windows.iter().all(|window| window.leaves(self.starts, self.planner.lease_ms))
     }
 
-    /// Returns the time from which on devices for all parts are available.
+    /// Returns the time at which devices for all parts become available.
     fn plan(&self, parts: &[PartDemand]) -> Option<Plan> {
         if !self.may_fit(parts) {
             return None;
@@ -109,8 +110,8 @@ impl Open<'_> {
         Some(whole)
     }
 
-    /// Whether as many devices and nodes are open as the parts need. The job may not be allowed to use all of them. It only adds lengths up:
-    /// there is a plan for each begin and end of a reservation, and most of these fail here.
+    /// Whether enough devices and nodes are open for the parts, ignoring which of them the job may use. This check only
+    /// adds sizes up. A plan is tried at every begin and end of a reservation, and most attempts fail here.
     fn may_fit(&self, parts: &[PartDemand]) -> bool {
         let chunks = if let Layout::Chunks(chunks) = self.planner.layout { chunks as usize } else { 1 };
         let has_devices =
@@ -124,13 +125,13 @@ impl Open<'_> {
         has_nodes && parts.iter().all(has_devices)
     }
 
-    /// Returns the number of devices of a class that are open.
+    /// Returns the number of open devices of a class.
     fn open_devices(&self, class: ClassId) -> usize {
         let by_windows = self.pool().index[class.index()].available.iter();
         by_windows.filter(|(windows, _)| self.is_open(windows)).map(|(_, available)| available.len()).sum()
     }
 
-    /// Returns a number that the nodes of [`Self::nodes_by_time`] do not exceed.
+    /// Returns an upper bound for the number of nodes in [`Self::nodes_by_time`].
     fn open_nodes(&self, class: ClassId, count: u32) -> usize {
         let ClassIndex { chunks, mixed, .. } = &self.pool().index[class.index()];
         let at = (count as usize).wrapping_sub(1);
@@ -156,7 +157,7 @@ impl Open<'_> {
         self.first_of(own, part, part.count.least)
     }
 
-    /// Returns the first devices of a node that become available.
+    /// Returns the devices of a node that become available first.
     fn first_of(&self, node: u32, part: &PartDemand, count: u32) -> Option<Plan> {
         let devices = &self.pool().node(node).devices;
         let mut times: Vec<(Millis, Spot)> = Vec::with_capacity(devices.len());
@@ -173,7 +174,7 @@ impl Open<'_> {
         Some(Plan { starts, spots: times.into_iter().map(|(_, spot)| spot).collect() })
     }
 
-    /// Returns the nodes with so many devices of a part that become available, by when the last of these does.
+    /// Returns the nodes with enough devices of a part, by the time at which the last of these becomes available.
     fn nodes_by_time(&self, part: &PartDemand, count: u32) -> impl Iterator<Item = u32> {
         let ClassIndex { chunks, mixed, .. } = &self.pool().index[part.class.index()];
         let is_indexed = (1..=CHUNK_MAX).contains(&(count as usize));
@@ -207,7 +208,7 @@ impl Open<'_> {
         (found == nodes).then_some(whole)
     }
 
-    /// As many chunks on each node as it has devices for.
+    /// Plans as many chunks on each node as it has devices for.
     fn in_chunks(&self, part: &PartDemand, chunks: u32) -> Option<Plan> {
         let count = part.count.least;
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };

@@ -1,4 +1,4 @@
-//! The site's policy: the data that the core decides by, and the file that administrators write.
+//! The site's policy: the data by which the core decides, and the file that administrators write.
 
 mod changes;
 mod check;
@@ -24,10 +24,10 @@ pub use wait::{Bound, LongestWait, RELEASE_MS};
 use crate::class::{ClassFilter, DeviceClass};
 use crate::ids::AccountId;
 
-/// Backfill computes reserved starts for so many waiting jobs unless the policy says otherwise.
+/// Default number of waiting jobs for which backfill computes reserved starts.
 pub const BACKFILL_DEPTH: usize = 64;
 
-/// Waiting requests at one time, of all users.
+/// Most waiting requests of all users.
 pub const WAITING_MAX: usize = 65_536;
 
 /// A number of devices of some classes.
@@ -39,35 +39,35 @@ pub struct Quota {
     pub devices: u32,
 }
 
-/// One account of the tree: site, group or user.
+/// An account of the tree: site, group or user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// Its name, unique in the policy. That of a user's leaf is `ACCOUNT/USER`.
+    /// The name, unique in the policy. The leaf of a user is `ACCOUNT/USER`.
     pub name: String,
-    /// Its parent, which comes before it in the list; none for the site.
+    /// The parent, which precedes it in the list; `None` for the site.
     pub parent: Option<AccountId>,
-    /// Its part of the parent's share, beside its siblings' weights. At least 1.
+    /// The weight of its part of the parent's share, at least 1.
     pub weight: u32,
-    /// Devices that it gets before weights count.
+    /// Devices that it may have before weights count.
     pub guaranteed: Vec<Quota>,
-    /// Devices that it has at most at one time.
+    /// Most devices that it may hold.
     pub most: Vec<Quota>,
-    /// Device-hours a month at most, weighted by billing; none: without end.
+    /// Most device-hours a month, weighted by billing; `None` for no limit.
     pub hours_a_month: Option<u64>,
-    /// The lowest and the highest priority that its jobs may name.
+    /// The lowest and highest priority that its jobs may request.
     pub priorities: (i32, i32),
-    /// The longest time limit in milliseconds; none: without end.
+    /// The longest time limit in milliseconds; `None` for no limit.
     pub longest_ms: Option<u64>,
-    /// Nodes that its jobs may use, by labels; empty: all.
+    /// Labels of nodes that its jobs may use; empty for all nodes.
     pub labels: Vec<(String, String)>,
-    /// Running jobs at one time at most.
+    /// Most running jobs.
     pub running_max: Option<u32>,
-    /// Waiting jobs at one time at most.
+    /// Most waiting jobs.
     pub waiting_max: Option<u32>,
 }
 
 impl Account {
-    /// An account without quotas and limits.
+    /// Creates an account without quotas and limits.
     #[must_use]
     pub fn plain(name: &str, parent: Option<AccountId>, weight: u32) -> Self {
         Self {
@@ -91,30 +91,30 @@ impl Account {
 pub struct Policy {
     /// The accounts, parents before children; the first is the site.
     pub accounts: Vec<Account>,
-    /// Usage counts half after this time, in milliseconds.
+    /// Time after which usage counts half, in milliseconds.
     pub half_life_ms: u64,
-    /// A starving account's first job gains a priority level each time this has passed, in milliseconds.
+    /// Time for which an account's first job must wait to gain a priority level, in milliseconds.
     pub ageing_ms: u64,
-    /// Jobs without a limit hold their devices for multiples of this time, in milliseconds.
+    /// Quantum of leases without a limit, in milliseconds.
     pub quantum_ms: u64,
-    /// Between the warning of a lease's end and the end, in milliseconds.
+    /// Time between the warning and the end of a lease, in milliseconds.
     pub grace_ms: u64,
-    /// The limit of jobs that name none, in milliseconds; none: they are renewed by quantum.
+    /// Default time limit of jobs in milliseconds; `None` renews their leases by quantum.
     pub default_limit_ms: Option<u64>,
-    /// The longest wait of a request in milliseconds; none: without end.
+    /// The longest wait of a request in milliseconds; `None` for no limit.
     pub longest_wait_ms: Option<u64>,
-    /// The time for which a waiting request keeps its place without a connection, in milliseconds.
+    /// Time for which a waiting request keeps its place without a connection, in milliseconds.
     pub keep_ms: u64,
-    /// Reserved starts at one time.
+    /// Most reserved starts.
     pub backfill_depth: usize,
-    /// Sessions at most on a device that is shared by memory alone.
+    /// Most sessions on a device that is shared by memory alone.
     pub sharers_max: u32,
-    /// Billing weights in thousandths; the first filter that matches counts. Others: 1,000.
+    /// Billing weights in thousandths. The first matching filter counts; the default is 1,000.
     pub billing: Vec<(ClassFilter, u32)>,
 }
 
 impl Default for Policy {
-    /// One account, everything allowed.
+    /// Returns a policy of one account without limits.
     fn default() -> Self {
         const MINUTE: u64 = 60_000;
         Self {
@@ -141,7 +141,7 @@ impl Policy {
         u32::try_from(at).ok().map(AccountId)
     }
 
-    /// Returns the time for which jobs without a limit hold their devices: longer than the warning before its end.
+    /// Returns the quantum of leases without a limit, which is longer than the grace time before its end.
     #[must_use]
     pub fn quantum(&self) -> u64 {
         self.quantum_ms.max(self.grace_ms.saturating_add(1))

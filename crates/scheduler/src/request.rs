@@ -1,7 +1,7 @@
-//! A request for devices, and how it is written: `4:nvidia/h200:20G + 8:cpu near limit=2h`.
+//! A request for devices and its text: `4:nvidia/h200:20G + 8:cpu near limit=2h`.
 //!
-//! There is one grammar for `accord run --devices`, `ACCORD_DEVICES` and the site's default. [`str::parse`] reads it, and points at
-//! the wrong word in its errors; [`ToString`] writes the canonical text.
+//! The same grammar serves `accord run --devices`, `ACCORD_DEVICES` and the site's default. [`str::parse`] reads it and
+//! marks the wrong word in errors; [`ToString`] writes the canonical text.
 
 mod alone;
 mod part;
@@ -21,35 +21,35 @@ use crate::class::ClassFilter;
 pub struct Count {
     /// Least number; never 0.
     pub least: u32,
-    /// Largest number; more than `least` for a range, which takes the devices that are free at the start.
+    /// Largest number. A range has a larger one than `least`, and takes the devices that are free at the start.
     pub most: u32,
 }
 
 impl Count {
-    /// Exactly `count`.
+    /// Returns the count of exactly `count` devices.
     #[must_use]
     pub const fn exactly(count: u32) -> Self {
         Self { least: count, most: count }
     }
 }
 
-/// A share of each device.
+/// The demanded part of each device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Take {
     /// The whole device, without other holders.
     Exclusive,
-    /// At least this of it, beside others. `milli` 0: memory alone, with equal weight.
+    /// At least this part, shared with other jobs. `milli` 0 demands memory alone, with equal weight.
     Shared(Amount),
 }
 
-/// Devices of one kind: `4:nvidia/h200:20G`. All of them are taken from one class.
+/// Devices of one kind: `4:nvidia/h200:20G`. All are taken from one class.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
     /// The number of devices.
     pub count: Count,
     /// The allowed classes.
     pub class: ClassFilter,
-    /// The share of each.
+    /// The part of each device.
     pub take: Take,
     /// Thousandths of CPU cores of the device's node, for each device.
     pub cores: u64,
@@ -57,22 +57,22 @@ pub struct Part {
     pub host_memory: u64,
 }
 
-/// Parts that are given together: `2:nvidia + 8:cpu`.
+/// Parts that are granted together: `2:nvidia + 8:cpu`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Alternative {
     /// The parts, at least one.
     pub parts: Vec<Part>,
 }
 
-/// The place of devices, as seen from the program.
+/// The location of devices relative to the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Locality {
-    /// The program's own node first; else one node, else the fewest, those first to which paths are fastest.
+    /// The program's own node first. Otherwise one node, else the fewest nodes, those with the fastest paths first.
     #[default]
     OwnFirst,
     /// The program's own node only.
     Local,
-    /// Near to each other: within one rack if one has enough.
+    /// Close to each other, within one rack if possible.
     Near,
     /// On the fewest nodes.
     Pack,
@@ -80,39 +80,40 @@ pub enum Locality {
     Spread,
 }
 
-/// All that a job asks for.
+/// A job's whole request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Request {
-    /// Tried in this order: `A else B`. At least one.
+    /// The alternatives, at least one, tried in this order: `A else B`.
     pub alternatives: Vec<Alternative>,
-    /// The place of the devices.
+    /// The location of the devices.
     pub locality: Locality,
-    /// Number of nodes, each with an equal number of devices of each part; `None` for a gang's own choice.
+    /// Number of nodes, each with an equal number of devices of each part; `None` for any number.
     pub nodes: Option<u32>,
     /// Labels that nodes must have, with their values.
     pub labels: Vec<(String, String)>,
-    /// Nodes that may be used, by name; empty: all.
+    /// Names of allowed nodes; empty for all nodes.
     pub only_nodes: Vec<String>,
-    /// Nodes that are avoided, by name.
+    /// Names of nodes to avoid.
     pub avoid_nodes: Vec<String>,
-    /// The time limit in milliseconds; none: the policy's default.
+    /// The time limit in milliseconds; `None` for the policy's default.
     pub limit_ms: Option<u64>,
-    /// Longest wait of the request, in milliseconds; `None`: without end.
+    /// Longest wait in milliseconds; `None` for no limit.
     pub wait_ms: Option<u64>,
-    /// Its priority among those that the account may use.
+    /// The priority, within the account's range.
     pub priority: i32,
-    /// The account that it names; none: the user's default. The driver finds the account of [`crate::Input::Ask`] by it.
+    /// The requested account; `None` for the user's default. The driver passes the resulting account to
+    /// [`crate::Input::Ask`].
     pub account: Option<String>,
-    /// The reservation, by name, on whose devices the job starts; none: the job starts where it can.
+    /// The name of the reservation on whose devices the job starts; `None` for any devices.
     pub reservation: Option<String>,
-    /// Ranks of the gang; 1 for a program alone.
+    /// Number of ranks of the gang; 1 for a single program.
     pub ranks: u32,
-    /// Whether counts are for each rank: each rank's devices are of one node.
+    /// Whether counts are per rank, with each rank's devices on one node.
     pub per_rank: bool,
 }
 
 impl Request {
-    /// A request of one alternative with one part, and nothing else said.
+    /// Creates a request with one part and defaults.
     #[must_use]
     pub fn of(part: Part) -> Self {
         Self {
@@ -132,14 +133,14 @@ impl Request {
         }
     }
 
-    /// Whether nodes are chosen by the paths to them from the program's own node.
+    /// Whether nodes are chosen by their paths from the program's own node.
     pub(crate) fn goes_by_own_node(&self) -> bool {
         self.per_rank || self.nodes.is_none() && self.locality == Locality::OwnFirst
     }
 }
 
 impl Part {
-    /// `count` whole devices of the classes that `class` matches.
+    /// Returns a part of `count` whole devices of the classes that `class` matches.
     #[must_use]
     pub fn whole(count: u32, class: ClassFilter) -> Self {
         Self { count: Count::exactly(count), class, take: Take::Exclusive, cores: 0, host_memory: 0 }

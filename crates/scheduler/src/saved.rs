@@ -1,4 +1,5 @@
-//! What the scheduler and its ledger keep over a restart, as plain data. Times are those of the scheduler's clock, which goes on where it was.
+//! The saved state of the scheduler and its ledger, as plain data. Times are those of the scheduler's clock, which
+//! continues after a restart.
 
 use crate::charge::{Rate, Usage};
 use crate::class::DeviceClass;
@@ -11,7 +12,7 @@ use accord_types::{DeviceId, DeviceType, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A request: its text, and what its program's launcher says.
+/// A request: its text, and the number of ranks from the program's launcher.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedRequest {
     text: String,
@@ -28,7 +29,7 @@ impl SavedRequest {
     /// Reads the request.
     ///
     /// # Errors
-    /// Returns what is wrong in the text.
+    /// Returns what is wrong with the text.
     pub fn read(&self) -> Result<Request, String> {
         let request: Request = self.text.parse().map_err(|error| format!("the request {:?}: {error}", self.text))?;
         Ok(Request { ranks: self.ranks, ..request })
@@ -80,7 +81,7 @@ impl SavedClass {
     }
 }
 
-/// One device of a job.
+/// A device of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedGrant {
     pub(crate) device: SavedDevice,
@@ -117,7 +118,7 @@ pub struct SavedJob {
 }
 
 impl SavedJob {
-    /// Returns where the job is on its way.
+    /// Returns the state of the job.
     #[must_use]
     pub fn phase(&self) -> crate::phase::Phase {
         self.phase
@@ -129,13 +130,13 @@ impl SavedJob {
         JobId(self.id)
     }
 
-    /// Returns the nodes that it has had devices of.
+    /// Returns the nodes of all devices that the job has held.
     #[must_use]
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         self.grants.iter().map(|grant| NodeId(grant.device.node)).collect()
     }
 
-    /// Takes over what the job holds of a node's devices now.
+    /// Updates the holds of the job on a node's devices.
     pub fn apply(&mut self, saved: &SavedHolds) {
         for grant in self.grants.iter_mut().filter(|grant| grant.device.node == saved.node) {
             if let Some(hold) = saved.holds.get(&grant.device.ordinal) {
@@ -144,20 +145,20 @@ impl SavedJob {
         }
     }
 
-    /// Returns whether devices of a node are not free yet.
+    /// Whether the job has devices on a node that are not free yet.
     #[must_use]
     pub fn holds_some(&self, node: u32) -> bool {
         self.grants.iter().any(|grant| grant.device.node == node && grant.hold != crate::phase::Hold::Freed)
     }
 
-    /// Returns the devices that no other job may have until they are free.
+    /// Returns the job's exclusive devices that are not free yet.
     pub fn exclusive_devices(&self) -> impl Iterator<Item = DeviceId> {
         let kept = self.grants.iter().filter(|grant| grant.exclusive && grant.hold != crate::phase::Hold::Freed);
         kept.map(|grant| grant.device.into())
     }
 }
 
-/// A job's devices of one node.
+/// The state of a job's devices on one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedHolds {
     pub(crate) job: u64,
@@ -176,7 +177,7 @@ impl SavedHolds {
 /// The usage of an account.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedAccount {
-    /// Decayed, by class.
+    /// Decayed usage by class.
     pub(crate) used: Vec<u64>,
     pub(crate) total: Usage,
     pub(crate) month: u128,
@@ -184,7 +185,7 @@ pub struct SavedAccount {
     pub(crate) last_start: u64,
 }
 
-/// Numbers that only grow.
+/// Counters, which only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedCounters {
     pub(crate) last_job: u64,
@@ -195,7 +196,7 @@ pub struct SavedCounters {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedDrain {
     pub(crate) node: u32,
-    /// One device of the node; none: all.
+    /// A device of the node; `None` for the whole node.
     pub(crate) ordinal: Option<u32>,
     pub(crate) by_time: u64,
     pub(crate) end: bool,
@@ -212,7 +213,7 @@ impl SavedDrain {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedTarget {
     pub(crate) node: u32,
-    /// One device of the node; none: all.
+    /// A device of the node; `None` for the whole node.
     pub(crate) ordinal: Option<u32>,
 }
 
@@ -235,7 +236,7 @@ impl From<SavedTarget> for DrainTarget {
 /// The devices of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SavedTargets {
-    /// All of the cluster.
+    /// All devices of the cluster.
     All,
     /// Nodes and devices.
     Listed(Vec<SavedTarget>),
@@ -294,12 +295,12 @@ pub struct SavedSite {
     pub(crate) quarantined: Vec<SavedQuarantine>,
 }
 
-/// All of the scheduler, but its policy and nodes.
+/// The state of the scheduler, without its policy and nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SavedScheduler {
     /// Classes of devices in the order of their numbers.
     pub classes: Vec<SavedClass>,
-    /// Accounts by name. Others have used nothing.
+    /// Accounts with usage, by name.
     pub accounts: BTreeMap<String, SavedAccount>,
     /// Jobs.
     pub jobs: Vec<SavedJob>,
@@ -309,7 +310,7 @@ pub struct SavedScheduler {
     pub site: SavedSite,
 }
 
-/// The ledger's entry of a job whose devices are not free yet.
+/// The ledger's entry of a job with devices that are not free yet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedCharge {
     pub(crate) account: String,
@@ -365,7 +366,7 @@ pub struct SavedRow {
     pub(crate) unknown_milli_ms: u128,
 }
 
-/// The rate at which an account's user is charged, and the time until which the rows have it.
+/// The rate of an account's user, and the time until which it is included in the rows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedRate {
     pub(crate) account: String,
@@ -374,7 +375,7 @@ pub struct SavedRate {
     pub(crate) settled: u64,
 }
 
-/// The ledger's counters, and the time from which on they count.
+/// The ledger's counters, and the times at which they began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedTotals {
     pub(crate) begun_unix_ms: u64,
@@ -384,12 +385,12 @@ pub struct SavedTotals {
     pub(crate) totals: Totals,
 }
 
-/// All of the ledger.
+/// The state of the ledger.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SavedLedger {
-    /// Jobs by number.
+    /// Open jobs by number.
     pub jobs: BTreeMap<u64, SavedCharge>,
-    /// Use of devices by these jobs.
+    /// Use of devices by open jobs.
     pub uses: Vec<SavedUse>,
     /// Ended jobs.
     pub ended: Vec<SavedEnd>,

@@ -1,9 +1,9 @@
-//! Where a request's devices can be taken now: best fit.
+//! Finds devices for a request that can start now: best fit.
 //!
-//! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
-//! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
-//! fewest nodes, largest first; of nodes those first to which paths from the program's own node are fastest. `near` takes nodes of one rack or
-//! switch instead.
+//! The first stage uses devices that are free without a bound, the second stage also those whose bound is not before
+//! the job's end. Each stage tries the program's own node. Then it tries the node with the fewest free devices that has
+//! enough, the first by position among equals. Then it tries the fewest nodes, the largest first. Among nodes, those
+//! with the fastest paths from the program's own node come first. `near` uses nodes of one rack or switch instead.
 
 mod near;
 mod taking;
@@ -18,7 +18,7 @@ use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
 
-/// The inputs of a search besides the demand.
+/// The inputs of a search, without the demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) pool: &'a Pool,
@@ -26,15 +26,15 @@ pub(crate) struct Search<'a> {
     pub(crate) until: Millis,
     /// The program's own node.
     pub(crate) origin: Option<u32>,
-    /// The nodes that may be used; none: all.
+    /// The nodes that may be used; `None` for all nodes.
     pub(crate) nodes: Option<&'a BitSet>,
     pub(crate) layout: Layout,
-    /// Jobs at most on a device that is shared by memory alone.
+    /// Most jobs on a device that is shared by memory alone.
     pub(crate) sharers_max: u32,
 }
 
 impl Search<'_> {
-    /// Whether the classes have as many devices as exclusive parts take; a search may still find none.
+    /// Whether the classes have enough devices for exclusive parts. A search may still find none.
     pub(crate) fn may_fit(&self, parts: &[PartDemand]) -> bool {
         let chunks = if let Layout::Chunks(chunks) = self.layout { u64::from(chunks) } else { 1 };
         parts.iter().all(|part| {
@@ -43,7 +43,7 @@ impl Search<'_> {
         })
     }
 
-    /// Whether there are devices for all parts if [`Self::may_fit`] says so: only their number counts.
+    /// Whether [`Self::may_fit`] is sufficient for these parts, because only the number of devices matters.
     pub(crate) fn fits_by_count(&self, parts: &[PartDemand]) -> bool {
         let is_counted = |part: &PartDemand| {
             part.take == Take::Exclusive
@@ -55,7 +55,7 @@ impl Search<'_> {
         self.nodes.is_none() && self.layout == anywhere && parts.iter().all(is_counted)
     }
 
-    /// Whether a node that has more than before may make a difference to a demand that did not fit: what fits then has devices there.
+    /// Whether a node with gained capacity may let a demand fit that did not fit before, with devices on that node.
     pub(crate) fn may_use(&self, parts: &[PartDemand], node: u32) -> bool {
         if !self.allows(node) {
             return false;
@@ -71,7 +71,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns devices for all parts, or none.
+    /// Returns devices for all parts; `None` if there are too few.
     pub(crate) fn find(&self, parts: &[PartDemand]) -> Option<Vec<Pick>> {
         self.find_in(parts, false).or_else(|| {
             let any_bounded = parts.iter().any(|part| self.has_bounded(part.class));
@@ -110,7 +110,7 @@ impl Search<'_> {
     }
 }
 
-/// One of the two stages of a search.
+/// A stage of a search.
 struct Stage<'a> {
     search: &'a Search<'a>,
     parts: &'a [PartDemand],
@@ -122,7 +122,7 @@ impl Stage<'_> {
         self.search.pool
     }
 
-    /// Returns how many devices of each part there may be at most; none if some part has too few.
+    /// Returns the largest possible number of devices of each part; `None` if a part has too few.
     fn most(&self) -> Option<Vec<u32>> {
         let limited = |part: &PartDemand| {
             let index = &self.pool().index[part.class.index()];
@@ -144,7 +144,7 @@ impl Stage<'_> {
         self.search.usable(node, class, self.until())
     }
 
-    /// Returns the time until which devices are to be free: for good, or until the job's end.
+    /// Returns the time until which devices must be free: for ever, or until the job's end.
     fn until(&self) -> Millis {
         if self.with_bounded { self.search.until } else { Millis::NEVER }
     }
@@ -153,22 +153,22 @@ impl Stage<'_> {
         &self.pool().index[self.parts[part].class.index()]
     }
 
-    /// Returns the sets of nodes with exactly so many usable devices of the part's class.
+    /// Returns the sets of nodes with exactly `count` usable devices of the part's class.
     fn nodes_with(&self, part: usize, count: u32) -> impl Iterator<Item = &BitSet> {
         let until = self.until();
         let all = self.index(part).usable_nodes(count, until).inspect(|_| self.pool().step());
         all.filter(move |(ends, _)| ends.covers(until)).map(|(_, nodes)| nodes)
     }
 
-    /// Returns those nodes of `around` that have exactly so many usable devices of the part's class, by position. Each set of nodes is looked
-    /// up once: there may be a set for each end of jobs.
+    /// Returns the nodes of `around` with exactly `count` usable devices of the part's class, by position. Each set is
+    /// searched once, because there may be a set for each end of jobs.
     fn nodes_at(&self, part: usize, count: u32, around: &Around<'_>) -> impl Iterator<Item = u32> {
         let sets = self.nodes_with(part, count).map(move |nodes| around.nodes_of(nodes));
         merged(sets.collect())
     }
 
-    /// Returns nodes with at least `least` usable devices of the part's class: their numbers of these, the least first, and the nodes by
-    /// position.
+    /// Returns nodes with at least `least` usable devices of the part's class, each with the number of these devices.
+    /// The order is by the number, then by position.
     fn fits(&self, part: usize, least: u32, around: &Around<'_>) -> impl Iterator<Item = (u32, u32)> {
         let counts = least.max(1)..=self.index(part).usable_max();
         counts.flat_map(move |count| self.nodes_at(part, count, around).map(move |node| (count, node)))
@@ -180,7 +180,7 @@ impl Stage<'_> {
         counts.flat_map(move |count| self.nodes_at(part, count, around))
     }
 
-    /// Returns allowed nodes for a chunk whose first part takes so many devices, best fit first.
+    /// Returns allowed nodes for a chunk whose first part takes `count` devices, best fit first.
     fn candidates<'b>(&'b self, count: u32, around: &'b Around<'_>) -> Box<dyn Iterator<Item = u32> + 'b> {
         let part = &self.parts[0];
         let fits = move |least| self.fits(0, least, around).map(|(_, node)| node);
@@ -208,13 +208,13 @@ impl Stage<'_> {
         few && self.pool().room(spot, self.search.until, self.with_bounded).is_some()
     }
 
-    /// Returns devices on one node for so many devices of each part.
+    /// Returns devices on one node, `counts` of each part.
     fn on_node(&self, node: u32, counts: &[u32]) -> Option<Vec<Pick>> {
         let mut picks = Vec::new();
         self.add_chunk(node, counts, 0, &mut picks).then_some(picks)
     }
 
-    /// Adds one chunk on a node, whose earlier picks begin at `beside`. Returns whether it fits; adds nothing if not.
+    /// Adds a chunk on a node, or returns `false` if it does not fit. The picks from `beside` on are on the same node.
     fn add_chunk(&self, node: u32, counts: &[u32], beside: usize, picks: &mut Vec<Pick>) -> bool {
         let before = picks.len();
         for (part, &count) in counts.iter().enumerate() {
@@ -267,7 +267,7 @@ impl Stage<'_> {
         pick_of(self.pool(), self.parts, part, spot)
     }
 
-    /// On so many nodes, each with an equal part of each count.
+    /// Finds devices on this number of nodes, each with an equal part of each count.
     fn on_nodes(&self, nodes: u32) -> Option<Vec<Pick>> {
         let least: Vec<u32> = self.parts.iter().map(|part| part.count.least.div_ceil(nodes)).collect();
         let most: Vec<u32> = self.parts.iter().map(|part| part.count.most / nodes).collect();
@@ -296,7 +296,7 @@ impl Stage<'_> {
         }
     }
 
-    /// In chunks, several on a node if they fit.
+    /// Finds devices for chunks, several on a node if they fit.
     fn in_chunks(&self, chunks: u32) -> Option<Vec<Pick>> {
         let counts: Vec<u32> = self.parts.iter().map(|part| part.count.least).collect();
         let (mut picks, mut left, mut seen) = (Vec::new(), chunks, BTreeSet::new());

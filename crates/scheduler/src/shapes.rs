@@ -1,4 +1,5 @@
-//! Shapes: requests that can start or can't start together. What failed is not tried again until its classes have more than before.
+//! Shapes: classes of requests that fit or fail together. A failed search is not repeated until a class of the shape
+//! gains capacity.
 
 use crate::amount::{Amount, WHOLE};
 use crate::bitset::BitSet;
@@ -12,46 +13,46 @@ use crate::{accounts::Turn, arithmetic};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Choices of classes for one alternative.
+/// Most choices of classes for one alternative.
 const CHOICES_MAX: usize = 64;
 
-/// Shapes without jobs that are kept, for the next request like them.
+/// Most shapes without jobs that are kept for later requests.
 const UNUSED_MAX: usize = 256;
 
-/// The properties that two requests of one shape share.
+/// The properties that requests of one shape share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ShapeKey {
-    /// Without what does not matter for the place: how long it waits, and its priority.
+    /// The request without its longest wait and priority, which do not affect the search.
     pub(crate) request: Arc<Request>,
     pub(crate) limit_ms: Option<u64>,
-    /// Labels that the account adds.
+    /// Labels that the account requires in addition.
     pub(crate) labels: Vec<(String, String)>,
-    /// The program's own node, where only that will do.
+    /// The program's own node, if only that node is allowed.
     pub(crate) own: Option<u32>,
 }
 
-/// One shape.
+/// A shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) key: ShapeKey,
     pub(crate) layout: Layout,
-    /// The classes of the parts: each choice of each alternative, first choice first.
+    /// The choices of classes for the parts, of all alternatives in order.
     pub(crate) choices: Vec<Vec<PartDemand>>,
-    /// Number of the choices of each alternative.
+    /// Number of choices of each alternative.
     pub(crate) of_alternative: Vec<usize>,
     /// The least demand of the first choice, in thousandths by class.
     pub(crate) first_demand: Vec<(ClassId, u64)>,
-    /// Every class of every choice.
+    /// The classes of all choices.
     pub(crate) classes: u128,
-    /// Nodes that it may use; none: all.
+    /// The nodes that it may use; `None` for all nodes.
     pub(crate) nodes: Option<BitSet>,
     /// The pool's stamp at the last test.
     pub(crate) tested: Option<u64>,
-    /// Reservations whose devices do not suffice, with the stamps of what they had then (`Within::grown`).
+    /// Reservations that do not suffice, with the stamps at that time (`Within::grown`).
     pub(crate) unfit: BTreeMap<ReservationId, u64>,
     /// Jobs that may start, by account.
     pub(crate) waiting: BTreeMap<u32, BTreeSet<Turn>>,
-    /// Jobs of this shape.
+    /// Number of jobs with this shape.
     users: usize,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct Shapes {
     all: Vec<Shape>,
     free: Vec<usize>,
     by_key: HashMap<ShapeKey, usize>,
-    /// Shapes without jobs, of those in `by_key`.
+    /// Number of shapes without jobs in `by_key`.
     unused: usize,
     /// Shapes with waiting jobs, by class.
     pub(crate) by_class: Vec<BTreeSet<usize>>,
@@ -129,7 +130,7 @@ impl Shape {
         self.unfit.clear();
     }
 
-    /// Returns what a choice takes at least, in thousandths by class.
+    /// Returns the least demand of a choice, in thousandths by class.
     pub(crate) fn demand(&self, choice: &[PartDemand], classes: &[DeviceClass]) -> Vec<(ClassId, u64)> {
         let chunks = if let Layout::Chunks(chunks) = self.layout { chunks } else { 1 };
         let mut demand: Vec<(ClassId, u64)> = Vec::new();
@@ -153,7 +154,8 @@ pub(crate) fn each(part: &PartDemand, classes: &[DeviceClass]) -> u64 {
     u64::from(arithmetic::charge(amount, exclusive, &classes[part.class.index()]))
 }
 
-/// Returns the choices of classes for an alternative: each part's classes in their order, the last part's changing first.
+/// Returns the choices of classes for an alternative: the classes of each part in order, with the last part varying
+/// fastest.
 fn choices(alternative: &Alternative, classes: &[DeviceClass]) -> Vec<Vec<PartDemand>> {
     let mut all: Vec<Vec<PartDemand>> = vec![Vec::new()];
     for part in &alternative.parts {
@@ -196,7 +198,7 @@ impl Shapes {
         self.all.iter().enumerate().filter(|(_, shape)| !shape.waiting.is_empty()).map(|(at, _)| at)
     }
 
-    /// Returns the shape with this key for one more job.
+    /// Returns the shape with this key, and counts a job for it.
     pub(crate) fn of(&mut self, key: &ShapeKey, pool: &Pool) -> usize {
         let known = self.by_key.get(key).copied();
         let at = known.unwrap_or_else(|| {
@@ -215,7 +217,7 @@ impl Shapes {
         at
     }
 
-    /// Says that a job is of this shape no longer.
+    /// Removes a job from the count of its shape.
     pub(crate) fn leave(&mut self, shape: usize) {
         let of = &mut self.all[shape];
         of.users -= 1;
@@ -234,12 +236,12 @@ impl Shapes {
             }
             used
         });
-        // Which place the next shape gets does not depend on the order of the map.
+        // Sorted, so that the index of the next shape does not depend on the order of the map.
         free.sort_unstable();
         self.unused = 0;
     }
 
-    /// Makes a job of a shape one that may start.
+    /// Adds a job of a shape to those that may start.
     pub(crate) fn enqueue(&mut self, shape: usize, account: u32, turn: Turn) {
         let of = &mut self.all[shape];
         if of.waiting.is_empty() {
@@ -253,7 +255,7 @@ impl Shapes {
         of.waiting.entry(account).or_default().insert(turn);
     }
 
-    /// Takes a job of a shape out of those that may start.
+    /// Removes a job of a shape from those that may start.
     pub(crate) fn dequeue(&mut self, shape: usize, account: u32, turn: Turn) {
         let of = &mut self.all[shape];
         if let Some(turns) = of.waiting.get_mut(&account) {
@@ -271,7 +273,7 @@ impl Shapes {
         }
     }
 
-    /// Takes over a node that is new or has changed.
+    /// Updates all shapes for a new or changed node.
     pub(crate) fn note_node(&mut self, at: u32, node: &Node) {
         for shape in &mut self.all {
             if !shape.is_choosy() {
@@ -289,7 +291,7 @@ impl Shapes {
         }
     }
 
-    /// Takes over that there are more classes.
+    /// Updates all shapes for new classes.
     pub(crate) fn note_classes(&mut self, classes: &[DeviceClass]) {
         for of_class in &mut self.by_class {
             of_class.clear();

@@ -1,25 +1,25 @@
-//! Errors that point at a place of a text that a person wrote.
+//! Errors that mark a place in a text written by a user.
 
 use accord_types::printable;
 use std::fmt;
 use std::ops::Range;
 
-/// Characters of a long line that are shown on each side of the wrong place.
+/// Most characters of a long line on each side of the error.
 const SHOWN_MAX: usize = 60;
 
-/// An error at one place of a text.
+/// An error at a place in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
-    /// The line with the wrong place.
+    /// The line with the error.
     line: String,
-    /// The wrong place, in bytes of `line`.
+    /// The range of the error, in bytes of `line`.
     range: Range<usize>,
-    /// Cause and remedy, in one line.
+    /// The cause and remedy, in one line.
     message: String,
 }
 
 impl TextError {
-    /// An error at `range` of the text `line`. Ends of the range that are no borders of characters are moved to the next ones.
+    /// Creates an error at `range` of the text `line`. Ends of the range within a character are moved to its end.
     pub(crate) fn new(line: &str, range: Range<usize>, message: impl Into<String>) -> Self {
         let border = |at: usize| (at.min(line.len())..=line.len()).find(|&at| line.is_char_boundary(at));
         let start = border(range.start).unwrap_or(line.len());
@@ -27,19 +27,19 @@ impl TextError {
         Self { line: line.to_owned(), range: start..end, message: message.into() }
     }
 
-    /// Cause and remedy, in one line.
+    /// Returns the cause and remedy, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The wrong place, in bytes of the text.
+    /// Returns the range of the error, in bytes of the text.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The text's line and, under it, a line that marks the wrong place.
+    /// Returns the line and, below it, a line that marks the error.
     #[must_use]
     pub fn marked(&self) -> String {
         let (before, rest) = self.line.split_at(self.range.start);

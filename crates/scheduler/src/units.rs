@@ -1,6 +1,6 @@
-//! Sizes and times as requests and policies write them.
+//! Sizes and times in requests and policies.
 
-/// Returns a number of bytes in the largest unit that divides it: `20G`, `1536M`, `1000B`.
+/// Returns a size in the largest unit that divides it: `20G`, `1536M`, `1000B`.
 #[must_use]
 pub fn size_text(bytes: u64) -> String {
     let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K'), (0, 'B')];
@@ -18,7 +18,7 @@ pub fn time_text(ms: u64) -> String {
     format!("{}{name}", ms / unit)
 }
 
-/// Returns a time in days, hours, minutes and seconds, for people: `3d 2m`. Milliseconds are rounded up.
+/// Returns a time in days, hours, minutes and seconds: `3d 2m`. Milliseconds are rounded up.
 #[must_use]
 pub fn long_time_text(ms: u64) -> String {
     let mut left = ms.div_ceil(1_000);
@@ -40,7 +40,7 @@ pub fn milli_text(milli: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Reads a decimal number with at most three decimals, in thousandths.
+/// Reads a decimal number with at most three decimals. Returns thousandths.
 #[must_use]
 pub fn parse_milli(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));

@@ -1,4 +1,4 @@
-//! What an explanation names is what a job waits for: each step does away with what is named, and the job starts.
+//! An explanation names what a job waits for: each step removes the named reason, until the job starts.
 #![forbid(unsafe_code)]
 
 mod random;
@@ -30,7 +30,7 @@ guaranteed = { nvidia = 4 }
 /// An hour in milliseconds.
 const HOUR: u64 = 3_600_000;
 
-/// Steps until a job starts, at most.
+/// Most steps until a job starts.
 const STEPS: usize = 40;
 
 impl Random {
@@ -72,7 +72,7 @@ impl Cluster {
         cluster
     }
 
-    /// Applies an input; agents release devices at once.
+    /// Applies an input. Agents release devices at once.
     fn apply(&mut self, input: Input) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
@@ -100,7 +100,7 @@ impl Cluster {
         self.apply(Input::Ask { user, account, origin: None, request });
     }
 
-    /// Sets devices aside for maintenance now or soon, under the reservation's number as its name.
+    /// Reserves devices for maintenance now or soon. The reservation's number is its name.
     fn reserve(&mut self, id: u64) {
         let device = DeviceId { node: NodeId(self.random.below(3) as u32), ordinal: self.random.below(4) as u32 };
         let whole = self.random.below(3) == 0;
@@ -118,7 +118,7 @@ impl Cluster {
         })));
     }
 
-    /// Sets a node aside for one of the users, soon, and has the user ask for devices of it.
+    /// Reserves a node for a user soon, and has the user request devices of it.
     fn ask_reserved(&mut self) -> JobId {
         let starts = Millis(self.now + HOUR / 2);
         self.apply(Input::Reserve(Box::new(Reservation {
@@ -141,14 +141,14 @@ impl Cluster {
         self.scheduler.jobs(None).filter(|view| view.phase == phase).map(|view| view.job).collect()
     }
 
-    /// Ends a running job that `named` says the explanation means.
+    /// Ends a running job that the explanation names.
     fn end(&mut self, why: &WaitReason, named: impl Fn(&accord_scheduler::JobView) -> bool) {
         let meant = self.scheduler.jobs(None).find(|view| view.phase == Phase::Running && named(view));
         let meant = meant.unwrap_or_else(|| panic!("{why:?}: nothing that is named is in use")).job;
         self.apply(Input::Ended { job: meant });
     }
 
-    /// Does away with what a job waits for.
+    /// Removes the reason for a job's wait.
     fn free(&mut self, job: JobId, why: &WaitReason) {
         let by = "root".to_owned();
         match why {
@@ -196,7 +196,7 @@ fn a_job_starts_once_what_its_explanation_names_is_free() {
         let named = (reservations == 0 && cluster.random.below(8) == 0).then(|| cluster.ask_reserved());
         let waiting = cluster.of_phase(Phase::Waiting);
         let Some(job) = named.or(waiting.first().copied()) else { continue };
-        // No other job is to take what is freed.
+        // No other job must take the freed devices.
         for &other in waiting.iter().filter(|other| **other != job) {
             cluster.apply(Input::Cancel { job: other, by: "root".to_owned() });
         }

@@ -1,4 +1,4 @@
-//! The formula of the longest wait holds in simulated clusters whose users always want more than there is.
+//! The formula of the longest wait holds in simulated clusters with permanent excess demand.
 #![forbid(unsafe_code)]
 
 mod random;
@@ -14,24 +14,24 @@ use std::collections::{BTreeMap, BTreeSet};
 const MINUTE: u64 = 60_000;
 const NODES: u32 = 3;
 const DEVICES_OF_NODE: u32 = 4;
-/// Jobs that a user has waiting at most.
+/// Number of waiting jobs of a user.
 const WAITING: usize = 3;
-/// Jobs that start in one cluster.
+/// Number of started jobs in a cluster.
 const STARTS: u32 = 400;
 
 struct User {
     leaf: String,
     account: usize,
     priority: i32,
-    /// Its waiting jobs in their order, each with its devices.
+    /// Its waiting jobs in order, each with its number of devices.
     queue: Vec<(JobId, u32)>,
-    /// Since when the first one is first.
+    /// The time since which the first job is first.
     first_since: u64,
-    /// Since when the first one is within the account's guarantee.
+    /// The time since which the first job is within the account's guarantee.
     entitled_since: Option<u64>,
 }
 
-/// What happens next, beside what the scheduler wants.
+/// A future event, besides the scheduler's timers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     Ends(JobId),
@@ -43,20 +43,20 @@ struct Cluster {
     scheduler: Scheduler,
     now: u64,
     users: Vec<User>,
-    /// Whether jobs may run without end, so that only guarantees bound a wait.
+    /// Whether jobs may run without limit, so that only guarantees bound a wait.
     endless: bool,
     waits: Vec<LongestWait>,
     /// Guaranteed devices by account.
     guaranteed: Vec<u32>,
     held: Vec<u32>,
-    /// Running jobs: user and devices.
+    /// Running jobs with their user and number of devices.
     running: BTreeMap<JobId, (usize, u32)>,
     limits: BTreeMap<JobId, u64>,
     events: BTreeSet<(u64, Event)>,
     started: u32,
-    /// Most of what the formula allows that was waited, in percent.
+    /// The longest wait in percent of the formula.
     most: u64,
-    /// The same within guarantees.
+    /// The longest wait within guarantees, in percent of the formula.
     most_guaranteed: u64,
 }
 
@@ -64,7 +64,7 @@ fn class() -> DeviceClass {
     DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 1 << 37, context: 0, compute: (9, 0) }
 }
 
-/// A policy of a few accounts, each account's guarantee and priorities, and whether jobs may run without end.
+/// Returns a policy of a few accounts, each account's guarantee and priorities, and whether jobs may run without limit.
 fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
     let backfill = if random.below(2) == 0 { 64 } else { 1 + random.below(4) };
     let mut text = format!("ageing = \"1h\"\nquantum = \"30m\"\nbackfill = {backfill}\n[site]\n");
@@ -82,7 +82,7 @@ fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
         text.push_str(&format!(
             "guaranteed = {{ nvidia = {guaranteed} }}\neach-user = {{ waiting-jobs = {WAITING} }}\n"
         ));
-        // The same users in several accounts name theirs.
+        // Users of several accounts have a name in each account.
         let users: Vec<String> = users.iter().map(|user| user.replace('u', &format!("a{at}u"))).collect();
         text.push_str(&format!("users = [{}]\n", users.join(", ")));
         accounts.push((guaranteed, highest));
@@ -185,7 +185,7 @@ impl Cluster {
         self.most = self.most.max(waited * 100 / ms);
     }
 
-    /// Checks the jobs that wait still.
+    /// Checks the jobs that are still waiting.
     fn check(&mut self) {
         for at in 0..self.users.len() {
             let user = &self.users[at];
@@ -193,7 +193,7 @@ impl Cluster {
                 continue;
             }
             let (account, first_since) = (user.account, user.first_since);
-            // What the account's other users wait for first counts as held: it may be before this job.
+            // The first jobs of the account's other users count as held, because they may precede this job.
             let firsts = self.users.iter().filter(|other| other.account == account);
             let firsts: u32 = firsts.filter_map(|other| Some(other.queue.first()?.1)).sum();
             let is_entitled = self.held[account] + firsts <= self.guaranteed[account];
@@ -208,11 +208,11 @@ impl Cluster {
         }
     }
 
-    /// Users keep their queues full.
+    /// Fills the queues of all users.
     fn ask(&mut self) {
         for at in 0..self.users.len() {
             while self.users[at].queue.len() < WAITING {
-                // No more than what is not guaranteed to others: the rest may be theirs for ever.
+                // Limited to what is not guaranteed to others, who may hold their guarantees for ever.
                 let account = self.users[at].account;
                 let others: u32 = self.guaranteed.iter().sum::<u32>() - self.guaranteed[account];
                 let left = NODES * DEVICES_OF_NODE - others;
@@ -223,7 +223,7 @@ impl Cluster {
                 let text = if is_endless { String::new() } else { format!(" limit={limit}ms") };
                 let text = format!("{devices}:nvidia{text} priority={priority}");
                 let request: Request = text.parse().unwrap();
-                // Its number is known before its start is.
+                // The job's number is known before its start.
                 let job = JobId(self.limits.len() as u64 + 1);
                 self.limits.insert(job, if is_endless { 10 * limit } else { limit });
                 if self.users[at].queue.is_empty() {
@@ -252,7 +252,7 @@ impl Cluster {
                 self.apply(Input::Ended { job });
             }
             Event::Released(job, node) => {
-                // Released from its last node, a job has no devices.
+                // A job has no devices once its last node has released them.
                 let others =
                     self.events.iter().any(|(_, event)| matches!(event, Event::Released(other, _) if *other == job));
                 if !others && let Some((user, devices)) = self.running.remove(&job) {
@@ -278,6 +278,6 @@ fn jobs_start_within_the_longest_wait() {
         (most, most_guaranteed) = (most.max(cluster.most), most_guaranteed.max(cluster.most_guaranteed));
     }
     println!("at most {most} % of the formula was waited, and {most_guaranteed} % of that within a guarantee");
-    // Otherwise the clusters are not crowded enough to show anything.
+    // Otherwise the clusters are not crowded enough for the test.
     assert!(most > 20 && most_guaranteed > 10);
 }

@@ -1,4 +1,5 @@
-//! Memory of nodes and devices: that of a node is one pool, and the driver's part of a device is no job's.
+//! Memory of nodes and devices: a node's memory is one pool, and the driver's share of a device is not available to
+//! jobs.
 
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
@@ -14,7 +15,7 @@ struct Site {
 }
 
 impl Site {
-    /// A node with CPU devices and GPUs of so many GiB each, and host memory of so many.
+    /// Creates a node with CPU devices and GPUs of these sizes, and host memory, in GiB.
     fn new(cpus: &[u64], gpus: &[u64], host_memory: u64) -> Self {
         let class = |kind, model: &str, memory: u64, context| DeviceClass {
             kind,
@@ -24,7 +25,7 @@ impl Site {
             compute: (0, 0),
         };
         let cpus = cpus.iter().map(|memory| class(DeviceType::Cpu, "epyc", memory * GIB, 0));
-        // The driver's part of the first process is taken off.
+        // Without the driver's share for the first process.
         let gpus = gpus.iter().map(|memory| class(DeviceType::Nvidia, "h200", memory * GIB - GIB / 2, GIB / 2));
         let devices = (0..).zip(cpus.chain(gpus)).map(|(ordinal, class)| DeviceDescription { ordinal, class });
         let node = NodeDescription {
@@ -41,7 +42,7 @@ impl Site {
         site
     }
 
-    /// Applies an input. Returns the jobs that started.
+    /// Applies an input. Returns the started jobs.
     fn apply(&mut self, input: Input) -> Vec<u64> {
         self.now += 1;
         let mut effects = Vec::new();
@@ -81,7 +82,7 @@ fn memory_of_cpu_devices_is_memory_of_their_node() {
     let text = "it takes 50G of the memory of one node, and of the nodes with free h200 none has more than 45G left";
     assert_eq!(reason.to_string(), text);
     assert_eq!(site.end(2), [3]);
-    // 10 GiB are left, though 40 GiB of the other CPU device are free.
+    // 10 GiB are left, although 40 GiB of the other CPU device are free.
     assert_eq!(site.ask("1:cpu:11G"), Vec::<u64>::new());
     assert_eq!(site.end(1), [4]);
 }
@@ -109,7 +110,7 @@ fn parts_of_several_nodes_leave_enough_memory_on_each() {
 #[test]
 fn each_process_on_a_gpu_takes_the_drivers_part() {
     let mut site = Site::new(&[], &[80], 100);
-    // 79.5 GiB for one, 79 GiB for two, 78.5 GiB for three.
+    // 79.5 GiB for one process, 79 GiB for two, 78.5 GiB for three.
     assert_eq!(site.ask("1:nvidia:40G"), [1]);
     assert_eq!(site.ask("1:nvidia:40G"), Vec::<u64>::new(), "two times 40.5 GiB are more than 80 GiB");
     site.apply(Input::Cancel { job: JobId(2), by: "ada".to_owned() });

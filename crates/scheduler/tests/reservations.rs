@@ -1,4 +1,4 @@
-//! Reservations that have devices at one time, and reserved starts: between the weeks of a reservation, and after a restart.
+//! Overlapping reservations, and reserved starts between the weeks of a reservation and after a restart.
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const HOUR: u64 = 3_600_000;
 const WEEK: u64 = 7 * 24 * HOUR;
 
-/// A node of two devices.
+/// A node with two devices.
 struct Site {
     scheduler: Scheduler,
     now: u64,
@@ -46,7 +46,7 @@ impl Site {
         site
     }
 
-    /// Goes on with a scheduler that is made of what this one saves.
+    /// Replaces the scheduler with one that is restored from its records.
     fn restart(&mut self) {
         let (old, mut accounts) = (&self.scheduler, BTreeMap::new());
         for name in old.account_names() {
@@ -69,7 +69,7 @@ impl Site {
         effects
     }
 
-    /// Time passes until `until`. Returns what happens.
+    /// Lets time pass until `until`. Returns the effects.
     fn pass(&mut self, until: u64) -> Vec<Effect> {
         let mut all = Vec::new();
         while let Some(next) = self.scheduler.next_deadline().filter(|next| next.0 <= until) {
@@ -109,7 +109,7 @@ fn started(effects: &[Effect]) -> Vec<JobId> {
     started.collect()
 }
 
-/// Returns the jobs that end for a reservation.
+/// Returns the jobs that are ended for a reservation.
 fn ended_for(effects: &[Effect]) -> Vec<JobId> {
     let ended = effects.iter().filter_map(|effect| match effect {
         Effect::Ended { job, cause: EndCause::Reserved { .. } } => Some(*job),
@@ -118,7 +118,7 @@ fn ended_for(effects: &[Effect]) -> Vec<JobId> {
     ended.collect()
 }
 
-/// Returns the reserved start that was given last.
+/// Returns the last reserved start.
 fn reserved(effects: &[Effect]) -> u64 {
     let start = effects.iter().rev().find_map(|effect| match effect {
         Effect::Reserved { starts, .. } => Some(starts.0),
@@ -130,14 +130,14 @@ fn reserved(effects: &[Effect]) -> u64 {
 #[test]
 fn of_two_reservations_at_one_time_the_one_created_earlier_goes_first() {
     let mut site = Site::new();
-    // The week of the one that was created earlier has the greater number.
+    // The week of the reservation that was created earlier has the greater number.
     site.reserve(9, 1, (HOUR, 3 * HOUR), Some("eva"));
     site.reserve(2, 2, (HOUR, 5 * HOUR), Some("tom"));
     site.pass(HOUR);
     assert_eq!(started(&site.ask("tom", 1, Some(HOUR))), []);
     let eva = started(&site.ask("eva", 1, Some(2 * HOUR)));
     assert_eq!(eva, [JobId(2)]);
-    // It would reach into the time that is left for the other one.
+    // The job would reach into the time of the other reservation.
     assert_eq!(started(&site.ask("eva", 1, Some(2 * HOUR + 1))), []);
     assert_eq!(started(&site.pass(3 * HOUR - 1)), []);
     assert_eq!(started(&site.pass(3 * HOUR)), [JobId(1)]);
@@ -169,15 +169,16 @@ fn a_reservation_ends_jobs_that_one_created_earlier_kept_once_that_is_over() {
     assert_eq!(ended_for(&over.pass(12 * HOUR)), [JobId(1)]);
     let mut cancelled = site();
     assert_eq!(ended_for(&cancelled.apply(Input::Unreserve(ReservationId(1)))), [JobId(1)]);
-    // Moved away from the time at which the other one has the device.
+    // Moved away from the time at which the other reservation has the device.
     let mut moved = site();
     assert_eq!(ended_for(&moved.reserve(1, 1, (30 * HOUR, 40 * HOUR), Some("eva"))), [JobId(1)]);
-    // Computed anew, with the same time.
+    // Recomputed with the same time.
     let mut kept = site();
     assert_eq!(ended_for(&kept.reserve(1, 1, (8 * HOUR, 12 * HOUR), Some("eva"))), []);
 }
 
-/// A site with maintenance of two hours at the same time of four weeks, the first in a day, and all devices in use for an hour.
+/// Returns a site with maintenance of two hours at the same time of four weeks, first in a day. Jobs hold all devices
+/// for an hour.
 fn cleaned_weekly() -> Site {
     let mut site = Site::new();
     for week in 0..4 {
@@ -196,7 +197,7 @@ fn a_reserved_start_is_before_a_weekly_reservation_if_the_job_fits() {
 #[test]
 fn a_reserved_start_is_between_two_weeks_of_a_reservation_if_the_job_fits() {
     assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(24 * HOUR))), 26 * HOUR);
-    // As long as the time between two.
+    // As long as the time between two weeks.
     assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(WEEK - 2 * HOUR))), 26 * HOUR);
     assert_eq!(reserved(&cleaned_weekly().ask("eva", 2, Some(WEEK))), 26 * HOUR + 3 * WEEK);
 }
@@ -211,7 +212,7 @@ fn reserved_starts_are_one_after_the_other_between_weeks() {
     let mut site = cleaned_weekly();
     assert_eq!(reserved(&site.ask("eva", 2, Some(10 * HOUR))), HOUR);
     assert_eq!(reserved(&site.ask("uli", 2, Some(20 * HOUR))), 26 * HOUR);
-    // It does not fit before the first week, and no reserved start is before another one.
+    // The job does not fit before the first week, and no reserved start precedes another one.
     assert_eq!(reserved(&site.ask("kim", 2, Some(HOUR))), 46 * HOUR);
 }
 
@@ -229,7 +230,7 @@ fn a_restart_lets_no_later_job_delay_a_reserved_start() {
         effects.extend(site.apply(pause(false)));
         assert_eq!(started(&effects), [], "paused: {is_paused}");
         assert_eq!(site.scheduler.explain(JobId(2)).unwrap().starts, Some(Millis(HOUR)));
-        // One that ends before may start, as without a restart.
+        // A job that ends before may start, as without a restart.
         assert_eq!(started(&site.ask("kim", 1, Some(HOUR))), [JobId(4)]);
     }
 }

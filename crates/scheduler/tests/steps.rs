@@ -1,4 +1,4 @@
-//! What an input costs does not grow with the cluster: loops count their steps.
+//! The cost of an input does not grow with the cluster: loops count their steps.
 
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const SMALL: u32 = 100;
 const LARGE: u32 = 10_000;
 
-/// Steps of one input on any of the two clusters, at most.
+/// Most steps of an input in either of the two clusters.
 const STEPS_MAX: u64 = 400;
 
 fn node(at: u32) -> NodeDescription {
@@ -41,7 +41,7 @@ fn ask(count: u32, limit_ms: Option<u64>) -> Input {
     Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: Some(NodeId(3)), request }
 }
 
-/// A cluster, all of whose devices are in use by jobs of 8 devices.
+/// A cluster whose devices are all in use by jobs of 8 devices.
 struct Cluster {
     scheduler: Scheduler,
     now: Millis,
@@ -59,7 +59,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns the steps that an input takes, and its effects.
+    /// Applies an input. Returns its steps and effects.
     fn apply(&mut self, input: Input) -> (u64, Vec<Effect>) {
         self.now = self.now.plus(1);
         let (before, mut effects) = (self.scheduler.steps(), Vec::new());
@@ -107,7 +107,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
     assert_equal_steps(Cluster::full, &inputs);
 }
 
-/// Asserts that each of the inputs, one after the other, takes as many steps in a large cluster as in a small one.
+/// Asserts that each input of a sequence takes as many steps in a large cluster as in a small one.
 fn assert_equal_steps(cluster: impl Fn(u32) -> Cluster, inputs: &[Input]) {
     let steps = |nodes: u32| -> Vec<u64> {
         let mut cluster = cluster(nodes);
@@ -119,7 +119,7 @@ fn assert_equal_steps(cluster: impl Fn(u32) -> Cluster, inputs: &[Input]) {
     }
 }
 
-/// A reservation of all devices.
+/// Returns a reservation of all devices.
 fn of_all(id: u64, (starts, ends): (u64, u64), users: &[&str]) -> Input {
     Input::Reserve(Box::new(Reservation {
         id: ReservationId(id),
@@ -133,7 +133,7 @@ fn of_all(id: u64, (starts, ends): (u64, u64), users: &[&str]) -> Input {
     }))
 }
 
-/// A cluster, half of whose devices are in use, with maintenance of all devices later.
+/// Returns a cluster with half of the devices in use, and with later maintenance of all devices.
 fn maintained(nodes: u32) -> Cluster {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     for at in 0..nodes {
@@ -150,7 +150,7 @@ fn maintained(nodes: u32) -> Cluster {
 fn an_explanation_does_not_cost_more_where_all_devices_of_a_larger_cluster_are_reserved() {
     let steps = |nodes: u32| {
         let mut cluster = maintained(nodes);
-        // More than a node has. Those that are reserved later are free for it.
+        // More devices than a node has. Devices that are reserved for later are free for the job.
         let nine = Part::whole(9, ClassFilter::ALL);
         let request = Request { nodes: Some(1), limit_ms: Some(60_000), ..Request::of(nine) };
         let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
@@ -245,7 +245,8 @@ fn inputs_cost_no_more_where_all_nodes_are_of_one_rack_and_switch() {
 
 #[test]
 fn a_plan_does_not_go_through_all_devices_for_each_week_of_a_reservation() {
-    // All devices of the cluster for longer than the time between two weeks of one node: it starts after the last one.
+    // A job takes all devices of the cluster for longer than the time between two weeks of a node's reservation. So it
+    // starts after the last week.
     let all = Request { limit_ms: Some(60_000_000), ..Request::of(Part::whole(8 * SMALL, ClassFilter::ALL)) };
     let on_nodes = Request { nodes: Some(SMALL), ..all.clone() };
     let eight = Request::of(Part::whole(8, ClassFilter::ALL));
@@ -287,7 +288,7 @@ fn a_search_does_not_go_through_all_drains_for_each_node() {
         let request = Request { limit_ms: Some(60_000), ..Request::of(part) };
         Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request }
     };
-    // Each node has free devices, and too few cores for the last job.
+    // Each node has free devices, but too few cores for the last job.
     let steps = |apart_ms: u64| {
         let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
         for at in 0..SMALL {
@@ -314,7 +315,7 @@ fn a_search_does_not_go_through_all_drains_for_each_node() {
 #[test]
 fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a_larger_cluster() {
     let by = || "root".to_owned();
-    // All devices are in use by others, or free for a shorter time than jobs of a member may last.
+    // All devices are in use by others, or free for less time than the jobs of a member last.
     let waiting = |is_full: bool| {
         move |nodes: u32| {
             let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
@@ -447,7 +448,7 @@ fn near_devices_are_of_one_rack_although_fewer_nodes_of_several_would_do() {
         origin: Some(NodeId(node)),
         request: Request { limit_ms: None, ..Request::of(Part::whole(count, ClassFilter::ALL)) },
     };
-    // Free are 5 and 4 devices of the one rack, and 8 and 0 of the other.
+    // One rack has 5 and 4 free devices, the other one 8 and 0.
     for (count, node) in [(3, 0), (4, 1), (8, 3)] {
         started(cluster.apply(on(count, node)).1);
     }
@@ -474,7 +475,7 @@ fn any_device_is_of_the_class_whose_nodes_have_least_left() {
     let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
     let (_, effects) = cluster.apply(input);
     let Some(Effect::Started { devices, .. }) = effects.get(1) else { panic!("{effects:?}") };
-    // Class by class in their order, the node of eight would not be whole any more.
+    // Filled class by class, the node of eight would no longer be whole.
     assert_eq!(devices[0].device.node, NodeId(1));
 }
 
@@ -493,7 +494,7 @@ fn any_device_is_of_the_class_whose_nodes_have_fewer_cores_left() {
     let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
     let (_, effects) = cluster.apply(input);
     let Some(Effect::Started { devices, .. }) = effects.get(1) else { panic!("{effects:?}") };
-    // By devices alone both are equal, and a later job with cores would not find any beside a free device.
+    // By devices alone both nodes are equal, but a later job with cores would find none next to a free device.
     assert_eq!(devices[0].device.node, NodeId(1));
 }
 
@@ -512,7 +513,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     for ordinal in 0..5 {
         cluster.apply(fault(ordinal));
     }
-    // Of 32 devices 3 are out.
+    // 3 of 32 devices are in quarantine.
     let all = Request::of(Part::whole(29, ClassFilter::ALL));
     let ask = |request: Request| Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request };
     let (_, effects) = cluster.apply(ask(all));
@@ -520,7 +521,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let (_, effects) = cluster.apply(fault(6));
     let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
-    // Those in quarantine that their node does not show any more make no room.
+    // Quarantined devices that their node no longer describes still count.
     let mut without = NodeDescription { incarnation: 2, ..node(0) };
     without.devices.retain(|device| device.ordinal > 2);
     cluster.apply(Input::NodeJoined(without));
@@ -565,7 +566,7 @@ fn one_waiting_request_too_many_is_refused_by_name() {
     assert!(matches!(&effects[..], [Effect::Queued { .. }]), "{effects:?}");
 }
 
-/// A reservation of node 0 for a user and an account, which has begun.
+/// Adds a reservation of node 0 for a user and an account, which has begun.
 fn course(cluster: &mut Cluster, users: &[&str], accounts: &[&str]) {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let reservation = Reservation {
@@ -598,7 +599,7 @@ fn a_job_that_names_a_reservation_starts_although_many_of_its_account_wait_befor
     cluster.apply(Input::NodeJoined(node(0)));
     course(&mut cluster, &["eva"], &["site"]);
     for at in 0..100 {
-        // More devices than there are.
+        // More devices than the cluster has.
         assert!(!starts(&cluster.apply(ask_of("tom", 16, 1_000 + at, None)).1));
         assert!(!starts(&cluster.apply(ask_of("eva", 16, 1_000 + at, Some("course"))).1));
     }
@@ -623,13 +624,13 @@ fn equal_jobs_of_members_cost_no_more_than_one_at_the_devices_of_a_reservation()
             end_jobs: false,
         };
         cluster.apply(Input::Reserve(Box::new(maintenance)));
-        // The devices are free, and not for as long as the jobs may last.
+        // The devices are free, but not for as long as the jobs may last.
         for _ in 0..waiting {
             assert!(!starts(&cluster.apply(ask_of("eva", 2, 70_000_000, Some("course"))).1));
         }
         cluster.apply(Input::Tick).0
     };
     let (few, many) = (steps(1), steps(1_000));
-    // 64 of them have a reserved start.
+    // 64 of the jobs have a reserved start.
     assert!(few > 0 && many <= few + 2 * 64, "{few} steps, {many} with more waiting jobs");
 }

@@ -1,6 +1,6 @@
-//! Seeded simulation: everything in one thread, in virtual time, with the real cores.
+//! Seeded simulation: one thread, virtual time, real cores.
 //!
-//! Whatever happens follows from the seed, so that a failure can be run again.
+//! A run depends on its seed alone, so that a failure can be reproduced.
 #![forbid(unsafe_code)]
 
 pub mod connection;

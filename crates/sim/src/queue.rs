@@ -1,9 +1,9 @@
-//! Virtual time: what happens next.
+//! The event queue of virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Events in the order of their time; those of one time in the order in which they were added.
+/// Events in the order of their time, and of their insertion for the same time.
 #[derive(Debug)]
 pub struct EventQueue<E> {
     now: u64,
@@ -18,18 +18,18 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// Milliseconds since the beginning.
+    /// Returns the milliseconds since the beginning.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Adds an event that happens at `time`, or now if that is over.
+    /// Adds an event at `time`, or now if that has passed.
     pub fn add(&mut self, time: u64, event: E) {
         self.added += 1;
         self.events.insert(Reverse((time.max(self.now), self.added)), event);
     }
 
-    /// Goes on to the next event, unless it lies after `until`.
+    /// Removes the next event and advances the time to it, unless it is later than `until`.
     pub fn next(&mut self, until: u64) -> Option<E> {
         let entry = self.events.last_entry()?;
         let Reverse((time, _)) = *entry.key();

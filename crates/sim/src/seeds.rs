@@ -1,17 +1,17 @@
-//! Runs a simulation with many seeds and says which one failed.
+//! Runs a simulation with many seeds and names the one that failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names one seed to run, to see a failure again.
+/// Runs this one seed, to reproduce a failure.
 pub const SEED: &str = "ACCORD_SIM_SEED";
-/// How many seeds to run instead of the usual number.
+/// Number of seeds to run.
 pub const SEEDS: &str = "ACCORD_SIM_SEEDS";
 
-/// Runs `simulate` for `short` seeds of the day, or in the long tier for all below `long`, on all processors.
+/// Runs `simulate` on all processors: for `short` seeds of the day, or for all seeds below `long` in the long tier.
 ///
 /// # Panics
-/// When a seed fails: with its number and how to run it again.
+/// Panics if a seed fails, with its number and the command to run it again.
 pub fn run(short: u64, long: u64, simulate: impl Fn(u64) -> Result<(), String> + Sync) {
     if let Some(seed) = number(SEED) {
         check(seed, &simulate);

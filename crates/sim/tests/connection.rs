@@ -1,4 +1,5 @@
-//! 10,000 programs with a device of another node. `ACCORD_SIM_SEED=N` runs one again, `ACCORD_SIM_SEEDS=N` that many.
+//! Simulates 10,000 programs with devices of other nodes. `ACCORD_SIM_SEED=N` runs one seed again, `ACCORD_SIM_SEEDS=N`
+//! that many.
 
 use accord_sim::{connection, seeds};
 

@@ -1,4 +1,4 @@
-//! 10,000 clusters in trouble. `ACCORD_SIM_SEED=N` runs one again, `ACCORD_SIM_SEEDS=N` that many.
+//! Simulates 10,000 clusters with trouble. `ACCORD_SIM_SEED=N` runs one seed again, `ACCORD_SIM_SEEDS=N` that many.
 
 use accord_sim::coordinator::{Plan, run};
 use accord_sim::random::Random;
@@ -7,7 +7,8 @@ use accord_sim::seeds;
 /// Seeds of the short tier, and of the long one.
 const SHORT: u64 = 400;
 const LONG: u64 = 10_000;
-/// Every so many seeds, a cluster of 1,000 agents with 8 devices each, and two of half an hour whose outages take minutes.
+/// Every this many seeds there is a cluster of 1,000 agents with 8 devices each, and two of half an hour with outages
+/// of minutes.
 const FULL_EVERY: u64 = 100;
 
 #[test]

@@ -1,13 +1,13 @@
-//! What a role may do. Pure, and the only place that decides it; docs/design/trust.md has the same table.
+//! Decides which role may perform which act. No other module decides this; docs/design/trust.md has the same table.
 
 use crate::name::{ANY_NODE, PeerName, Role};
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 
-/// An act that a caller wants of a peer, or claims the right to.
+/// An operation that a caller requests of a peer, or a role that the caller claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// Be the cluster's coordinator.
+    /// Act as the cluster's coordinator.
     Coordinate,
     /// Offer a node's devices.
     Register,
@@ -21,13 +21,13 @@ pub enum Act {
     CloseSession,
     /// Stop the coordinator and the agents.
     Shutdown,
-    /// See jobs: one's own, and others' as the policy says.
+    /// List jobs: one's own, and those of other users as the policy allows.
     SeeJobs,
     /// Withdraw, hold, release and end one's own jobs.
     ChangeOwnJobs,
-    /// Do that with every job, and see all of every job.
+    /// Change and list every job.
     ChangeAllJobs,
-    /// Pause all starts.
+    /// Pause all job starts.
     PauseJobs,
     /// Put a policy into effect.
     ApplyPolicy,
@@ -36,7 +36,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// All there are.
+    /// Every act.
     pub const ALL: [Self; 13] = [
         Self::Coordinate,
         Self::Register,
@@ -53,7 +53,7 @@ impl Act {
         Self::ChangeReservations,
     ];
 
-    /// The role that may.
+    /// Returns the roles that may perform the act, for messages.
     fn holder(self) -> &'static str {
         match self {
             Self::Coordinate => "coordinator",
@@ -91,7 +91,7 @@ impl fmt::Display for Act {
     }
 }
 
-/// Whether a role may do that.
+/// Whether `role` may perform `act`.
 pub fn may(role: &Role, act: Act) -> bool {
     match role {
         Role::Authority => false,
@@ -102,18 +102,18 @@ pub fn may(role: &Role, act: Act) -> bool {
     }
 }
 
-/// Returns an error for people unless [`may`] allows the act.
+/// Refuses an act that [`may`] does not allow to the peer's role.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.
+/// Returns `acc_error_device_unavailable` if the role may not perform the act. The message names the roles that may.
 pub fn check(peer: &PeerName, act: Act) -> Result<()> {
     check_roles(std::slice::from_ref(&peer.role), act).map(drop)
 }
 
-/// The same for who has several roles: the one that may.
+/// Returns the first of a peer's roles that may perform the act.
 ///
 /// # Errors
-/// Returns the errors of [`check`].
+/// Returns the errors of [`check`] if no role may.
 pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
     roles.iter().find(|role| may(role, act)).ok_or_else(|| {
         let who = roles.first().map_or_else(|| "a peer without a role".to_owned(), Role::to_string);
@@ -122,10 +122,10 @@ pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
     })
 }
 
-/// Whether an agent's certificate is that of this node: no agent offers devices in another node's name.
+/// Refuses an agent that registers another node than its certificate names.
 ///
 /// # Errors
-/// Returns the errors of [`check`].
+/// Returns `acc_error_device_unavailable` if the certificate is for another node, or the errors of [`check`].
 pub fn check_node(roles: &[Role], node: &str) -> Result<()> {
     match check_roles(roles, Act::Register)? {
         Role::Agent(own) if own == node || own == ANY_NODE => Ok(()),
@@ -138,7 +138,7 @@ pub fn check_node(roles: &[Role], node: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The rows of docs/design/trust.md.
+    /// The table of docs/design/trust.md.
     const TABLE: &str = include_str!("../../../docs/design/trust.md");
 
     fn role(kind: &str) -> Role {

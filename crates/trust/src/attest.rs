@@ -1,5 +1,5 @@
-//! The identity of a caller without a certificate: a user, by the word of the operating system, of MUNGE or of Kubernetes, never by their own.
-//! What they may do then, and what is said about it on the wire.
+//! Identifies callers without a certificate. The operating system, MUNGE or Kubernetes attests the user; the caller's
+//! own claim is never used. Here are the user's roles and the messages of the exchange.
 //!
 //! ```text
 //! by the system, on a UNIX socket      by MUNGE or a token, in TLS where only the coordinator has shown a certificate
@@ -8,27 +8,28 @@
 //!                                        <- the answer
 //! ```
 //!
-//! A credential of MUNGE is of use once, for the connection whose bytes it names; a token ([`crate::token`]) until it expires. Both are of use only at
-//! a coordinator: no other server is sent one.
+//! The nonce binds a MUNGE credential to one connection. A token ([`crate::token`]) is valid until it expires. Both are
+//! sent only to a coordinator that has proved its identity.
 
 use crate::name::{ANY_NODE, Role, word};
 use crate::users::UserRules;
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 
-/// Bytes that the coordinator has a credential say.
+/// Length of the nonce that the coordinator sends for a credential.
 pub const NONCE_LEN: usize = 32;
-/// Longest name of a protocol.
+/// Longest name of a protocol, in bytes.
 pub const PROTOCOL_MAX: usize = 64;
-/// Longest refusal.
+/// Longest refusal, in bytes.
 pub const REFUSAL_MAX: usize = 1 << 10;
-/// The answer to a caller who is taken.
+/// The answer that accepts a caller.
 pub const TAKEN: u8 = 0;
 /// The first byte of a refusal.
 const REFUSED: u8 = 1;
 /// The first byte of a refusal by a coordinator whose witness can't be asked now: a later attempt may succeed.
 pub const LATER: u8 = 2;
-/// The user whom the system names where it can't say whose a process is, unless it was told another one.
+/// The kernel's default overflow uid: the system reports it for a process whose user has no number in this user
+/// namespace.
 pub const NOBODY: u32 = 65_534;
 
 /// The source of an attestation.
@@ -49,10 +50,10 @@ impl fmt::Display for Witness {
     }
 }
 
-/// A user whom a witness has named.
+/// A user that a witness has attested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attested {
-    /// Number of the user, by the witness.
+    /// The user's number, as the witness reports it.
     pub uid: u32,
     /// The user's name in this machine's database; `None` if it has none.
     pub name: Option<String>,
@@ -60,21 +61,21 @@ pub struct Attested {
     pub witness: Witness,
 }
 
-/// The coordinator's process, which decides.
+/// The coordinator's process, which accepts or refuses attested users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// The user that the coordinator runs as.
     pub uid: u32,
-    /// Whom its system names where it does not know the user, as in a namespace of users.
+    /// The overflow uid of this system: the number of a user who is not mapped in this user namespace.
     pub unknown: u32,
 }
 
-/// The roles that an attested user has; the first is what they are called. Root and the coordinator's own user could
-/// take its keys and its place anyway, on its own machine: they have every role there. A machine elsewhere is not its
-/// user's word for that.
+/// Returns the roles of an attested user; messages name the first. MUNGE attests users of other machines, so it grants
+/// no roles of the host. On the coordinator's machine, root and the coordinator's own user also have the roles of an
+/// agent and an administrator, because they could read its keys anyway.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable` if no witness says who it is, or the rules refuse them.
+/// Returns `acc_error_device_unavailable` if the system can't identify the user, or the rules refuse the user.
 pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<Role>> {
     if attested.witness == Witness::System && attested.uid == host.unknown && attested.uid != host.uid {
         return Err(refused(
@@ -83,7 +84,7 @@ pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<R
         .remedy("run the coordinator outside of such a namespace (systemd: PrivateUsers=no), or use certificates"));
     }
     let number = attested.uid.to_string();
-    // What a certificate could not name is no name here either.
+    // A name that no certificate could hold is replaced by the user's number.
     let name = attested.name.as_deref().filter(|name| word(name).is_ok()).unwrap_or(&number);
     let called = served(name, rules)?;
     let mut roles = vec![tenant(name, called)?];
@@ -93,7 +94,7 @@ pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<R
     Ok(roles)
 }
 
-/// Returns the role of a service account of Kubernetes, which its API server has named by a user's name.
+/// Returns the role of a Kubernetes service account, whose user name the API server has reported.
 ///
 /// # Errors
 /// Returns `acc_error_device_unavailable` if the rules refuse the user.
@@ -104,7 +105,7 @@ pub fn role_of_service_account(user: &str, rules: &UserRules) -> Result<Role> {
     }
 }
 
-/// The user of the cluster that a user of a witness is by the rules.
+/// Returns the cluster user that the rules map `user` to.
 fn served<'a>(user: &'a str, rules: &'a UserRules) -> Result<&'a str> {
     let served = rules.account_of(user).map(|(called, _)| called);
     served.ok_or_else(|| {
@@ -123,14 +124,15 @@ pub fn payload(nonce: &[u8; NONCE_LEN]) -> Vec<u8> {
     format!("accord coordinator {digits}").into_bytes()
 }
 
-/// A credential as it is sent: its length in two bytes, and it.
+/// Returns the encoded credential: its length in two bytes, then its bytes.
 pub fn shown(credential: &[u8]) -> Vec<u8> {
-    // One that is too long is none, and refused as such.
+    // An empty credential stands for one that is too long; the coordinator refuses it.
     let len = u16::try_from(credential.len()).unwrap_or(0);
     [&len.to_le_bytes()[..], credential].concat()
 }
 
-/// Returns the answer to a caller who is not taken: a byte, the length of the words, and the words. The byte is [`LATER`] for an `acc_error_system`.
+/// Returns the encoded refusal: a byte, the length of the text, and the text. The byte is [`LATER`] for an
+/// `acc_error_system`.
 pub fn refusal(error: &Error) -> Vec<u8> {
     let mut words = match error.remedy_text() {
         Some(remedy) => format!("{}; {remedy}", error.cause()),
@@ -144,12 +146,12 @@ pub fn refusal(error: &Error) -> Vec<u8> {
     [&[verdict], &len[..], words.as_bytes()].concat()
 }
 
-/// Returns how many bytes of text follow after the first byte of a refusal and these two.
+/// Returns the length of a refusal's text from the two bytes after its first byte.
 pub fn words_len(len: [u8; 2]) -> usize {
     usize::from(u16::from_le_bytes(len)).min(REFUSAL_MAX)
 }
 
-/// The words of a refusal, without what a terminal would obey.
+/// Returns the text of a refusal without control characters, which a terminal would interpret.
 pub fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).collect()
 }
@@ -196,7 +198,7 @@ mod tests {
                 assert!(may_any(&here, act), "{uid} {act}");
             }
             assert!(!may_any(&here, Act::Coordinate));
-            // Root of a node is not root of all.
+            // Root of another machine has no more rights here than any user.
             assert_eq!(of(uid, Some("x"), Witness::Munge, "*").unwrap(), [Role::Tenant("x".into())]);
         }
     }
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(role("*").unwrap(), Role::Tenant(TRAIN.into()));
         assert_eq!(role(&format!("{TRAIN}=grid,*")).unwrap(), Role::Tenant("grid".into()));
         assert!(role(&format!("!{TRAIN},*")).unwrap_err().cause().contains("does not take user"));
-        // No other witness, rule or certificate makes a user whose name is a service account's.
+        // Neither MUNGE nor rules nor certificates can produce the name of a service account.
         assert!(role(&format!("{TRAIN}=system:serviceaccount:physics:other")).is_err());
         assert_eq!(of(7, Some(TRAIN), Witness::Munge, "*").unwrap(), [Role::Tenant("7".into())]);
         assert!(format!("accord://c/tenant/{TRAIN}").parse::<crate::PeerName>().is_err());
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn who_the_system_does_not_know_is_nobody() {
         assert!(of(NOBODY, Some("nobody"), Witness::System, "*").unwrap_err().cause().contains("namespace of users"));
-        // MUNGE's numbers go through no namespace of this machine's.
+        // MUNGE reports numbers that no user namespace of this machine has mapped.
         assert!(of(NOBODY, Some("nobody"), Witness::Munge, "*").is_ok());
     }
 

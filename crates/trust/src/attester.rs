@@ -1,4 +1,4 @@
-//! The source of a credential for a process that has no certificate.
+//! Obtains a credential for a process that has no certificate.
 
 use crate::attest::{NONCE_LEN, payload};
 use crate::munge::{self, Munge};
@@ -6,7 +6,7 @@ use crate::token::{self, TokenFile};
 use accord_types::Result;
 use std::path::Path;
 
-/// The means by which a process without a certificate shows to a coordinator elsewhere whose it is.
+/// The source of credentials by which a process without a certificate proves its user to a remote coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attester {
     /// A credential of MUNGE's daemon.
@@ -16,7 +16,8 @@ pub enum Attester {
 }
 
 impl Attester {
-    /// Returns the attester that settings name: a file with a token, the socket of MUNGE's daemon, or the usual place of either.
+    /// Returns the attester that settings name: a token file or the socket of MUNGE's daemon. Without a setting it is
+    /// the usual token file if that exists, else MUNGE.
     pub fn of_settings(munge: Option<&str>, token: Option<&str>) -> Self {
         let usual = || Path::new(token::USUAL_FILE).exists().then_some(token::USUAL_FILE);
         match token.or_else(|| munge.map_or_else(usual, |_| None)) {

@@ -1,4 +1,4 @@
-//! Writing the folders of certificates and of authorities.
+//! Writes the folders of certificates and of authorities.
 
 use crate::identity::{CA_FILE, CERTIFICATE_FILE, KEY_FILE};
 use accord_types::{Error, ErrorCode, Result};
@@ -7,9 +7,9 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// The authority's key, beside its certificate in its folder.
+/// The authority's key, in the same folder as its certificate.
 pub const CA_KEY_FILE: &str = "ca.key";
-/// The folder of a machine's services. Root leaves none of its files to another user.
+/// The folder of a machine's services. Files that root writes there stay root's.
 const SITE_FOLDER: &str = "/etc/accord";
 
 /// A certificate and its key, as text.
@@ -25,10 +25,11 @@ pub(crate) fn files_of<'a>(authority: &'a str, issued: &'a Issued) -> [(&'static
     [(KEY_FILE, &issued.key), (CERTIFICATE_FILE, &issued.certificate), (CA_FILE, authority)]
 }
 
-/// Writes the folder of a certificate; files that are there are replaced, with the access that they have if it is a safe one.
+/// Writes the files of a certificate. An existing file is replaced; the new one inherits its owner, group and mode as
+/// far as these are safe.
 ///
 /// # Errors
-/// Returns `acc_error_system` if the system refuses.
+/// Returns `acc_error_system` if the system refuses to write a file.
 pub fn write_folder(folder: &Path, authority: &str, issued: &Issued) -> Result<()> {
     let files = files_of(authority, issued);
     if folder.symlink_metadata().is_err() {
@@ -37,7 +38,7 @@ pub fn write_folder(folder: &Path, authority: &str, issued: &Issued) -> Result<(
     files.iter().try_for_each(|(name, text)| replace(&folder.join(name), text))
 }
 
-/// Writes files that are not there yet into a folder. A folder that is not there yet appears with all of them, or not at all.
+/// Writes new files into a folder and refuses to overwrite. A new folder appears with all files, or not at all.
 pub(crate) fn new_files(folder: &Path, files: &[(&str, &str)]) -> Result<()> {
     let name = folder.file_name().filter(|_| folder.symlink_metadata().is_err());
     let Some(name) = name else {
@@ -59,7 +60,7 @@ pub(crate) fn new_files(folder: &Path, files: &[(&str, &str)]) -> Result<()> {
     })
 }
 
-/// Writes all of these files, or none.
+/// Writes all files, or removes those already written.
 fn write_all(folder: &Path, files: &[(&str, &str)]) -> Result<()> {
     for (count, (name, text)) in files.iter().enumerate() {
         write_new(&folder.join(name), text).inspect_err(|_| {
@@ -111,12 +112,13 @@ impl Access {
         Self { owner: metadata.uid(), group: metadata.gid(), mode: metadata.mode() & 0o777 }
     }
 
-    /// Returns the access for a file that takes the place of one with this access. `fresh` is the new file's, of its writer alone.
+    /// Returns the access of a file that replaces one with this access. `fresh` is the access of the new file, which
+    /// only its writer can use.
     fn inherited(self, fresh: Self, is_key: bool, is_of_site: bool) -> Self {
         if is_of_site && fresh.owner == 0 && self.owner != 0 {
             return fresh;
         }
-        // As identities take keys: root may let a group read one.
+        // The same rule as for reading an identity: root may let a group read a key.
         let mask = match (is_key, self.owner) {
             (false, _) => 0o755,
             (true, 0) => 0o640,
@@ -126,14 +128,14 @@ impl Access {
     }
 }
 
-/// Gives the open file `fresh` the access of the file `old`, if that is there, as far as it is a safe one.
+/// Gives the open file `fresh` the safe part of the access of the file `old`, if `old` exists.
 fn take_access(file: &File, fresh: &Path, old: &Path) -> Result<()> {
     let (Ok(there), Ok(own)) = (std::fs::metadata(old), file.metadata()) else { return Ok(()) };
     let own = Access::of(&own);
     let is_key = old.file_name().is_some_and(|name| name == KEY_FILE || name == CA_KEY_FILE);
     let wanted = Access::of(&there).inherited(own, is_key, old.starts_with(SITE_FOLDER));
     let changed = |new: u32, now: u32| (new != now).then_some(new);
-    // By the open file: another user may have put a link in its place.
+    // Changes the open file, not the path, where another user may have placed a link.
     fchown(file, changed(wanted.owner, own.owner), changed(wanted.group, own.group))
         .and_then(|()| file.set_permissions(Permissions::from_mode(wanted.mode)))
         .map_err(|error| cannot_write(fresh, &error).remedy("renew as the user whose files these are, or as root"))
@@ -157,7 +159,7 @@ mod tests {
     fn a_folder_appears_with_all_its_files_or_not_at_all() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("tls");
-        // What an interrupted process has left.
+        // The leftover of an interrupted process.
         std::fs::create_dir(place.path().join(".tls.new")).unwrap();
         std::fs::write(place.path().join(".tls.new/a"), "old").unwrap();
         assert!(new_files(&folder, &[("a", "1"), ("none/b", "2")]).is_err());

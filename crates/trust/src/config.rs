@@ -1,4 +1,4 @@
-//! How connections are made: TLS 1.3 only, certificates on both sides, nothing resumed.
+//! TLS configurations: TLS 1.3 only, certificates on both sides, no resumption.
 
 use crate::access::Act;
 use crate::identity::{Identity, Own};
@@ -14,7 +14,7 @@ impl Identity {
     /// Returns the TLS configuration for connections to the cluster's coordinator that speak `protocol`.
     ///
     /// # Errors
-    /// Returns an error if the certificate can't be used.
+    /// Returns an error if TLS rejects the certificate or the key.
     pub fn to_coordinator(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
         to_coordinator(self, protocol).map(Arc::new)
     }
@@ -22,12 +22,12 @@ impl Identity {
     /// Returns the TLS configuration for accepting the cluster's processes that speak one of `protocols`.
     ///
     /// # Errors
-    /// Returns an error if the certificate can't be used.
+    /// Returns an error if TLS rejects the certificate or the key.
     pub fn server(&self, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
         self.server_for(Clients::Certified, protocols)
     }
 
-    /// The same for others, too.
+    /// Returns the TLS configuration for accepting the given kind of clients.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::server`].
@@ -52,9 +52,9 @@ fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> 
     };
     config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();
-    // Lanes have a state for each direction.
+    // A lane takes over the traffic keys of each direction.
     config.enable_secret_extraction = true;
-    // Names of hosts say nothing here.
+    // Certificates name roles, not hosts.
     config.enable_sni = false;
     Ok(config)
 }
@@ -70,7 +70,7 @@ fn server(identity: &Identity, protocols: &[&[u8]], clients: Clients) -> Result<
         .map_err(unusable)?;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.enable_secret_extraction = true;
-    // Every connection is verified anew.
+    // A resumed session would skip the verification of the certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

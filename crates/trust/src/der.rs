@@ -4,7 +4,7 @@ pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const OCTET_STRING: u8 = 0x04;
 pub(crate) const SEQUENCE: u8 = 0x30;
 
-/// Returns the contents of the element of this kind that `der` begins with, and what follows it.
+/// Returns the contents of the element with this tag at the beginning of `der`, and the bytes after it.
 pub(crate) fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[own, length], rest) = der.split_first_chunk()?;
     let (length, rest) = match length {

@@ -1,17 +1,18 @@
-//! What went wrong in a handshake, and what to do about it.
+//! Explains failed handshakes: cause and remedy.
 
 use accord_types::{Error, ErrorCode};
 use rustls::{AlertDescription, CertificateError};
 use std::error::Error as StdError;
 
-/// The reason of TLS's own among an error and its causes, in words; none if it is not TLS's. `peer` is who is at the other end.
+/// Finds a TLS error in the chain of causes of `error` and explains it; `None` if there is none. `peer` names the other
+/// end in the message.
 pub fn in_chain(error: &(dyn StdError + 'static), peer: &str) -> Option<Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return Some(handshake(tls, peer));
         }
-        // What an I/O error holds is not among its causes.
+        // The error inside an I/O error is not among its sources.
         if let Some(held) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
             && let Some(explained) = in_chain(held, peer)
         {
@@ -22,7 +23,7 @@ pub fn in_chain(error: &(dyn StdError + 'static), peer: &str) -> Option<Error> {
     None
 }
 
-/// An I/O error of a connection with TLS, in words.
+/// Explains an I/O error of a TLS connection.
 pub fn broken(error: &std::io::Error, peer: &str) -> Error {
     in_chain(error, peer).unwrap_or_else(|| {
         Error::new(ErrorCode::DeviceUnavailable, format!("{peer} broke the handshake off: {error}"))
@@ -30,7 +31,7 @@ pub fn broken(error: &std::io::Error, peer: &str) -> Error {
     })
 }
 
-/// An error of TLS, in words.
+/// Explains a TLS error.
 pub fn handshake(error: &rustls::Error, peer: &str) -> Error {
     use rustls::Error as Tls;
     let (cause, remedy) = match error {
@@ -55,7 +56,7 @@ const RENEW: &str = "renew it (accord pki renew), and check the clocks of both m
 const UPDATE: &str = "install the same version on both";
 const SAME_CA: &str = "use certificates of one authority on both sides (ca.crt in the folder of ACCORD_TLS)";
 
-/// This side does not believe the other.
+/// Explains why this side rejected the peer's certificate.
 fn certificate(why: &CertificateError, peer: &str) -> Error {
     let (cause, remedy) = match why {
         CertificateError::Other(other) => match other.0.downcast_ref::<Error>() {
@@ -79,7 +80,7 @@ fn certificate(why: &CertificateError, peer: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy)
 }
 
-/// The other side does not believe this one.
+/// Explains why the peer rejected this side's certificate.
 fn refusal(alert: AlertDescription, peer: &str) -> Error {
     let (cause, remedy) = match alert {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {

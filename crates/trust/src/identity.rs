@@ -1,4 +1,4 @@
-//! A process's own certificate and key, and the authority that it believes.
+//! A process's own certificate and key, and the authorities that it trusts.
 
 use crate::attester::Attester;
 use crate::name::{PeerName, Role};
@@ -19,30 +19,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use webpki::EndEntityCert;
 
-/// The authority's certificate in a folder, as Kubernetes names it too.
+/// File name of the authority's certificate, as in Kubernetes.
 pub const CA_FILE: &str = "ca.crt";
-/// The own certificate.
+/// File name of the process's own certificate.
 pub const CERTIFICATE_FILE: &str = "tls.crt";
-/// Its key.
+/// File name of its key.
 pub const KEY_FILE: &str = "tls.key";
-/// Longest file that is read.
+/// Longest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
 /// The identity of this process.
 pub struct Identity {
     pub(crate) own: Own,
-    /// The cluster whose certificates are believed; `None`: any cluster of the authority.
+    /// The cluster whose certificates are accepted; `None` accepts any cluster of the authority.
     pub(crate) cluster: Option<String>,
     pub(crate) roots: Arc<RootCertStore>,
 }
 
-/// The means by which a process shows its identity.
+/// The means by which a process proves its identity.
 pub(crate) enum Own {
     /// By a certificate.
     Certificate(Certificate),
-    /// By the word of MUNGE or Kubernetes.
+    /// By a credential of MUNGE or Kubernetes.
     Attested(Attester),
-    /// Not at all: on one machine the system does.
+    /// By the operating system, which reports the user to a coordinator on the same machine.
     System,
 }
 
@@ -57,8 +57,8 @@ impl Identity {
     /// Reads `ca.crt`, `tls.crt` and `tls.key` of a folder.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if a file is missing, is none, does not fit the others, if others may read
-    /// the key or change a file, or if the key was not drawn by chance.
+    /// Returns `acc_error_invalid_argument` if a file is missing or malformed, or does not fit the others. The same
+    /// error is returned if other users may read the key or change a file, or if the key is not random.
     pub fn read(folder: &Path) -> Result<Self> {
         check_private(&folder.join(KEY_FILE))?;
         check_kept(folder)?;
@@ -69,7 +69,8 @@ impl Identity {
         })
     }
 
-    /// Reads a user's folder: as [`Identity::read`], or `ca.crt` alone, of a site whose users are known by the word of MUNGE or Kubernetes.
+    /// Reads a user's folder like [`Identity::read`]. Where MUNGE or Kubernetes attests the users, the folder may hold
+    /// `ca.crt` alone.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::read`].
@@ -80,7 +81,7 @@ impl Identity {
         }
         check_kept(folder)?;
         let authorities = certificates(CA_FILE, &read(&folder.join(CA_FILE))?)?;
-        // Authorities of Accord's own making say whose they are.
+        // A certificate of an authority made by Accord names its cluster.
         let cluster = authorities.first().and_then(|authority| name_of(authority).ok()).map(|name| name.cluster);
         Ok(Self { own: Own::Attested(attester.clone()), cluster, roots: believed(&authorities)? })
     }
@@ -90,7 +91,7 @@ impl Identity {
         Self { own: Own::System, cluster: None, roots: Arc::new(RootCertStore::empty()) }
     }
 
-    /// The same from texts.
+    /// Creates an identity from PEM texts.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::read`].
@@ -99,7 +100,7 @@ impl Identity {
         Self::new(&certificates(CA_FILE, ca)?, certificates(CERTIFICATE_FILE, certificate)?, key)
     }
 
-    /// The same from parts: the authorities that are believed, the own certificate with what leads to its authority, its key.
+    /// Creates an identity from the trusted authorities, the own certificate chain and its key.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::read`].
@@ -122,7 +123,7 @@ impl Identity {
     /// Returns the name in this process's certificate.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if it has none.
+    /// Returns `acc_error_invalid_argument` if the process has no certificate.
     pub fn name(&self) -> Result<&PeerName> {
         self.certificate().map(|certificate| &certificate.name)
     }
@@ -139,7 +140,8 @@ impl Identity {
         validity::expiry(self.certificate().ok()?.chain.first()?)
     }
 
-    /// Returns the source of this process's credentials; `None` if it shows a certificate, or the system says whose it is.
+    /// Returns the source of this process's credentials; `None` if it has a certificate or the operating system attests
+    /// its user.
     pub fn attester(&self) -> Option<&Attester> {
         match &self.own {
             Own::Attested(attester) => Some(attester),
@@ -173,7 +175,7 @@ fn believed(authorities: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore
     Ok(Arc::new(roots))
 }
 
-/// Whether key and certificate belong together: here, not at the first connection.
+/// Refuses a key that does not belong to the certificate, before the first connection would fail.
 fn check_pair(own: &CertificateDer<'_>, key: &PrivateKeyDer<'_>) -> Result<()> {
     let unusable = |error: &dyn fmt::Display| bad(format!("{KEY_FILE} can't be used: {error}"));
     let signing = provider().key_provider.load_private_key(key.clone_key()).map_err(|error| unusable(&error))?;
@@ -185,10 +187,10 @@ fn check_pair(own: &CertificateDer<'_>, key: &PrivateKeyDer<'_>) -> Result<()> {
     }
 }
 
-/// Refuses a private key that was made up: others can guess it.
+/// Refuses a private key that is not random, because others can guess it.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if it is one.
+/// Returns `acc_error_invalid_argument` if the secret repeats itself, counts up, or is text.
 pub fn check_drawn(name: &str, key: &PrivateKeyDer<'_>) -> Result<()> {
     if secret::of(key).is_none_or(may_be_random) {
         return Ok(());
@@ -197,10 +199,10 @@ pub fn check_drawn(name: &str, key: &PrivateKeyDer<'_>) -> Result<()> {
         .remedy("issue a new one, and its certificate (accord pki issue)"))
 }
 
-/// The name in a certificate. Whether it is to be believed is another question.
+/// Returns the name in a certificate, without verifying the certificate.
 ///
 /// # Errors
-/// Returns an error if it has none, or several.
+/// Returns an error if the certificate has no name of Accord's, or several.
 pub fn name_of(certificate: &CertificateDer<'_>) -> Result<PeerName> {
     let parsed = EndEntityCert::try_from(certificate)
         .map_err(|error| bad(format!("a certificate that can't be read: {error}")))?;
@@ -212,10 +214,10 @@ pub fn name_of(certificate: &CertificateDer<'_>) -> Result<PeerName> {
     }
 }
 
-/// Returns the name in the first certificate of a file, and when it expires, counted from 1970.
+/// Returns the name in the first certificate of a file, and its expiry, counted from 1970.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if there is no certificate of Accord's.
+/// Returns `acc_error_invalid_argument` if the file has no certificate with a name of Accord's.
 pub fn holder_of(file: &Path) -> Result<(PeerName, Duration)> {
     let in_file = |why: String| bad(format!("{}: {why}", file.display()));
     let pem = read_all(file)?;
@@ -225,18 +227,18 @@ pub fn holder_of(file: &Path) -> Result<(PeerName, Duration)> {
     Ok((name, expiry))
 }
 
-/// The name of the peer at the other end of a connection; its certificate has been verified in the handshake.
+/// Returns the name of a connection's peer from the chain that the handshake has verified.
 ///
 /// # Errors
-/// Returns an error if it showed none.
+/// Returns an error if the peer presented no certificate.
 pub fn name_of_peer(chain: Option<&[CertificateDer<'_>]>) -> Result<PeerName> {
     name_of(chain.and_then(<[_]>::first).ok_or_else(|| bad("it showed no certificate"))?)
 }
 
-/// Returns the folder of a program's certificates: the one that is named, or `.config/accord/tls` at home.
+/// Returns the folder of a program's certificates: `named`, or `.config/accord/tls` in the home folder.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if there is neither.
+/// Returns `acc_error_invalid_argument` if neither is known.
 pub fn folder(named: Option<&str>, home: Option<&OsStr>) -> Result<PathBuf> {
     if let Some(named) = named {
         return Ok(named.into());
@@ -247,10 +249,10 @@ pub fn folder(named: Option<&str>, home: Option<&OsStr>) -> Result<PathBuf> {
     })
 }
 
-/// Refuses a key that others may read: only its user, or a group that root has chosen.
+/// Refuses a key file that is readable by more than its owner, except by a group that root has chosen.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if others may, or if it can't be told.
+/// Returns `acc_error_invalid_argument` if other users may read or change the file, or its metadata can't be read.
 pub fn check_private(file: &Path) -> Result<()> {
     let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, &error))?;
     let own = geteuid().as_raw();
@@ -267,15 +269,16 @@ pub fn check_private(file: &Path) -> Result<()> {
         .remedy(format!("chmod 600 {}; issue a new certificate if another user may have read it", file.display())))
 }
 
-/// Write access of a group or of all.
+/// Write access of a group or of all users.
 const OTHERS_WRITE: u32 = 0o022;
-/// The mode bit with which only owners take files out of a folder, or put others in their place.
+/// The sticky bit: only owners may remove or replace files of a folder.
 const STICKY: u32 = 0o1000;
 
-/// Refuses a folder of certificates that others may change: who can put in another authority says who the coordinator is.
+/// Refuses a folder of certificates that other users may change. A user who can replace the authority can impersonate
+/// the coordinator.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if others may, or if it can't be told.
+/// Returns `acc_error_invalid_argument` if other users may change the folder or a file, or metadata can't be read.
 fn check_kept(folder: &Path) -> Result<()> {
     let own = geteuid().as_raw();
     let files = [CA_FILE, CERTIFICATE_FILE].map(|name| folder.join(name));
@@ -297,7 +300,7 @@ fn check_kept(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Certificates are no secrets. A file that holds a key as well, as some tools write them, is one.
+/// Reads a file. Certificates are public, but some tools write the key into the same file; such a file must be private.
 fn read(file: &Path) -> Result<Vec<u8>> {
     const KEY_WITHIN: &[u8] = b"PRIVATE KEY-----";
     let bytes = read_all(file)?;

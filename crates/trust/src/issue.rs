@@ -1,4 +1,4 @@
-//! Makes certificates, for sites without an authority of their own and for clusters that last as long as a job.
+//! Issues certificates, for sites without an authority of their own and for clusters that live as long as a job.
 
 pub use crate::certificate_files::{CA_KEY_FILE, Issued, write_folder};
 use crate::certificate_files::{files_of, new_files};
@@ -16,7 +16,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Clocks may differ by so much, or be set back: a certificate that does not count yet locks its holder out.
+/// The time by which a certificate's validity begins early: a clock may be wrong or be set back, which would lock the
+/// holder out.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(24 * 3600);
 
 /// Bytes of a public key: a point of the curve P-256 (SEC 1, uncompressed).
@@ -25,14 +26,14 @@ pub const PUBLIC_KEY_LEN: usize = 65;
 /// Signs certificates.
 pub struct Authority {
     cluster: String,
-    /// Its folder, whose register has what it signs; `None` if it was never written.
+    /// The authority's folder, where issued certificates are registered; `None` if the authority exists in memory only.
     folder: Option<PathBuf>,
     certificate: String,
     key: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate that was signed. The register gets it once its holder has it.
+/// A signed certificate. It is registered once the holder has stored it.
 pub struct Signed {
     /// PEM.
     pub certificate: String,
@@ -41,10 +42,11 @@ pub struct Signed {
 }
 
 impl Authority {
-    /// A fresh one for a cluster with this name.
+    /// Creates an authority for a cluster with this name.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if that is no name; `acc_error_system` without random numbers.
+    /// Returns `acc_error_invalid_argument` if the name is malformed, `acc_error_system` if there are no random
+    /// numbers.
     pub fn new(cluster: &str, lifetime: Duration) -> Result<Self> {
         let cluster = word(cluster).map_err(invalid)?;
         let name = PeerName { cluster: cluster.clone(), role: Role::Authority };
@@ -55,10 +57,10 @@ impl Authority {
         Ok(Self { cluster, folder: None, certificate, key, issuer: Issuer::new(params, pair) })
     }
 
-    /// The one in a folder.
+    /// Reads an authority from its folder.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if there is none, or others may read its key.
+    /// Returns `acc_error_invalid_argument` if the folder has no authority, or other users may read its key.
     pub fn read(folder: &Path) -> Result<Self> {
         let file = |name: &str| {
             let path = folder.join(name);
@@ -83,20 +85,21 @@ impl Authority {
         if holder.subject_public_key_info().as_ref() != pair.subject_public_key_info() {
             return Err(unusable(format!("{CA_KEY_FILE} is not the key of {CA_FILE}")));
         }
-        // All that a signature takes of the authority's certificate follows from its name and its key.
+        // A signature needs only the authority's name and key, so the other parameters need not match its certificate.
         let issuer = Issuer::new(authority(&name, Duration::ZERO)?, pair);
         Ok(Self { cluster: name.cluster, folder: Some(folder.to_owned()), certificate, key, issuer })
     }
 
-    /// Writes it into a new folder, or an empty one.
+    /// Writes the authority into a new or empty folder.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if something is there already, `acc_error_system` if the system refuses.
+    /// Returns `acc_error_invalid_argument` if a file exists already, `acc_error_system` if the system refuses to
+    /// write.
     pub fn write(&self, folder: &Path) -> Result<()> {
         new_files(folder, &[(CA_KEY_FILE, &self.key), (CA_FILE, &self.certificate)])
     }
 
-    /// The cluster that it is for.
+    /// Returns the name of the authority's cluster.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
@@ -106,17 +109,18 @@ impl Authority {
         &self.certificate
     }
 
-    /// A certificate for a role, from now for so long. It is not registered.
+    /// Issues a certificate that is valid from now for `lifetime`, and does not register it.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
+    /// Returns `acc_error_invalid_argument` if the role's name is malformed, `acc_error_system` if there are no random
+    /// numbers.
     pub fn issue(&self, role: Role, lifetime: Duration) -> Result<Issued> {
         let pair = KeyPair::generate().map_err(failed)?;
         let certificate = self.certify(role, lifetime, &pair)?.certificate;
         Ok(Issued { certificate, key: pair.serialize_pem() })
     }
 
-    /// Issues a certificate for a role, has `keep` keep it, and registers it then.
+    /// Issues a certificate, passes it to `keep`, and registers it if `keep` succeeds.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::issue`], [`Authority::register`] and `keep`.
@@ -127,7 +131,7 @@ impl Authority {
         self.register(&signed)
     }
 
-    /// Returns a certificate for the holder of the private key to this public key.
+    /// Signs a certificate for the holder of the private key that belongs to the public key `key`.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::issue`].
@@ -135,7 +139,7 @@ impl Authority {
         self.certify(role, lifetime, &Point(key))
     }
 
-    /// Registers a certificate that its holder has; an authority that was never written has no register.
+    /// Registers a certificate that its holder has stored. An authority without a folder has no register.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the register can't be written.
@@ -158,7 +162,7 @@ impl Authority {
         Ok(Signed { certificate: certificate.pem(), name, expiry })
     }
 
-    /// The same, to be used in this process.
+    /// Issues a certificate for use within this process.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::issue`].
@@ -167,7 +171,7 @@ impl Authority {
         Identity::from_pem(self.certificate.as_bytes(), issued.certificate.as_bytes(), issued.key.as_bytes())
     }
 
-    /// A folder for a process in a role: it must not be there, or be empty.
+    /// Issues a certificate into a new or empty folder.
     ///
     /// # Errors
     /// Returns the errors of [`Authority::issue`] and [`Authority::write`].
@@ -179,7 +183,7 @@ impl Authority {
     /// it themselves.
     ///
     /// # Errors
-    /// Returns `acc_error_invalid_argument` if the folder holds no certificate of this cluster; as for
+    /// Returns `acc_error_invalid_argument` if the folder holds no certificate of this cluster, and the errors of
     /// [`Authority::issue_into`].
     pub fn renew(&self, folder: &Path, lifetime: Duration) -> Result<PeerName> {
         let file = folder.join(CERTIFICATE_FILE);
@@ -191,7 +195,7 @@ impl Authority {
         if name.cluster != self.cluster {
             return Err(unusable(format!("it is of the cluster {}, not {}", name.cluster, self.cluster)));
         }
-        // A process that reads in between finds that the key does not fit, and keeps what it has.
+        // A process that reads between the two writes sees that key and certificate differ, and keeps its identity.
         self.issue_kept(name.role.clone(), lifetime, |issued| write_folder(folder, &self.certificate, issued))?;
         Ok(name)
     }

@@ -1,5 +1,5 @@
-//! How the lanes of a session are made: TLS 1.3 in which each side proves that it has the session's key. There is no authority and no
-//! certificate: both sides know the keys of both (raw public keys, RFC 7250), as they follow from a secret that is this lane's alone.
+//! TLS 1.3 for the lanes of a session: each side proves that it has the session's key. There are no certificates. The
+//! session's key yields a secret for each lane, and the secret both ends' raw public keys (RFC 7250).
 
 use crate::provider::provider;
 use crate::verify::{refused, too_old};
@@ -14,12 +14,12 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use std::sync::Arc;
 
-/// Bytes that a side's key is made of.
+/// Bytes of the seed of one end's key.
 pub const SEED_LEN: usize = 32;
-/// The bytes before the seed in a private key of Ed25519 (RFC 8410).
+/// The encoding before the seed in a private key of Ed25519 (RFC 8410).
 const PKCS8_BEGIN: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// Seeds for the keys of a lane's ends. A holder of the session's key has both.
+/// Seeds for the keys of a lane's two ends. Each end knows both.
 pub struct LaneSeeds {
     /// Seed of the connecting end.
     pub client: [u8; SEED_LEN],
@@ -31,7 +31,7 @@ impl LaneSeeds {
     /// Returns the TLS configuration to connect with, to a peer that speaks `protocol`.
     ///
     /// # Errors
-    /// Returns an error if the keys can't be made.
+    /// Returns an error if a key can't be created.
     pub fn to_connect(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
         let (own, peer) = (certified(&self.client)?, public(&self.server)?);
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -42,9 +42,9 @@ impl LaneSeeds {
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own)));
         config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption = Resumption::disabled();
-        // Lanes have a state for each direction.
+        // A lane takes over the traffic keys of each direction.
         config.enable_secret_extraction = true;
-        // Names of hosts say nothing here.
+        // Keys identify the peer, not host names.
         config.enable_sni = false;
         Ok(Arc::new(config))
     }
@@ -52,7 +52,7 @@ impl LaneSeeds {
     /// Returns the TLS configuration to accept a peer that speaks `protocol`.
     ///
     /// # Errors
-    /// Returns an error if the keys can't be made.
+    /// Returns an error if a key can't be created.
     pub fn to_accept(&self, protocol: &[u8]) -> Result<Arc<ServerConfig>> {
         let (own, peer) = (certified(&self.server)?, public(&self.client)?);
         let mut config = ServerConfig::builder_with_provider(provider())
@@ -84,7 +84,7 @@ fn public(seed: &[u8; SEED_LEN]) -> Result<SubjectPublicKeyInfoDer<'static>> {
 
 fn certified(seed: &[u8; SEED_LEN]) -> Result<Arc<CertifiedKey>> {
     let key = signing(seed)?;
-    // A raw public key stands where a certificate would.
+    // rustls expects a raw public key in place of the certificate.
     let public = CertificateDer::from(public_of(&*key)?.as_ref().to_vec());
     Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
@@ -93,7 +93,7 @@ fn unusable(error: rustls::Error) -> Error {
     Error::new(ErrorCode::ImplementationDefined, format!("a lane's keys can't be made: {error}"))
 }
 
-/// The one who has this public key's other half.
+/// Verifies that the peer has the private key to this public key.
 #[derive(Debug)]
 struct HasKey(SubjectPublicKeyInfoDer<'static>);
 

@@ -1,12 +1,14 @@
-//! Identities in a cluster, and the rights of each.
+//! Identities in a cluster, and their rights.
 //!
-//! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
-//! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.
-//! * [`attest`]: who shows no certificate, by the word of the system ([`local`]), of [`munge`] or of Kubernetes ([`token`], [`attester`]); [`users`]: whom that word is good for.
-//! * [`explain`]: what went wrong in a handshake, for people.
-//! * [`lane`]: lanes of sessions, which know each other by the session's key.
-//! * [`validity`]: when certificates expire.
-//! * [`issue`]: making certificates; [`join`]: handing them out over the network (feature `issue`).
+//! * [`name`]: the name in a certificate: cluster and role. [`access`]: the acts that a role may perform.
+//! * [`identity`]: a process's own certificate, and the authorities that it trusts. [`Trust`]: an identity that is read
+//!   again when its files change.
+//! * [`attest`]: callers without a certificate, attested by the system ([`local`]), by [`munge`] or by Kubernetes
+//!   ([`token`], [`attester`]); [`users`]: which users are served.
+//! * [`explain`]: causes and remedies of failed handshakes.
+//! * [`lane`]: mutual authentication of lanes by the session's key.
+//! * [`validity`]: the expiry of certificates.
+//! * [`issue`]: creating certificates; [`join`]: issuing them over the network (feature `issue`).
 #![forbid(unsafe_code)]
 
 pub mod access;

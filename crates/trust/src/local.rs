@@ -1,5 +1,5 @@
-//! The coordinator's UNIX socket, as both sides look at it. The system says who is at the other end; what it can't say is whether that is who
-//! should be there. That follows from the socket's folder: only its owner may put a socket into it.
+//! Checks the coordinator's UNIX socket. The system reports the peer's user, but not whether that user should be the
+//! coordinator. The socket's folder decides this: only its owner and root can place a socket there.
 
 use accord_types::{Error, ErrorCode, Result};
 use rustix::process::geteuid;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of the address of a coordinator on this machine.
 pub const SCHEME: &str = "unix:";
-/// Write access of a group or of all.
+/// Write access of a group or of all users.
 const OTHERS_WRITE: u32 = 0o022;
-/// The mode bit with which only owners take files out of a folder.
+/// The sticky bit: only owners may remove files of a folder.
 const STICKY: u32 = 0o1000;
 
-/// The socket in an address `unix:/path`; none: the address is `host:port`.
+/// Returns the socket's path of an address `unix:/path`; `None` for an address `host:port`.
 pub fn path_of(address: &str) -> Option<&Path> {
     address.strip_prefix(SCHEME).map(Path::new)
 }
@@ -21,7 +21,7 @@ pub fn path_of(address: &str) -> Option<&Path> {
 /// Returns the owner of the socket's folder: only the owner and root can have put the socket there.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if others can.
+/// Returns `acc_error_invalid_argument` if other users can.
 pub fn check_folder(socket: &Path) -> Result<u32> {
     let folder = match socket.parent() {
         Some(folder) if socket.is_absolute() => folder,
@@ -48,10 +48,10 @@ pub fn check_folder(socket: &Path) -> Result<u32> {
     Ok(owner)
 }
 
-/// Whether it is to be believed who listens in a folder of `owner`'s.
+/// Refuses a server that runs neither as the owner of the socket's folder, nor as root, nor as this process's user.
 ///
 /// # Errors
-/// Returns `acc_error_device_unavailable` if it is another user.
+/// Returns `acc_error_device_unavailable` if the server is another user's.
 pub fn check_server(socket: &Path, owner: u32, server: u32) -> Result<()> {
     if [0, owner, geteuid().as_raw()].contains(&server) {
         return Ok(());
@@ -85,7 +85,7 @@ mod tests {
             assert!(error.contains("others than user") && error.contains("chmod go-w"), "{mode:o}: {error}");
         }
         allow("in", 0o755);
-        // A user that can change the folder above can put another one in its place.
+        // A user who can change the parent folder can replace the folder.
         allow("", 0o777);
         assert!(check_folder(&socket).is_err());
         allow("", 0o1777);

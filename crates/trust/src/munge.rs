@@ -1,5 +1,6 @@
-//! MUNGE, as sites run it: its daemon says by a credential whose process has asked for it, and another machine's daemon with the same key
-//! believes that. Both are asked over the daemon's UNIX socket, without MUNGE's library: a program that is a guest elsewhere loads nothing.
+//! A client of MUNGE's daemon. The daemon issues a credential that names the user of the requesting process, and a
+//! daemon with the same key verifies it. The client speaks the daemon's protocol itself, because libacc loads no
+//! library into a user's program.
 
 use accord_types::{Error, ErrorCode, Result};
 use rustix::io::retry_on_intr;
@@ -9,65 +10,65 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The daemon's socket, unless a site has it elsewhere.
+/// The daemon's usual socket.
 pub const USUAL_SOCKET: &str = "/run/munge/munge.socket.2";
-/// Longest credential: what is in it is short.
+/// Longest credential, in bytes.
 pub const CREDENTIAL_MAX: usize = 4 << 10;
-/// The limit of the daemon's time for each byte that is waited for.
+/// Timeout of each read and write.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest answer: a credential or what is in it, and a message.
+/// Longest answer, in bytes: a credential or its content, and a message.
 const ANSWER_MAX: usize = 16 << 10;
 
-/// The beginning of every message, and the version of messages.
+/// The magic number and the version of every message.
 const MAGIC: u32 = 0x0060_6d4b;
 const VERSION: u8 = 4;
 const HEADER_LEN: usize = 11;
-/// Kinds of messages.
+/// Types of messages.
 const ENCODE: u8 = 2;
 const ENCODED: u8 = 3;
 const DECODE: u8 = 4;
 const DECODED: u8 = 5;
-/// The daemon's choice of cipher, authentication code and compression; no realm; its usual lifetime.
+/// Requests the daemon's default cipher, authentication code, compression and lifetime, and no realm.
 const USUAL: [u8; 8] = [1, 1, 1, 0, 0, 0, 0, 0];
-/// The mark for any user and any group as reader.
+/// Lets any user and any group read the credential.
 const ANYBODY: [u8; 8] = [0xff; 8];
 
-/// A daemon.
+/// A client of one daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Munge {
     socket: PathBuf,
 }
 
-/// The trusted content of a credential.
+/// The verified content of a credential.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Believed {
-    /// User of the process that has asked for it.
+    /// The user of the process that requested the credential.
     pub uid: u32,
     /// The payload that the process gave.
     pub payload: Vec<u8>,
 }
 
 impl Munge {
-    /// The daemon at this socket.
+    /// Creates a client of the daemon at this socket.
     pub fn at(socket: &Path) -> Self {
         Self { socket: socket.to_owned() }
     }
 
-    /// A credential for this process's user that says `payload`.
+    /// Returns a credential for this process's user with this payload.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if there is no daemon or it refuses.
+    /// Returns `acc_error_device_unavailable` if the daemon can't be reached or refuses.
     pub fn encode(&self, payload: &[u8]) -> Result<Vec<u8>> {
         let len = u32::try_from(payload.len()).map_err(|_| unavailable("there is too much to say"))?;
         let body = [&USUAL[..], &ANYBODY, &len.to_be_bytes(), payload].concat();
         encoded(&self.ask(ENCODE, ENCODED, &body)?)
     }
 
-    /// Returns a credential's user and payload. The daemon takes each once, as long as it is valid, and only from
-    /// machines with its key.
+    /// Verifies a credential and returns its user and payload. The daemon accepts a credential once, within its
+    /// lifetime, and only from machines with the same key.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` with the daemon's words if it does not believe it; if there is no daemon.
+    /// Returns `acc_error_device_unavailable` if the daemon rejects the credential or can't be reached.
     pub fn decode(&self, credential: &[u8]) -> Result<Believed> {
         if credential.len() > CREDENTIAL_MAX {
             return Err(unavailable("the credential is too long"));
@@ -89,7 +90,7 @@ impl Munge {
         let len = u32::try_from(body.len()).map_err(|_| unavailable("there is too much to say"))?;
         let mut message = Vec::with_capacity(HEADER_LEN + body.len());
         message.extend(MAGIC.to_be_bytes());
-        // No repetition of an earlier question.
+        // The last byte marks a first attempt, not a retry.
         message.extend([VERSION, kind, 0]);
         message.extend(len.to_be_bytes());
         message.extend(body);
@@ -102,7 +103,7 @@ impl Munge {
     }
 }
 
-/// Writes without SIGPIPE if the daemon is gone: this may run in a program that dies of it.
+/// Writes without SIGPIPE, which would kill a user's program if the daemon has ended.
 fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let sent = retry_on_intr(|| send(stream, bytes, SendFlags::NOSIGNAL))?;
@@ -111,10 +112,10 @@ fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the length of the rest of an answer of this kind.
+/// Returns the body's length of an answer of this type.
 ///
 /// # Errors
-/// Returns an error if it is none.
+/// Returns an error if the header is not that of such an answer.
 pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
     let mut rest = &header[..];
     let (magic, version, found) = (number(&mut rest)?, byte(&mut rest)?, byte(&mut rest)?);
@@ -126,15 +127,15 @@ pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
     if len > ANSWER_MAX { Err(unavailable("munged says too much")) } else { Ok(len) }
 }
 
-/// The credential in an answer.
+/// Returns the credential in an answer.
 ///
 /// # Errors
-/// Returns the daemon's refusal, in its words, or an error if the answer is malformed.
+/// Returns the daemon's refusal with its text, or an error if the answer is malformed.
 pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
     let body = &mut body;
     verdict(body)?;
     let mut credential = data(body)?.to_vec();
-    // It ends as texts of C do.
+    // The credential ends with a NUL byte.
     credential.retain(|byte| *byte != 0);
     Ok(credential)
 }
@@ -150,18 +151,18 @@ pub fn decoded(mut body: &[u8]) -> Result<Believed> {
     take(body, 3)?;
     // Realm, which is never set.
     short(body)?;
-    // Lifetime; the address that it was made at; when it was made, and read.
+    // Lifetime; address of the encoding machine; time of encoding, and of decoding.
     number(body)?;
     short(body)?;
     number(body)?;
     number(body)?;
     let uid = number(body)?;
-    // The group; the user and the group that may read it.
+    // The group; the user and the group that may read the credential.
     take(body, 12)?;
     Ok(Believed { uid, payload: data(body)?.to_vec() })
 }
 
-/// Whether the daemon agrees: a number and a text.
+/// Returns the daemon's refusal, which an answer begins with: an error number and a text.
 fn verdict(body: &mut &[u8]) -> Result<()> {
     let (code, text) = (byte(body)?, short(body)?);
     if code == 0 {
@@ -188,13 +189,13 @@ fn number(from: &mut &[u8]) -> Result<u32> {
     Ok(take(from, 4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// Reads bytes whose length is in a byte before them.
+/// Reads bytes that follow their length in one byte.
 fn short<'a>(from: &mut &'a [u8]) -> Result<&'a [u8]> {
     let len = byte(from)?.into();
     take(from, len)
 }
 
-/// The same, in four bytes.
+/// Reads bytes that follow their length in four bytes.
 fn data<'a>(from: &mut &'a [u8]) -> Result<&'a [u8]> {
     let len = usize::try_from(number(from)?).unwrap_or(usize::MAX);
     take(from, len)
@@ -208,7 +209,7 @@ fn unavailable(cause: impl Into<String>) -> Error {
 mod tests {
     use super::*;
 
-    /// The answer of a munged 0.5.15: root's credential that says `hello`, and the same once more.
+    /// The answer of a munged 0.5.15 to root's credential with payload `hello`, and to the same credential again.
     const FIRST: &[u8] =
         b"\x00\x00\x04\x05\x00\x00\x00\x00\x01\x2c\x04\x7f\x00\x00\x01\x6b\x03\xde\x6f\x6b\x03\xde\x6f\
         \x00\x00\x03\xe9\x00\x00\x03\xea\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x05hello";

@@ -1,36 +1,36 @@
-//! What a certificate says of its holder, as a URI among its names: `accord://CLUSTER/agent/NODE`.
+//! The name in a certificate, a URI: `accord://CLUSTER/agent/NODE`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The beginning of every name.
+/// The scheme of every name.
 const SCHEME: &str = "accord://";
-/// Longest cluster, node or user, as of a host's name.
+/// Longest name of a cluster, node or user: that of a host.
 const WORD_MAX: usize = 253;
-/// The node of an agent that may register any.
+/// The node of an agent that may register any node.
 pub const ANY_NODE: &str = "*";
 
 /// The role of a process in the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Signs the certificates of all others, and does nothing else.
+    /// Only signs certificates.
     Authority,
     /// Numbers devices and opens sessions.
     Coordinator,
-    /// Offers the devices of the node with this name; [`ANY_NODE`]: of whichever it runs on.
+    /// Offers the devices of the node with this name; [`ANY_NODE`] allows any node.
     Agent(String),
     /// Runs programs for this user.
     Tenant(String),
-    /// Looks after the cluster.
+    /// Administers the cluster.
     Admin(String),
 }
 
 /// The holder of a certificate.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PeerName {
-    /// The cluster that it belongs to.
+    /// The holder's cluster.
     pub cluster: String,
-    /// Its role there.
+    /// The holder's role in the cluster.
     pub role: Role,
 }
 
@@ -84,10 +84,10 @@ impl FromStr for PeerName {
     }
 }
 
-/// A cluster's, node's or user's name: what needs no quoting in a URI, a path or a log.
+/// Returns a valid name of a cluster, node or user. It needs no quoting in a URI, a path or a log.
 ///
 /// # Errors
-/// Returns the fault of the text.
+/// Returns what is wrong with the text.
 pub fn word(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
     if text.is_empty() || text.len() > WORD_MAX || text.starts_with('.') || !text.chars().all(fine) {

@@ -1,9 +1,9 @@
-//! The algorithms.
+//! The cryptographic algorithms.
 
 use rustls::crypto::{CryptoProvider, ring};
 use std::sync::{Arc, OnceLock};
 
-/// The algorithms. AES with 128 bits comes first: it is the fastest on machines that have devices.
+/// Returns the algorithms. AES with 128 bits comes first: it is the fastest on machines that have devices.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let make = || {

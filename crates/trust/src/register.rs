@@ -1,4 +1,5 @@
-//! The certificates that an authority has issued: a file in its folder, a line each. Only the newest of a name counts.
+//! The register of issued certificates: a file in the authority's folder, with a line for each. The last line of a name
+//! counts.
 
 use crate::name::PeerName;
 use accord_types::{Error, ErrorCode, Result};
@@ -9,12 +10,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The register, beside the authority's key.
+/// File name of the register.
 pub const REGISTER_FILE: &str = "issued";
-/// Longest register that is read: some 500,000 lines.
+/// Longest register that is read, in bytes: some 500,000 lines.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Adds a certificate of `name`, which expires then.
+/// Adds the certificate of `name` with its expiry.
 ///
 /// # Errors
 /// Returns `acc_error_system` if the file can't be written.
@@ -25,7 +26,7 @@ pub(crate) fn add(authority: &Path, name: &PeerName, expiry: Duration) -> Result
         .map_err(|error| Error::new(ErrorCode::System, format!("cannot write {}: {error}", path.display())))
 }
 
-/// Returns the names that an authority has issued certificates to, and when the newest certificate of each expires, counted from 1970.
+/// Returns the names that an authority has issued certificates for, each with its newest expiry, counted from 1970.
 ///
 /// # Errors
 /// Returns `acc_error_invalid_argument` if the register can't be read.

@@ -1,4 +1,4 @@
-//! An identity that is read again when its files change. Connections that are there keep what they began with.
+//! An identity that is read again when its files change. Existing connections keep the identity that they began with.
 
 use crate::attester::Attester;
 use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, folder};
@@ -11,15 +11,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The marks by which versions of files differ.
+/// Metadata by which a change of a file is noticed.
 type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 
-/// The present identity of this process.
+/// The current identity of this process.
 #[derive(Debug)]
 pub struct Trust {
-    /// None: it never changes.
+    /// `None` if the identity never changes.
     folder: Option<PathBuf>,
-    /// A user's folder may hold `ca.crt` alone, where there is this source of credentials.
+    /// Attests the user if the folder holds `ca.crt` alone; `None` for a service, which needs a certificate.
     attester: Option<Attester>,
     state: ShortLock<Loaded>,
 }
@@ -39,11 +39,12 @@ impl Trust {
         Self::of_folder(folder, None)
     }
 
-    /// Returns the identity of a program, or `accord`, towards the coordinator at `address`: on this machine by the
-    /// system; else from the folder that is named, or the usual one at home, which may hold `ca.crt` alone where `attester` attests users.
+    /// Returns the identity of a program, or of `accord`, towards the coordinator at `address`. On the same machine the
+    /// system attests the user. Else the identity is read from the folder `named`, or the usual one in the home folder.
+    /// The folder may hold `ca.crt` alone; `attester` then attests the user.
     ///
     /// # Errors
-    /// Returns the errors of [`Identity::of_user`]; if there is no folder.
+    /// Returns the errors of [`Identity::of_user`] and [`folder`].
     pub fn of_program(address: &str, named: Option<&str>, attester: Attester, home: Option<&OsStr>) -> Result<Self> {
         if local::path_of(address).is_some() {
             return Ok(Self::of_system());
@@ -52,7 +53,7 @@ impl Trust {
     }
 
     fn of_folder(folder: &Path, attester: Option<Attester>) -> Result<Self> {
-        // Before the files: what changes meanwhile is seen the next time.
+        // Taken before the files are read, so that a change in between is noticed by the next check.
         let stamp = stamp(folder);
         let identity = Arc::new(identity(folder, attester.as_ref())?);
         Ok(Self { folder: Some(folder.to_owned()), attester, state: ShortLock::new(Loaded { identity, stamp }) })
@@ -63,12 +64,12 @@ impl Trust {
         Self::fixed(Identity::of_system())
     }
 
-    /// Returns the folder of its files; `None` if there are none.
+    /// Returns the folder of the identity's files; `None` if it has none.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// An identity without files.
+    /// Creates an identity that never changes.
     pub fn fixed(identity: Identity) -> Self {
         Self {
             folder: None,
@@ -78,7 +79,7 @@ impl Trust {
     }
 
     /// Returns the identity in the files. If they have changed to an unusable one, calls `tell` once and returns the
-    /// previous one: half of a renewal is no reason to stop.
+    /// previous identity, because a renewal may be half done.
     pub fn current(&self, tell: impl FnOnce(&Error)) -> Arc<Identity> {
         let known = self.lock();
         let Some(folder) = &self.folder else { return known.identity.clone() };

@@ -1,10 +1,10 @@
-//! What is secret in a private key's file: the bytes that must have been drawn by chance.
+//! Extracts the secret of a private key, which must be random.
 
 use crate::der::{INTEGER, OCTET_STRING, SEQUENCE, element};
 use rustls::pki_types::PrivateKeyDer;
 
-/// The secret number of a key of an elliptic curve. `None` for RSA, whose primes are not looked at: what makes such a
-/// key weak, its length and its exponent, is checked by the code that signs with it.
+/// Returns the secret number of an elliptic curve key. `None` for RSA: code that signs with an RSA key checks its
+/// length and exponent, which make it weak.
 pub(crate) fn of<'a>(key: &'a PrivateKeyDer<'_>) -> Option<&'a [u8]> {
     match key {
         PrivateKeyDer::Pkcs8(key) => of_pkcs8(key.secret_pkcs8_der()),
@@ -13,7 +13,8 @@ pub(crate) fn of<'a>(key: &'a PrivateKeyDer<'_>) -> Option<&'a [u8]> {
     }
 }
 
-/// RFC 5958: version, algorithm, and the key within an OCTET STRING. It is an Ed25519 key's OCTET STRING (RFC 8410), or as in [`of_sec1`].
+/// Reads RFC 5958: version, algorithm, and the key within an OCTET STRING. That key is an OCTET STRING for Ed25519 (RFC
+/// 8410), else as in [`of_sec1`].
 fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     let (_version, rest) = element(INTEGER, element(SEQUENCE, der)?.0)?;
     let (_algorithm, rest) = element(SEQUENCE, rest)?;
@@ -21,7 +22,7 @@ fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     element(OCTET_STRING, key).map(|(secret, _)| secret).or_else(|| of_sec1(key))
 }
 
-/// RFC 5915: version, and the secret number.
+/// Reads RFC 5915: version, and the secret number.
 fn of_sec1(der: &[u8]) -> Option<&[u8]> {
     let (_version, rest) = element(INTEGER, element(SEQUENCE, der)?.0)?;
     element(OCTET_STRING, rest).map(|(secret, _)| secret)

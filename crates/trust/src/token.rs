@@ -1,7 +1,7 @@
-//! A token of Kubernetes in a file, as a pod has it in a projected volume. The coordinator asks the API server whose it is.
+//! A Kubernetes service account token in a file of a projected volume. The coordinator has the API server verify it.
 //!
-//! A token is good until it expires, and for its audience only: the coordinator can use a program's token for nothing else, and a token that a pod has
-//! for the API server is refused.
+//! A token is valid until it expires, and for its audience only. So the coordinator can't use a program's token for
+//! another service, and refuses a token for the API server.
 
 use crate::munge::CREDENTIAL_MAX;
 use accord_types::{Error, ErrorCode, Result};
@@ -9,15 +9,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The file, unless a pod has it elsewhere.
+/// The usual file.
 pub const USUAL_FILE: &str = "/var/run/secrets/accord/token";
-/// The audience that a token is for.
+/// The audience of the tokens.
 pub const AUDIENCE: &str = "accord";
-/// The beginning of a credential that is a token. One of MUNGE begins otherwise.
+/// The prefix of a credential that holds a token. MUNGE's credentials have another one.
 const PREFIX: &[u8] = b"TOKEN:";
-/// Bytes of the longest token.
+/// Longest token, in bytes.
 const TOKEN_MAX: usize = CREDENTIAL_MAX - PREFIX.len();
-/// Parts of a token, with dots between them.
+/// Number of a token's parts, which dots separate.
 const PARTS: usize = 3;
 
 /// The file of a token.
@@ -25,12 +25,12 @@ const PARTS: usize = 3;
 pub struct TokenFile(PathBuf);
 
 impl TokenFile {
-    /// The token in this file.
+    /// Creates a source that reads the token in `file`.
     pub fn at(file: &Path) -> Self {
         Self(file.to_owned())
     }
 
-    /// Returns the token that the file holds now, as a credential: the kubelet puts a new one there before the old one expires.
+    /// Returns the file's current token as a credential. The kubelet replaces it before it expires.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` if the file can't be read or holds no token.
@@ -52,10 +52,10 @@ impl TokenFile {
     }
 }
 
-/// Returns the token of a credential; `None` if the credential is one of MUNGE.
+/// Returns the token in a credential; `None` if the credential is one of MUNGE.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if it is to be a token and is none.
+/// Returns `acc_error_invalid_argument` if the credential has the prefix of a token but holds none.
 pub fn of_credential(credential: &[u8]) -> Result<Option<&str>> {
     let Some(token) = credential.strip_prefix(PREFIX) else { return Ok(None) };
     let token = std::str::from_utf8(token).ok().filter(|token| is_token(token));

@@ -1,8 +1,8 @@
-//! Which users are served, and as whom: rules that agents and coordinators are started with.
+//! Rules of agents and coordinators: which users are served, and under which account.
 
 use std::str::FromStr;
 
-/// Rules for which users are served, and as which local user; the first rule that fits counts.
+/// Rules for which users are served, and under which account; the first rule that matches counts.
 ///
 /// ```text
 /// !bob, alice=grid, 1001=1001:100, root, *
@@ -12,7 +12,7 @@ pub struct UserRules(Vec<Rule>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Rule {
-    /// A name or a number; none: everybody but root.
+    /// A name or a number; `None` matches every user but root.
     user: Option<String>,
     treatment: Treatment,
 }
@@ -21,12 +21,12 @@ struct Rule {
 enum Treatment {
     Refuse,
     AsThemselves,
-    /// A name, a number, or two: user and group.
+    /// The account: a name, a number, or numbers of user and group.
     As(String),
 }
 
 impl Default for UserRules {
-    /// Every user that the system knows, as themselves, but root.
+    /// Serves every user that the system knows under the own account, except root.
     fn default() -> Self {
         Self(vec![Rule { user: None, treatment: Treatment::AsThemselves }])
     }
@@ -57,12 +57,13 @@ impl FromStr for UserRules {
 }
 
 impl UserRules {
-    /// The account that `user` stands for, and whether a rule names the user; none: they are refused.
+    /// Returns the account for `user`, and whether a rule names the user; `None` if the user is refused.
     pub fn account_of<'a>(&'a self, user: &'a str) -> Option<(&'a str, bool)> {
         self.accounts_of(user).next().flatten()
     }
 
-    /// The same by each rule that fits, in their order: where the first is `*` alone and does not know the user, the next one counts.
+    /// Returns the account for `user` by each matching rule, in their order. A caller tries the next rule if `*` names
+    /// no user that exists.
     pub fn accounts_of<'a>(&'a self, user: &'a str) -> impl Iterator<Item = Option<(&'a str, bool)>> {
         let fits = move |rule: &&Rule| rule.user.as_deref().is_none_or(|named| named == user);
         self.0.iter().filter(fits).map(move |rule| match &rule.treatment {

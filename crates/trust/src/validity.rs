@@ -1,4 +1,4 @@
-//! When a certificate expires.
+//! Reads the expiry of a certificate.
 
 use crate::der::{INTEGER, SEQUENCE, element};
 use rustls::pki_types::CertificateDer;
@@ -10,9 +10,9 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
 
-/// Returns the end of a certificate's validity, counted from 1970; `None` if it can't be read.
+/// Returns the end of a certificate's validity, counted from 1970; `None` if the certificate is malformed.
 pub fn expiry(certificate: &CertificateDer<'_>) -> Option<Duration> {
-    // RFC 5280, 4.1: version, serial number, algorithm, issuer, validity.
+    // RFC 5280, 4.1: the validity follows version, serial number, algorithm and issuer.
     let (signed, _) = element(SEQUENCE, element(SEQUENCE, certificate)?.0)?;
     let rest = element(VERSION, signed).map_or(signed, |(_, rest)| rest);
     let (_serial, rest) = element(INTEGER, rest)?;
@@ -24,7 +24,8 @@ pub fn expiry(certificate: &CertificateDer<'_>) -> Option<Duration> {
     Some(Duration::from_secs(end))
 }
 
-/// Returns the time that `der` begins with, in seconds since 1970, and what follows it. Certificates have it in UTC, to the second.
+/// Returns the time at the beginning of `der`, in seconds since 1970, and the bytes after it. Certificates use UTC with
+/// full seconds.
 fn time(der: &[u8]) -> Option<(u64, &[u8])> {
     let digits = |text: &[u8]| {
         text.iter().try_fold(0_u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
@@ -50,7 +51,7 @@ fn time(der: &[u8]) -> Option<(u64, &[u8])> {
 
 /// Returns the number of days from 1970 to a day of the Gregorian calendar.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    // A year that begins in March has its leap day at its end.
+    // The year is counted from March, so that the leap day is its last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let before_year = year * 365 + year / 4 - year / 100 + year / 400;
     let before_month = (153 * month + 2) / 5;

@@ -1,5 +1,5 @@
-//! Whether a peer's certificate is believed: signed by an authority, valid now, of this cluster, in a role that fits. Names of hosts do not
-//! count: who holds the coordinator's key is the coordinator, wherever it runs.
+//! Verifies a peer's certificate: signed by a trusted authority, valid now, of this cluster, in a role that fits. Host
+//! names do not count: a process with the coordinator's key is the coordinator on any host.
 
 use crate::access::{self, Act};
 use crate::identity::{Identity, name_of};
@@ -15,7 +15,7 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// A server in a role that may do something.
+/// Verifies that a server has a role that may perform an act.
 #[derive(Debug)]
 pub(crate) struct Holder {
     cluster: Option<String>,
@@ -73,13 +73,14 @@ impl ServerCertVerifier for Holder {
 /// The clients that a server accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// Those with a certificate.
+    /// Only clients with a certificate.
     Certified,
-    /// Those without one, too: who they are has to be found out in another way.
+    /// Also clients without one, which must be identified in another way.
     All,
 }
 
-/// A client of the cluster, in whatever role: what it may do is asked when it asks for something, and answered in words.
+/// Verifies that a client is of the cluster, in any role. Its rights are checked for each request, so that a refusal
+/// has a message.
 #[derive(Debug)]
 pub(crate) struct AnyMember {
     cluster: String,
@@ -101,7 +102,7 @@ impl ClientCertVerifier for AnyMember {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // Everybody has one certificate.
+        // A client has one certificate, so hints would not help it choose.
         &[]
     }
 
@@ -139,7 +140,7 @@ impl ClientCertVerifier for AnyMember {
     }
 }
 
-/// The holder's name, if it is one of this cluster.
+/// Returns the name in a certificate, if that is of this cluster.
 fn member(certificate: &CertificateDer<'_>, cluster: Option<&str>) -> Result<PeerName> {
     let name = name_of(certificate)?;
     if let Some(cluster) = cluster.filter(|cluster| name.cluster != **cluster) {
@@ -153,7 +154,7 @@ pub(crate) fn too_old() -> rustls::Error {
     rustls::Error::General("TLS 1.3 is needed".to_owned())
 }
 
-/// Keeps the words: [`crate::explain`] finds them again.
+/// Wraps an error so that [`crate::explain`] finds its text again.
 pub(crate) fn refused(error: Error) -> rustls::Error {
     rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }

@@ -1,4 +1,4 @@
-//! Handshakes between certificates of every kind, and what is said when they fail.
+//! Handshakes between certificates of every kind, and the messages when they fail.
 #![cfg(feature = "issue")]
 
 use accord_trust::access::{Act, check};
@@ -21,7 +21,7 @@ fn tenant() -> Role {
     Role::Tenant("eva".into())
 }
 
-/// A clock that was set back.
+/// A clock that is set back.
 #[derive(Debug)]
 struct SetBack(Duration);
 
@@ -31,12 +31,12 @@ impl TimeProvider for SetBack {
     }
 }
 
-/// What the client and the server think of it. In TLS 1.3 a client is done before the server has seen its certificate.
+/// Returns the result of each end. In TLS 1.3 a client finishes before the server has verified its certificate.
 fn shake(client: &Identity, server: &Identity) -> (Result<PeerName, String>, Result<PeerName, String>) {
     shake_earlier(client, server, Duration::ZERO)
 }
 
-/// The same where both have a clock that was set back.
+/// The same with clocks that are set back.
 fn shake_earlier(
     client: &Identity,
     server: &Identity,
@@ -98,10 +98,10 @@ fn refused(said: Result<PeerName, String>, words: [&str; 2]) {
 fn strangers_are_refused_with_a_remedy_on_both_sides() {
     let (own, other) = (Authority::new("c1", LONG).unwrap(), Authority::new("c1", LONG).unwrap());
     let coordinator = own.identity(Role::Coordinator, LONG).unwrap();
-    // Another authority, although of the same name.
+    // Another authority with the same name.
     let (near, _) = shake(&other.identity(tenant(), LONG).unwrap(), &coordinator);
     refused(near, ["the certificate of the coordinator is of another authority", "ca.crt"]);
-    // It believes the coordinator, but the coordinator does not believe it.
+    // The client trusts the coordinator, but not the other way round.
     let stranger = other.issue(tenant(), LONG).unwrap();
     let folder = tempfile::tempdir().unwrap();
     own.write(folder.path()).unwrap();
@@ -110,14 +110,14 @@ fn strangers_are_refused_with_a_remedy_on_both_sides() {
     let (near, far) = shake(&stranger, &coordinator);
     refused(near, ["does not know the authority of this certificate", "ca.crt"]);
     refused(far, ["the certificate of the program is of another authority", "ca.crt"]);
-    // Only the coordinator has that role: neither an agent nor a tenant that listens in its place.
+    // Neither an agent nor a tenant can impersonate the coordinator.
     for role in [tenant(), Role::Agent("h1".into()), Role::Admin("root".into())] {
         let (near, _) = shake(&own.identity(tenant(), LONG).unwrap(), &own.identity(role.clone(), LONG).unwrap());
         refused(near, [&format!("{role} may not be the coordinator"), "coordinator"]);
     }
 }
 
-/// A machine whose clock is set back by hours, after certificates were made or meanwhile, is not locked out.
+/// A clock that is set back by hours, before or after certificates are issued, does not lock a machine out.
 #[test]
 fn certificates_count_where_a_clock_was_set_back() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -149,7 +149,7 @@ fn certificates_end() {
 
 #[test]
 fn clusters_that_share_an_authority_stay_apart() {
-    // As a site's own authority may sign for several.
+    // A site's authority may sign for several clusters.
     let authority = Authority::new("c1", LONG).unwrap();
     let folder = tempfile::tempdir().unwrap();
     authority.write(folder.path()).unwrap();
@@ -193,7 +193,7 @@ fn files_are_private_and_never_overwritten() {
     assert!(authority.issue_into(&agent, Role::Agent("h2".into()), LONG).is_err());
     assert_eq!(Identity::read(&agent).unwrap().name().unwrap().role, Role::Agent("h1".into()));
 
-    // Peers that trust the written authority accept what the read one signs.
+    // Peers that trust the written authority accept certificates signed by the same authority after it is read.
     let coordinator = Authority::read(&pki).unwrap().identity(Role::Coordinator, LONG).unwrap();
     assert!(shake(&Identity::read(&agent).unwrap(), &coordinator).1.is_ok());
 
@@ -204,13 +204,13 @@ fn files_are_private_and_never_overwritten() {
     assert!(Authority::read(&pki).is_err());
 }
 
-/// An Ed25519 key with this seed.
+/// Returns an Ed25519 key with this seed.
 fn ed25519(seed: &[u8; 32]) -> rcgen::KeyPair {
     const HEAD: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
     rcgen::KeyPair::try_from([&HEAD[..], seed].concat()).unwrap()
 }
 
-/// A weak key brought by the site itself: `accord pki` draws its keys.
+/// Only a site's own keys can be weak: `accord pki` draws random ones.
 #[test]
 fn keys_that_were_not_drawn_by_chance_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ fn keys_that_were_not_drawn_by_chance_are_refused() {
             ["drawn by chance", "accord pki issue"],
         );
     }
-    // Nor may an authority have one.
+    // An authority's key must be random too.
     let pair = ed25519(&[0; 32]);
     let mut params = rcgen::CertificateParams::default();
     params.subject_alt_names = vec![rcgen::SanType::URI("accord://c1/ca".try_into().unwrap())];
@@ -253,7 +253,7 @@ fn short_rsa_keys_are_refused_as_ones_own_and_as_an_authoritys() {
     let (ca, key) = (include_bytes!("data/rsa-1024-ca.crt"), include_bytes!("data/rsa-1024.key"));
     let own = Identity::from_pem(ca, include_bytes!("data/rsa-1024.crt"), key);
     assert!(own.unwrap_err().cause().contains("tls.key can't be used"));
-    // A good key does not help whose certificate such a one has signed.
+    // A good key with a certificate that a weak key has signed is refused as well.
     let of_weak = || {
         Identity::from_pem(ca, include_bytes!("data/p256-of-rsa-1024.crt"), include_bytes!("data/p256-pkcs8.key"))
             .unwrap()
@@ -289,10 +289,10 @@ fn what_others_may_change_is_refused() {
         }
         allow(name, before);
     }
-    // Kubernetes mounts secrets in a folder like this one.
+    // The mode of a folder in which Kubernetes mounts secrets.
     allow("", 0o3777);
     Identity::read(&own).unwrap();
-    // A user's folder that holds the authority alone.
+    // A user's folder with the authority alone.
     for name in ["tls.crt", "tls.key"] {
         std::fs::remove_file(own.join(name)).unwrap();
     }
@@ -341,7 +341,7 @@ fn what_does_not_fit_together_is_refused_in_words() {
     }
 }
 
-/// A service may read its key by its group, a user's is the user's.
+/// A service may read its key through its group; a user's key is the user's alone.
 #[test]
 fn what_is_renewed_keeps_its_owner_its_group_and_its_rights() {
     let folder = tempfile::tempdir().unwrap();
@@ -362,7 +362,7 @@ fn what_is_renewed_keeps_its_owner_its_group_and_its_rights() {
     assert_ne!(text(&own, "tls.key"), key);
     assert_eq!([access("tls.crt").2, access("ca.crt").2], [0o644, 0o644]);
     if !is_root {
-        // A user's key is the user's, whatever its mode was.
+        // A renewed key of a user is private, even if the old one was not.
         assert_eq!(access("tls.key").2, 0o600);
         return;
     }
@@ -387,7 +387,7 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     assert_ne!(text(&own, "tls.crt"), before);
     assert!(!Arc::ptr_eq(&first, &trust.current(quiet)), "it was renewed");
 
-    // Half of a renewal: it is said once, and what was there counts.
+    // A half-done renewal is reported once, and the previous identity stays.
     let good = text(&own, "tls.key");
     std::fs::write(own.join("tls.key"), text(&own, "tls.crt")).unwrap();
     let mut said = Vec::new();
@@ -398,7 +398,7 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     std::fs::write(own.join("tls.key"), good).unwrap();
     trust.current(quiet);
 
-    // Of another cluster nothing is renewed.
+    // An authority of another cluster renews no certificate.
     let error = Authority::new("c2", LONG).unwrap().renew(&own, LONG).unwrap_err().to_string();
     assert!(error.contains("of the cluster c1, not c2"), "{error}");
 }

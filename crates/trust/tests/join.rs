@@ -1,4 +1,4 @@
-//! Certificates that are handed out by invitation.
+//! Certificates issued by invitation.
 #![cfg(feature = "issue")]
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ fn issuer(authority: Authority) -> Issuer {
     Issuer { authority, lifetime: HOUR, coordinator: COORDINATOR.to_owned() }
 }
 
-/// What both ends come to; the client's certificate and its coordinator, if it got one.
+/// Results of both ends; `joined` has the client's role and coordinator.
 struct Met {
     accepted: Result<Role>,
     has_code: bool,
@@ -95,7 +95,7 @@ fn another_code_or_name_gets_nothing_and_closes_nothing() {
     assert!(meet(&authority, &open, &right).joined.is_ok());
 }
 
-/// A server that answers without the code: its authority would rule the node.
+/// Trusting a server without the code would give its authority control of the node.
 #[test]
 fn a_server_without_the_code_is_not_believed() {
     let real = invitation(node("n1"));
@@ -124,7 +124,7 @@ fn what_a_stranger_sends_ends_its_connection_alone() {
     assert!(meet(&authority, &open, &right).joined.is_ok());
 }
 
-/// The connection breaks after the certificate was issued: the register has none, and the invitation counts again.
+/// If the connection breaks after the certificate is issued, the register has no line and the invitation is open again.
 #[test]
 fn a_client_that_can_not_keep_its_certificate_may_come_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn a_client_that_can_not_keep_its_certificate_may_come_again() {
     assert_eq!(issued(folder.path()).unwrap().len(), 1);
 }
 
-/// An authority that can't sign has handed out nothing.
+/// The invitation stays open if the authority can't sign.
 #[test]
 fn a_failed_signature_leaves_the_invitation() {
     let mut authority = issuer(Authority::new("site", HOUR).unwrap());

@@ -1,4 +1,4 @@
-//! Messages of the Cluster service.
+//! Bounds of the messages of the Cluster service.
 
 use super::{Bounded, PAGE_ITEMS_MAX, PATHS_OF_MAX, all, within};
 use crate::convert::Malformed;
@@ -6,9 +6,9 @@ use crate::v1;
 use accord_types::texts::{NAME_MAX, WORDS_MAX};
 use v1::watch_row::Line;
 
-/// Rows of a reply.
+/// Most rows of a reply.
 pub const WATCH_ROWS_MAX: usize = 256;
-/// Users, jobs or programs that a row names.
+/// Most users, jobs or programs in a row.
 pub const WATCH_NAMES_MAX: usize = 8;
 
 fn names(list: &[String], field: &'static str) -> Result<(), Malformed> {

@@ -5,21 +5,21 @@ use crate::convert::Malformed;
 use crate::v1;
 use accord_types::texts::{NAME_MAX, WORDS_MAX};
 
-/// Bytes of a request's text.
+/// Longest text of a request, in bytes.
 pub const JOB_TEXT_MAX: usize = 32 << 10;
-/// Bytes of a request in a question.
+/// Longest text of a request in a what-if query, in bytes.
 pub const WHAT_IF_TEXT_MAX: usize = 8 << 10;
-/// Lines of an explanation.
+/// Most lines of an explanation.
 pub const EXPLANATION_LINES_MAX: usize = 64;
-/// Bytes of a policy's text.
+/// Longest text of a policy, in bytes.
 pub const POLICY_TEXT_MAX: usize = 4 << 20;
-/// Bytes of a request with a policy in it.
+/// Longest message with a policy, in bytes.
 pub const POLICY_REQUEST_MAX: usize = POLICY_TEXT_MAX + (1 << 10);
-/// Events of a job.
+/// Most events of a job.
 pub const JOB_EVENTS_MAX: usize = 16;
-/// Findings in a policy.
+/// Most findings in a policy.
 pub const POLICY_FINDINGS_MAX: usize = 256;
-/// Changes that a policy makes for jobs.
+/// Most changes of a policy for jobs.
 pub const POLICY_CHANGES_MAX: usize = 256;
 
 impl Bounded for v1::JobDevices {

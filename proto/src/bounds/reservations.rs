@@ -5,12 +5,12 @@ use crate::convert::Malformed;
 use crate::v1;
 use accord_types::texts::{NAME_MAX, WORDS_MAX};
 
-/// Accounts, and users, that a reservation names.
+/// Most accounts, and most users, of a reservation.
 pub const MEMBERS_MAX: usize = 256;
-/// Nodes and devices that a reservation names.
+/// Most nodes and devices of a reservation.
 pub const TARGETS_MAX: usize = 1_024;
 
-/// Checks names of accounts or users.
+/// Checks the names of accounts or users.
 fn members(list: &[String], field: &'static str) -> Result<(), Malformed> {
     within(list.len(), MEMBERS_MAX, field)?;
     list.iter().try_for_each(|name| within(name.len(), NAME_MAX, field))

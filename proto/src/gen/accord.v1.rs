@@ -8,7 +8,7 @@ pub struct DeviceRef {
     #[prost(uint32, tag = "2")]
     pub ordinal: u32,
 }
-/// What is known of a device before it is used.
+/// Properties of a device that are known before its use.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Device {
@@ -30,10 +30,10 @@ pub struct Device {
     /// CPU cores or multiprocessors.
     #[prost(uint32, tag = "8")]
     pub units: u32,
-    /// NUMA node on its machine, where known.
+    /// NUMA node, if known.
     #[prost(uint32, optional, tag = "9")]
     pub numa: ::core::option::Option<u32>,
-    /// Processors that its worker may run on; empty when not bound.
+    /// Processors that the device's worker may run on; empty if it is not bound.
     #[prost(uint32, repeated, tag = "10")]
     pub cpus: ::prost::alloc::vec::Vec<u32>,
     /// A GPU's UUID as text, GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; empty for CPU devices.
@@ -44,11 +44,11 @@ pub struct Device {
     pub compute_major: u32,
     #[prost(uint32, tag = "13")]
     pub compute_minor: u32,
-    /// Bytes that the driver takes for each process that uses a GPU; 0 where that is not known.
+    /// Bytes of GPU memory that the driver takes for each process; 0 if unknown.
     #[prost(uint64, tag = "14")]
     pub context: u64,
 }
-/// A label of a node: rack, switch, or one of the site's own.
+/// A label of a node: rack, switch, or defined by the site.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Label {
@@ -57,7 +57,7 @@ pub struct Label {
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
-/// A machine's make-up as hwloc sees it.
+/// The hardware of a machine, from hwloc.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hardware {
@@ -81,20 +81,20 @@ pub struct NumaNode {
     #[prost(uint64, tag = "3")]
     pub memory: u64,
 }
-/// A PCI device that matters for placement: a GPU or a network interface.
+/// A PCI device that is relevant for placement: a GPU or a network interface.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NearDevice {
     /// "gpu", "network" or "other".
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
-    /// The operating system's name for it, or empty.
+    /// The operating system's name of the device, or empty.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
     /// PCI address such as 0000:3b:00.0.
     #[prost(string, tag = "3")]
     pub pci: ::prost::alloc::string::String,
-    /// NUMA node that it is attached to, where known.
+    /// NUMA node that the device is attached to, if known.
     #[prost(uint32, optional, tag = "4")]
     pub numa: ::core::option::Option<u32>,
 }
@@ -110,11 +110,11 @@ pub struct Rank {
     pub local_rank: u32,
     #[prost(uint32, tag = "4")]
     pub local_size: u32,
-    /// A hash of what the launcher calls the job; 0 if it is not told.
+    /// A hash of the launcher's name for the job; 0 if the launcher has none.
     #[prost(uint64, tag = "5")]
     pub job: u64,
 }
-/// One session as the agents know it: enough to rebuild a coordinator's memory.
+/// A session as recorded by agents, enough to restore a coordinator's state.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionGrant {
@@ -122,42 +122,42 @@ pub struct SessionGrant {
     pub session: u64,
     #[prost(string, tag = "2")]
     pub program: ::prost::alloc::string::String,
-    /// The machine that the program runs on.
+    /// The machine that runs the program.
     #[prost(string, tag = "3")]
     pub node_name: ::prost::alloc::string::String,
     #[prost(uint32, tag = "4")]
     pub pid: u32,
     #[prost(message, optional, tag = "5")]
     pub rank: ::core::option::Option<Rank>,
-    /// Devices of the receiving agent that the lease names.
+    /// Devices of the receiving agent that are part of the lease.
     #[prost(uint32, repeated, tag = "6")]
     pub ordinals: ::prost::alloc::vec::Vec<u32>,
-    /// Bytes per device; 0 means no limit.
+    /// Bytes per device; 0 for no limit.
     #[prost(uint64, tag = "7")]
     pub memory_quota: u64,
     /// Streams per device.
     #[prost(uint32, tag = "8")]
     pub stream_quota: u32,
-    /// When it was opened, by the coordinator's clock.
+    /// The time of opening, by the coordinator's clock.
     #[prost(uint64, tag = "9")]
     pub opened_unix_ms: u64,
-    /// What the session's processes prove to each other: 32 bytes.
+    /// The secret by which the session's processes authenticate each other: 32 bytes.
     #[prost(bytes = "vec", tag = "10")]
     pub key: ::prost::alloc::vec::Vec<u8>,
-    /// Whose the session is, as the coordinator attests it.
+    /// The user, as attested by the coordinator.
     #[prost(string, tag = "11")]
     pub user: ::prost::alloc::string::String,
-    /// How long the session may still last when this is sent; absent: without end.
+    /// Remaining time of the session when this is sent; absent for no limit.
     #[prost(uint64, optional, tag = "12")]
     pub ends_in_ms: ::core::option::Option<u64>,
-    /// Its lanes may leave a machine in clear.
+    /// Whether its lanes may leave a machine unencrypted.
     #[prost(bool, tag = "13")]
     pub plain_tcp: bool,
-    /// The key of its job; absent: its program has asked for nothing.
+    /// The key of its job; absent if its program has no request.
     #[prost(bytes = "vec", optional, tag = "14")]
     pub job: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
-/// What a job holds of one device.
+/// A job's hold on one device.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HeldDevice {
@@ -169,83 +169,83 @@ pub struct HeldDevice {
     /// Bytes of its memory.
     #[prost(uint64, tag = "3")]
     pub memory: u64,
-    /// No other job has any of it.
+    /// Whether no other job may use the device.
     #[prost(bool, tag = "4")]
     pub exclusive: bool,
 }
-/// A job as an agent knows it: what it holds there. It is enough to rebuild a coordinator's memory.
+/// A job as recorded by an agent: its hold on the agent's devices. It is enough to restore a coordinator's state.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobGrant {
-    /// Its number, for people.
+    /// The number by which users name the job.
     #[prost(uint64, tag = "1")]
     pub job: u64,
-    /// Its secret, which identifies it: 32 bytes.
+    /// The secret that identifies the job: 32 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub key: ::prost::alloc::vec::Vec<u8>,
-    /// Its user, as the coordinator attests it.
+    /// The user, as attested by the coordinator.
     #[prost(string, tag = "3")]
     pub user: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
     pub account: ::prost::alloc::string::String,
-    /// How long it may still last when this is sent; absent: no end is set.
+    /// Remaining time of the job when this is sent; absent for no limit.
     #[prost(uint64, optional, tag = "5")]
     pub ends_in_ms: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "6")]
     pub devices: ::prost::alloc::vec::Vec<HeldDevice>,
-    /// Its sessions, as far as the agent was told of them. The coordinator leaves it empty.
+    /// The job's sessions, as far as the agent knows them. The coordinator leaves the list empty.
     #[prost(uint64, repeated, tag = "7")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
 }
-/// What it takes to bring bytes over a path, one way.
+/// Times to move bytes over a path in one direction.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathTimes {
-    /// Of 8 bytes.
+    /// For 8 bytes.
     #[prost(uint64, tag = "1")]
     pub small_ns: u64,
-    /// Of 64 KiB.
+    /// For 64 KiB.
     #[prost(uint64, tag = "2")]
     pub medium_ns: u64,
-    /// Of what comes behind those.
+    /// Rate of the bytes after those.
     #[prost(uint64, tag = "3")]
     pub stream_bytes_per_s: u64,
 }
-/// What a node has measured within itself.
+/// Measurements within a node.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeFigures {
-    /// From host memory to host memory.
+    /// Copies from host memory to host memory.
     #[prost(message, optional, tag = "1")]
     pub host_copy: ::core::option::Option<PathTimes>,
     #[prost(message, repeated, tag = "2")]
     pub devices: ::prost::alloc::vec::Vec<DeviceFigures>,
-    /// From one of its devices to another, within one process.
+    /// Copies between its devices within one process.
     #[prost(message, repeated, tag = "3")]
     pub pairs: ::prost::alloc::vec::Vec<DevicePair>,
-    /// Why something is missing; empty if nothing is.
+    /// Why a figure is missing; empty if none is.
     #[prost(string, tag = "4")]
     pub note: ::prost::alloc::string::String,
-    /// They are from an earlier start of an agent on the same hardware and software.
+    /// Whether an earlier agent on the same hardware and software has measured the figures.
     #[prost(bool, tag = "5")]
     pub kept: bool,
-    /// A lane between two processes of the machine.
+    /// Transfers over a lane between two processes of the machine.
     #[prost(message, optional, tag = "6")]
     pub lane_here: ::core::option::Option<PathTimes>,
-    /// Accord's version there.
+    /// The agent's version of Accord.
     #[prost(string, tag = "7")]
     pub agent_version: ::prost::alloc::string::String,
-    /// Absent if it was not tried: outside of MPI jobs, and without GPUs.
+    /// Absent if it was not tested, as outside of MPI jobs and without GPUs.
     #[prost(message, optional, tag = "8")]
     pub gpu_aware: ::core::option::Option<GpuAware>,
 }
-/// Whether an MPI copies from and to GPUs' own memory.
+/// Whether MPI copies from and to GPU memory directly.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GpuAware {
     #[prost(bool, tag = "1")]
     pub yes: bool,
-    /// Empty if it was not to be tried.
+    /// Why it does not; empty if it was not to be tested.
     #[prost(string, tag = "2")]
     pub why_not: ::prost::alloc::string::String,
 }
@@ -254,12 +254,12 @@ pub struct GpuAware {
 pub struct DeviceFigures {
     #[prost(uint32, tag = "1")]
     pub ordinal: u32,
-    /// From and to host memory.
+    /// Copies to and from host memory.
     #[prost(message, optional, tag = "2")]
     pub to_device: ::core::option::Option<PathTimes>,
     #[prost(message, optional, tag = "3")]
     pub from_device: ::core::option::Option<PathTimes>,
-    /// A region that does nothing, and the wait for it.
+    /// Launch of an empty region, and the wait for its end.
     #[prost(uint64, tag = "4")]
     pub launch_ns: u64,
 }
@@ -273,21 +273,22 @@ pub struct DevicePair {
     #[prost(message, optional, tag = "3")]
     pub times: ::core::option::Option<PathTimes>,
 }
-/// Which limits of a session the kernel enforces on a node, whatever the session's regions do to their executor. The executor keeps the others.
+/// The limits of a session that the kernel enforces on a node, whatever the session's regions do to their executor. The
+/// executor enforces the others.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KernelLimits {
-    /// Host memory of its processes.
+    /// Host memory of the session's processes.
     #[prost(bool, tag = "1")]
     pub memory: bool,
-    /// Number of its processes and threads.
+    /// Number of the session's processes and threads.
     #[prost(bool, tag = "2")]
     pub processes: bool,
-    /// Why a limit is not among them.
+    /// Why the kernel does not enforce a limit.
     #[prost(string, tag = "3")]
     pub why_not: ::prost::alloc::string::String,
 }
-/// What drives a device.
+/// The driver of a device.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -320,7 +321,7 @@ impl DeviceKind {
         }
     }
 }
-/// In which order a session numbers its devices.
+/// The order in which a session numbers its devices.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -328,7 +329,7 @@ pub enum OrderPolicy {
     Unspecified = 0,
     /// The program's node first, then the others.
     Local = 1,
-    /// The same order for everybody.
+    /// The same order for every session.
     Global = 2,
     /// This rank's slice of the global order first.
     Rank = 3,
@@ -365,7 +366,7 @@ pub enum NodeState {
     Up = 1,
     Draining = 2,
     Lost = 3,
-    /// Its agent said goodbye.
+    /// The agent has left the cluster.
     Gone = 4,
 }
 impl NodeState {
@@ -463,91 +464,92 @@ pub mod agent_message {
         Leaving(super::Leaving),
     }
 }
-/// The agent is about to join an MPI world, whose ranks wait for each other. On this stream it says nothing else but Goodbye, when all ranks have
-/// registered. If the stream ends before, the world's others are told RankLost.
+/// Announces that the agent will join an MPI world, whose ranks wait for each other. The stream's only other message is
+/// Goodbye, once all ranks have registered. If the stream ends earlier, the other ranks are sent RankLost.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinWorld {
-    /// Version of this contract.
+    /// Version of the protocol.
     #[prost(uint32, tag = "1")]
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub world: ::prost::alloc::string::String,
-    /// Another one in each run of a world with this name, as its launcher tells the ranks; 0 if that tells nothing.
+    /// Differs between runs of a world with this name, from the ranks' launcher; 0 if the launcher gives none.
     #[prost(uint64, tag = "4")]
     pub run: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Register {
-    /// Version of this contract.
+    /// Version of the protocol.
     #[prost(uint32, tag = "1")]
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
-    /// Higher for every start of an agent on that node.
+    /// Identifies the start of the agent; increases within a boot of the machine.
     #[prost(uint64, tag = "3")]
     pub incarnation: u64,
-    /// host:port that programs and executors connect to. An unspecified host (0.0.0.0, \[::\])
-    /// means "the address that this connection comes from".
+    /// host:port for programs and executors. An unspecified host (0.0.0.0, \[::\]) stands for the address that this
+    /// connection comes from.
     #[prost(string, tag = "4")]
     pub address: ::prost::alloc::string::String,
-    /// Their id.node is ignored; their ordinals increase, and are the agent's own.
+    /// Devices with increasing ordinals, which the agent assigns. Their id.node is ignored.
     #[prost(message, repeated, tag = "5")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     #[prost(message, optional, tag = "6")]
     pub hardware: ::core::option::Option<Hardware>,
-    /// The number that an earlier coordinator gave this node.
+    /// The node's id from an earlier coordinator.
     #[prost(uint32, optional, tag = "7")]
     pub previous_node: ::core::option::Option<u32>,
-    /// Sessions with an executor here.
+    /// Sessions with an executor on this node.
     #[prost(message, repeated, tag = "8")]
     pub sessions: ::prost::alloc::vec::Vec<SessionGrant>,
-    /// The MPI world that this agent is a rank of; empty: none. It ends with any of its agents.
+    /// The MPI world of which the agent is a rank, or empty. The world ends with any of its agents.
     #[prost(string, tag = "9")]
     pub world: ::prost::alloc::string::String,
-    /// An earlier coordinator has said that the node takes part in no new session.
+    /// Whether an earlier coordinator has drained the node.
     #[prost(bool, tag = "10")]
     pub draining: bool,
-    /// Jobs that hold devices here.
+    /// Jobs that hold devices of this node.
     #[prost(message, repeated, tag = "11")]
     pub jobs: ::prost::alloc::vec::Vec<JobGrant>,
     #[prost(message, optional, tag = "12")]
     pub kernel_limits: ::core::option::Option<KernelLimits>,
-    /// The highest epoch of a coordinator that has taken this agent.
+    /// The highest epoch of a coordinator that has registered this agent.
     #[prost(uint64, tag = "13")]
     pub coordinator_epoch: u64,
-    /// By which requests and policies choose nodes; each name is there once.
+    /// Labels by which requests and policies choose nodes, with unique names.
     #[prost(message, repeated, tag = "14")]
     pub labels: ::prost::alloc::vec::Vec<Label>,
-    /// All sessions that this agent was told of and whose end it was not. SessionClosed follows for those that have ended.
+    /// All granted sessions whose end the agent does not know. The coordinator sends SessionClosed for those that have
+    /// ended.
     #[prost(uint64, repeated, tag = "15")]
     pub granted: ::prost::alloc::vec::Vec<u64>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Heartbeat {
-    /// Sessions with an executor here.
+    /// Sessions with an executor on this node.
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
 }
-/// The use of devices here. Complete after a registration, then changes only.
+/// The use of this node's devices. The first report after a registration is complete, later ones have changes only.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct UseReport {
     #[prost(message, repeated, tag = "1")]
     pub uses: ::prost::alloc::vec::Vec<DeviceUse>,
 }
-/// The executors of these sessions have ended here, after the last report on their use of devices.
+/// The sessions' executors have ended on this node, after the last report on their use of devices.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UseEnded {
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
 }
-/// The use of a device by a session so far. Counters only grow: a repeated report counts nothing twice.
+/// The use of a device by a session so far. Counters are cumulative, so a repeated report does no harm.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceUse {
@@ -555,29 +557,30 @@ pub struct DeviceUse {
     pub session: u64,
     #[prost(uint32, tag = "2")]
     pub ordinal: u32,
-    /// Its queues were not empty, as samples show; absent: unknown.
+    /// Time with non-empty queues, by sampling; absent if unknown.
     #[prost(uint64, optional, tag = "3")]
     pub busy_ms: ::core::option::Option<u64>,
     #[prost(uint64, tag = "4")]
     pub bytes_in: u64,
     #[prost(uint64, tag = "5")]
     pub bytes_out: u64,
-    /// Bytes of the device's memory that it holds now.
+    /// Bytes of the device's memory that the session holds now.
     #[prost(uint64, tag = "6")]
     pub held: u64,
-    /// The fault that the device has shown to it: in the upper 16 bits 1 for an error of the CUDA driver, 2 for one of clearing memory, 3 for
-    /// a GPU that the driver has no longer, 4 for a signal that has ended a CPU device's worker; in the lower ones the error or signal. 0: none.
+    /// A fault of the device in this session, or 0. The upper 16 bits are 1 for an error of the CUDA driver, 2 for an
+    /// error of clearing memory, 3 for a GPU that the driver has lost, 4 for a signal that ended a CPU device's worker.
+    /// The lower bits are the error or the signal.
     #[prost(uint32, tag = "7")]
     pub fault: u32,
 }
-/// An executor was started for a session.
+/// An executor has started for a session.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionStarted {
     #[prost(message, optional, tag = "1")]
     pub grant: ::core::option::Option<SessionGrant>,
 }
-/// A session's executor ended.
+/// A session's executor has ended.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionEnded {
@@ -587,7 +590,7 @@ pub struct SessionEnded {
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
-/// The outcome of TestDevice.
+/// The result of TestDevice.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceTested {
@@ -595,14 +598,14 @@ pub struct DeviceTested {
     pub ordinal: u32,
     #[prost(enumeration = "DeviceVerdict", tag = "2")]
     pub verdict: i32,
-    /// The fault, or why there is no verdict.
+    /// The fault, or the reason for an unknown verdict.
     #[prost(string, tag = "3")]
     pub why: ::prost::alloc::string::String,
-    /// That of TestDevice.
+    /// The number in TestDevice.
     #[prost(uint64, tag = "4")]
     pub number: u64,
 }
-/// No executor of the job is left here: its devices may go to another one.
+/// No executor of the job is left on this node, so another job may use its devices.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobReleased {
@@ -619,19 +622,19 @@ pub struct Leaving {}
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {}
-/// The outcome of MeasurePath.
+/// The result of MeasurePath.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathMeasured {
     #[prost(uint64, tag = "1")]
     pub measurement: u64,
-    /// One way; absent if it failed.
+    /// The times in one direction; absent if the measurement failed.
     #[prost(message, optional, tag = "2")]
     pub times: ::core::option::Option<PathTimes>,
-    /// What carried the bytes: "tls", "mpi".
+    /// The transport: "tls" or "mpi".
     #[prost(string, tag = "3")]
     pub transport: ::prost::alloc::string::String,
-    /// Why it failed.
+    /// Why the measurement failed.
     #[prost(string, tag = "4")]
     pub why: ::prost::alloc::string::String,
 }
@@ -688,13 +691,13 @@ pub struct Registered {
     pub heartbeat_ms: u32,
     #[prost(uint32, tag = "4")]
     pub lost_after_ms: u32,
-    /// host:port of the agent, as leases name it.
+    /// The agent's host:port in leases.
     #[prost(string, tag = "5")]
     pub address: ::prost::alloc::string::String,
-    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
+    /// Whether lanes of sessions may leave a machine unencrypted (--insecure-plain-tcp).
     #[prost(bool, tag = "6")]
     pub plain_tcp: bool,
-    /// Goes up with each start of a coordinator that has a state file. Agents take no orders of a lower epoch; 0: the coordinator has none.
+    /// Increases with each start of a coordinator with a state file; 0 without one. Agents ignore orders of a lower epoch.
     #[prost(uint64, tag = "7")]
     pub epoch: u64,
 }
@@ -704,20 +707,22 @@ pub struct SessionOpened {
     #[prost(message, optional, tag = "1")]
     pub grant: ::core::option::Option<SessionGrant>,
 }
-/// The agent ends the session's executor.
+/// Orders the agent to end the session's executor.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionClosed {
     #[prost(uint64, tag = "1")]
     pub session: u64,
-    /// What the executor tells its program: why the session is over, and a remedy behind a semicolon. Empty if the program has ended it.
+    /// The executor's message to its program: why the session has ended and, after a semicolon, a remedy. Empty if the
+    /// program ended it.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// Set if only a program has named the session to this coordinator: the agent ends it if it knows it by this key.
+    /// Set if this coordinator knows the session from its program only. The agent then ends the session only if it has
+    /// this key.
     #[prost(bytes = "vec", tag = "3")]
     pub key: ::prost::alloc::vec::Vec<u8>,
 }
-/// The job holds nothing here any more: the agent ends its executors, and says JobReleased when they have ended.
+/// Orders the agent to end the job's executors, and to send JobReleased once they have ended.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseJob {
@@ -725,13 +730,13 @@ pub struct ReleaseJob {
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
 }
-/// The agent tests a device, and says DeviceTested.
+/// Orders the agent to test a device and to send DeviceTested.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TestDevice {
     #[prost(uint32, tag = "1")]
     pub ordinal: u32,
-    /// A test with another number, begun before, is no answer.
+    /// The number for the reply. A test that was begun for another number does not count.
     #[prost(uint64, tag = "2")]
     pub number: u64,
 }
@@ -743,29 +748,29 @@ pub struct NodeLost {
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
 }
-/// To an agent that joins an MPI world: another one's agent has ended before all had registered.
+/// Informs an agent that waits for its MPI world that another rank's agent has ended before all had registered.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RankLost {
     #[prost(string, tag = "1")]
     pub node_name: ::prost::alloc::string::String,
 }
-/// The node takes part in no new session while this is in force.
+/// Whether the node is drained: a draining node takes no new session.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Drain {
     #[prost(bool, tag = "1")]
     pub draining: bool,
 }
-/// The agent ends its sessions and exits.
+/// Orders the agent to end its sessions and exit.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stop {}
-/// A client asks for the node's figures: they are measured now.
+/// Orders the agent to measure the node's figures, which a client has requested.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MeasureNode {}
-/// The agent measures the path to another one, which expects that.
+/// Orders the agent to measure the path to another agent, which expects it.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MeasurePath {
@@ -776,11 +781,11 @@ pub struct MeasurePath {
     /// host:port of the other agent.
     #[prost(string, tag = "3")]
     pub address: ::prost::alloc::string::String,
-    /// What the two prove to each other: 32 bytes.
+    /// The secret by which the two agents authenticate each other: 32 bytes.
     #[prost(bytes = "vec", tag = "4")]
     pub key: ::prost::alloc::vec::Vec<u8>,
 }
-/// The agent answers the measurement of another one, if it comes soon.
+/// Allows the measurement by another agent for a short time.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExpectMeasurement {
@@ -796,7 +801,7 @@ pub enum DeviceVerdict {
     Unspecified = 0,
     Works = 1,
     Faulty = 2,
-    /// The test could not be done, or took too long.
+    /// The test was impossible or took too long.
     Unknown = 3,
 }
 impl DeviceVerdict {
@@ -834,7 +839,7 @@ pub mod registry_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Between a node agent and the coordinator.
+    /// The service that agents connect to.
     #[derive(Debug, Clone)]
     pub struct RegistryClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -915,8 +920,8 @@ pub mod registry_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
-        /// starts, JoinWorld.
+        /// A stream for the life of an agent's connection. Its first message is Register, or JoinWorld on a separate stream
+        /// before the agent's MPI starts.
         pub async fn attend(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AgentMessage>,
@@ -961,14 +966,14 @@ pub mod registry_server {
             >
             + std::marker::Send
             + 'static;
-        /// One stream for the life of an agent's connection. The agent's first message is Register, or on a stream of its own, before its MPI
-        /// starts, JoinWorld.
+        /// A stream for the life of an agent's connection. Its first message is Register, or JoinWorld on a separate stream
+        /// before the agent's MPI starts.
         async fn attend(
             &self,
             request: tonic::Request<tonic::Streaming<super::AgentMessage>>,
         ) -> std::result::Result<tonic::Response<Self::AttendStream>, tonic::Status>;
     }
-    /// Between a node agent and the coordinator.
+    /// The service that agents connect to.
     #[derive(Debug)]
     pub struct RegistryServer<T> {
         inner: Arc<T>,
@@ -1139,7 +1144,7 @@ pub mod registry_server {
 pub struct JobDevices {
     #[prost(string, tag = "1")]
     pub node_name: ::prost::alloc::string::String,
-    /// As a request names it: nvidia/h200.
+    /// As in a request: nvidia/h200.
     #[prost(string, tag = "2")]
     pub model: ::prost::alloc::string::String,
     #[prost(uint32, repeated, tag = "3")]
@@ -1150,7 +1155,7 @@ pub struct JobDevices {
     /// Bytes of each device's memory; 0 for whole devices.
     #[prost(uint64, tag = "5")]
     pub memory: u64,
-    /// No other job has any of them.
+    /// Whether no other job may use the devices.
     #[prost(bool, tag = "6")]
     pub exclusive: bool,
 }
@@ -1164,15 +1169,15 @@ pub struct Job {
     pub user: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub account: ::prost::alloc::string::String,
-    /// What it asks for.
+    /// The text of its request.
     #[prost(string, tag = "4")]
     pub request: ::prost::alloc::string::String,
-    /// The program that asked.
+    /// The program that made the request.
     #[prost(string, tag = "5")]
     pub program: ::prost::alloc::string::String,
     #[prost(enumeration = "JobState", tag = "6")]
     pub state: i32,
-    /// The coordinator's clock, here and below.
+    /// Time of the request, by the coordinator's clock, as all times here.
     #[prost(uint64, tag = "7")]
     pub asked_unix_ms: u64,
     #[prost(uint64, optional, tag = "8")]
@@ -1182,22 +1187,22 @@ pub struct Job {
     pub ends_unix_ms: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "10")]
     pub devices: ::prost::alloc::vec::Vec<JobDevices>,
-    /// Of a waiting job: jobs before it.
+    /// Number of jobs before it, if it waits.
     #[prost(uint32, tag = "11")]
     pub position: u32,
     /// Why it waits.
     #[prost(string, tag = "12")]
     pub why: ::prost::alloc::string::String,
-    /// When it starts at the latest, as far as is known.
+    /// The latest start, as far as it is known.
     #[prost(uint64, optional, tag = "13")]
     pub starts_unix_ms: ::core::option::Option<u64>,
-    /// That start is reserved.
+    /// Whether that start is reserved.
     #[prost(bool, tag = "14")]
     pub reserved: bool,
-    /// Of a running job: device time since its start.
+    /// Device time since its start, if it runs.
     #[prost(uint64, tag = "15")]
     pub held_ms: u64,
-    /// How much of that its devices were busy; absent: unknown.
+    /// The part of that time in which its devices were busy; absent if unknown.
     #[prost(uint64, optional, tag = "16")]
     pub busy_ms: ::core::option::Option<u64>,
     #[prost(uint64, tag = "17")]
@@ -1210,31 +1215,31 @@ pub struct Job {
 pub struct QueueRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// Jobs before the page.
+    /// Number of jobs before the page.
     #[prost(uint64, tag = "2")]
     pub from: u64,
-    /// Of a further page: the view of the first one.
+    /// The view of the first page, if this is a further one.
     #[prost(uint64, tag = "3")]
     pub view: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueReply {
-    /// Which view of the queue the page is of.
+    /// The view of the queue that the page is from.
     #[prost(uint64, tag = "1")]
     pub view: u64,
-    /// Running jobs by number, then waiting ones in their order, then those on hold.
+    /// Running jobs by number, then waiting jobs in their order, then jobs on hold.
     #[prost(message, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<Job>,
-    /// Where the next page begins; absent: this is the last one.
+    /// The beginning of the next page; absent on the last page.
     #[prost(uint64, optional, tag = "3")]
     pub next: ::core::option::Option<u64>,
-    /// Jobs of others, which the caller does not see.
+    /// Number of other users' jobs that the caller may not see.
     #[prost(uint32, tag = "4")]
     pub others_running: u32,
     #[prost(uint32, tag = "5")]
     pub others_waiting: u32,
-    /// No job starts: an administrator has paused all.
+    /// Whether an administrator has paused all starts.
     #[prost(bool, tag = "6")]
     pub paused: bool,
     #[prost(uint64, tag = "7")]
@@ -1251,7 +1256,7 @@ pub struct JobRequest {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobReply {
-    /// The job afterwards; absent: it is gone.
+    /// The changed job; absent if it has ended.
     #[prost(message, optional, tag = "1")]
     pub job: ::core::option::Option<Job>,
 }
@@ -1260,7 +1265,7 @@ pub struct JobReply {
 pub struct ExplainReply {
     #[prost(message, optional, tag = "1")]
     pub job: ::core::option::Option<Job>,
-    /// In words, one fact a line.
+    /// The explanation, one fact a line.
     #[prost(string, repeated, tag = "2")]
     pub lines: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint64, tag = "3")]
@@ -1273,7 +1278,7 @@ pub struct WhatIfRequest {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub request: ::prost::alloc::string::String,
-    /// The program's node, if it is one of the cluster's.
+    /// The program's node, if it is in the cluster.
     #[prost(string, tag = "3")]
     pub node_name: ::prost::alloc::string::String,
 }
@@ -1282,10 +1287,10 @@ pub struct WhatIfRequest {
 pub struct WhatIfReply {
     #[prost(enumeration = "WhatIfOutcome", tag = "1")]
     pub outcome: i32,
-    /// The account that it would be charged to.
+    /// The account that would be charged.
     #[prost(string, tag = "2")]
     pub account: ::prost::alloc::string::String,
-    /// Why it is refused, or waits.
+    /// Why the request would be refused or would wait.
     #[prost(string, tag = "3")]
     pub why: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "4")]
@@ -1304,7 +1309,7 @@ pub struct WhatIfReply {
 pub struct HistoryRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// The page has the jobs before this number of the history; absent: the last ones.
+    /// Sends jobs before this number of the history; absent for the latest jobs.
     #[prost(uint64, optional, tag = "2")]
     pub before: ::core::option::Option<u64>,
 }
@@ -1324,7 +1329,7 @@ pub struct EndedJob {
     pub program: ::prost::alloc::string::String,
     #[prost(uint64, tag = "6")]
     pub asked_unix_ms: u64,
-    /// Absent: it never started.
+    /// Absent if it never started.
     #[prost(uint64, optional, tag = "7")]
     pub started_unix_ms: ::core::option::Option<u64>,
     #[prost(uint64, tag = "8")]
@@ -1338,12 +1343,12 @@ pub struct EndedJob {
     /// Device time, from its start until its devices were free.
     #[prost(uint64, tag = "12")]
     pub device_ms: u64,
-    /// The same times the billing weights of the devices' classes.
+    /// Device time, weighted by the billing weights of the device classes.
     #[prost(uint64, tag = "13")]
     pub billed_ms: u64,
     #[prost(string, tag = "14")]
     pub why: ::prost::alloc::string::String,
-    /// How long its devices were busy; absent: unknown.
+    /// Time in which its devices were busy; absent if unknown.
     #[prost(uint64, optional, tag = "15")]
     pub busy_ms: ::core::option::Option<u64>,
     #[prost(uint64, tag = "16")]
@@ -1353,7 +1358,7 @@ pub struct EndedJob {
     #[prost(message, repeated, tag = "18")]
     pub events: ::prost::alloc::vec::Vec<JobEvent>,
 }
-/// A message that was shown to its program.
+/// A message to the job's program.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobEvent {
@@ -1365,12 +1370,12 @@ pub struct JobEvent {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HistoryReply {
-    /// The last first.
+    /// Jobs in the order of their end, the latest first.
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<EndedJob>,
     #[prost(uint64, optional, tag = "2")]
     pub next: ::core::option::Option<u64>,
-    /// Jobs that ended earlier are not known.
+    /// Time since which ended jobs are kept.
     #[prost(uint64, tag = "3")]
     pub since_unix_ms: u64,
 }
@@ -1381,7 +1386,7 @@ pub struct UsageRequest {
     pub version: u32,
     #[prost(enumeration = "UsageBy", tag = "2")]
     pub by: i32,
-    /// Rows before the page.
+    /// Number of rows before the page.
     #[prost(uint64, tag = "3")]
     pub from: u64,
 }
@@ -1395,13 +1400,13 @@ pub struct UsageRow {
     pub device_ms: u64,
     #[prost(uint64, tag = "3")]
     pub billed_ms: u64,
-    /// Jobs that started.
+    /// Number of started jobs.
     #[prost(uint64, tag = "4")]
     pub jobs: u64,
-    /// How much of device_ms the devices were busy.
+    /// The part of device_ms in which the devices were busy.
     #[prost(uint64, tag = "5")]
     pub busy_ms: u64,
-    /// Of how much of device_ms that is unknown.
+    /// The part of device_ms for which that is unknown.
     #[prost(uint64, tag = "6")]
     pub unknown_ms: u64,
     #[prost(uint64, tag = "7")]
@@ -1416,7 +1421,7 @@ pub struct UsageReply {
     pub rows: ::prost::alloc::vec::Vec<UsageRow>,
     #[prost(uint64, optional, tag = "2")]
     pub next: ::core::option::Option<u64>,
-    /// What was used before is not counted.
+    /// Time since which use is counted.
     #[prost(uint64, tag = "3")]
     pub since_unix_ms: u64,
     #[prost(uint64, tag = "4")]
@@ -1429,10 +1434,10 @@ pub struct ChangeJobRequest {
     pub version: u32,
     #[prost(uint64, tag = "2")]
     pub job: u64,
-    /// Its time limit from its start.
+    /// The time limit, from the job's start.
     #[prost(uint64, optional, tag = "3")]
     pub limit_ms: ::core::option::Option<u64>,
-    /// It is before all others.
+    /// Whether to put the job before all others.
     #[prost(bool, tag = "4")]
     pub first: bool,
 }
@@ -1457,14 +1462,14 @@ pub struct PauseReply {
 pub struct ApplyPolicyRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// The file's text.
+    /// The text of the policy file.
     #[prost(string, tag = "2")]
     pub policy: ::prost::alloc::string::String,
-    /// Nothing is changed: the answer says what would be.
+    /// Whether to report the changes without making them.
     #[prost(bool, tag = "3")]
     pub check_only: bool,
 }
-/// What is wrong in a policy.
+/// An error in a policy.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PolicyFinding {
@@ -1474,23 +1479,23 @@ pub struct PolicyFinding {
     pub column: u32,
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
-    /// The line, with a mark under the wrong part.
+    /// The line, with a mark below the error.
     #[prost(string, tag = "4")]
     pub marked: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ApplyPolicyReply {
-    /// Nothing was changed if there is one.
+    /// Faults of the policy. If there are any, the policy is not applied.
     #[prost(message, repeated, tag = "1")]
     pub findings: ::prost::alloc::vec::Vec<PolicyFinding>,
-    /// What the policy changes for waiting and running jobs.
+    /// Changes of the policy for waiting and running jobs.
     #[prost(string, repeated, tag = "2")]
     pub changes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Further changes, which are not listed.
+    /// Number of further changes.
     #[prost(uint32, tag = "3")]
     pub more_changes: u32,
-    /// The version of the policy in effect now.
+    /// The version of the policy now in effect.
     #[prost(uint64, tag = "4")]
     pub policy_version: u64,
 }
@@ -1502,7 +1507,7 @@ pub enum JobState {
     Waiting = 1,
     OnHold = 2,
     Running = 3,
-    /// It has ended, and agents have not confirmed yet that its devices are free.
+    /// The job has ended, but agents have not confirmed yet that its devices are free.
     Releasing = 4,
 }
 impl JobState {
@@ -1537,11 +1542,11 @@ impl JobState {
 pub enum WhatIfOutcome {
     Unspecified = 0,
     Refused = 1,
-    /// It would start at once.
+    /// The job would start at once.
     Now = 2,
-    /// It would start later.
+    /// The job would start later.
     Later = 3,
-    /// Nothing that is known of lets it start.
+    /// No known event lets the job start.
     Unknown = 4,
 }
 impl WhatIfOutcome {
@@ -1614,7 +1619,7 @@ pub mod jobs_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What users see and do with jobs.
+    /// Jobs of users.
     #[derive(Debug, Clone)]
     pub struct JobsClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1695,7 +1700,8 @@ pub mod jobs_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Running and waiting jobs, in pages: the caller's own, others' as counts unless the policy shows more.
+        /// Lists running and waiting jobs in pages: the caller's own jobs, and the number of other jobs unless the policy
+        /// shows them.
         pub async fn queue(
             &mut self,
             request: impl tonic::IntoRequest<super::QueueRequest>,
@@ -1714,7 +1720,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "Queue"));
             self.inner.unary(req, path, codec).await
         }
-        /// Withdraws a waiting job, ends a running one.
+        /// Withdraws a waiting job, or ends a running one.
         pub async fn cancel_job(
             &mut self,
             request: impl tonic::IntoRequest<super::JobRequest>,
@@ -1733,7 +1739,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "CancelJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// A waiting job does not start.
+        /// Holds a waiting job, so that it does not start.
         pub async fn hold_job(
             &mut self,
             request: impl tonic::IntoRequest<super::JobRequest>,
@@ -1752,7 +1758,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "HoldJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// It may start again.
+        /// Lets a job on hold start again.
         pub async fn release_job(
             &mut self,
             request: impl tonic::IntoRequest<super::JobRequest>,
@@ -1773,7 +1779,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ReleaseJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// Why a job waits, or has these devices.
+        /// Explains why a job waits or has its devices.
         pub async fn explain_job(
             &mut self,
             request: impl tonic::IntoRequest<super::JobRequest>,
@@ -1794,7 +1800,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ExplainJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// What would happen to a request.
+        /// Predicts what would happen to a request.
         pub async fn what_if(
             &mut self,
             request: impl tonic::IntoRequest<super::WhatIfRequest>,
@@ -1813,7 +1819,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "WhatIf"));
             self.inner.unary(req, path, codec).await
         }
-        /// Ended jobs, in pages.
+        /// Lists ended jobs in pages.
         pub async fn history(
             &mut self,
             request: impl tonic::IntoRequest<super::HistoryRequest>,
@@ -1832,7 +1838,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "History"));
             self.inner.unary(req, path, codec).await
         }
-        /// What was used, in pages.
+        /// Reports the use of devices in pages.
         pub async fn usage(
             &mut self,
             request: impl tonic::IntoRequest<super::UsageRequest>,
@@ -1851,7 +1857,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "Usage"));
             self.inner.unary(req, path, codec).await
         }
-        /// An administrator changes a job's limit, or puts it before all others.
+        /// Changes a job's time limit, or puts it before all others. For administrators.
         pub async fn change_job(
             &mut self,
             request: impl tonic::IntoRequest<super::ChangeJobRequest>,
@@ -1870,7 +1876,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ChangeJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// No job starts, or jobs start again. For administrators.
+        /// Pauses all starts, or allows them again. For administrators.
         pub async fn pause(
             &mut self,
             request: impl tonic::IntoRequest<super::PauseRequest>,
@@ -1904,58 +1910,59 @@ pub mod jobs_server {
     /// Generated trait containing gRPC methods that should be implemented for use with JobsServer.
     #[async_trait]
     pub trait Jobs: std::marker::Send + std::marker::Sync + 'static {
-        /// Running and waiting jobs, in pages: the caller's own, others' as counts unless the policy shows more.
+        /// Lists running and waiting jobs in pages: the caller's own jobs, and the number of other jobs unless the policy
+        /// shows them.
         async fn queue(
             &self,
             request: tonic::Request<super::QueueRequest>,
         ) -> std::result::Result<tonic::Response<super::QueueReply>, tonic::Status>;
-        /// Withdraws a waiting job, ends a running one.
+        /// Withdraws a waiting job, or ends a running one.
         async fn cancel_job(
             &self,
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
-        /// A waiting job does not start.
+        /// Holds a waiting job, so that it does not start.
         async fn hold_job(
             &self,
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
-        /// It may start again.
+        /// Lets a job on hold start again.
         async fn release_job(
             &self,
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
-        /// Why a job waits, or has these devices.
+        /// Explains why a job waits or has its devices.
         async fn explain_job(
             &self,
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::ExplainReply>, tonic::Status>;
-        /// What would happen to a request.
+        /// Predicts what would happen to a request.
         async fn what_if(
             &self,
             request: tonic::Request<super::WhatIfRequest>,
         ) -> std::result::Result<tonic::Response<super::WhatIfReply>, tonic::Status>;
-        /// Ended jobs, in pages.
+        /// Lists ended jobs in pages.
         async fn history(
             &self,
             request: tonic::Request<super::HistoryRequest>,
         ) -> std::result::Result<tonic::Response<super::HistoryReply>, tonic::Status>;
-        /// What was used, in pages.
+        /// Reports the use of devices in pages.
         async fn usage(
             &self,
             request: tonic::Request<super::UsageRequest>,
         ) -> std::result::Result<tonic::Response<super::UsageReply>, tonic::Status>;
-        /// An administrator changes a job's limit, or puts it before all others.
+        /// Changes a job's time limit, or puts it before all others. For administrators.
         async fn change_job(
             &self,
             request: tonic::Request<super::ChangeJobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
-        /// No job starts, or jobs start again. For administrators.
+        /// Pauses all starts, or allows them again. For administrators.
         async fn pause(
             &self,
             request: tonic::Request<super::PauseRequest>,
         ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status>;
     }
-    /// What users see and do with jobs.
+    /// Jobs of users.
     #[derive(Debug)]
     pub struct JobsServer<T> {
         inner: Arc<T>,
@@ -2594,7 +2601,7 @@ pub mod policies_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Puts a policy into effect, if nothing is wrong with it.
+        /// Puts a policy into effect if it has no findings.
         pub async fn apply_policy(
             &mut self,
             request: impl tonic::IntoRequest<super::ApplyPolicyRequest>,
@@ -2634,7 +2641,7 @@ pub mod policies_server {
     /// Generated trait containing gRPC methods that should be implemented for use with PoliciesServer.
     #[async_trait]
     pub trait Policies: std::marker::Send + std::marker::Sync + 'static {
-        /// Puts a policy into effect, if nothing is wrong with it.
+        /// Puts a policy into effect if it has no findings.
         async fn apply_policy(
             &self,
             request: tonic::Request<super::ApplyPolicyRequest>,
@@ -2810,20 +2817,20 @@ pub mod policies_server {
 pub struct WatchRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// Replies name the request that they answer.
+    /// The number by which replies refer to this request.
     #[prost(uint64, tag = "2")]
     pub number: u64,
     #[prost(enumeration = "WatchTable", tag = "3")]
     pub table: i32,
     #[prost(enumeration = "WatchOrder", tag = "4")]
     pub order: i32,
-    /// Only rows that concern this user; empty: all.
+    /// Limits the rows to those of a user; empty for all rows.
     #[prost(string, tag = "5")]
     pub user: ::prost::alloc::string::String,
-    /// Rows of the table before the first one.
+    /// Number of rows before the first one.
     #[prost(uint32, tag = "6")]
     pub from: u32,
-    /// Rows at most.
+    /// Most rows.
     #[prost(uint32, tag = "7")]
     pub rows: u32,
 }
@@ -2832,22 +2839,22 @@ pub struct WatchRequest {
 pub struct WatchReply {
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// The coordinator's clock.
+    /// Time by the coordinator's clock.
     #[prost(uint64, tag = "2")]
     pub unix_ms: u64,
-    /// Absent: as before.
+    /// Absent if unchanged.
     #[prost(message, optional, tag = "3")]
     pub summary: ::core::option::Option<ClusterSummary>,
-    /// Rows of the table.
+    /// Number of rows in the table.
     #[prost(uint32, tag = "4")]
     pub total: u32,
-    /// Rows of it before the first one.
+    /// Number of rows before the first one.
     #[prost(uint32, tag = "5")]
     pub from: u32,
-    /// How many there are now.
+    /// Number of rows from there on.
     #[prost(uint32, tag = "6")]
     pub rows: u32,
-    /// Those that differ from the reply before; all of the first reply to a request.
+    /// Rows that differ from the previous reply, or all rows in the first reply to a request.
     #[prost(message, repeated, tag = "7")]
     pub changed: ::prost::alloc::vec::Vec<WatchRow>,
 }
@@ -2855,7 +2862,7 @@ pub struct WatchReply {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchRow {
-    /// Its place among the rows.
+    /// Index among the requested rows.
     #[prost(uint32, tag = "1")]
     pub at: u32,
     #[prost(oneof = "watch_row::Line", tags = "2, 3, 4, 5")]
@@ -2876,7 +2883,7 @@ pub mod watch_row {
         Job(super::JobLine),
     }
 }
-/// The cluster in numbers.
+/// Totals of the cluster.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClusterSummary {
@@ -2886,23 +2893,23 @@ pub struct ClusterSummary {
     pub nodes_up: u32,
     #[prost(uint32, tag = "3")]
     pub nodes_draining: u32,
-    /// Their agents are not heard, or have said goodbye.
+    /// Nodes that are lost or have left.
     #[prost(uint32, tag = "4")]
     pub nodes_away: u32,
     #[prost(uint32, tag = "5")]
     pub devices: u32,
     #[prost(uint32, tag = "6")]
     pub devices_busy: u32,
-    /// Programs have them, and what they do there is unknown.
+    /// Devices in use by programs, with unknown utilization.
     #[prost(uint32, tag = "7")]
     pub devices_unknown: u32,
-    /// A job holds them alone and leaves them idle.
+    /// Devices that a single job holds and leaves idle.
     #[prost(uint32, tag = "8")]
     pub devices_idle: u32,
-    /// Drained, in quarantine, or of nodes that are away.
+    /// Devices that are drained, quarantined, or of nodes that are away.
     #[prost(uint32, tag = "9")]
     pub devices_out: u32,
-    /// Jobs that the watcher sees.
+    /// Jobs that the watcher may see.
     #[prost(uint32, tag = "10")]
     pub jobs_running: u32,
     #[prost(uint32, tag = "11")]
@@ -2914,7 +2921,7 @@ pub struct ClusterSummary {
     /// Sessions of all users.
     #[prost(uint32, tag = "14")]
     pub sessions: u32,
-    /// No job starts: an administrator has paused all.
+    /// Whether an administrator has paused all starts.
     #[prost(bool, tag = "15")]
     pub paused: bool,
 }
@@ -2925,7 +2932,7 @@ pub struct NodeLine {
     pub name: ::prost::alloc::string::String,
     #[prost(enumeration = "NodeState", tag = "2")]
     pub state: i32,
-    /// Why no job starts there.
+    /// Why no job starts on the node.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
     #[prost(uint32, tag = "4")]
@@ -2934,12 +2941,12 @@ pub struct NodeLine {
     pub devices_busy: u32,
     #[prost(uint32, tag = "6")]
     pub devices_unknown: u32,
-    /// Held by jobs.
+    /// Devices that jobs hold.
     #[prost(uint32, tag = "7")]
     pub devices_held: u32,
     #[prost(uint32, tag = "8")]
     pub devices_idle: u32,
-    /// Bytes of its devices, and of these in use.
+    /// Bytes of its devices' memory, and bytes in use.
     #[prost(uint64, tag = "9")]
     pub memory: u64,
     #[prost(uint64, tag = "10")]
@@ -2947,7 +2954,7 @@ pub struct NodeLine {
     /// Sessions that use its devices.
     #[prost(uint32, tag = "11")]
     pub sessions: u32,
-    /// When its agent was heard last, if it is away.
+    /// The last sign of life of its agent, if it is away.
     #[prost(uint64, optional, tag = "12")]
     pub heard_unix_ms: ::core::option::Option<u64>,
 }
@@ -2965,26 +2972,26 @@ pub struct DeviceLine {
     /// Why it is drained or in quarantine.
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
-    /// Of the last second; absent: unknown.
+    /// Utilization in the last second; absent if unknown.
     #[prost(uint32, optional, tag = "6")]
     pub busy_percent: ::core::option::Option<u32>,
     #[prost(uint64, tag = "7")]
     pub memory: u64,
     #[prost(uint64, tag = "8")]
     pub memory_used: u64,
-    /// Users with a job or session there whom the watcher sees, and how many others there are.
+    /// Users with a job or session on it that the watcher may see, and the number of other users.
     #[prost(string, repeated, tag = "9")]
     pub users: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "10")]
     pub other_users: u32,
-    /// The same of jobs and of sessions' programs.
+    /// The same for jobs, and for programs of sessions.
     #[prost(uint64, repeated, tag = "11")]
     pub jobs: ::prost::alloc::vec::Vec<u64>,
     #[prost(string, repeated, tag = "12")]
     pub programs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "13")]
     pub other_sessions: u32,
-    /// The time since which the job that holds it alone has left all its devices idle.
+    /// Since when the only job on it has left all its devices idle.
     #[prost(uint64, optional, tag = "14")]
     pub idle_since_unix_ms: ::core::option::Option<u64>,
     /// The time since which it is in quarantine.
@@ -2994,7 +3001,7 @@ pub struct DeviceLine {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UserLine {
-    /// Empty: the users whom the watcher does not see.
+    /// Empty for all users that the watcher may not see.
     #[prost(string, tag = "1")]
     pub user: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
@@ -3005,10 +3012,10 @@ pub struct UserLine {
     pub jobs_waiting: u32,
     #[prost(uint32, tag = "5")]
     pub sessions: u32,
-    /// Devices that their jobs hold or sessions use.
+    /// Devices that jobs of the user hold or sessions use.
     #[prost(uint32, tag = "6")]
     pub devices: u32,
-    /// Of these as far as it is known, on average; absent: unknown.
+    /// Average utilization of these, as far as it is known; absent if unknown.
     #[prost(uint32, optional, tag = "7")]
     pub busy_percent: ::core::option::Option<u32>,
     #[prost(uint32, tag = "8")]
@@ -3021,15 +3028,15 @@ pub struct UserLine {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobLine {
-    /// Without what it has used so far.
+    /// Without its use of devices.
     #[prost(message, optional, tag = "1")]
     pub job: ::core::option::Option<Job>,
-    /// Of its devices, on average; absent: unknown, or it does not run.
+    /// Average utilization of its devices; absent if unknown or if the job does not run.
     #[prost(uint32, optional, tag = "2")]
     pub busy_percent: ::core::option::Option<u32>,
     #[prost(uint64, tag = "3")]
     pub memory_used: u64,
-    /// The time since which it has left its devices idle.
+    /// Since when the job has left its devices idle.
     #[prost(uint64, optional, tag = "4")]
     pub idle_since_unix_ms: ::core::option::Option<u64>,
 }
@@ -3041,7 +3048,7 @@ pub enum WatchTable {
     Nodes = 1,
     Devices = 2,
     Users = 3,
-    /// Running jobs by number, then waiting ones in their order, then those on hold.
+    /// Running jobs by number, then waiting jobs in their order, then jobs on hold.
     Jobs = 4,
 }
 impl WatchTable {
@@ -3076,9 +3083,9 @@ impl WatchTable {
 pub enum WatchOrder {
     /// By name; jobs as above.
     Unspecified = 0,
-    /// The busiest first.
+    /// By utilization, the highest first.
     Busy = 1,
-    /// Those with most memory in use first.
+    /// By memory in use, the most first.
     Memory = 2,
 }
 impl WatchOrder {
@@ -3109,13 +3116,13 @@ impl WatchOrder {
 pub enum DeviceCondition {
     Unspecified = 0,
     Free = 1,
-    /// Programs use it that have asked for nothing.
+    /// In use by programs without a request.
     Used = 2,
-    /// Jobs hold it.
+    /// Held by jobs.
     Held = 3,
-    /// No job starts there.
+    /// No job may start on it.
     Drained = 4,
-    /// It showed a fault.
+    /// Out of use because of a fault.
     Quarantined = 5,
     /// Its node is away.
     Lost = 6,
@@ -3153,33 +3160,33 @@ impl DeviceCondition {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {
-    /// Version of this contract.
+    /// Version of the protocol.
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// If present, the answer says how this process would number the devices.
+    /// If present, the reply numbers the devices as this process would.
     #[prost(message, optional, tag = "2")]
     pub viewer: ::core::option::Option<Viewer>,
-    /// Have nodes and paths measured now that were not yet, as far as no session uses them.
+    /// Whether to measure nodes and paths that have no figures yet and are not in use by sessions.
     #[prost(bool, tag = "3")]
     pub measure: bool,
-    /// The answer has the paths between all of these nodes; if it names none, those that were measured.
+    /// Nodes to list all paths between; without any, the reply has the measured paths.
     #[prost(uint32, repeated, tag = "4")]
     pub paths_of: ::prost::alloc::vec::Vec<u32>,
-    /// The page of Describe's answer that begins there; absent: the first.
+    /// The page to send; absent for the first page.
     #[prost(message, optional, tag = "5")]
     pub page: ::core::option::Option<PageStart>,
 }
-/// Where a page of a view begins.
+/// The beginning of a page of a view.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PageStart {
     #[prost(enumeration = "PageList", tag = "1")]
     pub list: i32,
-    /// The least number of a node or session that the page has; how many devices or paths come before it.
+    /// The least id of a node or session on the page, or the number of devices or paths before the page.
     #[prost(uint64, tag = "2")]
     pub from: u64,
 }
-/// A process that might open a session.
+/// A process that may open a session.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Viewer {
@@ -3187,17 +3194,17 @@ pub struct Viewer {
     pub node_name: ::prost::alloc::string::String,
     #[prost(enumeration = "OrderPolicy", tag = "2")]
     pub order: i32,
-    /// Unspecified: all kinds.
+    /// Unspecified for all kinds.
     #[prost(enumeration = "DeviceKind", tag = "3")]
     pub kind: i32,
     #[prost(message, optional, tag = "4")]
     pub rank: ::core::option::Option<Rank>,
 }
-/// A page of the cluster's view: lists that don't fit go on in the next one.
+/// A page of the cluster's view. Lists that do not fit continue on the next page.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClusterView {
-    /// Goes up with every change of nodes and devices.
+    /// Increases with every change of nodes and devices.
     #[prost(uint64, tag = "1")]
     pub version: u64,
     #[prost(message, repeated, tag = "2")]
@@ -3210,43 +3217,43 @@ pub struct ClusterView {
     /// Milliseconds since the coordinator started.
     #[prost(uint64, tag = "5")]
     pub uptime_ms: u64,
-    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
+    /// Whether lanes of sessions may leave a machine unencrypted (--insecure-plain-tcp).
     #[prost(bool, tag = "6")]
     pub plain_tcp: bool,
-    /// Between nodes.
+    /// Paths between nodes.
     #[prost(message, repeated, tag = "7")]
     pub paths: ::prost::alloc::vec::Vec<Path>,
-    /// Measurements that are asked for and have not come yet.
+    /// Number of requested measurements without a result.
     #[prost(uint32, tag = "8")]
     pub measuring: u32,
-    /// The coordinator's clock.
+    /// Time by the coordinator's clock.
     #[prost(uint64, tag = "9")]
     pub unix_ms: u64,
-    /// Where the next page begins; absent: this is the last one.
+    /// The beginning of the next page; absent on the last page.
     #[prost(message, optional, tag = "10")]
     pub next: ::core::option::Option<PageStart>,
-    /// What one session may have.
+    /// Limits of one session.
     #[prost(message, optional, tag = "11")]
     pub limits: ::core::option::Option<SessionLimits>,
-    /// Sessions of other users, which the caller does not see.
+    /// Number of other users' sessions that the caller may not see.
     #[prost(uint32, tag = "12")]
     pub other_sessions: u32,
 }
-/// Bounds of every session that is opened now.
+/// Limits of sessions that are opened now.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionLimits {
-    /// Bytes on each device of other nodes; 0: no limit.
+    /// Bytes on each device of another node; 0 for no limit.
     #[prost(uint64, tag = "1")]
     pub memory_quota: u64,
     /// Streams on each device.
     #[prost(uint32, tag = "2")]
     pub stream_quota: u32,
-    /// How long it may last, in milliseconds; 0: no limit.
+    /// Longest duration in milliseconds; 0 for no limit.
     #[prost(uint64, tag = "3")]
     pub session_ms: u64,
 }
-/// From one node's agent to another one's, and the same the other way.
+/// The path between two nodes' agents, the same in both directions.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Path {
@@ -3258,11 +3265,11 @@ pub struct Path {
     pub times: ::core::option::Option<PathTimes>,
     #[prost(enumeration = "FigureSource", tag = "4")]
     pub source: i32,
-    /// What carries the bytes: "tls", "mpi".
+    /// The transport: "tls" or "mpi".
     #[prost(string, tag = "5")]
     pub transport: ::prost::alloc::string::String,
 }
-/// A way to reach a node's devices.
+/// An address at which a node's devices are reached.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Link {
@@ -3291,7 +3298,7 @@ pub struct Node {
     /// Age of the last heartbeat.
     #[prost(uint64, tag = "8")]
     pub heard_ms_ago: u64,
-    /// Absent until it has measured.
+    /// Absent until the node has measured them.
     #[prost(message, optional, tag = "9")]
     pub figures: ::core::option::Option<NodeFigures>,
     #[prost(message, optional, tag = "10")]
@@ -3311,7 +3318,7 @@ pub struct Quarantined {
     pub reason: ::prost::alloc::string::String,
     #[prost(uint64, tag = "3")]
     pub since_unix_ms: u64,
-    /// An administrator put it there.
+    /// Whether an administrator put it into quarantine.
     #[prost(bool, tag = "4")]
     pub by_administrator: bool,
 }
@@ -3330,18 +3337,19 @@ pub struct Session {
     pub rank: ::core::option::Option<Rank>,
     #[prost(enumeration = "OrderPolicy", tag = "6")]
     pub order: i32,
-    /// Nodes with an executor of it.
+    /// Nodes with an executor of the session.
     #[prost(uint32, repeated, tag = "8")]
     pub executors: ::prost::alloc::vec::Vec<u32>,
-    /// Nodes that it has lost.
+    /// Nodes that the session has lost.
     #[prost(uint32, repeated, tag = "9")]
     pub lost: ::prost::alloc::vec::Vec<u32>,
-    /// Its program's connection is known to this coordinator; false after a coordinator's restart.
+    /// Whether its program is connected to this coordinator. It is not at first after the coordinator's restart.
     #[prost(bool, tag = "10")]
     pub attached: bool,
     #[prost(uint64, tag = "11")]
     pub age_ms: u64,
-    /// Devices of its lease. Of one that asked for nothing: those that were offered when it opened, the ones of jobs included.
+    /// Number of devices of its lease. Without a request: of the devices offered when the session opened, including those
+    /// of jobs.
     #[prost(uint32, tag = "12")]
     pub device_count: u32,
     /// Its use of devices, as reported.
@@ -3359,14 +3367,14 @@ pub struct SessionUse {
     pub node: u32,
     #[prost(uint32, tag = "2")]
     pub ordinal: u32,
-    /// Its queues were not empty, as samples show; absent: unknown.
+    /// Time with non-empty queues, by sampling; absent if unknown.
     #[prost(uint64, optional, tag = "3")]
     pub busy_ms: ::core::option::Option<u64>,
     #[prost(uint64, tag = "4")]
     pub bytes_in: u64,
     #[prost(uint64, tag = "5")]
     pub bytes_out: u64,
-    /// Bytes of the device's memory that it holds now.
+    /// Bytes of the device's memory that the session holds now.
     #[prost(uint64, tag = "6")]
     pub held: u64,
 }
@@ -3412,7 +3420,7 @@ impl PageList {
 pub enum FigureSource {
     Unspecified = 0,
     Measured = 1,
-    /// From paths of the same kind.
+    /// Derived from paths of the same kind.
     Estimated = 2,
 }
 impl FigureSource {
@@ -3448,7 +3456,7 @@ pub mod cluster_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The cluster as it is, for people and tools.
+    /// Views of the cluster for people and tools.
     #[derive(Debug, Clone)]
     pub struct ClusterClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3550,8 +3558,8 @@ pub mod cluster_client {
                 .insert(GrpcMethod::new("accord.v1.Cluster", "Describe"));
             self.inner.unary(req, path, codec).await
         }
-        /// Some rows of one table as they are now, and then their changes, at most once a second. A further request, for other
-        /// rows or another table, is answered at once.
+        /// Sends some rows of a table, then their changes at most once a second. A further request, for other rows or another
+        /// table, is answered at once.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::WatchRequest>,
@@ -3598,14 +3606,14 @@ pub mod cluster_server {
             >
             + std::marker::Send
             + 'static;
-        /// Some rows of one table as they are now, and then their changes, at most once a second. A further request, for other
-        /// rows or another table, is answered at once.
+        /// Sends some rows of a table, then their changes at most once a second. A further request, for other rows or another
+        /// table, is answered at once.
         async fn watch(
             &self,
             request: tonic::Request<tonic::Streaming<super::WatchRequest>>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
-    /// The cluster as it is, for people and tools.
+    /// Views of the cluster for people and tools.
     #[derive(Debug)]
     pub struct ClusterServer<T> {
         inner: Arc<T>,
@@ -3827,29 +3835,30 @@ pub struct CreateReservationRequest {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
-    /// Nodes and devices; none of these and no request: all devices of the cluster.
+    /// Nodes and devices. Without these and without a request, all devices of the cluster.
     #[prost(message, repeated, tag = "3")]
     pub targets: ::prost::alloc::vec::Vec<ReservedTarget>,
-    /// As many devices as a request asks for: 4:nvidia/h200.
+    /// Reserves as many devices as this request: 4:nvidia/h200.
     #[prost(string, tag = "4")]
     pub request: ::prost::alloc::string::String,
-    /// Accounts and users whose jobs may use the devices; none: no job may.
+    /// Accounts and users whose jobs may use the devices; without any, no job may.
     #[prost(string, repeated, tag = "5")]
     pub accounts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "6")]
     pub users: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Its first start by the clock of the zone: 2026-12-01T08:00.
+    /// The first start by the zone's clock: 2026-12-01T08:00.
     #[prost(string, tag = "7")]
     pub first: ::prost::alloc::string::String,
-    /// Europe/Berlin
+    /// An IANA time zone: Europe/Berlin.
     #[prost(string, tag = "8")]
     pub zone: ::prost::alloc::string::String,
     #[prost(uint64, tag = "9")]
     pub lasts_ms: u64,
-    /// Each week at the same time of day.
+    /// Whether it repeats each week at the same time of day.
     #[prost(bool, tag = "10")]
     pub weekly: bool,
-    /// Other jobs that are left at its start are ended; else it is refused if limits of running jobs reach into it.
+    /// Whether other jobs are ended at its start. If not, the reservation is refused if time limits of running jobs reach
+    /// into it.
     #[prost(bool, tag = "11")]
     pub end: bool,
     #[prost(string, tag = "12")]
@@ -3867,7 +3876,7 @@ pub struct CreateReservationReply {
 pub struct ReservedDevices {
     #[prost(string, tag = "1")]
     pub node_name: ::prost::alloc::string::String,
-    /// None: all of the node's.
+    /// Empty for all devices of the node.
     #[prost(uint32, repeated, tag = "2")]
     pub ordinals: ::prost::alloc::vec::Vec<u32>,
 }
@@ -3876,15 +3885,15 @@ pub struct ReservedDevices {
 pub struct Reservation {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// The administrator who made it.
+    /// The administrator who created it.
     #[prost(string, tag = "2")]
     pub by: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// Its devices in words.
+    /// A description of its devices.
     #[prost(string, tag = "4")]
     pub what: ::prost::alloc::string::String,
-    /// By node; none: all devices of the cluster.
+    /// Devices by node; empty for all devices of the cluster.
     #[prost(message, repeated, tag = "5")]
     pub devices: ::prost::alloc::vec::Vec<ReservedDevices>,
     #[prost(string, repeated, tag = "6")]
@@ -3895,20 +3904,20 @@ pub struct Reservation {
     pub end: bool,
     #[prost(bool, tag = "9")]
     pub weekly: bool,
-    /// Its present or next time, by the coordinator's clock.
+    /// The current or next occurrence, by the coordinator's clock.
     #[prost(uint64, tag = "10")]
     pub starts_unix_ms: u64,
     #[prost(uint64, tag = "11")]
     pub ends_unix_ms: u64,
-    /// The same with offset and zone: 2026-12-01 08:00 +01:00 Europe/Berlin.
+    /// The same times with offset and zone: 2026-12-01 08:00 +01:00 Europe/Berlin.
     #[prost(string, tag = "12")]
     pub starts: ::prost::alloc::string::String,
     #[prost(string, tag = "13")]
     pub ends: ::prost::alloc::string::String,
-    /// Whether it is for the caller.
+    /// Whether the caller may use it.
     #[prost(bool, tag = "14")]
     pub yours: bool,
-    /// The caller does not see others' jobs: the administrator, the reason, accounts and users are left out.
+    /// Whether administrator, reason, accounts and users are left out, because the caller may not see jobs of other users.
     #[prost(bool, tag = "15")]
     pub hidden: bool,
 }
@@ -3917,7 +3926,7 @@ pub struct Reservation {
 pub struct ListReservationsRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// The page has the reservations after this name; empty: the first ones.
+    /// Sends reservations after this name; empty for the first page.
     #[prost(string, tag = "2")]
     pub after: ::prost::alloc::string::String,
 }
@@ -3926,7 +3935,7 @@ pub struct ListReservationsRequest {
 pub struct ListReservationsReply {
     #[prost(message, repeated, tag = "1")]
     pub reservations: ::prost::alloc::vec::Vec<Reservation>,
-    /// More follow after the last one.
+    /// Whether more reservations follow.
     #[prost(bool, tag = "2")]
     pub more: bool,
     #[prost(uint64, tag = "3")]
@@ -3954,7 +3963,7 @@ pub mod reservations_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Devices that are set aside for a time.
+    /// Reservations of devices for a time.
     #[derive(Debug, Clone)]
     pub struct ReservationsClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -4035,7 +4044,7 @@ pub mod reservations_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// For administrators.
+        /// Creates a reservation. For administrators.
         pub async fn create_reservation(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateReservationRequest>,
@@ -4060,7 +4069,7 @@ pub mod reservations_client {
                 .insert(GrpcMethod::new("accord.v1.Reservations", "CreateReservation"));
             self.inner.unary(req, path, codec).await
         }
-        /// In the order of their names, in pages.
+        /// Lists reservations in the order of their names, in pages.
         pub async fn list_reservations(
             &mut self,
             request: impl tonic::IntoRequest<super::ListReservationsRequest>,
@@ -4085,7 +4094,7 @@ pub mod reservations_client {
                 .insert(GrpcMethod::new("accord.v1.Reservations", "ListReservations"));
             self.inner.unary(req, path, codec).await
         }
-        /// For administrators.
+        /// Deletes a reservation. For administrators.
         pub async fn delete_reservation(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteReservationRequest>,
@@ -4125,7 +4134,7 @@ pub mod reservations_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ReservationsServer.
     #[async_trait]
     pub trait Reservations: std::marker::Send + std::marker::Sync + 'static {
-        /// For administrators.
+        /// Creates a reservation. For administrators.
         async fn create_reservation(
             &self,
             request: tonic::Request<super::CreateReservationRequest>,
@@ -4133,7 +4142,7 @@ pub mod reservations_server {
             tonic::Response<super::CreateReservationReply>,
             tonic::Status,
         >;
-        /// In the order of their names, in pages.
+        /// Lists reservations in the order of their names, in pages.
         async fn list_reservations(
             &self,
             request: tonic::Request<super::ListReservationsRequest>,
@@ -4141,7 +4150,7 @@ pub mod reservations_server {
             tonic::Response<super::ListReservationsReply>,
             tonic::Status,
         >;
-        /// For administrators.
+        /// Deletes a reservation. For administrators.
         async fn delete_reservation(
             &self,
             request: tonic::Request<super::DeleteReservationRequest>,
@@ -4150,7 +4159,7 @@ pub mod reservations_server {
             tonic::Status,
         >;
     }
-    /// Devices that are set aside for a time.
+    /// Reservations of devices for a time.
     #[derive(Debug)]
     pub struct ReservationsServer<T> {
         inner: Arc<T>,
@@ -4412,16 +4421,16 @@ pub struct DrainNodeRequest {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
-    /// False takes the drain back.
+    /// Whether to begin a drain; false ends it.
     #[prost(bool, tag = "3")]
     pub drain: bool,
-    /// One device of the node; absent: the node.
+    /// A device of the node; absent for the whole node.
     #[prost(uint32, optional, tag = "4")]
     pub ordinal: ::core::option::Option<u32>,
-    /// Time from now until which jobs may last there; 0: no job starts there.
+    /// Time from now by which jobs there have to end; with 0, no job starts there.
     #[prost(uint64, tag = "5")]
     pub in_ms: u64,
-    /// Jobs that are still there at that time are ended.
+    /// Whether jobs that are still there at that time are ended.
     #[prost(bool, tag = "6")]
     pub end: bool,
     /// For the audit log.
@@ -4434,7 +4443,7 @@ pub struct DrainNodeReply {
     /// Sessions that still use the node or device.
     #[prost(uint64, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
-    /// Jobs that hold devices there, until the agent confirms that nothing of them is left.
+    /// Jobs that hold devices there; a job counts until the agent has confirmed that it left nothing.
     #[prost(uint64, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<u64>,
 }
@@ -4445,7 +4454,7 @@ pub struct WatchDrainRequest {
     pub version: u32,
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
-    /// One device of the node; absent: the node.
+    /// A device of the node; absent for the whole node.
     #[prost(uint32, optional, tag = "3")]
     pub ordinal: ::core::option::Option<u32>,
 }
@@ -4458,10 +4467,10 @@ pub struct QuarantineRequest {
     pub node_name: ::prost::alloc::string::String,
     #[prost(uint32, tag = "3")]
     pub ordinal: u32,
-    /// Takes it out.
+    /// Whether to release the device from quarantine.
     #[prost(bool, tag = "4")]
     pub release: bool,
-    /// For the audit log, and for who looks at the device.
+    /// For the audit log and for administrators.
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
 }
@@ -4488,7 +4497,7 @@ pub struct CloseSessionReply {}
 pub struct ShutdownRequest {
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// Agents end their sessions and exit too.
+    /// Whether agents end their sessions and exit as well.
     #[prost(bool, tag = "2")]
     pub agents: bool,
 }
@@ -4506,7 +4515,7 @@ pub mod admin_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What an administrator may do.
+    /// Operations of administrators.
     #[derive(Debug, Clone)]
     pub struct AdminClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -4587,7 +4596,8 @@ pub mod admin_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// A draining node takes part in no new session. A drained device is given to no job.
+        /// Drains a node or device, or ends the drain. New sessions do not use a draining node, and no job gets a drained
+        /// device.
         pub async fn drain_node(
             &mut self,
             request: impl tonic::IntoRequest<super::DrainNodeRequest>,
@@ -4608,7 +4618,7 @@ pub mod admin_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Admin", "DrainNode"));
             self.inner.unary(req, path, codec).await
         }
-        /// What still uses a node or device: at once and whenever it changes. The stream ends once nothing does.
+        /// Sends the uses of a node or device at once and after each change. The stream ends once there are none.
         pub async fn watch_drain(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchDrainRequest>,
@@ -4633,7 +4643,7 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("accord.v1.Admin", "WatchDrain"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Puts a device into quarantine, or takes it out.
+        /// Puts a device into quarantine, or releases it.
         pub async fn quarantine(
             &mut self,
             request: impl tonic::IntoRequest<super::QuarantineRequest>,
@@ -4658,7 +4668,7 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("accord.v1.Admin", "Quarantine"));
             self.inner.unary(req, path, codec).await
         }
-        /// Ends a session: its executors are killed.
+        /// Ends a session by killing its executors.
         pub async fn close_session(
             &mut self,
             request: impl tonic::IntoRequest<super::CloseSessionRequest>,
@@ -4683,7 +4693,7 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("accord.v1.Admin", "CloseSession"));
             self.inner.unary(req, path, codec).await
         }
-        /// Stops the coordinator and, if asked, all agents.
+        /// Stops the coordinator and, if requested, all agents.
         pub async fn shutdown(
             &mut self,
             request: impl tonic::IntoRequest<super::ShutdownRequest>,
@@ -4717,7 +4727,8 @@ pub mod admin_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AdminServer.
     #[async_trait]
     pub trait Admin: std::marker::Send + std::marker::Sync + 'static {
-        /// A draining node takes part in no new session. A drained device is given to no job.
+        /// Drains a node or device, or ends the drain. New sessions do not use a draining node, and no job gets a drained
+        /// device.
         async fn drain_node(
             &self,
             request: tonic::Request<super::DrainNodeRequest>,
@@ -4728,17 +4739,17 @@ pub mod admin_server {
             >
             + std::marker::Send
             + 'static;
-        /// What still uses a node or device: at once and whenever it changes. The stream ends once nothing does.
+        /// Sends the uses of a node or device at once and after each change. The stream ends once there are none.
         async fn watch_drain(
             &self,
             request: tonic::Request<super::WatchDrainRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchDrainStream>, tonic::Status>;
-        /// Puts a device into quarantine, or takes it out.
+        /// Puts a device into quarantine, or releases it.
         async fn quarantine(
             &self,
             request: tonic::Request<super::QuarantineRequest>,
         ) -> std::result::Result<tonic::Response<super::QuarantineReply>, tonic::Status>;
-        /// Ends a session: its executors are killed.
+        /// Ends a session by killing its executors.
         async fn close_session(
             &self,
             request: tonic::Request<super::CloseSessionRequest>,
@@ -4746,13 +4757,13 @@ pub mod admin_server {
             tonic::Response<super::CloseSessionReply>,
             tonic::Status,
         >;
-        /// Stops the coordinator and, if asked, all agents.
+        /// Stops the coordinator and, if requested, all agents.
         async fn shutdown(
             &self,
             request: tonic::Request<super::ShutdownRequest>,
         ) -> std::result::Result<tonic::Response<super::ShutdownReply>, tonic::Status>;
     }
-    /// What an administrator may do.
+    /// Operations of administrators.
     #[derive(Debug)]
     pub struct AdminServer<T> {
         inner: Arc<T>,
@@ -5089,8 +5100,8 @@ pub mod admin_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// The first message from an agent to an executor that it has started, on the socket between
-/// them: length (u32, little-endian), then this.
+/// The first message from an agent to its new executor, on the socket between them: a length (u32, little-endian), then
+/// this message.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecutorStart {
@@ -5100,50 +5111,50 @@ pub struct ExecutorStart {
     pub node_name: ::prost::alloc::string::String,
     #[prost(uint64, tag = "3")]
     pub session: u64,
-    /// Those of the node's devices that the lease names, by ordinal.
+    /// The node's devices that are part of the lease, by ordinal.
     #[prost(message, repeated, tag = "4")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     /// The session's key.
     #[prost(bytes = "vec", tag = "5")]
     pub key: ::prost::alloc::vec::Vec<u8>,
-    /// Path of libacc.so for workers; empty if their program brings it.
+    /// Path of libacc.so for workers; empty if their program brings its own.
     #[prost(string, tag = "6")]
     pub libacc: ::prost::alloc::string::String,
-    /// The process that is the executor's parent.
+    /// Process id of the keeper, the executor's parent.
     #[prost(uint32, tag = "7")]
     pub keeper_pid: u32,
-    /// Folder for compiled GPU code; "off": none.
+    /// Folder for compiled GPU code; "off" for none.
     #[prost(string, tag = "8")]
     pub cache: ::prost::alloc::string::String,
-    /// GPUs of other processes of the machine are copied to directly.
+    /// Whether GPUs of other processes of the machine are copied to directly.
     #[prost(bool, tag = "9")]
     pub ipc: bool,
-    /// Streams that the session may use on each device; 0: no quota.
+    /// Most streams of the session on each device; 0 for no quota.
     #[prost(uint32, tag = "10")]
     pub stream_quota: u32,
-    /// Bytes that the session may hold on each device; 0: no quota.
+    /// Most bytes that the session may hold on each device; 0 for no quota.
     #[prost(uint64, tag = "11")]
     pub memory_quota: u64,
-    /// The session's lanes may leave a machine in clear.
+    /// Whether the session's lanes may leave a machine unencrypted.
     #[prost(bool, tag = "12")]
     pub plain_tcp: bool,
-    /// What copies to devices of other processes of the machine take, as far as it was measured: by mapped memory, and by a lane.
+    /// Measured times of copies to devices of other processes of the machine: by mapped memory, and by a lane.
     #[prost(message, optional, tag = "13")]
     pub mapped: ::core::option::Option<PathTimes>,
     #[prost(message, optional, tag = "14")]
     pub lane: ::core::option::Option<PathTimes>,
 }
-/// What the process prints that an agent starts to look for GPUs.
+/// The output of the process that an agent starts to detect GPUs.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Gpus {
-    /// Those that can be used, with the driver's numbers as ordinals.
+    /// The usable GPUs, with the driver's numbers as ordinals.
     #[prost(message, repeated, tag = "1")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
-    /// Why there are none, or fewer than the driver shows; empty if there is nothing to say.
+    /// Why the list is empty, or has fewer GPUs than the driver reports; empty if there is no reason to report.
     #[prost(string, tag = "2")]
     pub note: ::prost::alloc::string::String,
-    /// The note tells of trouble and not of a machine without GPUs.
+    /// Whether the note reports a failure; a machine without GPUs is none.
     #[prost(bool, tag = "3")]
     pub failed: bool,
 }

@@ -1,4 +1,4 @@
-//! What an input costs does not grow with the cluster.
+//! The cost of an input does not grow with the cluster.
 
 use super::super::effect::{ClientPush, Effect, PathOrder};
 use super::super::input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
@@ -20,9 +20,9 @@ const SMALL: u32 = 100;
 const LARGE: u32 = 10_000;
 /// Devices of a node.
 const DEVICES: u32 = 2;
-/// Steps of one input that concerns few nodes, sessions and jobs.
+/// Most steps of an input that concerns few nodes, sessions and jobs.
 const STEPS_MAX: u64 = 400;
-/// The same of one that looks at wanted paths: it looks at 512, each of which is listed from both ends.
+/// Most further steps of an input that visits wanted paths: it visits 512, each of which is listed from both ends.
 const LOOKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
 const KINDS: usize = 28;
@@ -35,7 +35,7 @@ pub(in super::super) fn step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// Each kind of input has a number.
+/// Returns the number of an input's kind.
 fn number(input: &Input) -> usize {
     match input {
         Input::Join { .. } => 0,
@@ -137,21 +137,22 @@ fn orders(effects: Vec<Effect>) -> impl Iterator<Item = PathOrder> {
     })
 }
 
-/// A cluster whose nodes have a job with a session each, but for the first ten, and of whose paths most are still to be measured.
+/// A cluster whose nodes, except for the first ten, have a job with a session each. Most paths are still to be
+/// measured.
 struct Site {
     cluster: Cluster,
     now: u64,
     nodes: u32,
     seen: BTreeSet<usize>,
     worst: u64,
-    /// Measurements that were ordered.
+    /// Ordered measurements.
     orders: Vec<PathOrder>,
 }
 
 impl Site {
     fn new(nodes: u32) -> Self {
         let limits = Limits { nodes_max: 16_384, devices_max: 65_536, session_quota: 65_536, ..Limits::default() };
-        // What is kept over a restart is recorded, too.
+        // Recording for the state file is included.
         let restart = Restart { now: Millis(0), unix_ms: 1_000, epoch: 1 };
         let (cluster, seen) = (Cluster::restore(limits, &Records::new(), restart).unwrap(), BTreeSet::new());
         let mut site = Self { cluster, now: 0, nodes, seen, worst: 0, orders: Vec::new() };
@@ -161,7 +162,8 @@ impl Site {
             site.give(Input::Register { link, registration: registration(&format!("n{node}"), world) });
             site.give(Input::NodeMeasured { link, figures: NodeFigures::default() });
         }
-        // Requests of a coordinator's first moments wait for agents. A tick that comes late looks at all nodes: it was the coordinator that slept.
+        // Requests wait for agents right after the coordinator's start. A late tick visits all nodes, because then the
+        // coordinator was suspended.
         for _ in 0..20 {
             site.now += 250;
             let (effects, _) = site.give(Input::Tick);
@@ -178,7 +180,7 @@ impl Site {
         site
     }
 
-    /// Gives the cluster an input. Returns its effects and steps.
+    /// Passes an input to the cluster. Returns its effects and steps.
     fn give(&mut self, input: Input) -> (Vec<Effect>, u64) {
         let (begun, before) = (STEPS.get(), self.cluster.allocations.scheduler().steps());
         let (kind, mut effects) = (number(&input), Vec::new());
@@ -192,7 +194,7 @@ impl Site {
         (effects, steps)
     }
 
-    /// The same for an input that concerns few nodes.
+    /// Passes an input that concerns few nodes, and checks the number of steps.
     fn few(&mut self, input: Input) -> Vec<Effect> {
         let text = format!("{input:?}");
         let max = match input {
@@ -215,7 +217,7 @@ impl Site {
         (granted.unwrap_or_else(|| panic!("{effects:?}")), steps)
     }
 
-    /// Opens a session that few nodes hear of.
+    /// Opens a session that concerns few nodes.
     fn open_few(&mut self, client: u64, request: SessionRequest) -> SessionId {
         let (id, steps) = self.open(client, request);
         self.worst = self.worst.max(steps);
@@ -230,7 +232,7 @@ impl Site {
     }
 }
 
-/// Every kind of input once, among so many nodes. Returns the most steps of one.
+/// Passes every kind of input once to a cluster of this many nodes. Returns the most steps of an input.
 fn all_inputs(nodes: u32) -> u64 {
     let mut site = Site::new(nodes);
     let (last, client) = (u64::from(nodes) + 1, |at: u64| ClientId(1_000_000 + at));
@@ -295,14 +297,14 @@ fn all_inputs(nodes: u32) -> u64 {
     let path = Ok(MeasuredPath { times: PathTimes::new(1, 1, 1), transport: "tcp".into() });
     site.few(Input::PathMeasured { link: order.from, measurement: order.measurement, path });
 
-    // Nodes that come back, leave, and are lost.
+    // Nodes that reconnect, leave and are lost.
     for _ in 0..8 {
         site.now += 250;
         site.few(Input::Tick);
     }
     site.few(Input::Goodbye { link: link(8) });
     site.few(Input::LinkLost { link: link(30) });
-    // Programs that ask now don't wait for it: the other agents are there.
+    // Requests do not wait for the lost agent, because the others are connected.
     site.open_few(client(20).0, request("n7", Some("1")));
     site.few(Input::Register { link: LinkId(3_000_001), registration: registration("n30", "") });
     site.few(Input::LinkLost { link: link(2) });
@@ -319,18 +321,18 @@ fn all_inputs(nodes: u32) -> u64 {
     let is_up = |node| site.cluster.nodes.get(&NodeId(node)).unwrap().is_up();
     assert_eq!([2, 8, 40, 41].map(is_up), [false, false, false, true]);
 
-    // Programs that ask for nothing share one lease of all devices.
+    // Programs without a request share one lease of all devices.
     let idle = site.open_few(client(29).0, request("n5", None));
     assert!(site.cluster.lease(idle).unwrap().devices.len() > site.nodes as usize / 2);
     site.few(Input::ClientGone { client: client(29) });
-    // An agent hears of such a session when its program begins to use the node.
+    // An agent learns of such a session when its program begins to use the node.
     let all = site.open_few(client(30).0, request("n5", None));
     for node in 0..nodes {
         let told = site.few(Input::MayUse { client: client(30), device: at(node, 1) });
         let orders = told.iter().filter(|effect| matches!(effect, Effect::ToAgent(..))).count();
         assert!(orders <= 1, "{told:?}");
     }
-    // It costs others nothing.
+    // The session does not make other inputs more expensive.
     site.few(Input::MayUse { client: client(30), device: at(5, 0) });
     site.open_few(client(31).0, request("n7", Some("1")));
     site.few(Input::ClientGone { client: client(31) });
@@ -344,7 +346,7 @@ fn all_inputs(nodes: u32) -> u64 {
     site.few(attach);
     site.few(Input::InUse { client: client(32), devices: vec![at(5, 0), at(9, 1)] });
     site.few(Input::ClientGone { client: client(32) });
-    // All agents report its use of their devices, again and again.
+    // All agents report its use of their devices repeatedly.
     for busy_ms in [100, 200] {
         let used = DeviceUse { busy_ms: Some(busy_ms), ..DeviceUse::default() };
         let own = at(5, 0);

@@ -1,4 +1,4 @@
-//! The last board, which watchers share.
+//! The latest board, which watchers share.
 
 use super::super::driver::{Driver, unix_ms};
 use super::Board;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-/// A board is as good as a new one for so long: less than the time between two replies to a watcher.
+/// Time for which a board is reused: less than the time between two replies to a watcher.
 const FRESH_FOR: Duration = Duration::from_millis(900);
 
-/// Makes boards, one at a time.
+/// Creates boards, one at a time.
 pub(crate) struct Boards {
     driver: Arc<Driver>,
     turn: Arc<Semaphore>,
@@ -24,10 +24,10 @@ impl Boards {
         Arc::new(Self { driver, turn: Arc::new(Semaphore::new(1)), last: ShortLock::default() })
     }
 
-    /// Returns a board of now, or of a moment ago.
+    /// Returns a board that is at most [`FRESH_FOR`] old.
     ///
     /// # Errors
-    /// Returns `internal` where the system has no more threads.
+    /// Returns `internal` if the system can't start a thread.
     pub(crate) async fn fresh(self: &Arc<Self>) -> Result<Arc<Board>, Status> {
         let turn = self.turn.clone().acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("the coordinator stops"))?;
@@ -44,7 +44,7 @@ impl Boards {
             *boards.last.lock() = Some((Instant::now(), board.clone()));
             board
         };
-        // A watcher that goes away meanwhile leaves the turn with the thread.
+        // The thread keeps the permit if the watcher disconnects meanwhile.
         on_thread("accord-board", turn, observe).await.map_err(|error| Status::internal(error.to_string()))
     }
 }

@@ -1,4 +1,4 @@
-//! Rows as messages, for those who see a part of the users only.
+//! Converts rows to messages, and hides what the watcher may not see.
 
 use super::super::job_words::{account, devices, state};
 use super::observe::Look;
@@ -23,7 +23,7 @@ impl Board {
         })
     }
 
-    /// Returns the cluster in numbers.
+    /// Returns the totals of the cluster.
     pub(super) fn summary(&self, eyes: &Eyes) -> v1::ClusterSummary {
         let nodes = |is: &dyn Fn(NodeState) -> bool| index(self.nodes.iter().filter(|node| is(node.state)).count());
         let devices = |is: &dyn Fn(&DeviceSeen) -> bool| index(self.devices.iter().filter(|device| is(device)).count());
@@ -149,7 +149,7 @@ impl Board {
         let scheduler = cluster.scheduler();
         let user = self.users[job.user as usize].name.clone();
         let Some(view) = scheduler.job(job.id) else {
-            // It has ended since.
+            // The job has ended since the board was made.
             return v1::Job { job: job.id.0, user, ..v1::Job::default() };
         };
         let (program, asked) = cluster.program_of(job.id).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What people watch: nodes, devices, users and jobs at one moment, as Cluster.Watch shows them. Boards are made at most about once a second,
-//! and only while there are watchers, which share them.
+//! Boards: nodes, devices, users and jobs at one moment, for Cluster.Watch. At most about one board a second is made,
+//! only while there are watchers, which share it.
 
 mod boards;
 mod lines;
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// The cluster at one moment. Times are by the wall clock.
+/// The cluster at one moment. All times are wall clock times.
 #[derive(Debug)]
 pub(super) struct Board {
     pub(super) unix_ms: u64,
@@ -33,14 +33,14 @@ pub(super) struct Board {
     nodes: Vec<NodeSeen>,
     devices: Vec<DeviceSeen>,
     sessions: Vec<SessionSeen>,
-    /// As the queue lists them.
+    /// Jobs in the order of the queue.
     jobs: Vec<JobSeen>,
-    /// Nodes in the order of their names.
+    /// Indices of nodes in the order of their names.
     by_node_name: Arc<Vec<u32>>,
     orders: Orders,
 }
 
-/// Rows in the order of a request, once one has asked for it.
+/// Indices of rows in each requested order, computed on first use.
 #[derive(Debug, Default)]
 struct Orders {
     devices: [OnceLock<Vec<u32>>; 3],
@@ -55,7 +55,7 @@ struct UserSeen {
     waiting: u32,
     sessions: u32,
     devices: u32,
-    /// Devices whose busy part is known, and the sum of it in percent.
+    /// Number of devices whose utilization is known, and its sum in percent.
     known: u32,
     percent: u32,
     unknown: u32,
@@ -70,7 +70,7 @@ struct NodeSeen {
     state: v1::NodeState,
     reason: String,
     heard_unix_ms: u64,
-    /// Its devices.
+    /// Indices of its devices.
     devices: Range<u32>,
     sessions: u32,
 }
@@ -84,16 +84,16 @@ struct DeviceSeen {
     condition: v1::DeviceCondition,
     reason: String,
     held: u64,
-    /// `None`: unknown.
+    /// Utilization; `None` if it is unknown.
     percent: Option<u32>,
-    /// Set if a job holds it alone and has left it idle.
+    /// Set if a single job holds the device and leaves it idle.
     idle_since_unix_ms: Option<u64>,
     /// The time since which it is in quarantine.
     quarantined_since_unix_ms: Option<u64>,
     uses: Vec<UseSeen>,
-    /// Jobs that hold it, by their places.
+    /// Indices of the jobs that hold it.
     jobs: Vec<u32>,
-    /// Users of its jobs and sessions, each once.
+    /// Users of its jobs and sessions, without duplicates.
     users: Vec<u32>,
 }
 
@@ -119,12 +119,12 @@ struct JobSeen {
     user: u32,
     phase: Phase,
     is_exclusive: bool,
-    /// Time of its start, as far as it is known.
+    /// Time of its start, if it is known.
     started_unix_ms: Option<u64>,
-    /// The last time at which it used its devices.
+    /// Time of the last use of its devices.
     active_unix_ms: u64,
     devices: Vec<u32>,
-    /// In words, once a watcher has it among its rows.
+    /// The job's message, computed once a watcher has the job among its rows.
     words: OnceLock<v1::Job>,
 }
 
@@ -154,7 +154,7 @@ impl Board {
     }
 }
 
-/// A place in a list; there are fewer than 2^32 of anything.
+/// Converts an index of a list, which has fewer than 2^32 items.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

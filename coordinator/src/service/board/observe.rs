@@ -1,4 +1,5 @@
-//! Makes a board of the core's state, a few nodes, sessions and jobs at a time: the core is kept from its work for short moments only.
+//! Builds a board from the core's state. Each step takes a few nodes, sessions or jobs, so that the core is locked only
+//! for short moments.
 
 use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
@@ -10,15 +11,15 @@ use accord_types::{DeviceId, NodeId, SessionId, natural_order};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-/// Nodes, sessions or jobs that are looked at in one go.
+/// Most nodes, sessions or jobs that are visited under one lock.
 const AT_ONCE: usize = 128;
-/// A device that is idle for a shorter time may have paused between two regions, in milliseconds.
+/// Time until a device counts as idle, in milliseconds: a shorter pause may lie between two regions.
 const IDLE_AFTER_MS: u64 = 5_000;
 
-/// A difference of the clocks by which the times of a board may be off, in milliseconds.
+/// Tolerated difference of the clocks, in milliseconds.
 const CLOCK_MOVES_MS: u64 = 1_000;
 
-/// A board in the making.
+/// A board under construction.
 struct Observer {
     board: Board,
     now: Millis,
@@ -29,7 +30,7 @@ struct Observer {
     jobs: HashMap<JobId, u32>,
 }
 
-/// Lets the core's state be looked at, for a short moment each time.
+/// Access to the core's state, locked for the duration of a call.
 pub(crate) trait Look {
     fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T;
 }
@@ -41,7 +42,7 @@ impl Look for Driver {
 }
 
 impl Board {
-    /// Observes the cluster at a time by both clocks.
+    /// Builds a board for a time that both clocks give.
     pub(super) fn observe(core: &impl Look, (now, unix_ms): (Millis, u64), before: Option<&Self>) -> Self {
         let mut observer = core.look(|cluster| Observer::begin(cluster, (now, unix_ms), before));
         let mut next = Some(NodeId(0));
@@ -65,8 +66,8 @@ impl Board {
 impl Observer {
     fn begin(cluster: &Cluster, (now, unix_ms): (Millis, u64), before: Option<&Board>) -> Self {
         let scheduler = cluster.scheduler();
-        // All times of a board are by the wall clock as it is now: it may have been set since the coordinator's start. A difference that
-        // comes of reading two clocks changes no rows.
+        // All times of a board use the current wall clock, which may have been set since the coordinator's start. A
+        // small difference comes from reading two clocks, and is ignored so that it changes no rows.
         let started_unix_ms = unix_ms.saturating_sub(now.0);
         let of_before = before.map(|before| before.started_unix_ms);
         let near = of_before.filter(|before| before.abs_diff(started_unix_ms) <= CLOCK_MOVES_MS);
@@ -99,7 +100,7 @@ impl Observer {
         self.started_unix_ms.saturating_add(at.0)
     }
 
-    /// Takes some nodes, and returns where the next ones begin.
+    /// Adds some nodes. Returns where to continue.
     fn nodes(&mut self, cluster: &Cluster, from: NodeId) -> Option<NodeId> {
         let mut last = None;
         for node in cluster.nodes_from(from).take(AT_ONCE) {
@@ -160,7 +161,7 @@ impl Observer {
         });
     }
 
-    /// Takes some jobs, and returns the last of them.
+    /// Adds some jobs. Returns the last of them.
     fn jobs(&mut self, cluster: &Cluster, after: Option<JobId>) -> Option<JobId> {
         let mut last = None;
         for job in cluster.scheduler().jobs(after).take(AT_ONCE) {
@@ -190,7 +191,7 @@ impl Observer {
         self.board.jobs.push(seen);
     }
 
-    /// Orders the jobs as the queue does: running ones by number, waiting ones in their order, those on hold.
+    /// Orders the jobs as the queue does: running jobs by number, waiting jobs in their order, jobs on hold.
     fn order_jobs(&mut self, waiting: &[JobId]) {
         let places: HashMap<JobId, usize> = waiting.iter().copied().zip(0..).collect();
         self.board.jobs.sort_by_key(|job| match (job.is_waiting(), places.get(&job.id)) {
@@ -211,7 +212,7 @@ impl Observer {
         }
     }
 
-    /// Takes some sessions, and returns where the next ones begin.
+    /// Adds some sessions. Returns where to continue.
     fn sessions(&mut self, cluster: &Cluster, from: SessionId) -> Option<SessionId> {
         let mut last = None;
         for session in cluster.sessions_from(from).take(AT_ONCE) {
@@ -248,7 +249,7 @@ impl Observer {
         self.board.sessions.push(SessionSeen { user, job: cluster.job_of(session.id), program });
     }
 
-    /// Finds idle devices, and sums up by user.
+    /// Finds idle devices and sums the use up by user.
     fn finish(self, before: Option<&Board>) -> Board {
         let mut board = self.board;
         for at in 0..board.devices.len() {
@@ -277,7 +278,7 @@ impl Observer {
 }
 
 impl Board {
-    /// Returns since when a device is idle that a job holds alone.
+    /// Returns since when a device has been idle that a single job holds.
     fn idle_since(&self, device: &DeviceSeen) -> Option<u64> {
         let [job] = device.jobs[..] else { return None };
         let job = &self.jobs[job as usize];
@@ -285,11 +286,12 @@ impl Board {
             return None;
         }
         let last = device.uses.iter().map(|used| used.idle_since_unix_ms).max();
-        // No session of the job has used it yet.
+        // Without a session of the job, the device has been idle since the job's start.
         last.or(job.started_unix_ms).or(Some(job.active_unix_ms)).filter(|since| since + IDLE_AFTER_MS <= self.unix_ms)
     }
 
-    /// Returns the nodes in the order of their names, which is that of the board before while there are the same nodes.
+    /// Returns the nodes in the order of their names. The order of the previous board is reused if the nodes are the
+    /// same.
     fn order_of_nodes(&self, before: Option<&Self>) -> Arc<Vec<u32>> {
         let ids = |board: &Self| board.nodes.iter().map(|node| node.id).collect::<Vec<_>>();
         if let Some(before) = before

@@ -1,4 +1,4 @@
-//! Which rows a watcher sees, in which order.
+//! Selects and orders the rows that a watcher sees.
 
 use super::super::viewer::Viewer;
 use super::{Board, DeviceSeen, JobSeen, UserSeen, index};
@@ -9,21 +9,21 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use v1::{WatchOrder, WatchTable};
 
-/// The row of all users whom a watcher does not see.
+/// The row that stands for all users that the watcher may not see.
 pub(super) const OTHERS: u32 = u32::MAX;
-/// An unknown busy part: it may be the largest.
+/// Sorts an unknown utilization first, because it may be the largest.
 const UNKNOWN: u32 = 101;
 
-/// The users of a board whom a watcher sees.
+/// The visibility of a board's users to a watcher, by index.
 #[derive(Debug)]
 pub(crate) struct Eyes(Vec<bool>);
 
-/// Rows of a table that a watcher asked for.
+/// The requested rows of a table.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// Rows of the table.
+    /// Number of rows in the table.
     pub(super) total: u32,
-    /// Rows before.
+    /// Index of the first row.
     pub(super) from: u32,
     pub(super) rows: Vec<u32>,
 }
@@ -39,7 +39,7 @@ impl Eyes {
 }
 
 impl Board {
-    /// Returns the rows that a request asks for: the last ones if it begins behind the table's end.
+    /// Returns the requested rows: the last ones if the request begins beyond the table's end.
     pub(super) fn window(&self, eyes: &Eyes, request: &v1::WatchRequest) -> Window {
         let all = self.rows(eyes, request);
         let many = (request.rows as usize).min(WATCH_ROWS_MAX);
@@ -51,7 +51,7 @@ impl Board {
     /// Returns all rows of a table, in order.
     fn rows(&self, eyes: &Eyes, request: &v1::WatchRequest) -> Cow<'_, [u32]> {
         let only = (!request.user.is_empty()).then(|| self.by_name.get(&request.user).copied());
-        // A user whom the watcher does not see is as unknown as one that there is not.
+        // A hidden user is treated like one that does not exist.
         let only = only.map(|user| user.filter(|user| eyes.see(*user)));
         let chosen = |all: &'_ [u32], is: &dyn Fn(u32, u32) -> bool| -> Option<Vec<u32>> {
             only.map(|user| match user {
@@ -159,7 +159,7 @@ impl Board {
         rows
     }
 
-    /// Returns the busy part of a running job's devices on average, and the memory that its sessions hold.
+    /// Returns the average utilization of a running job's devices, and the memory that its sessions hold.
     pub(super) fn use_by(&self, job: &JobSeen) -> (Option<u32>, u64) {
         let (mut sum, mut held) = (Some(0), 0_u64);
         for device in &job.devices {

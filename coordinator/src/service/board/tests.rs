@@ -1,4 +1,4 @@
-//! Boards of a small cluster, as an administrator and users see them.
+//! Boards of a small cluster, as seen by an administrator and by users.
 
 use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use v1::watch_row::Line;
 use v1::{DeviceCondition, WatchOrder, WatchTable};
 
-/// Time of the first board.
+/// Time at the first board.
 const NOW: u64 = 100_000;
 const STARTED_UNIX_MS: u64 = 1_000;
 
@@ -33,7 +33,7 @@ impl Look for Site {
 }
 
 impl Site {
-    /// Nodes with two devices each, in this order.
+    /// Creates nodes with two devices each, in this order.
     fn new(nodes: &[&str]) -> Self {
         let mut site = Self { cluster: Cluster::new(Limits::default(), STARTED_UNIX_MS), now: NOW, clients: 0 };
         for (link, node_name) in (1..).zip(nodes) {
@@ -80,7 +80,7 @@ impl Site {
         self.cluster.check_invariants().unwrap();
     }
 
-    /// A program of a user on a node asks for devices, or for none in particular.
+    /// Opens a session of a user's program, with a request for devices or without one.
     fn open(&mut self, user: &str, node_name: &str, devices: Option<&str>) -> ClientId {
         self.clients += 1;
         let client = ClientId(self.clients);
@@ -104,7 +104,7 @@ impl Site {
         DeviceId { node: self.cluster.node_named(node).unwrap().id, ordinal }
     }
 
-    /// A program says what it did so far.
+    /// Reports a program's use of a device so far.
     fn did(&mut self, client: ClientId, device: DeviceId, busy_ms: Option<u64>) {
         let used = DeviceUse { busy_ms, bytes_in: 0, bytes_out: 0, held: 64 << 20, fault: None };
         self.give(Input::ProgramUsed { client, uses: vec![(device, used)] });
@@ -170,7 +170,7 @@ fn devices_have_their_busy_part_memory_users_and_programs() {
     let line = site.devices(&admin()).remove(0);
     assert_eq!((line.busy_percent, line.memory_used, line.memory), (Some(25), 64 << 20, 1 << 30));
     assert_eq!((&line.users[..], &line.programs[..]), (&["eva".to_owned()][..], &["app of eva".to_owned()][..]));
-    // Without changes nothing is reported.
+    // Without further reports the device becomes idle.
     site.now += 3_000;
     assert_eq!(site.devices(&admin())[0].busy_percent, Some(0));
     site.now += 1_000;
@@ -194,7 +194,7 @@ fn users_see_their_own_programs_and_the_number_of_others() {
     let names = |lines: Vec<v1::UserLine>| lines.into_iter().map(|line| (line.user, line.users)).collect::<Vec<_>>();
     assert_eq!(names(site.users(&user("eva"))), [("eva".to_owned(), 1), (String::new(), 1)]);
     assert_eq!(names(site.users(&admin())), [("eva".to_owned(), 1), ("tom".to_owned(), 1)]);
-    // Another user's rows are not found by the name either.
+    // Another user's rows can't be found by that user's name.
     let asked = v1::WatchRequest { user: "tom".into(), ..asks(WatchTable::Devices) };
     assert_eq!(site.rows(&user("eva"), asked.clone()).len(), 0);
     assert_eq!(site.rows(&admin(), asked).len(), 1);
@@ -320,7 +320,7 @@ fn a_watcher_gets_rows_of_its_window_and_then_those_that_have_changed() {
     site.did(program, device, Some(900));
     let reply = watcher.reply(&site, &site.board()).unwrap();
     assert_eq!(reply.changed.iter().map(|row| row.at).collect::<Vec<_>>(), [1]);
-    // The busiest first; a window behind the end shows the last rows.
+    // The busiest device first; a window beyond the end shows the last rows.
     watcher.ask(v1::WatchRequest { order: WatchOrder::Busy.into(), from: 0, rows: 1, ..request.clone() });
     let first = watcher.reply(&site, &site.board()).unwrap().changed.remove(0).line.unwrap();
     assert!(matches!(&first, Line::Device(line) if (line.node_name.as_str(), line.ordinal) == ("n2", 1)), "{first:?}");

@@ -1,4 +1,4 @@
-//! What one watcher is sent: the rows that it asked for, and then those that have changed.
+//! The state of one watcher: it gets the requested rows, then the rows that have changed.
 
 use super::super::viewer::Viewer;
 use super::observe::Look;
@@ -28,12 +28,12 @@ impl Watcher {
         Self { viewer, request, sent: None }
     }
 
-    /// Takes a further request.
+    /// Replaces the request.
     pub(crate) fn ask(&mut self, request: v1::WatchRequest) {
         (self.request, self.sent) = (request, None);
     }
 
-    /// Returns the reply to a request that has none yet, or the changes since the last reply; `None` if there are none.
+    /// Returns the full reply to a new request, or the changes since the last reply; `None` if there are none.
     pub(crate) fn reply(&mut self, core: &impl Look, board: &Board) -> Option<v1::WatchReply> {
         let (eyes, table) = (Eyes::of(board, &self.viewer), self.request.table());
         let window = board.window(&eyes, &self.request);

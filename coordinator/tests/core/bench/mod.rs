@@ -1,4 +1,4 @@
-//! The core with a clock of the test's own, and what agents and programs tell it.
+//! The core with a simulated clock, and the messages of agents and programs.
 
 use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
 use accord_types::node_labels::NodeLabels;
@@ -11,7 +11,7 @@ pub(crate) const ALICE: &str = "alice";
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     pub(crate) now: u64,
-    /// The number of the last order to test each device, by the devices' ordinals.
+    /// The number of the last test order of each device, by ordinal.
     pub(crate) test_orders: BTreeMap<u32, u64>,
 }
 
@@ -20,7 +20,7 @@ impl Bench {
         Self::of(Cluster::new(Limits::default(), 1_000))
     }
 
-    /// Drives this cluster, from time 0 on.
+    /// Creates a bench for this cluster, at time 0.
     pub(crate) fn of(cluster: Cluster) -> Self {
         Self { cluster, now: 0, test_orders: BTreeMap::new() }
     }
@@ -56,7 +56,7 @@ pub(crate) fn device(ordinal: u32) -> DeviceInfo {
     }
 }
 
-/// An agent with two devices.
+/// Returns the registration of an agent with two devices.
 pub(crate) fn registration(name: &str) -> Registration {
     Registration {
         node_name: name.into(),
@@ -76,7 +76,7 @@ pub(crate) fn registration(name: &str) -> Registration {
     }
 }
 
-/// What such an agent says of a session that an earlier coordinator has opened.
+/// Returns the grant by which such an agent reports a session of an earlier coordinator.
 pub(crate) fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionGrant {
     SessionGrant {
         session,

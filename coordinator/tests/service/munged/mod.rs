@@ -1,4 +1,4 @@
-//! What a coordinator asks in MUNGE's place: a daemon of the test's own, which takes its time, and counts who asks.
+//! A test daemon in place of MUNGE's, which delays its answers and counts requests.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How every message begins, and which version of messages this is.
+/// The magic number and version of every message.
 const MAGIC: [u8; 5] = [0, 0x60, 0x6d, 0x4b, 4];
 const ENCODE: u8 = 2;
 const DECODE: u8 = 4;
-/// How a credential of this daemon begins.
+/// The prefix of this daemon's credentials.
 const OWN: &[u8] = b"MUNGE:";
 
-/// It believes its own credentials, and calls everybody by one number.
+/// A daemon that accepts its own credentials, and reports the same user for all.
 pub(crate) struct Munged {
     socket: PathBuf,
     counts: Arc<Counts>,
@@ -23,7 +23,7 @@ pub(crate) struct Munged {
 
 #[derive(Default)]
 struct Counts {
-    /// How long it takes for a credential that it is asked about.
+    /// Delay of the answer to a credential.
     pause_ms: AtomicU64,
     asking: AtomicUsize,
     asking_at_once: AtomicUsize,
@@ -31,7 +31,7 @@ struct Counts {
 }
 
 impl Munged {
-    /// Its threads end with the test's process.
+    /// Starts the daemon, whose threads end with the test's process.
     pub(crate) fn start(pause: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
@@ -52,18 +52,18 @@ impl Munged {
         &self.socket
     }
 
-    /// It takes so long from now on.
+    /// Sets the delay of answers.
     pub(crate) fn take(&self, pause: Duration) {
         self.counts.pause_ms.store(u64::try_from(pause.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// How many credentials it was asked about until now, and how many of them at one time.
+    /// Returns how many credentials were checked, and the most at the same time.
     pub(crate) fn asked(&self) -> (usize, usize) {
         (self.counts.asked.load(Ordering::SeqCst), self.counts.asking_at_once.load(Ordering::SeqCst))
     }
 }
 
-/// Who asks may go at any time.
+/// Serves a client, which may disconnect at any time.
 fn serve(mut stream: UnixStream, counts: &Counts) -> Option<()> {
     let mut header = [0; 11];
     stream.read_exact(&mut header).ok()?;
@@ -71,7 +71,7 @@ fn serve(mut stream: UnixStream, counts: &Counts) -> Option<()> {
     let mut body = vec![0; usize::try_from(len).ok()?];
     stream.read_exact(&mut body).ok()?;
     let answer = match kind {
-        // The payload follows its options, the users who may read it, and a length.
+        // The payload follows the options, the permitted readers, and a length.
         ENCODE => [&[0, 0], &data(&[OWN, body.get(20..)?].concat())[..]].concat(),
         DECODE => {
             let asking = counts.asking.fetch_add(1, Ordering::SeqCst) + 1;
@@ -89,11 +89,11 @@ fn serve(mut stream: UnixStream, counts: &Counts) -> Option<()> {
 
 fn believed(credential: &[u8]) -> Vec<u8> {
     let Some(payload) = credential.strip_prefix(OWN) else { return [&[8, 3][..], b"bad"].concat() };
-    // No error; no realm, a lifetime, no address, two times; the user 1001, and three numbers more.
+    // No error; no realm, a lifetime, no address, two times; user 1001, and three further numbers.
     [&[0; 2][..], &[0; 3], &[0], &[0; 4], &[0], &[0; 8], &1001u32.to_be_bytes(), &[0; 12], &data(payload)].concat()
 }
 
-/// What has its length before it.
+/// Returns the bytes after their length.
 fn data(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
 }

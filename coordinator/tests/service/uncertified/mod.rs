@@ -4,7 +4,7 @@ use accord_trust::provider;
 use std::sync::Arc;
 use tokio_rustls::rustls;
 
-/// A client of TLS without a certificate, which accepts every server.
+/// Returns the configuration of a TLS client without a certificate, which accepts every server.
 pub(crate) fn uncertified(protocol: &[u8]) -> rustls::ClientConfig {
     #[derive(Debug)]
     struct BelievesAll;

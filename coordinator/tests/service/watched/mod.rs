@@ -1,4 +1,4 @@
-//! A coordinator as a process of its own, and what it costs.
+//! A coordinator in a process of its own, and its use of resources.
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
@@ -17,12 +17,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const SOCKET: &str = "coordinator";
-/// How long certificates count.
+/// Lifetime of certificates.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
-/// What an honest program may wait for its answer.
+/// Longest wait of an honest program for its answer.
 pub(crate) const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// It is killed when dropped.
+/// A coordinator's process, which is killed when dropped.
 pub(crate) struct Coordinator {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
@@ -32,17 +32,17 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// With room for so many descriptors, if that is said.
+    /// Starts a coordinator, with a limit on descriptors if one is given.
     pub(crate) fn start(descriptors: Option<u64>) -> Self {
         Self::start_with(descriptors, |_| Vec::new())
     }
 
-    /// Whose messages of this level and above go there.
+    /// Starts a coordinator that writes log messages of this level and above to `to`.
     pub(crate) fn start_logging(to: Stdio, level: &str) -> Self {
         Self::start_so(None, to, |_| vec!["--log".into(), level.into()])
     }
 
-    /// The same with options, which are given the coordinator's folder.
+    /// Starts a coordinator with options, which may use its folder.
     pub(crate) fn start_with(descriptors: Option<u64>, options: impl FnOnce(&Path) -> Vec<OsString>) -> Self {
         Self::start_so(descriptors, Stdio::null(), options)
     }
@@ -64,7 +64,7 @@ impl Coordinator {
         Self { child, address, authority, program, dir }
     }
 
-    /// That also listens for processes of this machine, at [`Coordinator::socket`].
+    /// Starts a coordinator that also listens at [`Coordinator::socket`].
     pub(crate) fn start_with_socket(descriptors: Option<u64>) -> Self {
         Self::start_with(descriptors, |dir| vec!["--socket".into(), dir.join(SOCKET).into()])
     }
@@ -73,7 +73,7 @@ impl Coordinator {
         self.dir.path().join(SOCKET)
     }
 
-    /// What programs have that show no certificate and ask MUNGE at this socket.
+    /// Returns the identity of programs without a certificate that use MUNGE at this socket.
     pub(crate) fn of_user(&self, munge: &Path) -> Identity {
         let folder = self.dir.path().join("everybody");
         if !folder.exists() {
@@ -83,12 +83,12 @@ impl Coordinator {
         Identity::of_user(&folder, &Attester::of_settings(munge.to_str(), None)).unwrap()
     }
 
-    /// An honest program asks for a session. There is no device, which it is told.
+    /// Requests a session for an honest program, which is refused because there is no device.
     pub(crate) fn ask(&self) {
         Self::ask_as(&PeerAddress::new(self.address), &self.program);
     }
 
-    /// The same at another of its addresses, or by another's word.
+    /// Requests a session at another address or with another identity.
     pub(crate) fn ask_as(address: &PeerAddress, program: &Identity) {
         let error = session_endpoint::open(address, program, 10 * ANSWERED_WITHIN, &request("h1")).unwrap_err();
         assert!(error.remedy_text().is_some_and(|text| text.contains("accord-node-agent")), "{error}");

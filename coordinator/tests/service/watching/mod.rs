@@ -7,10 +7,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-/// Requests on their way.
+/// Most requests in flight.
 const REQUESTS_MAX: usize = 256;
 
-/// Both directions of a call: it ends when these are dropped.
+/// Both directions of a call, which ends when these are dropped.
 pub(crate) struct Watch {
     pub(crate) requests: mpsc::Sender<v1::WatchRequest>,
     pub(crate) replies: Streaming<v1::WatchReply>,
@@ -24,7 +24,7 @@ pub(crate) async fn watch(cluster: &mut ClusterClient<Channel>, request: v1::Wat
     Ok(Watch { requests, replies })
 }
 
-/// A request for the first rows of a table.
+/// Returns a request for the first rows of a table.
 pub(crate) fn rows_of(table: v1::WatchTable) -> v1::WatchRequest {
     v1::WatchRequest { version: VERSION, table: table.into(), rows: 256, ..v1::WatchRequest::default() }
 }

@@ -1,4 +1,4 @@
-//! Accord's own scheduler over a trace: requests, its order and its backfill, with the run times as limits.
+//! Replays a trace with Accord's own scheduler, its order and its backfill, with run times as limits.
 
 use crate::times::{Job, Tally, Timed};
 use crate::trace::Cluster;
@@ -12,16 +12,16 @@ use accord_types::{DeviceType, NodeId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Memory of each device and each MiB of a host, in bytes. Traces do not say how much device memory tasks take.
+/// Memory of each device, and of each MiB of a host, in bytes. Traces do not include the device memory of tasks.
 const DEVICE_MEMORY: u64 = 1 << 34;
 const MIB: u64 = 1 << 20;
 
-/// The scheduler, and what it has been told.
+/// The scheduler and its inputs.
 struct Driver<'a> {
     scheduler: Scheduler,
     effects: Vec<Effect>,
     jobs: &'a [Job],
-    /// The trace's job of each that was queued.
+    /// The index of the trace's job for each queued job.
     asked: HashMap<JobId, usize>,
     /// Ends of running jobs.
     ends: BinaryHeap<Reverse<(u64, JobId)>>,
@@ -66,7 +66,7 @@ pub(crate) fn run(
 }
 
 impl Driver<'_> {
-    /// Gives the scheduler an input and does what it wants done: nodes confirm a release at once.
+    /// Passes an input to the scheduler and carries its effects out. Nodes confirm releases at once.
     fn apply(&mut self, at: u64, input: Input, asks: Option<usize>) {
         let (mut inputs, mut asks) = (vec![input], asks);
         while let Some(input) = inputs.pop() {
@@ -111,7 +111,7 @@ fn description(node: u32, state: &NodeState) -> NodeDescription {
     }
 }
 
-/// A task as a request: its devices on one node.
+/// Returns the request of a task, with its devices on one node.
 fn request(task: &Task, runs: f64) -> Request {
     let devices = u64::from(task.devices.max(1));
     let part = |model: Option<String>| Part {

@@ -1,10 +1,11 @@
-//! Arrivals only: tasks arrive in random order, each is placed at once or fails, none leaves.
+//! Replays arrivals in random order: each task is placed at once or fails, and none leaves.
 
 use crate::policy::Policy;
 use crate::trace::{Cluster, Pod};
 use accord_scheduler::placement::{Random, Task};
 
-/// The tasks of a run: the list, and tasks drawn from it until their device demand is 1.3 times the cluster's, in random order.
+/// Returns the list's tasks, with further tasks drawn from it until the demand is 1.3 times the cluster's devices, in
+/// random order.
 pub(crate) fn draw(pods: &[Pod], capacity: u64, seed: u64) -> Vec<Task> {
     let mut random = Random::new(seed + 1000);
     let mut tasks: Vec<Task> = pods.iter().map(|pod| pod.task).collect();
@@ -28,16 +29,16 @@ pub(crate) fn draw(pods: &[Pod], capacity: u64, seed: u64) -> Vec<Task> {
     tasks
 }
 
-/// One run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filled {
-    /// Allocated of all device milli when tasks that ask for 100 % and 130 % of them have arrived, in %.
+    /// Allocated percentage of all device milli when tasks with 100 % and 130 % of the demand have arrived.
     pub(crate) allocated: [f64; 2],
-    /// Microseconds of the processor for each decision and what it changes, and whether it was warm.
+    /// Processor time of each decision and its update in microseconds, and whether it was warm.
     pub(crate) decisions: Vec<(f64, bool)>,
 }
 
-/// Places the tasks.
+/// Places the tasks in order.
 pub(crate) fn run(policy: &mut dyn Policy, cluster: &Cluster, tasks: &[Task]) -> Filled {
     let mut states = cluster.nodes.clone();
     for (node, state) in states.iter().enumerate() {
@@ -67,7 +68,7 @@ pub(crate) fn run(policy: &mut dyn Policy, cluster: &Cluster, tasks: &[Task]) ->
     filled
 }
 
-/// Microseconds that this thread has had a processor: other processes of the machine do not count.
+/// Returns the processor time of this thread in microseconds, which other processes do not affect.
 fn processor_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3

@@ -1,4 +1,4 @@
-//! A history as `accord history --export` writes it: a JSON object a line, nodes first, then ended jobs.
+//! Reads a history in the format of `accord history --export`: a JSON object a line, nodes first, then ended jobs.
 
 use super::trace::{Cluster, Pod};
 use accord_scheduler::placement::{Models, NodeState, Task, WHOLE};
@@ -9,14 +9,14 @@ use std::path::Path;
 /// Latest time, in seconds since 1970: in the year 2286.
 const SECONDS_MAX: f64 = 1e10;
 
-/// Nodes, jobs, and whose jobs they were.
+/// The nodes, jobs, and owners of a history.
 #[derive(Default)]
 pub(crate) struct History {
     pub(crate) cluster: Cluster,
     pub(crate) pods: Vec<Pod>,
     /// Accounts and users.
     pub(crate) owners: Vec<(String, String)>,
-    /// For each job the position of its owner.
+    /// The index of each job's owner.
     pub(crate) owner_of: Vec<usize>,
 }
 
@@ -29,10 +29,10 @@ pub(crate) fn read(path: &Path) -> Result<History, String> {
     parse(&text).map_err(|error| format!("{}{error}", path.display()))
 }
 
-/// Reads the nodes and the jobs. Lines with neither `node` nor `job` are left out, so that others may be added.
+/// Reads the nodes and the jobs. Lines with neither `node` nor `job` are ignored, so that other kinds can be added.
 ///
 /// # Errors
-/// Returns the line and the field that is missing or out of range, to be put after the file's name.
+/// Returns the line and the field that is missing or out of range, to follow the file's name.
 pub(crate) fn parse(text: &str) -> Result<History, String> {
     let mut history = History::default();
     let mut known = HashMap::new();

@@ -92,7 +92,7 @@ pub(crate) enum Placement {
 }
 
 impl Placement {
-    /// The policy for a list of tasks.
+    /// Returns the policy for a list of tasks.
     pub(crate) fn policy(self, list: impl Iterator<Item = Task>, seed: u64) -> Box<dyn Policy> {
         match self {
             Self::Random => Box::new(Baseline::new(Rule::Random, list, seed)),
@@ -190,7 +190,7 @@ fn exported(file: &Path, policy: Option<&Path>, json: Option<&Path>) -> Result<(
     report.keep(json)
 }
 
-/// Compares queues and placements on traces, whose waits count together.
+/// Compares queues and placements on traces, with the waits of all traces together.
 fn compare(report: &mut Report, name: &str, traces: &[(&Cluster, Vec<times::Job>)]) {
     let run_all = |run: &dyn Fn(&Cluster, &[times::Job]) -> times::Timed| {
         times::Timed::of_all(traces.iter().map(|(cluster, jobs)| run(cluster, jobs)).collect())

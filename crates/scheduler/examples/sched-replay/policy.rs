@@ -1,23 +1,23 @@
-//! Placement policies: Accord's, and those that it is compared with.
+//! Placement policies: Accord's, and those for comparison.
 
 use accord_scheduler::placement::{NodeState, Placer, Random, Task, WHOLE};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What places tasks on nodes.
+/// A policy that places tasks on nodes.
 pub(crate) trait Policy {
-    /// Sets what is free of a node.
+    /// Sets the free resources of a node.
     fn set(&mut self, node: u32, state: NodeState);
 
-    /// A task arrived.
+    /// Counts an arrived task.
     fn arrived(&mut self, task: &Task);
 
-    /// Whether a decision for the task can rely on earlier ones.
+    /// Whether a decision for the task can use results of earlier ones.
     fn is_warm(&self, _: &Task) -> bool {
         true
     }
 
-    /// Returns a node, and what is free at least of the devices that the task takes there.
+    /// Returns a node, and the least free share of the devices that the task takes there.
     fn place(&mut self, task: &Task, allowed: &mut dyn FnMut(u32) -> bool) -> Option<(u32, u16)>;
 }
 
@@ -39,18 +39,18 @@ impl Policy for Placer {
     }
 }
 
-/// How a baseline scores a state.
+/// The score of a baseline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rule {
-    /// Any node, any device.
+    /// A random node and device.
     Random,
-    /// The node with least free cores and devices afterwards, in whole percent.
+    /// The node with the least free cores and devices after the placement, in whole percent.
     BestFit,
     /// Fragmentation gradient descent as published: the change of the expected fragment, as a whole number of 0 to 100.
     Fgd,
 }
 
-/// A state's score and tie-breaker, the least is the best, and the choice of devices.
+/// The score of a state with a tie-breaker, of which the least is best, and the choice of devices.
 #[derive(Clone, Copy, Debug)]
 struct Scored {
     score: i64,
@@ -58,21 +58,22 @@ struct Scored {
     from: u16,
 }
 
-/// A policy of the published comparison. Equal scores go to the first node by name, as in the published simulator.
+/// A policy of the published comparison. Among equal scores the first node by name is chosen, as in the published
+/// simulator.
 pub(crate) struct Baseline {
     rule: Rule,
     random: Random,
-    /// Kinds of task with their part of all, for FGD, which knows the list.
+    /// Kinds of tasks with their frequency. FGD knows the list in advance.
     mix: Vec<(Task, f64)>,
     of_node: BTreeMap<u32, NodeState>,
     nodes: BTreeMap<NodeState, BTreeSet<u32>>,
-    /// Scores of states by task; FGD's fragments of states.
+    /// Cached scores of states by task, and FGD's fragments of states.
     scores: HashMap<Task, HashMap<NodeState, Option<Scored>>>,
     fragments: HashMap<NodeState, f64>,
 }
 
 impl Baseline {
-    /// `tasks`: the list. FGD's mix are the most frequent kinds that make up 95 % of the tasks with devices.
+    /// Creates a policy for the list `tasks`. FGD's mix are the most frequent kinds of 95 % of the device tasks.
     pub(crate) fn new(rule: Rule, tasks: impl Iterator<Item = Task>, seed: u64) -> Self {
         let (mut counts, mut all) = (BTreeMap::<Task, f64>::new(), 0.0);
         for task in tasks.filter(|task| task.devices > 0) {
@@ -121,7 +122,7 @@ impl Baseline {
     fn gradient(&mut self, state: &NodeState, task: &Task) -> Scored {
         let before = self.fragment(state);
         let (mut best, mut from) = (i64::MAX, 0);
-        // The device with most free first: it stays on equal scores.
+        // The device with the most free share comes first, and wins among equal scores.
         let mut choices: Vec<u16> = state.choices(task).collect();
         choices.reverse();
         for choice in choices {
@@ -135,7 +136,7 @@ impl Baseline {
         Scored { score: best, tie: if task.devices == 0 { left } else { 0.0 }, from }
     }
 
-    /// Milli that the average task cannot use. The published fragment looks at devices and cores only.
+    /// Returns the milli that the average task can't use. The published fragment considers devices and cores only.
     fn fragment(&mut self, state: &NodeState) -> f64 {
         if let Some(fragment) = self.fragments.get(state) {
             return *fragment;
@@ -155,7 +156,7 @@ impl Baseline {
         fragment
     }
 
-    /// A node of those that the task fits, and one of its devices that do, each as likely as the others.
+    /// Returns a random node that the task fits, with a random fitting device, each equally likely.
     fn any(&mut self, task: &Task, allowed: &mut dyn FnMut(u32) -> bool) -> Option<(u32, u16)> {
         let states = self.nodes.iter().filter(|(state, _)| state.fits(task));
         let fitting: Vec<u32> =

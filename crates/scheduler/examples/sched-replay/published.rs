@@ -1,6 +1,6 @@
-//! The published results for fragmentation gradient descent: allocated milli in % when 100 % and 130 % have arrived.
+//! Published results of fragmentation gradient descent: allocated milli in %, after arrivals of 100 % and 130 %.
 
-/// By list. From "Beware of Fragmentation" (USENIX ATC 2023), as the authors' simulator gives them.
+/// Results by list, from "Beware of Fragmentation" (USENIX ATC 2023), computed with the authors' simulator.
 const FGD: [(&str, f64, f64); 10] = [
     ("default", 95.23, 95.39),
     ("gpushare40", 93.96, 94.15),
@@ -14,7 +14,7 @@ const FGD: [(&str, f64, f64); 10] = [
     ("multigpu50", 97.09, 97.18),
 ];
 
-/// Returns the published pair for a list, if it is one of the trace's.
+/// Returns the published pair for a list, if it is in the trace.
 pub(crate) fn fgd(list: &str) -> Option<(f64, f64)> {
     FGD.iter().find(|(name, ..)| *name == list).map(|(_, at_100, at_130)| (*at_100, *at_130))
 }

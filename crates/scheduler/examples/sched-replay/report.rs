@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Rows and samples of one replay.
+/// The rows and samples of a replay.
 pub(crate) struct Report {
     question: &'static str,
     rows: Vec<Value>,
     samples: BTreeMap<String, Value>,
-    /// Means at 130 % by policy, one for each list, and the published ones.
+    /// Means at 130 % for each list, by policy, and the published ones.
     means: BTreeMap<String, Vec<f64>>,
     published: Vec<f64>,
 }
 
-/// Mean and its standard error.
+/// Returns the mean and its standard error.
 fn mean(samples: &[f64]) -> (f64, f64) {
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
@@ -25,7 +25,7 @@ fn mean(samples: &[f64]) -> (f64, f64) {
     (mean, if samples.len() > 1 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 })
 }
 
-/// The sample that this part of all is not above.
+/// Returns the quantile of sorted samples.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     sorted.get(((sorted.len() as f64 * part).ceil() as usize).saturating_sub(1)).copied().unwrap_or_default()
 }
@@ -35,7 +35,7 @@ impl Report {
         Self { question, rows: Vec::new(), samples: BTreeMap::new(), means: BTreeMap::new(), published: Vec::new() }
     }
 
-    /// Adds a list's allocated parts by one policy, and returns them as a line.
+    /// Adds a list's allocated parts under a policy. Returns them as a line.
     pub(crate) fn allocated(&mut self, list: &str, policy: &str, allocated: &[Vec<f64>; 2]) -> String {
         let [(at_100, error_100), (at_130, error_130)] = [mean(&allocated[0]), mean(&allocated[1])];
         let mut line =
@@ -57,7 +57,7 @@ impl Report {
         line
     }
 
-    /// Adds means over all lists and times of decisions, and returns them as lines.
+    /// Adds means over all lists and times of decisions. Returns them as lines.
     pub(crate) fn summary(&mut self, decisions: &[(f64, bool)]) -> String {
         let mut text = String::new();
         for (policy, means) in &self.means {
@@ -82,7 +82,7 @@ impl Report {
         text
     }
 
-    /// Adds what came of a queue and a placement, and returns it as lines.
+    /// Adds the result of a queue and a placement. Returns it as lines.
     pub(crate) fn waits(&mut self, list: &str, queue: &str, run: &Timed) -> String {
         let name = format!("{list}: {queue}");
         let mut text = format!("{name}: {:.1} % of devices used, {} of {} started\n", run.used, run.started, run.jobs);

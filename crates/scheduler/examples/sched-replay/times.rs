@@ -1,4 +1,4 @@
-//! A trace with its times: tasks arrive when it says, wait in a queue, and leave after as long as they ran.
+//! Replays a trace with its times: tasks arrive, wait in a queue, and leave after their run time.
 
 use crate::Placement;
 use crate::policy::Policy;
@@ -10,9 +10,9 @@ use std::collections::{BinaryHeap, HashSet, VecDeque};
 /// The order in which waiting tasks start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Discipline {
-    /// First come, first served: the first waiting task holds up all others.
+    /// First come, first served: the first waiting task blocks all others.
     FirstCome,
-    /// Strict backfill: others start if the first one's earliest start is not later for it. Run times are known.
+    /// Strict backfill: other tasks start if that does not delay the first one. Run times are known.
     Backfill,
 }
 
@@ -25,7 +25,7 @@ impl Discipline {
     }
 }
 
-/// What is compared in one run.
+/// The combinations that are compared.
 pub(crate) const COMPARED: [(Discipline, Placement); 5] = [
     (Discipline::FirstCome, Placement::BestFit),
     (Discipline::FirstCome, Placement::Accord),
@@ -34,7 +34,7 @@ pub(crate) const COMPARED: [(Discipline, Placement); 5] = [
     (Discipline::Backfill, Placement::Accord),
 ];
 
-/// A class of task sizes: from this many device milli on.
+/// A class of tasks with at least this many device milli.
 pub(crate) struct Class {
     pub(crate) name: &'static str,
     from: u32,
@@ -54,12 +54,12 @@ pub(crate) struct Job {
     /// Seconds after the first arrival.
     pub(crate) arrives: f64,
     pub(crate) runs: f64,
-    /// Its position in the list.
+    /// The index in the list.
     pub(crate) pod: usize,
 }
 
-/// The tasks of a list that ran and take devices, by arrival. Accord's requests are for devices: tasks without are left out of all runs,
-/// and so are those that no node ever has room for.
+/// Returns the device tasks of a list that ran, by arrival. Tasks without devices are left out, because Accord's
+/// requests are for devices. Tasks that fit no node are left out as well.
 pub(crate) fn jobs(cluster: &Cluster, pods: &[Pod]) -> Result<Vec<Job>, String> {
     let fits = |task: &Task| task.devices > 0 && cluster.nodes.iter().any(|node| node.fits(task));
     let with_devices = pods.iter().enumerate().filter(|(_, pod)| fits(&pod.task));
@@ -72,19 +72,19 @@ pub(crate) fn jobs(cluster: &Cluster, pods: &[Pod]) -> Result<Vec<Job>, String> 
     Ok(jobs)
 }
 
-/// The figures of one replay.
+/// The figures of a replay.
 #[derive(Debug)]
 pub(crate) struct Timed {
-    /// Seconds of waiting by class.
+    /// Waits in seconds, by class.
     pub(crate) waits: [Vec<f64>; CLASSES.len()],
     pub(crate) jobs: usize,
     pub(crate) started: usize,
-    /// Device time used of all, until the last arrival, in %.
+    /// Used percentage of all device time until the last arrival.
     pub(crate) used: f64,
 }
 
 impl Timed {
-    /// The figures of several replays together: all waits, and the mean of what was used.
+    /// Combines the figures of several replays: all waits, and the mean use.
     pub(crate) fn of_all(runs: Vec<Self>) -> Self {
         let count = runs.len() as f64;
         let mut all = Self { waits: Default::default(), jobs: 0, started: 0, used: 0.0 };
@@ -98,11 +98,11 @@ impl Timed {
     }
 }
 
-/// Sums up the figures of a replay while it runs.
+/// Accumulates the figures of a replay.
 pub(crate) struct Tally<'a> {
     jobs: &'a [Job],
     waits: [Vec<f64>; CLASSES.len()],
-    /// Until the last arrival, in milli seconds of devices.
+    /// Used device time until the last arrival, in milli seconds of devices.
     used: f64,
     last: f64,
 }
@@ -129,7 +129,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// A node with its devices, and what runs there.
+/// A node with its devices and running tasks.
 struct Host {
     cores: u32,
     memory: u32,
@@ -166,7 +166,7 @@ impl Host {
         running.devices.iter().for_each(|device| self.free[*device] += running.task.share);
     }
 
-    /// When `task` fits here if nothing else starts.
+    /// Returns when `task` fits if nothing else starts.
     fn fits_at(&self, task: &Task, now: f64) -> Option<f64> {
         if self.state().fits(task) {
             return Some(now);
@@ -196,9 +196,10 @@ struct Simulation<'a> {
     /// Ends of running jobs, in milliseconds, with job and node.
     ends: BinaryHeap<Reverse<(u64, usize, u32)>>,
     tally: Tally<'a>,
-    /// Tasks that fit nowhere since the last end on a node that has room for them, and whether they would end in time for the first one.
+    /// Tasks that fit nowhere since the last end on a node with room for them, and whether they would end before the
+    /// reserved start.
     failed: HashSet<(Task, bool)>,
-    /// The reserved start of the first waiting job: when and where.
+    /// The reserved start of the first waiting job, with its node.
     reserved: Option<(f64, u32)>,
 }
 
@@ -281,7 +282,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Starts a job if it fits somewhere; on the node of the reserved start only if it ends before that.
+    /// Starts a job if it fits somewhere. It may use the node of the reserved start only if it ends before that.
     fn try_start(&mut self, job: usize, reserved: Option<(f64, u32)>) -> bool {
         let Job { task, runs, .. } = self.jobs[job];
         let in_time = reserved.is_none_or(|(start, _)| self.now + runs <= start);

@@ -1,17 +1,17 @@
-//! Node and task lists of Alibaba's cluster-trace-gpu-v2023 (openb).
+//! Reads node and task lists of Alibaba's cluster-trace-gpu-v2023 (openb).
 
 use accord_scheduler::placement::{Models, NodeState, Task, WHOLE};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The cluster, and names of its models.
+/// The cluster, with the names of its models.
 #[derive(Clone, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<NodeState>,
     models: BTreeMap<String, u8>,
 }
 
-/// One task of a list. Times are seconds, absent where the trace has none.
+/// A task of a list. Times are in seconds, `None` if the trace lacks them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pod {
     pub(crate) task: Task,
@@ -19,7 +19,7 @@ pub(crate) struct Pod {
     pub(crate) duration: Option<f64>,
 }
 
-/// A table with a head: calls `take` with a function from a column's name to its text.
+/// Reads a table with a header. Calls `take` for each row with a function from column names to texts.
 fn rows(
     path: &Path,
     mut take: impl FnMut(&dyn Fn(&str) -> Option<String>) -> Result<(), String>,
@@ -47,7 +47,7 @@ fn number<T: std::str::FromStr + Default>(text: Option<String>, column: &str) ->
 }
 
 impl Cluster {
-    /// Reads a node list, of which only nodes with devices count unless `all` is set.
+    /// Reads a node list. Nodes without devices are included only if `all`.
     pub(crate) fn read(path: &Path, all: bool) -> Result<Self, String> {
         let mut cluster = Self::default();
         rows(path, |field| {
@@ -64,7 +64,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The number of a model, a new one for a new name.
+    /// Returns the number of a model, which is added if necessary.
     pub(crate) fn model(&mut self, name: &str) -> Result<u8, String> {
         let next = self.models.len();
         if next >= Models::MAX && !self.models.contains_key(name) {
@@ -73,7 +73,7 @@ impl Cluster {
         Ok(*self.models.entry(name.to_owned()).or_insert(next as u8))
     }
 
-    /// The numbers of the models of which there are nodes. Names of which none has any are an error.
+    /// Returns the numbers of the models that some node has. It is an error if no node has any of them.
     pub(crate) fn known(&self, names: &[&str]) -> Result<Vec<u8>, String> {
         let known: Vec<u8> = names.iter().filter_map(|name| self.models.get(*name).copied()).collect();
         if known.is_empty() && !names.is_empty() {
@@ -82,13 +82,13 @@ impl Cluster {
         Ok(known)
     }
 
-    /// The cluster of every `of`-th node from the `first` on.
+    /// Returns the cluster of every `of`-th node from `first` on.
     pub(crate) fn one_of(mut self, of: usize, first: usize) -> Self {
         self.nodes = self.nodes.into_iter().skip(first).step_by(of.max(1)).collect();
         self
     }
 
-    /// Device milli of all nodes.
+    /// Returns the device milli of all nodes.
     pub(crate) fn capacity(&self) -> u64 {
         self.nodes.iter().map(|node| u64::from(node.free())).sum()
     }
@@ -116,7 +116,7 @@ impl Cluster {
     }
 }
 
-/// A list's short name: `default` of `openb_pod_list_default.csv`.
+/// Returns a list's short name: `default` for `openb_pod_list_default.csv`.
 pub(crate) fn name(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.strip_prefix("openb_pod_list_").unwrap_or(&stem).to_owned()

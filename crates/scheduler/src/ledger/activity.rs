@@ -1,11 +1,11 @@
-//! What jobs and programs did with devices, apart from holding them.
+//! The work of jobs and programs on devices.
 
 use serde::{Deserialize, Serialize};
 
 /// Work on devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Activity {
-    /// Device time in which the devices were busy, in milliseconds.
+    /// Device time in which devices were busy, in milliseconds.
     pub busy_ms: u64,
     /// Bytes copied to devices.
     pub bytes_in: u64,
@@ -25,7 +25,7 @@ impl Activity {
         }
     }
 
-    /// Returns whether nothing was done.
+    /// Whether all counters are 0.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()
@@ -35,13 +35,13 @@ impl Activity {
 /// A job's use of its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct JobUse {
-    /// The part that was reported.
+    /// The reported use.
     pub activity: Activity,
     /// Whether the busy time of some device is unknown.
     pub is_unknown: bool,
 }
 
-/// A message that was shown to a job's program.
+/// A message to a job's program.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobEvent {
     /// Its time, by the wall clock.
@@ -50,5 +50,5 @@ pub struct JobEvent {
     pub text: String,
 }
 
-/// Most events that are kept of a job; later ones are dropped.
+/// Most events of a job; later ones are dropped.
 pub const JOB_EVENTS_MAX: usize = 16;

@@ -8,29 +8,29 @@ use crate::request::Request;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Ended jobs that are kept. For more the oldest goes.
+/// Most ended jobs; the oldest ones are dropped.
 pub const HISTORY_JOBS_MAX: usize = 65_536;
-/// Bytes of ended jobs, about.
+/// Approximate limit on the size of ended jobs, in bytes.
 pub const HISTORY_BYTES_MAX: usize = 64 << 20;
-/// Jobs of a page.
+/// Most jobs of a page.
 const PAGE_JOBS_MAX: usize = 128;
-/// Jobs that a page looks at: those of other users are passed over.
+/// Most jobs that a page visits, including skipped jobs of other users.
 const PAGE_LOOKS_MAX: usize = 8_192;
 
 /// A job that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndedJob {
-    /// Its number in the history, in the order of ends.
+    /// Its number in the history, which is the order of ends.
     pub number: u64,
     /// The job.
     pub job: JobId,
     /// Its user.
     pub user: String,
-    /// Its account, without the user.
+    /// Its account, without the user's part.
     pub account: String,
     /// Its request.
     pub request: Arc<Request>,
-    /// The program that asked.
+    /// The program that made the request.
     pub program: String,
     /// Time of its request, by the wall clock.
     pub asked_unix_ms: u64,
@@ -38,24 +38,24 @@ pub struct EndedJob {
     pub started_unix_ms: Option<u64>,
     /// Time of its end, by the wall clock.
     pub ended_unix_ms: u64,
-    /// Duration of its wait.
+    /// Duration of the wait.
     pub waited_ms: u64,
-    /// Duration of its run.
+    /// Duration of the run.
     pub ran_ms: u64,
-    /// The devices that it had.
+    /// Its devices.
     pub devices: Vec<DevicesOnNode>,
-    /// The usage that it is charged for.
+    /// The usage that was charged.
     pub used: Usage,
-    /// Its use of its devices.
+    /// Its use of the devices.
     pub did: JobUse,
-    /// Messages that its program was shown.
+    /// Messages to its program.
     pub events: Vec<JobEvent>,
     /// The reason for its end.
     pub cause: EndCause,
 }
 
 impl EndedJob {
-    /// Returns about how many bytes it takes.
+    /// Returns the approximate size in bytes.
     fn bytes(&self) -> usize {
         let devices = self.devices.iter().map(|on| {
             size_of::<DevicesOnNode>() + on.node.len() + on.model.len() + on.ordinals.len() * size_of::<u32>()
@@ -73,9 +73,9 @@ impl EndedJob {
 /// A part of the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HistoryPage {
-    /// Ended jobs, the last first.
+    /// Ended jobs, the latest first.
     pub jobs: Vec<EndedJob>,
-    /// The start of the next page: `before` of its question. `None`: there is no more.
+    /// The `before` of the next page; `None` if there are no more jobs.
     pub next: Option<u64>,
 }
 
@@ -84,14 +84,14 @@ pub(super) struct History {
     jobs: BTreeMap<u64, EndedJob>,
     bytes: usize,
     last: u64,
-    /// The end of the last job that is kept no longer.
+    /// The end of the last job that was dropped.
     gone_unix_ms: u64,
-    /// Numbers of the jobs that were added, charged or forgotten since they were saved; none: this is not noted.
+    /// Numbers of jobs that were added, charged or dropped since they were saved; `None` if changes are not noted.
     pub(super) changed: Option<BTreeSet<u64>>,
 }
 
 impl History {
-    /// Makes a history of what was saved.
+    /// Restores a history from records.
     pub(super) fn restore(jobs: BTreeMap<u64, EndedJob>, last: u64, gone_unix_ms: u64) -> Self {
         let bytes = jobs.values().map(EndedJob::bytes).sum();
         Self { jobs, bytes, last, gone_unix_ms, changed: None }
@@ -115,7 +115,7 @@ impl History {
         }
     }
 
-    /// Adds a job, and returns its number.
+    /// Adds a job. Returns its number.
     pub(super) fn add(&mut self, job: EndedJob) -> u64 {
         self.last += 1;
         let job = EndedJob { number: self.last, ..job };

@@ -1,6 +1,6 @@
-//! What jobs used, and which have ended.
+//! The usage of jobs, and the history of ended jobs.
 //!
-//! The driver shows the ledger each input and its effects, in their order, after the scheduler has taken the input:
+//! The driver passes each input and its effects to the ledger, in order, after the scheduler has processed the input:
 //!
 //! ```text
 //! let touched = Touched::by(&input);
@@ -8,8 +8,8 @@
 //! ledger.observe(clock, touched, &effects, &scheduler);
 //! ```
 //!
-//! A job is charged at [`Scheduler::rate`] from its start until its devices are free. Time is that of the monotonic clock: a wall clock that
-//! jumps charges no second twice, and decides only on which day a second counts.
+//! A job is charged at [`Scheduler::rate`] from its start until its devices are free. Charges use the monotonic clock,
+//! so that a jump of the wall clock charges no second twice. The wall clock only decides which day a second counts for.
 
 mod activity;
 mod clock;
@@ -41,21 +41,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use usage::UsageTable;
 
-/// The jobs that an input may charge otherwise, beside those that its effects name.
+/// Jobs whose charge an input may change, besides those in its effects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
     /// None.
     Nothing,
     /// One job.
     Job(JobId),
-    /// The jobs that have devices of a node.
+    /// The jobs with devices of a node.
     Node(NodeId),
     /// Every job.
     All,
 }
 
 impl Touched {
-    /// Returns what an input touches.
+    /// Returns the jobs that an input touches.
     #[must_use]
     pub fn by(input: &Input) -> Self {
         match input {
@@ -86,7 +86,7 @@ struct OpenJob {
     used: Usage,
     did: JobUse,
     events: Vec<JobEvent>,
-    /// Its number in the history, once it has ended.
+    /// Its number in the history, after its end.
     ended: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ struct OpenJob {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     open: NotingMap<JobId, OpenJob>,
-    /// Jobs whose use has changed since it was saved; `None`: changes are not noted.
+    /// Jobs whose use has changed since it was saved; `None` if changes are not noted.
     uses_changed: Option<BTreeSet<JobId>>,
     on_node: BTreeMap<NodeId, BTreeSet<JobId>>,
     usage: UsageTable,
@@ -104,7 +104,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger, which counts from now.
+    /// Creates an empty ledger that counts from now on.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over what an input has changed.
+    /// Updates the ledger for an input and its effects.
     pub fn observe(&mut self, clock: Clock, touched: Touched, effects: &[Effect], scheduler: &Scheduler) {
         let mut changed = BTreeSet::new();
         match touched {
@@ -158,20 +158,20 @@ impl Ledger {
         }
     }
 
-    /// Says which program asks, as users know it. Nothing else depends on it.
+    /// Sets the name of the program that made a job's request, for display only.
     pub fn name_program(&mut self, job: JobId, program: &str) {
         if let Some(open) = self.open.get_mut(&job) {
             program.clone_into(&mut open.program);
         }
     }
 
-    /// Returns the program that asked, and when it did by the wall clock.
+    /// Returns the program that made the request, and the wall clock time of the request.
     #[must_use]
     pub fn program(&self, job: JobId) -> Option<(&str, u64)> {
         self.open.get(&job).map(|open| (open.program.as_str(), open.asked_unix_ms))
     }
 
-    /// Counts a job's work on its devices.
+    /// Adds to a job's use of its devices.
     pub fn job_did(&mut self, clock: Clock, job: JobId, activity: Activity) {
         let Some(open) = self.open.get_mut_unnoted(&job).filter(|_| !activity.is_none()) else { return };
         open.did.activity.add(activity);
@@ -192,49 +192,50 @@ impl Ledger {
         }
     }
 
-    /// Keeps a message that was shown to a job's program.
+    /// Keeps a message to a job's program.
     pub fn job_event(&mut self, clock: Clock, job: JobId, text: &str) {
         if let Some(open) = self.open.get_mut(&job).filter(|open| open.events.len() < JOB_EVENTS_MAX) {
             open.events.push(JobEvent { unix_ms: clock.unix_ms, text: text.to_owned() });
         }
     }
 
-    /// Counts and charges the work of a program that asked for nothing.
+    /// Counts and charges the use of a device by a program without a request.
     pub fn program_did(&mut self, clock: Clock, account: &str, user: &str, charged: Usage, activity: Activity) {
         self.usage.charge_at_once(clock, account, user, charged);
         self.usage.did(clock, account, user, activity);
     }
 
-    /// Returns the device time that an open job is charged for, and its use of the devices, so far.
+    /// Returns the device time that an open job has been charged, and its use of devices.
     #[must_use]
     pub fn job_use(&self, clock: Clock, job: JobId) -> Option<(Usage, JobUse)> {
         self.open.get(&job).map(|open| (used_until(open, clock.now), open.did))
     }
 
-    /// Returns what was used until now, by day, account and user, as a copy that later inputs don't change.
+    /// Returns the usage until now by day, account and user. The view is not affected by later inputs.
     #[must_use]
     pub fn usage(&mut self, clock: Clock) -> UsageView {
         let mut view = self.usage.view(clock);
-        // The table counts their time as unknown when they have ended.
+        // The table counts this time as unknown only after the jobs' ends.
         for open in self.open.values().filter(|open| open.did.is_unknown) {
             view.unknown(clock, &open.account, &open.user, used_until(open, clock.now));
         }
         view
     }
 
-    /// Returns how many jobs have started and ended.
+    /// Returns the numbers of started and ended jobs.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Returns since when all ended jobs are kept, by the wall clock.
+    /// Returns the wall clock time since which all ended jobs are kept.
     #[must_use]
     pub fn since_unix_ms(&self) -> u64 {
         self.begun_unix_ms.max(self.history.gone_unix_ms())
     }
 
-    /// Returns the ended jobs of one user, or of all, the last first: those before the history's number `before`, or the last ones.
+    /// Returns ended jobs of one user, or of all users, the latest first. They precede number `before`, or are the
+    /// latest ones.
     #[must_use]
     pub fn history(&self, clock: Clock, user: Option<&str>, before: Option<u64>) -> HistoryPage {
         let mut page = self.history.page(user, before);
@@ -293,7 +294,7 @@ impl Ledger {
         }));
     }
 
-    /// Charges a job until now, and at its present rate from now on. Forgets one whose devices are free.
+    /// Charges a job until now, and sets its rate from now on. Removes a job whose devices are free.
     fn charge(&mut self, clock: Clock, id: JobId, scheduler: &Scheduler) {
         let Some(open) = self.open.get_mut(&id) else { return };
         open.used = used_until(open, clock.now);
@@ -330,7 +331,7 @@ impl Ledger {
     }
 }
 
-/// Returns an account's name without the user, whose leaf account a job is charged to.
+/// Returns an account's name without the user's part of the leaf.
 fn account_of(leaf: &str, user: &str) -> String {
     leaf.strip_suffix(user).and_then(|account| account.strip_suffix('/')).unwrap_or(leaf).to_owned()
 }

@@ -1,4 +1,4 @@
-//! What is kept of the ledger over a restart, and a ledger made of it.
+//! Saves the ledger's state for a restart, and restores it.
 
 use super::activity::JobUse;
 use super::history::{EndedJob, History};
@@ -13,7 +13,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Entries of a ledger that have changed. An entry that the ledger no longer has is to be removed from what is saved.
+/// Changed entries of a ledger. An entry that no longer exists must be removed from the saved state.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerChanges {
     /// Jobs whose devices are not free yet.
@@ -22,14 +22,14 @@ pub struct LedgerChanges {
     pub uses: BTreeSet<JobId>,
     /// Numbers of ended jobs.
     pub ended: BTreeSet<u64>,
-    /// Days and owners.
+    /// Days with owners.
     pub rows: BTreeSet<(u64, Owner)>,
     /// Owners that are charged.
     pub rates: BTreeSet<Owner>,
 }
 
 impl LedgerChanges {
-    /// Returns whether nothing has changed.
+    /// Whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { jobs, uses, ended, rows, rates } = self;
@@ -38,7 +38,7 @@ impl LedgerChanges {
 }
 
 impl Ledger {
-    /// Notes from now on what changes, for [`Self::take_changes`].
+    /// Begins to note changes, for [`Self::take_changes`].
     pub fn note_changes(&mut self) {
         self.open.note_changes();
         self.uses_changed.get_or_insert_default();
@@ -46,18 +46,18 @@ impl Ledger {
         self.usage.changes.get_or_insert_default();
     }
 
-    /// Returns what may have changed since the last call.
+    /// Returns the entries that may have changed since the last call.
     pub fn take_changes(&mut self) -> LedgerChanges {
         let UsageChanges { rows, rates } = self.usage.changes.as_mut().map(std::mem::take).unwrap_or_default();
         let ended = self.history.changed.as_mut().map(std::mem::take).unwrap_or_default();
         let jobs = self.open.take_changed();
         let mut uses = self.uses_changed.as_mut().map(std::mem::take).unwrap_or_default();
-        // The use of a job that is over is saved no longer.
+        // The record of the use by an ended job is removed.
         uses.extend(jobs.iter().filter(|job| !self.open.contains_key(job)));
         LedgerChanges { jobs, uses, ended, rows, rates }
     }
 
-    /// Returns all that there is, as if it had changed.
+    /// Returns all entries, as if they had changed.
     #[must_use]
     pub fn all(&self) -> LedgerChanges {
         let UsageChanges { rows, rates } = self.usage.all();
@@ -70,7 +70,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what is known of a job, to be saved.
+    /// Returns the record of a job's charge.
     #[must_use]
     pub fn saved_job(&self, id: JobId) -> Option<SavedCharge> {
         let open = self.open.get(&id)?;
@@ -89,14 +89,14 @@ impl Ledger {
         })
     }
 
-    /// Returns a job's use of its devices, to be saved; `None` if there is none.
+    /// Returns the record of a job's use of its devices; `None` if there is none.
     #[must_use]
     pub fn saved_use(&self, id: JobId) -> Option<SavedUse> {
         let did = self.open.get(&id)?.did;
         (did != JobUse::default()).then_some(SavedUse { job: id.0, did })
     }
 
-    /// Returns an ended job, to be saved.
+    /// Returns the record of an ended job.
     #[must_use]
     pub fn saved_end(&self, number: u64) -> Option<SavedEnd> {
         let job = self.history.job(number)?.clone();
@@ -114,7 +114,7 @@ impl Ledger {
             waited_ms: job.waited_ms,
             ran_ms: job.ran_ms,
             devices: job.devices,
-            // Until its devices are free this is in what is saved of its charge.
+            // Until its devices are free, this part is in the record of its charge.
             used: if is_charged { Usage::default() } else { job.used },
             did: job.did,
             events: job.events,
@@ -122,19 +122,19 @@ impl Ledger {
         })
     }
 
-    /// Returns what an account's user used on a day, to be saved.
+    /// Returns the record of an owner's usage on a day.
     #[must_use]
     pub fn saved_row(&self, day: u64, owner: &Owner) -> Option<SavedRow> {
         self.usage.saved_row(day, owner)
     }
 
-    /// Returns at which rate an account's user is charged, to be saved.
+    /// Returns the record of an owner's rate.
     #[must_use]
     pub fn saved_rate(&self, owner: &Owner) -> Option<SavedRate> {
         self.usage.saved_rate(owner)
     }
 
-    /// Returns counters and times, to be saved.
+    /// Returns the record of counters and times.
     #[must_use]
     pub fn saved_totals(&self) -> SavedTotals {
         SavedTotals {
@@ -146,14 +146,14 @@ impl Ledger {
         }
     }
 
-    /// Makes a ledger of what was saved, beside a scheduler that was.
+    /// Restores a ledger from records, for a restored scheduler.
     ///
     /// # Errors
-    /// Returns what contradicts itself.
+    /// Returns the contradiction in the records.
     pub fn restore(saved: SavedLedger, scheduler: &Scheduler) -> Result<Self, String> {
         let uses: BTreeMap<u64, JobUse> = saved.uses.into_iter().map(|saved| (saved.job, saved.did)).collect();
         let (mut open, mut on_node) = (NotingMap::default(), BTreeMap::<_, BTreeSet<JobId>>::new());
-        // Of ended jobs whose devices are not free yet.
+        // Usage of ended jobs whose devices are not free yet.
         let mut used = BTreeMap::new();
         for (id, charge) in saved.jobs {
             let id = JobId(id);

@@ -1,4 +1,4 @@
-//! Usage is the integral of leases, whatever happens to jobs, nodes, devices and the policy.
+//! Usage is the integral of leases, for any sequence of events.
 
 use super::*;
 use crate::class::{ClassFilter, DeviceClass};
@@ -41,7 +41,7 @@ fn policy(weight: u32) -> Policy {
     policy
 }
 
-/// What the test itself keeps of each device of a lease: who is charged, and how much.
+/// The test's own account of each device of a lease: the charged user and amount.
 struct Book {
     held: BTreeMap<(JobId, DeviceId), (u64, u64)>,
     of_user: BTreeMap<String, Usage>,
@@ -70,7 +70,7 @@ impl Book {
 
     fn started(&mut self, job: JobId, devices: &[LeasedDevice]) {
         for leased in devices {
-            // The larger part of time and memory.
+            // The larger of the parts of time and memory.
             let memory = leased.amount.memory * 1_000 / 1_000;
             let milli = if leased.exclusive { 1_000 } else { memory.max(leased.amount.milli.into()).clamp(1, 1_000) };
             let billed = self.weigh(leased.device.node.0, milli);
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Time passes, and what is due happens at its time.
+    /// Advances the time, and processes everything that is due at its time.
     fn pass(&mut self, ms: u64) {
         let until = self.clock.now.plus(ms);
         loop {
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Devices of a node are the jobs' no more: of all, or of those that are over.
+    /// Removes devices of a node from the book, for all jobs or for ended ones.
     fn forget(&mut self, id: NodeId, only_over: bool) {
         let over = &self.book.over;
         self.book.held.retain(|(job, device), _| device.node != id || only_over && !over.contains(job));
@@ -226,7 +226,7 @@ impl World {
             Step::Return(id, anew) => {
                 self.incarnations[id as usize] += u64::from(anew);
                 if anew {
-                    // Its earlier start's leases are over; what it gives now is new.
+                    // Leases of the earlier incarnation are over; new ones count.
                     self.forget(NodeId(id), false);
                 }
                 self.apply(Input::NodeJoined(node(id, self.incarnations[id as usize])));
@@ -243,7 +243,7 @@ impl World {
             Step::ProgramDid(user, busy_ms) => {
                 let (user, milli_ms) = (USERS[user], busy_ms * 1_000);
                 let device = DeviceId { node: NodeId(1), ordinal: 2 };
-                // The scheduler knows nodes that were up once; all were.
+                // The scheduler knows every node that was ever up.
                 self.apply(Input::Used { account: format!("physics/{user}"), device, milli_ms });
                 let billed = u128::from(milli_ms) * u128::from(self.book.weight);
                 let charged = Usage { milli_ms: milli_ms.into(), billed };

@@ -1,4 +1,4 @@
-//! What accounts and users used, by day.
+//! Usage of accounts and users by day.
 
 use super::activity::Activity;
 use super::clock::Clock;
@@ -8,13 +8,13 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Milliseconds of a day. Days are those of UTC.
+/// Milliseconds of a day. Days are in UTC.
 pub const DAY_MS: u64 = 86_400_000;
 
-/// Rows of a day, account and user at one time. For more the oldest day is forgotten.
+/// Most rows of day, account and user. Beyond that the oldest day is dropped.
 pub const USAGE_ROWS_MAX: usize = 65_536;
 
-/// Stands for all further accounts and users of a day that has too many.
+/// Stands for further accounts and users of a day that has too many.
 const OTHERS: &str = "(others)";
 
 /// An account and one of its users.
@@ -31,11 +31,11 @@ pub struct Owner {
 pub struct Row {
     /// Device time.
     pub usage: Usage,
-    /// Jobs that started.
+    /// Number of started jobs.
     pub jobs: u64,
-    /// Work on devices.
+    /// The work on devices.
     pub activity: Activity,
-    /// Device time of jobs whose use is unknown, in thousandths of devices times milliseconds.
+    /// Device time of jobs with unknown use, in thousandths of devices times milliseconds.
     pub unknown_milli_ms: u128,
 }
 
@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// The key by which usage is summed up.
+/// The key for sums of usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UsageBy {
     /// User.
@@ -60,7 +60,7 @@ pub enum UsageBy {
     Day,
 }
 
-/// A sum.
+/// A sum of usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageLine {
     /// The user, the account, or the day as `2026-11-29`.
@@ -71,18 +71,18 @@ pub struct UsageLine {
 
 type Day = BTreeMap<Owner, Row>;
 
-/// The rows, and what is charged now.
+/// The rows, and the present charges.
 #[derive(Clone, Debug)]
 pub(super) struct UsageTable {
     since_unix_ms: u64,
     days: BTreeMap<u64, Arc<Day>>,
     rows: usize,
-    /// Rates of owners with jobs that are charged, and until when they are in `days`.
+    /// Rates of owners with charged jobs, and the time until which they are included in `days`.
     rates: BTreeMap<Owner, (Rate, Millis)>,
     pub(super) changes: Option<UsageChanges>,
 }
 
-/// The changes since it was saved.
+/// The changes since the last save.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UsageChanges {
     pub(super) rows: BTreeSet<(u64, Owner)>,
@@ -94,7 +94,7 @@ impl UsageTable {
         Self { since_unix_ms: clock.unix_ms, days: BTreeMap::new(), rows: 0, rates: BTreeMap::new(), changes: None }
     }
 
-    /// Counts a job that starts.
+    /// Counts a started job.
     pub(super) fn started(&mut self, clock: Clock, account: &str, user: &str) {
         let owner = owner(account, user);
         self.row(clock.unix_ms / DAY_MS, owner).jobs += 1;
@@ -107,12 +107,12 @@ impl UsageTable {
         }
     }
 
-    /// Counts the device time of an ended job whose use is unknown.
+    /// Counts the device time of an ended job with unknown use.
     pub(super) fn unknown(&mut self, clock: Clock, account: &str, user: &str, used: Usage) {
         self.row(clock.unix_ms / DAY_MS, owner(account, user)).unknown_milli_ms += used.milli_ms;
     }
 
-    /// Charges an owner for device time of the past.
+    /// Charges an owner for device time in the past.
     pub(super) fn charge_at_once(&mut self, clock: Clock, account: &str, user: &str, charged: Usage) {
         if charged != Usage::default() {
             let row = self.row(clock.unix_ms / DAY_MS, owner(account, user));
@@ -121,7 +121,7 @@ impl UsageTable {
         }
     }
 
-    /// Charges an owner until now, and from now on at a rate that is higher, or lower, by `by`.
+    /// Charges an owner until now, and changes the rate from now on by `by`.
     pub(super) fn charge(&mut self, clock: Clock, account: &str, user: &str, by: Rate, more: bool) {
         if by == Rate::default() {
             return;
@@ -137,7 +137,7 @@ impl UsageTable {
         }
     }
 
-    /// Brings an owner's rows up to date: the time since the last one, divided where days begin by the wall clock.
+    /// Brings an owner's rows up to date, with the time divided at the wall clock's midnights.
     fn settle(&mut self, clock: Clock, owner: &Owner) {
         let Some((rate, settled)) = self.rates.get_mut(owner) else { return };
         let (rate, mut left) = (*rate, clock.now.since(*settled));
@@ -147,7 +147,7 @@ impl UsageTable {
         }
         let mut until = clock.unix_ms;
         while left > 0 {
-            // The last millisecond before `until` is of this day.
+            // The last millisecond before `until` belongs to this day.
             let day = until.saturating_sub(1) / DAY_MS;
             let part = if day == 0 { left } else { left.min(until - day * DAY_MS) };
             self.row(day, owner.clone()).usage.add(rate, part);
@@ -194,7 +194,7 @@ impl UsageTable {
         self.since_unix_ms
     }
 
-    /// Returns a row, to be saved.
+    /// Returns the record of a row.
     pub(super) fn saved_row(&self, day: u64, owner: &Owner) -> Option<SavedRow> {
         let row = self.days.get(&day)?.get(owner)?;
         let Owner { account, user } = owner.clone();
@@ -202,20 +202,20 @@ impl UsageTable {
         Some(SavedRow { day, account, user, usage, jobs, activity, unknown_milli_ms })
     }
 
-    /// Returns at which rate an owner is charged, to be saved.
+    /// Returns the record of an owner's rate.
     pub(super) fn saved_rate(&self, owner: &Owner) -> Option<SavedRate> {
         let (rate, settled) = *self.rates.get(owner)?;
         let Owner { account, user } = owner.clone();
         Some(SavedRate { account, user, rate, settled: settled.0 })
     }
 
-    /// Returns all days and owners, and all owners that are charged.
+    /// Returns the keys of all rows and of all rates.
     pub(super) fn all(&self) -> UsageChanges {
         let rows = self.days.iter().flat_map(|(day, rows)| rows.keys().map(|owner| (*day, owner.clone())));
         UsageChanges { rows: rows.collect(), rates: self.rates.keys().cloned().collect() }
     }
 
-    /// Makes a table of what was saved.
+    /// Restores a table from records.
     pub(super) fn restore(since_unix_ms: u64, rows: Vec<SavedRow>, rates: Vec<SavedRate>) -> Self {
         let mut table =
             Self { since_unix_ms, days: BTreeMap::new(), rows: rows.len(), rates: BTreeMap::new(), changes: None };
@@ -237,19 +237,19 @@ impl UsageTable {
     }
 }
 
-/// The usage until a moment.
+/// The usage until a time.
 #[derive(Clone, Debug)]
 pub struct UsageView {
-    /// The start of counting, by the wall clock.
+    /// The time at which counting began, by the wall clock.
     pub since_unix_ms: u64,
     days: BTreeMap<u64, Arc<Day>>,
 }
 
 impl UsageView {
-    /// Counts the device time of a running job whose use is unknown.
+    /// Counts the device time of a running job with unknown use.
     pub(super) fn unknown(&mut self, clock: Clock, account: &str, user: &str, used: Usage) {
         let owner = owner(account, user);
-        // A day with too many rows may have no row of this owner.
+        // A day with too many rows may lack this owner's row.
         if let Some(row) =
             self.days.get_mut(&(clock.unix_ms / DAY_MS)).and_then(|day| Arc::make_mut(day).get_mut(&owner))
         {
@@ -257,7 +257,7 @@ impl UsageView {
         }
     }
 
-    /// Returns sums, of one user or of all, by name.
+    /// Returns sums by name, of one user or of all users.
     #[must_use]
     pub fn by(&self, by: UsageBy, user: Option<&str>) -> Vec<UsageLine> {
         let mut sums: BTreeMap<String, Row> = BTreeMap::new();
@@ -284,22 +284,22 @@ fn owner(account: &str, user: &str) -> Owner {
     Owner { account: account.to_owned(), user: user.to_owned() }
 }
 
-/// Returns a day as `2026-11-29`, by its number since 1970.
+/// Returns the date of a day since 1970, as `2026-11-29`.
 fn day_text(day: u64) -> String {
     let (year, month, of_month) = date(day);
     format!("{year:04}-{month:02}-{of_month:02}")
 }
 
-/// Returns the month of a time of the wall clock, counted from year 0. Months are those of UTC.
+/// Returns the month of a wall clock time, counted from year 0, in UTC.
 #[must_use]
 pub fn month_of(unix_ms: u64) -> u64 {
     let (year, month, _) = date(unix_ms / DAY_MS);
     year * 12 + month - 1
 }
 
-/// Returns year, month and day of a day by its number since 1970.
+/// Returns year, month and day of the month for a day since 1970.
 fn date(day: u64) -> (u64, u64, u64) {
-    // Years begin in March here, so that the leap day is the last one; 400 years are an era.
+    // Years begin in March, so that the leap day is the last day. An era has 400 years.
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -348,7 +348,7 @@ mod tests {
         let day = 20_786 * DAY_MS;
         let mut table = UsageTable::new(at(0, day));
         table.charge(at(0, day + 7_200_000), "physics", "eva", RATE, true);
-        // An hour back, then two forward.
+        // The clock jumps an hour back, then two forward.
         let _ = table.view(at(60_000, day + 3_660_000));
         let view = table.view(at(120_000, day + 10_920_000));
         assert_eq!(
@@ -364,7 +364,7 @@ mod tests {
         for user in 0..USAGE_ROWS_MAX {
             table.started(at(0, 5 * DAY_MS + 7), "a", &user.to_string());
         }
-        // Nothing is older: further users are counted together.
+        // No older day can be dropped, so further users are counted together.
         table.started(at(0, 5 * DAY_MS + 7), "a", "late");
         let jobs = |table: &mut UsageTable| table.view(at(0, 6 * DAY_MS)).by(UsageBy::Day, None);
         assert_eq!(jobs(&mut table)[0].row.jobs, USAGE_ROWS_MAX as u64 + 1);

@@ -1,12 +1,12 @@
-//! Pools of tasks drawn from the mix: what might wait when a node's free resources are to be filled.
+//! Pools of tasks drawn from the mix, to fill a node's free resources with.
 
 use crate::placement::mix::Mix;
 use crate::placement::random::Random;
 use crate::placement::state::Task;
 
-/// Pools by which one node is judged.
+/// Number of pools by which a node is judged.
 const POOLS: usize = 64;
-/// The first pool's size, in 1/65,536 of four tasks a device and four more. The last one's is 2 of these.
+/// Size of the first pool, in 1/65,536 of four tasks a device and four more. The last one has twice that.
 const SIZE_FIRST: u64 = 39_322;
 /// Growth of the size from pool to pool, times 2^32: the 63rd root of 2 / 0.6.
 const SIZE_GROWTH: u64 = 4_377_836_359;
@@ -14,11 +14,11 @@ const SIZE_GROWTH: u64 = 4_377_836_359;
 const HOST_TASKS_MAX: u64 = 64;
 const SEED: u64 = 4242;
 
-/// The pools for one number of devices, of tasks for all models.
+/// The pools for one number of devices, with tasks for all models.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DrawnPools(pub(crate) Vec<Vec<Task>>);
 
-/// Draws kinds of task by their frequency.
+/// Draws kinds of tasks by their frequency.
 struct Urn {
     tasks: Vec<Task>,
     up_to: Vec<u64>,
@@ -47,7 +47,7 @@ impl Urn {
 }
 
 impl DrawnPools {
-    /// Draws the pools. The same mix gives the same pools everywhere.
+    /// Draws the pools. Equal mixes yield equal pools.
     pub(crate) fn new(mix: &Mix, devices: usize) -> Self {
         let (with_devices, host_only) = (Urn::new(mix.device_kinds()), Urn::new(mix.host_kinds()));
         if with_devices.total() == 0 || devices == 0 {
@@ -63,7 +63,8 @@ impl DrawnPools {
     }
 }
 
-/// Device tasks by descending size, and as many host-only tasks as come with a node's devices in the mix, near the front.
+/// Returns device tasks by descending size. Host-only tasks are near the front, as many as accompany a node's devices
+/// in the mix.
 fn pool(tasks: u64, devices: u64, with_devices: &Urn, host_only: &Urn, random: &mut Random) -> Vec<Task> {
     let mut drawn: Vec<(Task, u64)> = (0..tasks).map(|_| (with_devices.draw(random), random.next())).collect();
     let size = |task: &Task| (task.devices > 1, task.volume());
@@ -100,7 +101,7 @@ mod tests {
         let all: Vec<Task> = pools.concat();
         let count = |of: &Task| all.iter().filter(|task| *task == of).count();
         assert!((5..8).contains(&(count(&small) * 2 / count(&whole))), "{} {}", count(&small), count(&whole));
-        // Two host-only tasks come with the eight devices of a node, as one comes with four device tasks.
+        // Two host-only tasks accompany the eight devices of a node, as one accompanies four device tasks.
         assert_eq!(all.iter().filter(|task| task.devices == 0).count(), 2 * POOLS);
         for pool in &pools {
             assert!(with_devices(pool).is_sorted_by_key(|task| std::cmp::Reverse(task.volume())));

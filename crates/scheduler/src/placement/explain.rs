@@ -1,13 +1,13 @@
-//! Placements in words, from the numbers that decided.
+//! Describes placements by the numbers that decided.
 
 use crate::placement::placer::{Candidate, Shortage};
 use crate::placement::potential::{POINT, Terms};
 use std::fmt;
 
-/// Digits after the point of a score.
+/// Binary digits of a score after the point.
 const SCORE_POINT: u32 = 7;
 
-/// A number with `point` binary digits after the point, as whole milli devices.
+/// A number with `point` binary digits after the point, displayed as whole milli devices.
 struct Milli(i64, u32);
 
 impl fmt::Display for Milli {

@@ -1,4 +1,4 @@
-//! How much of a node's free device time the tasks of the mix cannot use.
+//! The part of a node's free device time that tasks of the mix can't use.
 
 use crate::placement::mix::Mix;
 use crate::placement::state::{NodeState, Task};
@@ -6,41 +6,42 @@ use std::collections::BTreeMap;
 
 /// Binary digits after the point of a potential.
 pub(crate) const POINT: u32 = 10;
-/// Binary digits of the weights' sum, and of reciprocals.
+/// Binary digits of the sum of weights, and of reciprocals.
 const WEIGHT_BITS: u32 = 20;
 const HOST_BITS: u32 = 36;
 const SHARE_BITS: u32 = 16;
-/// Copies of a task, with [`HOST_BITS`] after the point, that the host has room for where the task takes nothing of it.
+/// Number of copies of a task, with [`HOST_BITS`] after the point, if the task takes no host resources.
 const WITHOUT_BOUND: u64 = 1 << 62;
 
-/// The mix as nodes of one model see it.
+/// The mix for nodes of one model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fragments {
     demands: Vec<Demand>,
-    /// Sum of the weights of all tasks, also of those that may not run on this model.
+    /// Sum of the weights of all tasks, including those that may not run on this model.
     weights: u64,
 }
 
-/// The tasks that take the same of devices.
+/// Tasks with the same demand of devices.
 #[derive(Clone, Debug)]
 struct Demand {
     devices: u8,
     share: u16,
-    /// Tasks for each milli of a device.
+    /// Tasks per milli of a device.
     per_share: u64,
     hosts: Vec<HostDemand>,
 }
 
-/// What some of these tasks take of the host.
+/// The host demand of some of these tasks.
 #[derive(Clone, Copy, Debug)]
 struct HostDemand {
     weight: u64,
-    /// Tasks for each milli core and each MiB, and what is added to them.
+    /// Tasks per milli core and per MiB, and a constant that is added.
     per_core: (u64, u64),
     per_memory: (u64, u64),
 }
 
-/// A task's weight: its frequency times the square root of its volume, so that nodes stay whole for large tasks.
+/// Returns a task's weight: its frequency times the square root of its volume, so that nodes stay whole for large
+/// tasks.
 fn weight(task: &Task, count: u64) -> u64 {
     count * (u64::from(task.volume()) << 10).isqrt()
 }
@@ -71,10 +72,10 @@ impl Fragments {
         Self { demands: hosts.into_iter().map(demand).collect(), weights: u64::from(total > 0) << WEIGHT_BITS }
     }
 
-    /// Milli that the average task of the mix cannot use.
+    /// Returns the milli that the average task of the mix can't use.
     ///
-    /// What a task can use is half what lies on devices where one fits, a quarter what whole copies of it take, and a quarter
-    /// what parts of copies would take if only the host's cores and memory counted.
+    /// A task's usable part has three terms. Half of it is the free share on devices on which a copy fits. A quarter is
+    /// the volume of whole copies, and a quarter the volume of fractional copies by the host's cores and memory alone.
     pub(crate) fn of(&self, state: &NodeState) -> i64 {
         let mut usable = 0;
         for demand in &self.demands {
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn whole_copies_count_by_a_quarter() {
         let task = Task { devices: 1, share: 600, ..Task::default() };
-        // Of 1000 all lie on a fitting device, one copy takes 600, and the host would have room for more than all.
+        // All 1000 are on a fitting device, one copy takes 600, and the host has room for more.
         assert_eq!(milli(&Fragments::new(&mix(&[task]), 0), &NodeState::new(0, 0, 0, &[1000])), 100);
     }
 }

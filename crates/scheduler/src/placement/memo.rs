@@ -1,11 +1,11 @@
-//! Potentials that were computed before. Forgetting any of them changes no decision, only its time.
+//! A cache of potentials. Dropping entries changes no decision, only its time.
 
 use crate::placement::state::{NodeState, StateMap};
 
 /// Most potentials in each of the two generations.
 pub(crate) const MEMO_MAX: usize = 65_536;
 
-/// Two generations: a full young one becomes the old one, whose entries come back when they are used.
+/// Two generations: a full young one replaces the old one, whose entries return when they are used.
 #[derive(Debug)]
 pub(crate) struct Memo {
     young: StateMap<i64>,
@@ -18,7 +18,7 @@ impl Memo {
         Self { young: StateMap::default(), old: StateMap::default(), most }
     }
 
-    /// Returns the potential of a state, computed unless it is known.
+    /// Returns the potential of a state, which is computed unless it is cached.
     pub(crate) fn get(&mut self, state: &NodeState, compute: impl FnOnce() -> i64) -> i64 {
         if let Some(potential) = self.young.get(state) {
             return *potential;

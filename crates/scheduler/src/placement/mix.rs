@@ -1,16 +1,17 @@
-//! The mix of tasks, learned from those that arrived.
+//! The mix of tasks, learned from arrivals.
 
 use crate::placement::state::{Task, WHOLE};
 use std::collections::BTreeMap;
 
-/// Most kinds of task in the mix. One more halves all counts and drops those that vanish.
+/// Most kinds of tasks in the mix. At the limit all counts are halved, and kinds with a count of 0 are dropped.
 pub(crate) const KINDS_MAX: usize = 1024;
-/// Arrivals after which all counts are halved: older tasks count less.
+/// Number of arrivals after which all counts are halved, so that older tasks count less.
 pub(crate) const HALF_LIFE: u64 = 16_384;
-/// At least one of so many tasks with devices is taken to need a whole node of the largest, until so many were expected in vain.
+/// The mix assumes that one in this many device tasks needs a whole large node. The assumption ends after
+/// `EXPECTED_MAX` such tasks were expected but none arrived.
 const WHOLE_NODES: u64 = 128;
 const EXPECTED_MAX: u64 = 4;
-/// What an arrival adds to its kind's count, so that halves stay whole numbers.
+/// The count of one arrival, large enough that halves are whole numbers.
 const ARRIVAL: u64 = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// Counts a task.
+    /// Counts an arrived task.
     pub(crate) fn arrived(&mut self, task: &Task) {
         *self.counts.entry(*task).or_default() += ARRIVAL;
         self.since_halving += 1;
@@ -40,8 +41,8 @@ impl Mix {
         });
     }
 
-    /// The mix in which some tasks take `devices` whole ones, all of a large node's: nodes are kept whole for them also before the
-    /// first one arrives.
+    /// Returns the mix with some tasks that take `devices` whole devices, all of a large node. So nodes are kept whole
+    /// even before the first such task arrives.
     pub(crate) fn with_whole_nodes(&self, devices: u8) -> Self {
         let mut mix = self.clone();
         let (mut all, mut of_whole_nodes) = (0, 0);
@@ -56,17 +57,17 @@ impl Mix {
         mix
     }
 
-    /// Each kind of task with its count, in a fixed order.
+    /// Returns each kind of task with its count, in a fixed order.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&Task, u64)> {
         self.counts.iter().map(|(task, count)| (task, *count))
     }
 
-    /// The kinds of task that take devices.
+    /// Returns the kinds of tasks with devices.
     pub(crate) fn device_kinds(&self) -> impl Iterator<Item = (&Task, u64)> {
         self.kinds().filter(|(task, _)| task.devices > 0)
     }
 
-    /// The kinds of task that take host cores and memory only.
+    /// Returns the kinds of tasks with host cores and memory only.
     pub(crate) fn host_kinds(&self) -> impl Iterator<Item = (&Task, u64)> {
         self.kinds().filter(|(task, _)| task.devices == 0)
     }

@@ -1,8 +1,9 @@
-//! Placement: which node, and which of its devices, a task gets.
+//! Placement: the node and devices of a task.
 //!
-//! [`Placer`] fights fragmentation: it learns the mix of tasks from those that arrived, and places each where the potential of
-//! the node's free resources grows least (`docs/design/placement.md`). [`topology`] lays requests of several nodes over racks and
-//! switches. Both decide by whole numbers and in fixed orders only, so that two coordinators with the same inputs decide alike.
+//! [`Placer`] limits fragmentation. It learns the mix of tasks from arrivals, and places each task where the potential
+//! of the node's free resources grows least (`docs/design/placement.md`). [`topology`] lays requests of several nodes
+//! out over racks and switches. Both use integers and fixed orders, so that two coordinators with the same inputs
+//! decide alike.
 
 pub mod topology;
 

@@ -1,4 +1,4 @@
-//! The incremental engine: nodes change, tasks arrive, and each task gets the node that loses least by it.
+//! The incremental placer: nodes change, tasks arrive, and each task gets the node whose potential grows least.
 
 use crate::placement::memo::{MEMO_MAX, Memo};
 use crate::placement::mix::{HALF_LIFE, Mix};
@@ -8,19 +8,19 @@ use crate::placement::state::{Models, NodeState, Task, WHOLE};
 use crate::placement::states::States;
 use std::collections::HashMap;
 
-/// Kinds of task whose ranking of states is kept.
+/// Most kinds of tasks with a cached ranking of states.
 const RANKINGS_MAX: usize = 512;
 /// Entries of all rankings together.
 const RANKED_MAX: usize = 1 << 20;
 
-/// The sizes of a placer's caches. Smaller ones cost time and change no decision.
+/// The sizes of a placer's caches. Smaller caches cost time and change no decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Potentials in each of two generations.
+    /// Most potentials in each of two generations.
     pub memo: usize,
-    /// Kinds of task with a ranking of states.
+    /// Most kinds of tasks with a ranking of states.
     pub rankings: usize,
-    /// Entries of all rankings together.
+    /// Most entries of all rankings.
     pub ranked: usize,
 }
 
@@ -30,20 +30,20 @@ impl Default for Bounds {
     }
 }
 
-/// The place of a task.
+/// The placement of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The node.
     pub node: u32,
-    /// The least free share, in milli, of the devices to take: of those with at least this much, the task takes the
-    /// ones with least free.
+    /// The least free share of a usable device, in milli. Among devices with at least this much, the task takes those
+    /// with the least.
     pub from: u16,
-    /// The score of the best place.
+    /// The score of this placement.
     pub score: Score,
 }
 
 impl Placement {
-    /// Returns the positions of the devices that the task takes, given what is free of each of the node's devices.
+    /// Returns the indices of the devices that the task takes, given the free share of each device of the node.
     #[must_use]
     pub fn devices(&self, task: &Task, remainders: &[u16]) -> Vec<usize> {
         let mut fitting: Vec<(u16, usize)> = remainders.iter().copied().zip(0..).collect();
@@ -58,18 +58,18 @@ impl Placement {
 pub struct Candidate {
     /// The placement.
     pub placement: Placement,
-    /// Nodes in the same state, for which all is the same.
+    /// Number of nodes in the same state, for which the placement is equal.
     pub alike: usize,
-    /// Change of each term of the node's potential.
+    /// The change of each term of the node's potential.
     pub change: Terms,
 }
 
-/// Nodes with too little, by what they lack first in the order of the fields.
+/// Numbers of nodes that lack a resource, each counted for the first one in the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shortage {
     /// Nodes without devices of an allowed model.
     pub model: usize,
-    /// Nodes with too few devices that have enough free.
+    /// Nodes with too few devices that have enough free share.
     pub devices: usize,
     /// Nodes with too few free host cores.
     pub cores: usize,
@@ -77,27 +77,28 @@ pub struct Shortage {
     pub memory: usize,
 }
 
-/// Nodes' states and the mix of tasks.
+/// The states of nodes, and the mix of tasks.
 ///
-/// A node with devices of several models is one node of this placer for each; all of them change when its host's cores do.
+/// A node with devices of several models is a separate node of the placer for each model. All of them change when the
+/// host's cores do.
 #[derive(Debug)]
 pub struct Placer {
     bounds: Bounds,
     states: States,
-    /// Milli of each model's devices, busy ones included.
+    /// The milli of each model's devices, including busy ones.
     capacities: Box<[u64; Models::MAX]>,
-    /// The most devices that a node has had.
+    /// The most devices that a node has ever had.
     largest: u8,
     mix: Mix,
     arrivals: u64,
-    /// The arrival with which the mix is made ready again.
+    /// The number of arrivals at which the mix is applied again.
     next_mix: u64,
     potential: Option<Potential>,
     memo: Memo,
     rankings: HashMap<Task, Ranking>,
-    /// Entries of all rankings.
+    /// Number of entries of all rankings.
     ranked: usize,
-    /// Uses of rankings.
+    /// Number of uses of rankings.
     uses: u64,
 }
 
@@ -108,7 +109,7 @@ impl Default for Placer {
 }
 
 impl Placer {
-    /// A placer that knows of no node and no task.
+    /// Creates a placer without nodes and tasks.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -127,7 +128,7 @@ impl Placer {
         }
     }
 
-    /// Sets what is free of a node that joins or changes; `None` takes out a node that is lost or drained.
+    /// Sets the free resources of a node; `None` removes a node that is lost or drained.
     pub fn set(&mut self, node: u32, state: Option<NodeState>) {
         let capacity = |state: &NodeState| (usize::from(state.model()), state.count() as u64 * u64::from(WHOLE));
         let (before, after) = (self.states.of(node).map(capacity), state.as_ref().map(capacity));
@@ -143,34 +144,35 @@ impl Placer {
         self.states.set(node, state);
     }
 
-    /// Returns what is free of a node.
+    /// Returns the free resources of a node.
     #[must_use]
     pub fn state(&self, node: u32) -> Option<&NodeState> {
         self.states.of(node)
     }
 
-    /// Returns the number of distinct states of nodes.
+    /// Returns the number of distinct states.
     #[must_use]
     pub fn distinct(&self) -> usize {
         self.states.len()
     }
 
-    /// Returns the number of kinds of task with a ranking.
+    /// Returns the number of kinds of tasks with a ranking.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.rankings.len()
     }
 
-    /// Returns the sum of all nodes' potentials, in 1/1,024 milli. 0 before a task with devices has arrived.
+    /// Returns the sum of all nodes' potentials, in 1/1,024 milli; 0 before the first device task has arrived.
     pub fn potential(&mut self) -> i64 {
         let Some(potential) = &mut self.potential else { return 0 };
         let (memo, states) = (&mut self.memo, &self.states);
         states.all().map(|(_, state, nodes)| nodes.len() as i64 * of(state, potential, memo)).sum()
     }
 
-    /// Counts a task that arrived, whether or not it can be placed now.
+    /// Counts an arrived task, whether it can be placed or not.
     ///
-    /// States are judged by the mix of a moment: after a tenth more of the tasks, and at last after half of the mix's half-life, by a new one.
+    /// States are judged by a snapshot of the mix. It is renewed after a tenth more tasks, at the latest after half of
+    /// the mix's half-life.
     pub fn arrived(&mut self, task: &Task) {
         self.mix.arrived(&task.normal());
         self.arrivals += 1;
@@ -185,18 +187,18 @@ impl Placer {
         self.ranked = 0;
     }
 
-    /// Whether states are ranked for a task already by the present mix, so that a decision looks only at those that are new.
+    /// Whether states are already ranked for a task by the present mix, so that a decision visits only new states.
     #[must_use]
     pub fn is_ranked(&self, task: &Task) -> bool {
         self.rankings.get(&task.normal()).is_some_and(|ranking| ranking.seen.is_some())
     }
 
-    /// Returns the best placement, or `None` where the task fits nowhere.
+    /// Returns the best placement; `None` if the task fits nowhere.
     pub fn place(&mut self, task: &Task) -> Option<Placement> {
         self.place_where(task, |_| true)
     }
 
-    /// Returns the best placement on a node that `allowed` takes.
+    /// Returns the best placement on a node that `allowed` accepts.
     pub fn place_where(&mut self, task: &Task, mut allowed: impl FnMut(u32) -> bool) -> Option<Placement> {
         let task = task.normal();
         let mut ranking = self.ranking(&task);
@@ -210,7 +212,7 @@ impl Placer {
         best
     }
 
-    /// Returns the best `most` states, best first, each with its first node: what [`Self::place`] chooses from, to explain it.
+    /// Returns the best `most` states, each with its first node, to explain the choice of [`Self::place`].
     pub fn candidates(&mut self, task: &Task, most: usize) -> Vec<Candidate> {
         let task = task.normal();
         let mut ranking = self.ranking(&task);
@@ -241,7 +243,7 @@ impl Placer {
         Some(Candidate { placement: placement(*nodes.first()?, state, task, ranked), alike: nodes.len(), change })
     }
 
-    /// Counts the nodes into which a task does not fit, by what they lack.
+    /// Counts the nodes that the task does not fit into, by the lacking resource.
     #[must_use]
     pub fn shortage(&self, task: &Task) -> Shortage {
         let (task, mut shortage) = (task.normal(), Shortage::default());
@@ -261,7 +263,7 @@ impl Placer {
         shortage
     }
 
-    /// Takes the ranking of the states for a task, with all that appeared since its last use.
+    /// Removes the ranking for a task from the cache, and updates it with states that appeared since its last use.
     fn ranking(&mut self, task: &Task) -> Ranking {
         let mut ranking = self.rankings.remove(task).unwrap_or_default();
         self.ranked -= ranking.len();
@@ -287,7 +289,7 @@ impl Placer {
         ranking
     }
 
-    /// Puts a ranking back, and forgets those that were used longest ago if there are too many.
+    /// Returns a ranking to the cache, and drops the least recently used ones beyond the limit.
     fn keep(&mut self, task: Task, mut ranking: Ranking) {
         self.uses += 1;
         ranking.used = self.uses;
@@ -306,13 +308,14 @@ fn placement(node: u32, state: &NodeState, task: &Task, ranked: &Ranked) -> Plac
     Placement { node, from, score: ranked.score }
 }
 
-/// The potential of a state.
+/// Returns the potential of a state.
 fn of(state: &NodeState, potential: &mut Potential, memo: &mut Memo) -> i64 {
     let rounded = potential.rounded(state);
     memo.get(&rounded, || potential.terms(&rounded).sum())
 }
 
-/// The score of a state that the task fits into, and the best way of placing it there: the tightest of equal ones.
+/// Returns the score of a state that the task fits into, with the best way of placing it; the tightest one among
+/// equals.
 fn score(state: &NodeState, task: &Task, memo: &mut Memo, potential: Option<&mut Potential>) -> (Score, u8) {
     let mut ways = state.ways(task);
     let (mut way, mut change) = (ways.next().unwrap_or_default(), 0);

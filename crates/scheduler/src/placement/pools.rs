@@ -1,29 +1,30 @@
-//! How much of a node's devices a scheduler would leave free that could choose from a pool of waiting tasks.
+//! The part of a node's devices that stays free when the node is filled from a pool of waiting tasks.
 //!
-//! It sees cores, memory, models and the sizes of holes together: what fills up well is worth keeping as it is.
+//! The estimate considers cores, memory, models and the sizes of gaps together: a node that fills up well is worth
+//! keeping.
 
 use crate::placement::draw::DrawnPools;
 use crate::placement::fragments::POINT;
 use crate::placement::state::{DEVICES_MAX, NodeState, Task, WHOLE};
 
-/// Binary digits of a device's index in the key by which the tightest one is found.
+/// Binary digits of a device's index in the key by which the tightest device is found.
 const INDEX_BITS: u32 = DEVICES_MAX.trailing_zeros();
-/// A bucket of the table by which a search skips tasks that are too large.
+/// Bits of a bucket in the table by which a search skips tasks that are too large.
 const BUCKET_BITS: u32 = 4;
 const BUCKETS: usize = (WHOLE as usize >> BUCKET_BITS) + 1;
 
-/// The pools for nodes with one number of devices of one model.
+/// The pools for nodes with a number of devices of one model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pools(Vec<Pool>);
 
 #[derive(Clone, Debug)]
 struct Pool {
-    /// Tasks of several devices first, each part by descending volume.
+    /// Tasks of several devices, then tasks of one device, both by descending volume.
     tasks: Vec<PoolTask>,
-    /// The first task of one device, and the least share before it.
+    /// Index of the first task of one device.
     singles: usize,
     least_share_of_several: u16,
-    /// For the largest remainder, in buckets: the first task of one device that may fit.
+    /// For each bucket of the largest remainder, the first task of one device that may fit.
     first: Vec<u16>,
     host_tasks: Vec<HostTask>,
 }
@@ -34,14 +35,14 @@ struct PoolTask {
     memory: u32,
     share: u16,
     devices: u8,
-    /// Least cores and memory of this and all later tasks.
+    /// Least cores and memory of this task and all later ones.
     cores_from_here: u32,
     memory_from_here: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct HostTask {
-    /// Tasks with devices that come before it.
+    /// Number of device tasks before it.
     after: usize,
     cores: u32,
     memory: u32,
@@ -52,7 +53,7 @@ impl Pools {
         Self(drawn.0.iter().map(|tasks| Pool::new(tasks, model)).collect())
     }
 
-    /// Milli left free on average, with [`POINT`] binary digits after the point.
+    /// Returns the average milli left free, with [`POINT`] binary digits after the point.
     pub(crate) fn left(&self, state: &NodeState) -> i64 {
         let left: u64 = if state.count() <= DEVICES_MAX / 2 {
             let keys = keys::<{ DEVICES_MAX / 2 }>(state);
@@ -88,9 +89,9 @@ impl Pool {
         Self { tasks, singles, least_share_of_several, first, host_tasks }
     }
 
-    /// Fills the node with the pool's tasks in their order, each on the tightest devices, and returns the milli left.
+    /// Fills the node with the pool's tasks in order, each on the tightest devices. Returns the milli left.
     ///
-    /// `keys`: what is free of each device and, in the low digits, the device's index.
+    /// Each key is the free share of a device with the device's index in its low digits.
     fn left<const LANES: usize>(&self, state: &NodeState, mut keys: [i16; LANES]) -> u32 {
         let (mut cores, mut memory, mut free) = (state.cores(), state.memory(), state.free());
         let mut host_tasks = self.host_tasks.iter().peekable();
@@ -130,9 +131,9 @@ impl Pool {
     }
 }
 
-/// Takes `share` from each of the `needed` devices that have least free of those that have it. There are as many.
+/// Takes `share` from the `needed` tightest devices that have it. There are enough of them.
 ///
-/// Signed words, whose least value every processor finds for eight at a time.
+/// The keys are signed words, because processors find their minimum eight at a time.
 fn take_tightest<const LANES: usize>(keys: &mut [i16; LANES], needed: u8, share: i16) {
     let mut least = share;
     for _ in 0..needed {
@@ -142,7 +143,7 @@ fn take_tightest<const LANES: usize>(keys: &mut [i16; LANES], needed: u8, share:
     }
 }
 
-/// The keys of the first devices.
+/// Returns the keys of the devices.
 fn keys<const LANES: usize>(state: &NodeState) -> [i16; LANES] {
     std::array::from_fn(|at| (state.devices()[at] << INDEX_BITS) as i16 | at as i16)
 }
@@ -165,7 +166,7 @@ mod tests {
     use crate::placement::random::Random;
     use crate::placement::state::Models;
 
-    /// The same without tables and keys.
+    /// Computes the same result without tables and keys.
     fn left_plainly(order: &[Task], state: &NodeState) -> u32 {
         let mut left = *state;
         for task in order {

@@ -1,6 +1,6 @@
-//! The potential of a node's state: what is likely to be wasted of what is free. Lower is better.
+//! The potential of a node's state: the likely waste of its free resources. Lower is better.
 //!
-//! `Phi = Frag + b * Pool - k * scarcity * free`, in whole numbers, so that two coordinators decide alike.
+//! `Phi = Frag + b * Pool - k * scarcity * free`, in integers, so that two coordinators decide alike.
 
 use crate::placement::draw::DrawnPools;
 use crate::placement::fragments::Fragments;
@@ -12,20 +12,21 @@ use std::collections::BTreeMap;
 
 pub(crate) use crate::placement::fragments::POINT;
 
-/// `b` and `k`: weights against the fragments, in 1/256.
+/// `b` and `k`: weights relative to the fragments, in 1/256.
 const POOL_WEIGHT: i64 = 800;
 const SCARCITY_WEIGHT: u64 = 640;
-/// Free cores and memory are rounded down to this part of the average device task's, so that more states have one potential.
+/// Free cores and memory are rounded down to this part of the average device task's demand, so that more states share a
+/// potential.
 const GRAIN: u64 = 4;
 
 /// The terms of a potential, weighted, in 1/1,024 milli.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// The capacity that the average task cannot use.
+    /// Capacity that the average task can't use.
     pub fragments: i64,
-    /// The capacity that a choosy scheduler would leave free.
+    /// Capacity that stays free when the node is filled from a pool.
     pub pool: i64,
-    /// The capacity kept for tasks that must have the model. It is subtracted.
+    /// Capacity kept for tasks that need this model; it is subtracted.
     pub scarcity: i64,
 }
 
@@ -37,7 +38,7 @@ impl Terms {
     }
 }
 
-/// A mix made ready to judge states. Tables for a number of devices and a model are made when a node first has them.
+/// A mix prepared to judge states. Tables for a number of devices and a model are computed on first use.
 #[derive(Clone, Debug)]
 pub(crate) struct Potential {
     mix: Mix,
@@ -49,7 +50,7 @@ pub(crate) struct Potential {
 }
 
 impl Potential {
-    /// `capacities`: milli of each model's devices, busy ones included.
+    /// Prepares a mix. `capacities` are the milli of each model's devices, including busy ones.
     pub(crate) fn new(mix: Mix, capacities: &[u64; Models::MAX]) -> Self {
         Self {
             scarcities: Scarcities::new(&mix, capacities),
@@ -61,12 +62,12 @@ impl Potential {
         }
     }
 
-    /// The state that stands for `state`: those with equal ones have one potential.
+    /// Returns the rounded state. States with equal rounded states have equal potentials.
     pub(crate) fn rounded(&self, state: &NodeState) -> NodeState {
         state.rounded(self.grain.0, self.grain.1)
     }
 
-    /// The potential's terms of a state that is [`rounded`](Self::rounded).
+    /// Returns the terms of the potential of a [`rounded`](Self::rounded) state.
     pub(crate) fn terms(&mut self, state: &NodeState) -> Terms {
         let (model, count, free) = (state.model(), state.count(), state.free());
         if free == 0 {
@@ -86,7 +87,7 @@ impl Potential {
     }
 }
 
-/// Grains of cores and memory.
+/// Returns the grains of cores and memory.
 fn grain(mix: &Mix) -> (u32, u32) {
     let (mut tasks, mut cores, mut memory) = (0, 0, 0);
     for (task, count) in mix.device_kinds() {

@@ -1,11 +1,11 @@
 //! Pseudo-random numbers, the same on every machine (splitmix64).
 
-/// A generator with its state.
+/// A generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose numbers follow from `seed`.
+    /// Creates a generator from a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)

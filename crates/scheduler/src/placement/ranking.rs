@@ -1,21 +1,21 @@
-//! The states that a kind of task fits into, best first.
+//! A ranking of the states that a kind of task fits into.
 
 use crate::placement::states::{StateRef, States};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The rank of a state for a task: the smaller the better.
+/// The score of a state for a task; smaller is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Score {
     /// Change of the node's potential, in 1/128 milli.
     pub potential: i64,
-    /// The free rest of the node, which decides between equal changes: 96 cores weigh as 8 devices do.
+    /// The free rest of the node, which decides between equal changes. 96 cores weigh as much as 8 devices.
     pub left: u64,
-    /// Settles what is equal otherwise.
+    /// A hash that decides between otherwise equal states.
     pub(crate) digest: u64,
 }
 
-/// A state with its score, and the way of placing the task there.
+/// A state with its score, and the way of placing the task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ranked {
     pub(crate) score: Score,
@@ -23,13 +23,14 @@ pub(crate) struct Ranked {
     pub(crate) way: u8,
 }
 
-/// A heap. Entries of states that have gone stay until they come to its top, or until they are half of it.
+/// A heap. Entries of states that no longer exist stay until they reach its top, or until they may be more than half of
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
     heap: BinaryHeap<Reverse<Ranked>>,
-    /// Appearances up to this number are in the heap. `None` before the first.
+    /// Number of the last appearance in the heap; `None` before the first.
     pub(crate) seen: Option<u64>,
-    /// The number of its last use.
+    /// Number of its last use.
     pub(crate) used: u64,
 }
 
@@ -47,14 +48,14 @@ impl Ranking {
         self.heap.extend(ranked.map(Reverse));
     }
 
-    /// Drops entries of states that have gone if they may be more than half.
+    /// Drops entries of states that no longer exist, if they may be more than half.
     pub(crate) fn compact(&mut self, states: &States) {
         if self.heap.len() > 2 * states.len() + 64 {
             self.heap.retain(|Reverse(ranked)| states.get(ranked.state).is_some());
         }
     }
 
-    /// The best entry that `accept` takes something of.
+    /// Returns the best entry for which `accept` returns a value.
     pub(crate) fn best<T>(&mut self, states: &States, mut accept: impl FnMut(&Ranked) -> Option<T>) -> Option<T> {
         let (mut passed, mut best) = (Vec::new(), None);
         while let Some(Reverse(ranked)) = self.heap.peek() {

@@ -1,20 +1,20 @@
-//! How scarce each model of device is: what tasks that must have it ask for, of what there is of it.
+//! The scarcity of each model: the demand of tasks that need it, relative to its devices.
 
 use crate::placement::mix::Mix;
 use crate::placement::state::Models;
 use std::collections::BTreeMap;
 
-/// Steps in which demand that may go to several models is spread over them.
+/// Number of steps that distribute demand for several models.
 const STEPS: u32 = 1000;
 /// Binary digits after the point of a scarcity and of a share.
 pub(crate) const SCARCITY_BITS: u32 = 16;
 const SHARE_BITS: u32 = 31;
 /// The largest scarcity: 1.5.
 const SCARCITY_MAX: u64 = 3 << (SCARCITY_BITS - 1);
-/// A step moves a share by this part of its model's load: 1/16.
+/// A step moves this part of a share, times its model's load: 1/16.
 const STEP_BITS: u32 = 4;
 
-/// Scarcity of each model, in 1/65,536: 1 where tasks that must have the model ask for all of it.
+/// The scarcity of each model, in 1/65,536; 1 if tasks that need the model demand all of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Scarcities([u64; Models::MAX]);
 
@@ -24,16 +24,16 @@ impl Default for Scarcities {
     }
 }
 
-/// Demand of the tasks with one set of models: its part of all demand, and how it is spread.
+/// The demand of tasks with the same set of models: its part of all demand, and its distribution.
 struct Constrained {
     demand: u64,
     shares: Vec<(usize, u64)>,
 }
 
 impl Scarcities {
-    /// `capacities`: milli of each model's devices, busy ones included.
+    /// Computes the scarcities. `capacities` are the milli of each model's devices, including busy ones.
     ///
-    /// The mix is scaled to the whole cluster. Demand that may go to several models moves, step by step, away from the loaded ones.
+    /// The mix is scaled to the whole cluster. Demand for several models moves away from the loaded ones step by step.
     pub(crate) fn new(mix: &Mix, capacities: &[u64; Models::MAX]) -> Self {
         let all: u64 = capacities.iter().sum();
         let (mut total, mut by_models) = (0u128, BTreeMap::<Models, u128>::new());
@@ -67,7 +67,7 @@ impl Scarcities {
         scarcities
     }
 
-    /// What each model's devices are asked for.
+    /// Returns the load of each model's devices.
     fn loads(constrained: &[Constrained], capacities: &[u64; Models::MAX]) -> Self {
         let mut loads = [0u128; Models::MAX];
         for of in constrained {
@@ -85,14 +85,14 @@ impl Scarcities {
         scarcities
     }
 
-    /// The scarcity of a model, at most [`SCARCITY_MAX`].
+    /// Returns the scarcity of a model, at most [`SCARCITY_MAX`].
     pub(crate) fn of(&self, model: u8) -> u64 {
         self.0.get(usize::from(model)).map_or(0, |scarcity| (*scarcity).min(SCARCITY_MAX))
     }
 }
 
 impl Constrained {
-    /// Moves demand away from loaded models. All shares together stay 1.
+    /// Moves demand away from loaded models. The sum of all shares stays 1.
     fn shift(&mut self, loads: &Scarcities) {
         let mut sum = 0;
         for (model, share) in &mut self.shares {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_model_is_as_scarce_as_what_must_have_it() {
-        // A quarter of all demand must have the first model, which is half of all devices.
+        // A quarter of all demand needs the first model, which is half of all devices.
         let of = scarcities(&[(30, &[]), (10, &[0])], &[8000, 8000]);
         assert!((49..=50).contains(&of[0]) && of[1] == 0, "{of:?}");
     }

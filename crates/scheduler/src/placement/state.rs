@@ -1,28 +1,28 @@
-//! What placement knows of a node and of a task.
+//! The states of nodes and the demand of tasks, for placement.
 
-/// Most devices of one node that placement looks at.
+/// Most devices of a node that placement considers.
 pub const DEVICES_MAX: usize = 16;
 /// A whole device, in milli.
 pub const WHOLE: u16 = 1000;
-/// Most host cores of a node, in milli, and most memory, in MiB: larger values count as these.
+/// Most host cores of a node, in milli, and most memory, in MiB; larger values are clamped.
 const CORES_MAX: u32 = 1 << 22;
 const MEMORY_MAX: u32 = 1 << 24;
 
-/// The free resources of one node: equal states are interchangeable for placement.
+/// The free resources of a node. Nodes with equal states are interchangeable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NodeState {
     cores: u32,
     memory: u32,
     model: u8,
     count: u8,
-    /// What is free of each device, in milli, in descending order; 0 beyond `count`.
+    /// The free share of each device in milli, in descending order; 0 beyond `count`.
     devices: [u16; DEVICES_MAX],
 }
 
 impl NodeState {
-    /// A node with `cores` free (milli), `memory` free (MiB) and, of each of its devices of `model`, the given remainder (milli).
+    /// Creates a state from free cores (milli), free memory (MiB) and the free share of each device of `model` (milli).
     ///
-    /// Devices beyond [`DEVICES_MAX`] are left out, those with least free first.
+    /// Of more than [`DEVICES_MAX`] devices, those with the least free share are left out.
     #[must_use]
     pub fn new(cores: u32, memory: u32, model: u8, remainders: &[u16]) -> Self {
         let mut sorted: Vec<u16> = remainders.iter().map(|free| (*free).min(WHOLE)).collect();
@@ -51,13 +51,13 @@ impl NodeState {
         self.model
     }
 
-    /// Returns the number of devices, busy ones included.
+    /// Returns the number of devices, including busy ones.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// Returns what is free of each device, in descending order.
+    /// Returns the free share of each device, in descending order.
     #[must_use]
     pub fn remainders(&self) -> &[u16] {
         &self.devices[..self.count()]
@@ -67,13 +67,13 @@ impl NodeState {
         &self.devices
     }
 
-    /// Returns the free milli of all devices.
+    /// Returns the free share of all devices, in milli.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.devices.iter().map(|free| u32::from(*free)).sum()
     }
 
-    /// Whether `task` may run on this node's model and fits into what is free.
+    /// Whether `task` may run on this model and fits into the free resources.
     #[must_use]
     pub fn fits(&self, task: &Task) -> bool {
         let devices = usize::from(task.devices);
@@ -83,8 +83,8 @@ impl NodeState {
                 || devices <= self.count() && self.devices[devices - 1] >= task.share && task.models.allow(self.model))
     }
 
-    /// The ways to place `task` on this node's devices, the tightest first: each is the index of the device with least
-    /// free of those it takes. It takes that one and the ones before it.
+    /// Returns the ways to place `task` on this node's devices, the tightest first. Each is the index of the device
+    /// with the least free share among those taken, which include the ones before it.
     pub(crate) fn ways(&self, task: &Task) -> impl Iterator<Item = usize> {
         let (first, share, devices) = (usize::from(task.devices).saturating_sub(1), task.share, self.devices);
         let (end, host_only) = (if task.devices == 0 { 0 } else { self.count() }, task.devices == 0);
@@ -94,19 +94,19 @@ impl NodeState {
         (first..end).rev().filter(last_of_run).chain(host_only.then_some(0))
     }
 
-    /// The least remainders that a device for `task` may have, one for each way of placing it here: none where it does not fit.
+    /// Returns the least free share that a device must have for each way to place `task`; none if it does not fit.
     pub fn choices(&self, task: &Task) -> impl Iterator<Item = u16> {
         let (devices, fits, host_only) = (self.devices, self.fits(task), task.devices == 0);
         self.ways(task).filter(move |_| fits).map(move |way| if host_only { 0 } else { devices[way] })
     }
 
-    /// The state once `task` has been placed on the devices with least free that have at least `from`: one of [`Self::choices`].
+    /// Returns the state after `task` is placed on the tightest devices with at least `from`, one of [`Self::choices`].
     #[must_use]
     pub fn with(&self, task: &Task, from: u16) -> Self {
         self.after(task, self.remainders().partition_point(|free| *free >= from).saturating_sub(1))
     }
 
-    /// The state once `task` has been placed in the given way.
+    /// Returns the state after `task` is placed in the given way.
     pub(crate) fn after(&self, task: &Task, way: usize) -> Self {
         let mut after = *self;
         after.cores -= task.cores;
@@ -120,14 +120,14 @@ impl NodeState {
         after
     }
 
-    /// The state with cores and memory rounded down to multiples of these.
+    /// Returns the state with cores and memory rounded down to multiples of these.
     pub(crate) fn rounded(mut self, cores: u32, memory: u32) -> Self {
         self.cores -= self.cores % cores;
         self.memory -= self.memory % memory;
         self
     }
 
-    /// A hash that is the same on every machine and in every build.
+    /// Returns a hash that is the same on every machine and in every build.
     pub(crate) fn digest(&self) -> u64 {
         let mut digest = u64::from(self.cores) << 32 | u64::from(self.memory);
         let mut mix = |word: u64| {
@@ -148,7 +148,7 @@ impl std::hash::Hash for NodeState {
     }
 }
 
-/// Passes a digest through: keys are [`NodeState`]s, whose digest is mixed already.
+/// Passes a digest through, because the digests of [`NodeState`]s are mixed already.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DigestHasher(u64);
 
@@ -170,17 +170,17 @@ impl std::hash::Hasher for DigestHasher {
 
 pub(crate) type StateMap<V> = std::collections::HashMap<NodeState, V, std::hash::BuildHasherDefault<DigestHasher>>;
 
-/// The models of device that a task may run on.
+/// A set of models that a task may run on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Models(u64);
 
 impl Models {
     /// Most models of a cluster.
     pub const MAX: usize = 64;
-    /// The set of all models.
+    /// All models.
     pub const ANY: Self = Self(0);
 
-    /// Creates the set of these models. An empty list means all; a model beyond [`Self::MAX`] is left out.
+    /// Creates the set of these models. An empty list allows all; models beyond [`Self::MAX`] are ignored.
     #[must_use]
     pub fn only(models: impl IntoIterator<Item = u8>) -> Self {
         let within = models.into_iter().filter(|model| usize::from(*model) < Self::MAX);
@@ -200,29 +200,29 @@ impl Models {
     }
 }
 
-/// The demand of one task on one node.
+/// The demand of a task on a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Task {
-    /// Devices of one node. 0: host cores and memory only.
+    /// Number of devices; 0 for a task with host cores and memory only.
     pub devices: u8,
-    /// Milli of each of these devices.
+    /// The share of each device, in milli.
     pub share: u16,
     /// Host cores, in milli.
     pub cores: u32,
     /// Host memory, in MiB.
     pub memory: u32,
-    /// Models that it may run on.
+    /// The models that the task may run on.
     pub models: Models,
 }
 
 impl Task {
-    /// Returns the milli of devices that it takes.
+    /// Returns the milli of devices that the task takes.
     #[must_use]
     pub const fn volume(&self) -> u32 {
         self.devices as u32 * self.share as u32
     }
 
-    /// Returns the task in its one form: without devices no share and no models, cores and memory within bounds.
+    /// Returns the canonical form: without devices no share and no models, cores and memory within bounds.
     #[must_use]
     pub fn normal(mut self) -> Self {
         self.cores = self.cores.min(CORES_MAX);

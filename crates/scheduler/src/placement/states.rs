@@ -1,12 +1,12 @@
-//! The distinct states of the cluster's nodes: nodes with equal states are one entry.
+//! The distinct states of nodes. Nodes with equal states share an entry.
 
 use crate::placement::state::{NodeState, StateMap};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Appearances of states that are remembered beyond twice the number of states.
+/// Number of remembered appearances beyond twice the number of states.
 pub(crate) const LOG_SLACK: usize = 4096;
 
-/// An entry's place in the table. Places are used again: a [`StateRef`] tells an entry from its predecessor.
+/// A reference to an entry. Slots are reused, and the generation distinguishes an entry from its predecessor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StateRef {
     slot: u32,
@@ -20,13 +20,13 @@ struct Slot {
     nodes: BTreeSet<u32>,
 }
 
-/// Nodes by state, and the order in which states appeared.
+/// The nodes of each state, and the order in which states appeared.
 #[derive(Debug, Default)]
 pub(crate) struct States {
     slots: Vec<Slot>,
     unused: Vec<u32>,
     by_state: StateMap<u32>,
-    /// The slot of each node that is here.
+    /// The slot of each present node.
     of_node: Vec<Option<u32>>,
     /// States in the order of their appearance, from number `log_start` on.
     log: VecDeque<StateRef>,
@@ -34,7 +34,7 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Gives a node a state, or none.
+    /// Sets the state of a node, or removes the node.
     pub(crate) fn set(&mut self, node: u32, state: Option<NodeState>) {
         if self.of_node.len() <= node as usize {
             self.of_node.resize(node as usize + 1, None);
@@ -58,7 +58,7 @@ impl States {
         }
     }
 
-    /// The slot of a state, a new one if it appears.
+    /// Returns the slot of a state, which is created if necessary.
     fn slot(&mut self, state: NodeState) -> u32 {
         if let Some(slot) = self.by_state.get(&state) {
             return *slot;
@@ -78,40 +78,40 @@ impl States {
         slot
     }
 
-    /// The state of a node that is here.
+    /// Returns the state of a present node.
     pub(crate) fn of(&self, node: u32) -> Option<&NodeState> {
         let slot = (*self.of_node.get(node as usize)?)?;
         Some(&self.slots[slot as usize].state)
     }
 
-    /// The state and its nodes, unless no node has it any more.
+    /// Returns the state and its nodes; `None` if no node has it any more.
     pub(crate) fn get(&self, reference: StateRef) -> Option<(&NodeState, &BTreeSet<u32>)> {
         let slot = &self.slots[reference.slot as usize];
         (slot.generation == reference.generation && !slot.nodes.is_empty()).then_some((&slot.state, &slot.nodes))
     }
 
-    /// The number of distinct states.
+    /// Returns the number of distinct states.
     pub(crate) fn len(&self) -> usize {
         self.by_state.len()
     }
 
-    /// The number that the next appearance gets.
+    /// Returns the number of the next appearance.
     pub(crate) fn appearances(&self) -> u64 {
         self.log_start + self.log.len() as u64
     }
 
-    /// Whether all appearances from number `from` on are remembered.
+    /// Whether all appearances since number `from` are remembered.
     pub(crate) fn reaches_back_to(&self, from: u64) -> bool {
         from >= self.log_start
     }
 
-    /// The states that appeared from number `from` on, unless they have gone.
+    /// Returns the states that appeared since number `from` and still exist.
     pub(crate) fn appeared_since(&self, from: u64) -> impl Iterator<Item = (StateRef, &NodeState)> {
         let log = self.log.iter().skip(from.saturating_sub(self.log_start) as usize);
         log.filter_map(|reference| Some((*reference, self.get(*reference)?.0)))
     }
 
-    /// All states, with their nodes.
+    /// Returns all states with their nodes.
     pub(crate) fn all(&self) -> impl Iterator<Item = (StateRef, &NodeState, &BTreeSet<u32>)> {
         let used = self.slots.iter().zip(0..).filter(|(slot, _)| !slot.nodes.is_empty());
         used.map(|(slot, at)| (StateRef { slot: at, generation: slot.generation }, &slot.state, &slot.nodes))
@@ -140,7 +140,7 @@ mod tests {
         assert!(states.get(reference).is_some());
         states.set(2, None);
         assert!(states.get(reference).is_none() && states.of(2).is_none());
-        // Its slot is used again, by another entry.
+        // Another entry reuses the slot.
         states.set(2, Some(state(9)));
         assert!(states.get(reference).is_none());
         assert_eq!(states.of(2), Some(&state(9)));

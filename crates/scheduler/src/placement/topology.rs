@@ -1,7 +1,7 @@
-//! Over which nodes a request of several chunks goes, by racks and switches.
+//! Distributes a request of several chunks over nodes, by racks and switches.
 //!
-//! A chunk is what one node must have together: the devices of a rank, or one device. Fragmentation decides between nodes and
-//! domains that topology finds equal.
+//! A chunk must be on one node: the devices of a rank, or one device. Fragmentation decides between nodes and domains
+//! that topology ranks equal.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,30 +13,31 @@ pub enum Shape {
     Pack,
     /// On as many nodes as possible, and on as many racks.
     Spread,
-    /// On the fewest nodes of one node, else rack, else switch, else of the cluster.
+    /// Within one node if possible, else one rack, else one switch, else the cluster; there on the fewest nodes.
     Near,
-    /// The same with switches before racks: where paths within a switch are faster.
+    /// Like `Near` with switches before racks, for clusters where paths within a switch are faster.
     NearBySwitch,
-    /// On exactly so many nodes, each with equally many chunks: of one rack, else switch, else of the cluster.
+    /// On exactly this many nodes, each with equally many chunks; within one rack if possible, else one switch, else
+    /// the cluster.
     Nodes(u32),
 }
 
-/// The offer of one node for a request.
+/// The offer of a node for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The node.
     pub node: u32,
-    /// The rack that its labels name.
+    /// The rack in its labels.
     pub rack: Option<u32>,
-    /// The switch that its labels name.
+    /// The switch in its labels.
     pub switch: Option<u32>,
-    /// Chunks that fit.
+    /// Number of chunks that fit.
     pub room: u32,
-    /// The cost of a chunk there: the change of the node's potential. The least is the best.
+    /// The cost of a chunk: the change of the node's potential. Lower is better.
     pub cost: i64,
 }
 
-/// Nodes among which distance does not count, the narrowest first.
+/// A set of nodes within which distance does not matter, the narrowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Domain {
     /// One node.
@@ -49,14 +50,14 @@ pub enum Domain {
     Cluster,
 }
 
-/// A domain with enough room, and what the request would be there. The smallest is the best.
+/// A domain with enough room, scored for the request. The smallest score is the best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DomainScore {
-    /// Nodes that the request would be on.
+    /// Number of nodes that the request would use.
     pub nodes: u32,
-    /// Chunks for which the domain would have room left: little, so that large domains stay whole.
+    /// Number of chunks for which room would be left. A small number keeps large domains whole.
     pub left: u64,
-    /// Cost of all chunks.
+    /// The cost of all chunks.
     pub cost: i64,
     /// The domain.
     pub domain: Domain,
@@ -69,11 +70,11 @@ pub struct Layout {
     pub chunks: Vec<(u32, u32)>,
     /// The narrowest domain with enough room.
     pub domain: Domain,
-    /// The domains of that level that had enough room, best first.
+    /// The domains of that level with enough room, the best first.
     pub considered: Vec<DomainScore>,
 }
 
-/// Lays `wanted` chunks over the offered nodes, or returns `None` where they have too little room.
+/// Distributes `wanted` chunks over the offered nodes; `None` if they have too little room.
 #[must_use]
 pub fn lay_out(shape: Shape, wanted: u32, offers: &[Offer]) -> Option<Layout> {
     let levels: &[fn(&Offer) -> Option<Domain>] = match shape {
@@ -128,7 +129,7 @@ fn narrowest(shape: Shape, wanted: u32, offers: &[Offer], level: impl Fn(&Offer)
     Some(Layout { chunks, domain: best.domain, considered })
 }
 
-/// The largest nodes first; what is left of the chunks goes to the node with the least room that has enough.
+/// Takes the largest nodes first. The rest goes to the node with the least sufficient room.
 fn fewest(wanted: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
     offers.sort_unstable_by_key(|offer| (Reverse(offer.room), offer.cost, offer.node));
     let (mut chosen, mut left, mut at) = (Vec::new(), wanted, 0);
@@ -147,12 +148,12 @@ fn fewest(wanted: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
     Some(chosen)
 }
 
-/// A chunk a node in each round, in the order of racks that have fewest.
+/// Takes one chunk a node in each round, beginning with racks that have the fewest.
 fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
     if offers.iter().map(|offer| u64::from(offer.room)).sum::<u64>() < u64::from(wanted) {
         return None;
     }
-    // The order of nodes within a round: the first of each rack, then the second of each.
+    // The order of nodes within a round: the first node of each rack, then the second ones.
     let mut sorted = offers.to_vec();
     sorted.sort_unstable_by_key(|offer| (offer.cost, offer.node));
     let mut of_rack: BTreeMap<Option<u32>, u32> = BTreeMap::new();
@@ -160,7 +161,7 @@ fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
     for offer in sorted {
         let turn = of_rack.entry(offer.rack).or_default();
         order.push((*turn, offer));
-        // Nodes without a rack's label are each as far away as a rack.
+        // A node without a rack label counts as a rack of its own.
         *turn += u32::from(offer.rack.is_some());
     }
     order.sort_by_key(|(turn, _)| *turn);
@@ -178,7 +179,7 @@ fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
     Some(used.map(|((_, offer), chunks)| (offer, chunks)).collect())
 }
 
-/// The cheapest nodes with enough room for an equal part; among equals those with the least room.
+/// Takes the cheapest nodes with enough room for an equal part, among equals those with the least room.
 fn equal(wanted: u32, nodes: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
     if !wanted.is_multiple_of(nodes) || nodes == 0 {
         return None;
@@ -194,7 +195,7 @@ fn equal(wanted: u32, nodes: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, 
 mod tests {
     use super::*;
 
-    /// Two switches of two racks each of four nodes.
+    /// Returns offers of two switches with two racks each of four nodes.
     fn offers(rooms: [u32; 16]) -> Vec<Offer> {
         let offer = |(room, node): (u32, u32)| Offer {
             node,
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn near_takes_the_narrowest_domain_that_has_room() {
         assert_eq!(chunks(Shape::Near, 3, ROOMS), (vec![(4, 3)], Domain::Node(4)));
-        // Two racks have eleven on two nodes, one of them hardly more.
+        // Two racks fit eleven on two nodes, and one of them has less room left.
         assert_eq!(chunks(Shape::Near, 11, ROOMS), (vec![(4, 3), (5, 8)], Domain::Rack(1)));
         assert_eq!(chunks(Shape::Near, 26, ROOMS).1, Domain::Switch(1));
         assert_eq!(chunks(Shape::Near, 50, ROOMS).1, Domain::Cluster);

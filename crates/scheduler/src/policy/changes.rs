@@ -1,4 +1,4 @@
-//! Effects of another policy on waiting and running jobs.
+//! The effects of a new policy on waiting and running jobs.
 
 use super::check::is_within;
 use super::draft::SITE;
@@ -10,7 +10,7 @@ use crate::request::{Alternative, Request, Take};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A waiting or running job, for the comparison of policies.
+/// A waiting or running job, to compare policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSummary {
     /// The job.
@@ -19,26 +19,26 @@ pub struct JobSummary {
     pub user: String,
     /// The user's Unix groups.
     pub groups: Vec<String>,
-    /// Its account, without the user.
+    /// Its account, without the user's part.
     pub account: String,
     /// Its request.
     pub request: Request,
-    /// The devices that it has, by class; empty while it waits.
+    /// Its devices by class; empty if it waits.
     pub held: Vec<(DeviceClass, u32)>,
 }
 
 impl JobSummary {
-    /// Whether it has devices.
+    /// Whether the job has devices.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.held.is_empty()
     }
 }
 
-/// One effect of another policy.
+/// An effect of a new policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A waiting job would end: its user may use its account no longer.
+    /// A waiting job would end, because its user may no longer use the account.
     Ends {
         /// The job.
         job: JobId,
@@ -47,33 +47,34 @@ pub enum Change {
         /// The account.
         account: String,
     },
-    /// A running job would go on, charged to the site.
+    /// A running job would continue, charged to the site.
     ChargedToSite {
         /// The job.
         job: JobId,
-        /// The account that it is charged to now.
+        /// The account that is charged now.
         account: String,
     },
-    /// A waiting job would never start: it asks for more than an account may have.
+    /// A waiting job would never start, because it requests more than an account may have.
     NeverStarts {
         /// The job.
         job: JobId,
         /// The account.
         account: String,
-        /// Of which devices.
+        /// The class of devices.
         class: ClassFilter,
-        /// How many it may have.
+        /// The number that the account may have.
         most: u32,
     },
-    /// An account holds more than it may have: its running jobs go on, and it gets no further devices until enough of them are free.
+    /// An account holds more than it may have. Its running jobs continue, and it gets no further devices until enough
+    /// are free.
     HoldsMore {
         /// The account.
         account: String,
-        /// Of which devices.
+        /// The class of devices.
         class: ClassFilter,
-        /// How many it holds.
+        /// The number that it holds.
         held: u64,
-        /// How many it may have.
+        /// The number that it may have.
         most: u32,
     },
 }
@@ -100,7 +101,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Returns what `new` would change for jobs, in the order of the jobs, and then of the accounts.
+/// Returns the effects of `new` in the order of the jobs, then of the accounts.
 #[must_use]
 pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -135,7 +136,7 @@ pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<C
     changes
 }
 
-/// The account, of a job's own and those above, that may never have what the job asks for in any alternative.
+/// Returns the account, the job's own or an ancestor, that may never have what any alternative of the job requests.
 fn beyond_ever(policy: &SitePolicy, job: &JobSummary) -> Option<(String, Quota)> {
     let ranks = if job.request.per_rank { u64::from(job.request.ranks) } else { 1 };
     let mut last = None;
@@ -165,7 +166,7 @@ fn beyond(policy: &SitePolicy, job: &JobSummary, alternative: &Alternative, rank
     accounts.into_iter().find_map(found)
 }
 
-/// The accounts whose jobs hold more than they may have.
+/// Returns the accounts whose jobs hold more than they may have.
 fn holding_more(policy: &SitePolicy, jobs: &[JobSummary]) -> Vec<(String, Quota, u64)> {
     let mut held: BTreeMap<usize, Vec<&(DeviceClass, u32)>> = BTreeMap::new();
     for job in jobs {

@@ -1,4 +1,4 @@
-//! Contradictions in a policy file.
+//! Finds contradictions in a policy file.
 
 use super::draft::{Draft, SITE, Span};
 use super::finding::Findings;
@@ -12,14 +12,14 @@ use accord_types::DeviceType;
 use accord_types::nearest::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The devices of a cluster by class.
+/// The number of a cluster's devices by class.
 pub type Inventory = [(DeviceClass, u32)];
 
-/// Entries of `users` in all accounts.
+/// Most entries of `users` in all accounts.
 pub const MEMBERS_MAX: usize = 65_536;
 
-/// Orders accounts so that parents come before their children, else as in the file. Accounts whose ancestors end in a circle are left
-/// out. The first draft is the site's.
+/// Sorts accounts so that parents precede their children, otherwise in the order of the file. Accounts in or below a
+/// circle of parents are left out. The first draft is the site.
 pub(super) fn order(drafts: Vec<Draft>, findings: &mut Findings<'_>) -> Vec<Draft> {
     let names: BTreeMap<String, usize> =
         drafts.iter().enumerate().map(|(at, draft)| (draft.account.name.clone(), at)).collect();
@@ -87,7 +87,7 @@ fn tell_circles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<
     }
 }
 
-/// Reports contradictions. Parents come before their children.
+/// Reports contradictions. Parents must precede their children.
 pub(super) fn check(drafts: &[Draft], core: &Policy, inventory: Option<&Inventory>, findings: &mut Findings<'_>) {
     let mut children = vec![Vec::new(); drafts.len()];
     for (at, draft) in drafts.iter().enumerate() {
@@ -107,7 +107,7 @@ pub(super) fn check(drafts: &[Draft], core: &Policy, inventory: Option<&Inventor
     check_members(drafts, findings);
 }
 
-/// The guarantees of the highest accounts below one that have any: what is guaranteed below these is part of them.
+/// Returns the guarantees of the highest guaranteed accounts below one. Guarantees below these are part of them.
 fn guarantees_below<'a>(drafts: &'a [Draft], children: &[Vec<usize>], of: usize) -> Vec<&'a (Quota, Span)> {
     let (mut found, mut open) = (Vec::new(), children[of].clone());
     while let Some(at) = open.pop() {
@@ -120,7 +120,7 @@ fn guarantees_below<'a>(drafts: &'a [Draft], children: &[Vec<usize>], of: usize)
     found
 }
 
-/// Whether every class that `inner` matches is matched by `outer`.
+/// Whether `outer` matches every class that `inner` matches.
 pub(super) fn is_within(inner: &ClassFilter, outer: &ClassFilter) -> bool {
     (outer.kind == DeviceType::NotHost || outer.kind == inner.kind)
         && (outer.model.is_none() || outer.model == inner.model)
@@ -164,7 +164,7 @@ fn check_own(draft: &Draft, core: &Policy, findings: &mut Findings<'_>) {
     }
 }
 
-/// Reports guarantees below an account that are more than its own, or than its most.
+/// Reports guarantees below an account that exceed its own guarantee or maximum.
 fn check_guarantees(draft: &Draft, below: &[&(Quota, Span)], findings: &mut Findings<'_>) {
     let name = &draft.account.name;
     for ((bound, _), what) in
@@ -181,7 +181,7 @@ fn check_guarantees(draft: &Draft, below: &[&(Quota, Span)], findings: &mut Find
     }
 }
 
-/// The sum of the quotas that count, and the place of the one that makes it more than `most`.
+/// Returns the sum of the counted quotas and the place of the one that exceeds `most`; `None` if none does.
 fn beyond(quotas: &[&(Quota, Span)], counts: impl Fn(&Quota) -> bool, most: u32) -> Option<(u64, Span)> {
     let (mut sum, mut place) = (0, None);
     for (quota, at) in quotas.iter().filter(|(quota, _)| counts(quota)) {
@@ -193,7 +193,7 @@ fn beyond(quotas: &[&(Quota, Span)], counts: impl Fn(&Quota) -> bool, most: u32)
     place.map(|place| (sum, place))
 }
 
-/// Reports guarantees that the cluster's devices don't suffice for.
+/// Reports guarantees for which the cluster has too few devices.
 fn check_inventory(guaranteed: &[&(Quota, Span)], inventory: &Inventory, findings: &mut Findings<'_>) {
     let matched = |class: &ClassFilter| -> BTreeSet<usize> {
         let matching = inventory.iter().enumerate().filter(|(_, (known, _))| class.matches(known));
@@ -217,7 +217,7 @@ fn check_inventory(guaranteed: &[&(Quota, Span)], inventory: &Inventory, finding
     }
 }
 
-/// Reports defaults that are longer than the longest limit.
+/// Reports defaults that exceed the longest limit.
 fn check_limits(drafts: &[Draft], at: usize, findings: &mut Findings<'_>) {
     let draft = &drafts[at];
     let mut longest = draft.account.longest_ms.map(|longest| (longest, &draft.account.name));
@@ -244,7 +244,7 @@ fn check_limits(drafts: &[Draft], at: usize, findings: &mut Findings<'_>) {
     }
 }
 
-/// Reports entries of `users` that are there twice, or in several accounts without one default.
+/// Reports entries of `users` that occur twice, or in several accounts without a default.
 fn check_members(drafts: &[Draft], findings: &mut Findings<'_>) {
     let mut seen: BTreeMap<&Member, Vec<(&Draft, &Span)>> = BTreeMap::new();
     let mut all = 0;

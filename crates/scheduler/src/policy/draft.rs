@@ -1,4 +1,4 @@
-//! An account as its table says it, with places for findings.
+//! An account as read from its table, with places for findings.
 
 use super::site::{AccountRules, Member};
 use super::{Account, Quota};
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The name of the tree's root.
 pub const SITE: &str = "site";
 
-/// A place in the file, in bytes.
+/// A range of bytes in the file.
 pub(super) type Span = Range<usize>;
 
 /// An account whose parent is known by name only.
@@ -22,7 +22,7 @@ pub(super) struct Draft {
     pub(super) most: Vec<(Quota, Span)>,
     pub(super) users: Vec<(Member, Span)>,
     pub(super) default_for: Vec<(Member, Span)>,
-    /// Its priorities; `None`: as its parent's.
+    /// Its priorities; `None` inherits its parent's.
     pub(super) priorities: Option<(i32, i32)>,
     pub(super) default_place: Span,
     pub(super) default_limit_place: Span,

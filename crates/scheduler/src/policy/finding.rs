@@ -1,20 +1,20 @@
-//! Errors of a policy file, and their places.
+//! Errors in a policy file, with their places.
 
 use crate::text_error::TextError;
 use std::fmt;
 use std::ops::Range;
 
-/// Findings that are reported; one more says that there are others.
+/// Most findings that are reported; a last one reports that there are more.
 pub const FINDINGS_MAX: usize = 200;
 
-/// One error.
+/// An error in a policy file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Its line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Its column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// Cause and remedy, with the line's text.
+    /// The cause and remedy, with the line's text.
     pub error: TextError,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Findings<'a> {
         self.found.push((range, message.into()));
     }
 
-    /// Adds an error at `range` of the text `written`, which stands at `place`, in quotes or as a key.
+    /// Adds an error at `range` of `written`, which is at `place` in quotes or as a key.
     pub(super) fn add_within(
         &mut self,
         place: Range<usize>,
@@ -48,7 +48,7 @@ impl<'a> Findings<'a> {
         range: Range<usize>,
         message: impl Into<String>,
     ) {
-        // With escapes in it the whole text is marked.
+        // A text with escapes is marked as a whole.
         let found = self.text.get(place.clone()).and_then(|raw| raw.find(written)).map(|at| place.start + at);
         let range = found.map_or(place, |start| start + range.start..start + range.end);
         self.add(range, message);
@@ -58,7 +58,7 @@ impl<'a> Findings<'a> {
         self.found.is_empty()
     }
 
-    /// Returns the lines, from 0, that have errors.
+    /// Returns the lines with errors, from 0.
     pub(super) fn lines(&self) -> Vec<usize> {
         self.found.iter().map(|(range, _)| self.line_of(range.start)).collect()
     }
@@ -67,7 +67,7 @@ impl<'a> Findings<'a> {
         self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Keeps, of the errors from position `from` on, those for whose line `keep` is true.
+    /// Drops errors from index `from` on, unless `keep` is true for their line.
     pub(super) fn retain_lines(&mut self, from: usize, keep: impl Fn(usize) -> bool) {
         let later = self.found.split_off(from);
         let kept: Vec<_> = later.into_iter().filter(|(range, _)| keep(self.line_of(range.start))).collect();

@@ -1,4 +1,4 @@
-//! Reads a policy file. All that is wrong is found at once.
+//! Reads a policy file, and reports all errors at once.
 
 use super::check::{Inventory, check, order};
 use super::draft::{Draft, SITE};
@@ -13,16 +13,16 @@ use toml::de::{DeString, DeTable};
 
 /// Longest policy file, in bytes.
 pub const POLICY_BYTES_MAX: usize = 4 << 20;
-/// Accounts of a policy, without the site.
+/// Most accounts of a policy, without the site.
 pub const ACCOUNTS_MAX: usize = 4_096;
-/// Classes with a billing weight.
+/// Most classes with a billing weight.
 pub const BILLING_MAX: usize = 256;
 
 impl SitePolicy {
-    /// Reads a policy file. With the cluster's devices, guarantees are compared with these too.
+    /// Reads a policy file. With `inventory`, guarantees are compared with the cluster's devices.
     ///
     /// # Errors
-    /// Returns all that is wrong in the file, in the order of its lines.
+    /// Returns all errors in the file, in the order of its lines.
     pub fn read(text: &str, inventory: Option<&Inventory>) -> Result<Self, Vec<Finding>> {
         let mut findings = Findings::new(text);
         if text.len() > POLICY_BYTES_MAX {
@@ -35,7 +35,7 @@ impl SitePolicy {
         }
         let (broken, syntax) = (findings.lines(), findings.len());
         let policy = file(document.get_ref(), inventory, &mut findings);
-        // Further errors on a line with an error of syntax follow from that.
+        // Further errors on a line with a syntax error result from that.
         findings.retain_lines(syntax, |line| !broken.contains(&line));
         if findings.is_empty() { Ok(policy) } else { Err(findings.finish()) }
     }
@@ -69,7 +69,7 @@ fn file(document: &DeTable<'_>, inventory: Option<&Inventory>, findings: &mut Fi
     }
 }
 
-/// The numbers of the whole cluster, without accounts.
+/// Reads the numbers of the whole cluster.
 fn numbers(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Policy {
     let usual = Policy::default();
     let mut time = |key: &str, may_be_zero: bool, usual: u64| file.time(key, may_be_zero, findings).unwrap_or(usual);
@@ -100,7 +100,7 @@ fn numbers(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Policy {
     }
 }
 
-/// Billing weights, the most exact classes first, as the first that matches counts.
+/// Reads the billing weights. The most specific classes come first, because the first match counts.
 fn billing(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Vec<(ClassFilter, u32)> {
     let Some(table) = file.table("billing", findings) else { return Vec::new() };
     let mut weights: Vec<(ClassFilter, u32)> = Vec::new();
@@ -117,7 +117,7 @@ fn billing(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Vec<(ClassFilter
     weights
 }
 
-/// The warning comes the grace before the end.
+/// Reads the idle time, which must leave room for the warning before the end.
 fn idle(file: &Keys<'_, '_>, grace_ms: u64, findings: &mut Findings<'_>) -> Option<u64> {
     let idle_ms = file.time("idle", false, findings)?;
     if idle_ms <= grace_ms {
@@ -180,7 +180,7 @@ fn account(name: &Spanned<DeString<'_>>, value: &Value<'_>, findings: &mut Findi
     Some(draft)
 }
 
-/// Reads the keys that the site and accounts have in common.
+/// Reads the keys that the site and accounts share.
 fn limits(keys: &Keys<'_, '_>, draft: &mut Draft, findings: &mut Findings<'_>) {
     draft.most = keys.quotas("most", findings);
     draft.take_quotas();

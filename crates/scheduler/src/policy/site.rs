@@ -1,4 +1,4 @@
-//! A site's whole policy: the accounts and numbers of the scheduler's core, and what the coordinator keeps itself.
+//! A site's whole policy: accounts and numbers for the scheduler, and the coordinator's own settings.
 
 use super::{Account, Policy, Quota};
 use crate::request::Request;
@@ -6,16 +6,16 @@ use accord_types::service_account;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The account of users who are in no other one.
+/// The account of users in no other account.
 pub const FALLBACK: &str = "default";
 
-/// [`SitePolicy::linger_ms`] where the policy does not say.
+/// Default of [`SitePolicy::linger_ms`].
 pub(super) const LINGER_MS: u64 = 30_000;
 
-/// An entry of `users`: the users that it names.
+/// An entry of `users`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Member {
-    /// One user, by name.
+    /// A user, by name.
     User(String),
     /// The users of a Unix group: `@NAME`.
     Group(String),
@@ -24,7 +24,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// Whether the entry names a user who is in these Unix groups.
+    /// Whether the entry includes a user with these Unix groups.
     #[must_use]
     pub fn includes(&self, user: &str, groups: &[&str]) -> bool {
         match self {
@@ -45,55 +45,55 @@ impl fmt::Display for Member {
     }
 }
 
-/// The limits of one user of an account. Absent fields set no limit.
+/// The limits of a user of an account. Absent fields set no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UserLimits {
-    /// The user's part of the account's share, beside the other users' weights; none: 1.
+    /// The weight of the user's part of the account's share; `None` for 1.
     pub weight: Option<u32>,
-    /// Devices that the user has at most at one time.
+    /// Most devices that the user may hold.
     pub most: Vec<Quota>,
-    /// Device-hours a month at most, weighted by billing.
+    /// Most device-hours a month, weighted by billing.
     pub hours_a_month: Option<u64>,
     /// The longest time limit in milliseconds.
     pub longest_ms: Option<u64>,
-    /// Running jobs at one time at most.
+    /// Most running jobs.
     pub running_max: Option<u32>,
-    /// Waiting jobs at one time at most.
+    /// Most waiting jobs.
     pub waiting_max: Option<u32>,
 }
 
-/// The coordinator's rules for an account beside [`Account`].
+/// The coordinator's rules for an account, besides [`Account`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccountRules {
     /// The users who may use the account.
     pub users: Vec<Member>,
-    /// Entries of `users` whose default account it is, where they are in several.
+    /// Entries of `users` for which this account is the default among several.
     pub default_for: Vec<Member>,
-    /// The request of programs that ask for nothing; none: the parent's.
+    /// The request of programs that have none; `None` inherits the parent's.
     pub default: Option<Request>,
-    /// The time limit of jobs that name none, in milliseconds; none: the parent's.
+    /// The default time limit in milliseconds; `None` inherits the parent's.
     pub default_limit_ms: Option<u64>,
     /// Limits of each user.
     pub each_user: UserLimits,
-    /// Limits of single users, in place of `each_user`.
+    /// Limits of individual users, which replace `each_user`.
     pub user: BTreeMap<String, UserLimits>,
 }
 
-/// The part of others' jobs that users see.
+/// The part of other users' jobs that users see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OthersJobs {
-    /// How many there are.
+    /// Only their number.
     #[default]
     Counts,
-    /// All that their owners see.
+    /// Everything that their owners see.
     All,
 }
 
 impl OthersJobs {
-    /// Both of them.
+    /// Both variants.
     pub const ALL: [Self; 2] = [Self::Counts, Self::All];
 
-    /// Returns the word that a policy has for it.
+    /// Returns the word in a policy.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -103,29 +103,29 @@ impl OthersJobs {
     }
 }
 
-/// A site's policy as its file says it.
+/// A site's policy, as in its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SitePolicy {
-    /// The core's part. Its accounts are those of the file; [`SitePolicy::tree`] adds users.
+    /// The scheduler's part, with the accounts of the file. [`SitePolicy::tree`] adds users.
     pub core: Policy,
     /// The rest of each account, in the order of `core.accounts`.
     pub rules: Vec<AccountRules>,
-    /// The part of others' jobs that users see.
+    /// The part of other users' jobs that users see.
     pub others_jobs: OthersJobs,
-    /// Bytes that a session may hold on each device; none: no limit.
+    /// Most bytes that a session may hold on each device; `None` for no limit.
     pub memory_quota: Option<u64>,
-    /// Streams that a session may use on each device; none: the coordinator's default.
+    /// Most streams that a session may use on each device; `None` for the coordinator's default.
     pub stream_quota: Option<u32>,
-    /// Longest time of a session, in milliseconds; `None`: no limit.
+    /// Longest time of a session, in milliseconds; `None` for no limit.
     pub session_time_ms: Option<u64>,
-    /// Time after which a job that did nothing with its exclusive devices is ended, in milliseconds; `None`: never.
+    /// Time after which a job with idle exclusive devices is ended, in milliseconds; `None` for never.
     pub idle_ms: Option<u64>,
-    /// The time for which a job of ranks or programs goes on without a session, in milliseconds.
+    /// Time for which a job of ranks or programs is kept without a session, in milliseconds.
     pub linger_ms: u64,
 }
 
 impl Default for SitePolicy {
-    /// One account without users, and no limits.
+    /// Returns a policy of one account without users and limits.
     fn default() -> Self {
         Self {
             core: Policy::default(),
@@ -145,9 +145,9 @@ impl Default for SitePolicy {
 pub enum NoAccount {
     /// The user is in no account.
     Nowhere,
-    /// The user is not in the account that the request names, and is in these.
+    /// The user is not in the requested account, but in these.
     NotThere {
-        /// The account that the request names.
+        /// The requested account.
         wanted: String,
         /// The user's accounts.
         own: Vec<String>,
@@ -166,14 +166,14 @@ impl fmt::Display for NoAccount {
 }
 
 impl SitePolicy {
-    /// Returns the account for a user's job: the one that the request names, or else the user's default.
+    /// Returns the account for a user's job: the requested one, or else the user's default.
     ///
-    /// Entries by name come before those by Unix group, and these before `*`. A service account of Kubernetes is in the account with its namespace's
-    /// name, as by a Unix group. A user whom several entries of one kind place in
-    /// several accounts has the one whose `default-for` names the entry, or else the first one in the file.
+    /// Entries by name precede those by Unix group, and these precede `*`. A service account of Kubernetes is in the
+    /// account with its namespace's name, as if by a Unix group. Several entries of the same kind may place a user in
+    /// several accounts. Then the account counts whose `default-for` has the entry, else the first one in the file.
     ///
     /// # Errors
-    /// Returns [`NoAccount`] if the user is in no account, or not in the one that the request names.
+    /// Returns [`NoAccount`] if the user is in no account, or not in the requested one.
     pub fn account_of(&self, user: &str, groups: &[&str], wanted: Option<&str>) -> Result<&str, NoAccount> {
         let own = self.own_accounts(user, groups);
         match wanted {
@@ -181,7 +181,7 @@ impl SitePolicy {
                 let own: Vec<String> = own.iter().map(|(_, _, name)| (*name).to_owned()).collect();
                 if own.is_empty() { NoAccount::Nowhere } else { NoAccount::NotThere { wanted: wanted.to_owned(), own } }
             }),
-            // The first of equals is the first one in the file.
+            // Among equals the first one in the file counts.
             None => own
                 .iter()
                 .min_by_key(|(kind, other, _)| (*kind, *other))
@@ -190,14 +190,14 @@ impl SitePolicy {
         }
     }
 
-    /// Returns the accounts that a user's jobs may have, and those above them.
+    /// Returns the accounts that a user may charge, and their ancestors.
     #[must_use]
     pub fn accounts_above(&self, user: &str, groups: &[&str]) -> BTreeSet<&str> {
         let own = self.own_accounts(user, groups).into_iter();
         own.flat_map(|(_, _, name)| self.path(name)).map(|at| self.core.accounts[at].name.as_str()).collect()
     }
 
-    /// Returns the accounts that a user's jobs may have, each with the kind of its entry and whether another one is the default.
+    /// Returns the accounts that a user may charge, each with the kind of its entry and whether it is not the default.
     fn own_accounts(&self, user: &str, groups: &[&str]) -> Vec<(u8, bool, &str)> {
         let mut own: Vec<(u8, bool, &str)> = Vec::new();
         for (account, rules) in self.core.accounts.iter().zip(&self.rules) {
@@ -209,7 +209,7 @@ impl SitePolicy {
                 };
                 (kind, !rules.default_for.contains(member), account.name.as_str())
             });
-            // The site's own account has no users.
+            // The site itself has no users.
             let is_namespace = account.parent.is_some() && service_account::namespace(user) == Some(&*account.name);
             own.extend(best.chain(is_namespace.then_some((1, true, account.name.as_str()))).min());
         }
@@ -226,8 +226,8 @@ impl SitePolicy {
         format!("{account}/{user}")
     }
 
-    /// Returns the policy for the core: with a leaf account for each user that the file names, and for each of `seen`, which are
-    /// accounts and users that came by group or by `*`. Users of one account share it by their weights.
+    /// Returns the policy for the scheduler, with a leaf for each user in the file and for each pair of account and
+    /// user in `seen`. Users of an account share it by their weights.
     #[must_use]
     pub fn tree<'a>(&'a self, seen: impl IntoIterator<Item = (&'a str, &'a str)>) -> Policy {
         let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -251,7 +251,7 @@ impl SitePolicy {
         policy
     }
 
-    /// Returns the leaf account of a user, as [`SitePolicy::tree`] has it; none if there is no such account.
+    /// Returns the leaf of a user, as in [`SitePolicy::tree`]; `None` if the account does not exist.
     #[must_use]
     pub fn user_account(&self, account: &str, user: &str) -> Option<Account> {
         self.core.account(account).map(|at| self.leaf_of(at.index(), user))
@@ -272,14 +272,14 @@ impl SitePolicy {
         }
     }
 
-    /// Returns the request of a program of an account that asks for nothing; `None`: it asks for nothing indeed.
+    /// Returns the request of an account's programs that have none; `None` if the policy has none either.
     #[must_use]
     pub fn default_request(&self, account: &str) -> Option<&Request> {
         self.path(account).into_iter().find_map(|at| self.rules[at].default.as_ref())
     }
 
-    /// Returns the time limit of an account's jobs that name none: the nearest `default-limit`, but no more than the account's longest, which
-    /// also is the limit where there is no `default-limit`. `None`: they are renewed by quantum.
+    /// Returns the default time limit of an account's jobs: the nearest `default-limit`, limited by the account's
+    /// longest, which is also the limit without a `default-limit`. `None` renews leases by quantum.
     #[must_use]
     pub fn default_limit_ms(&self, account: &str) -> Option<u64> {
         let path = self.path(account);
@@ -287,7 +287,7 @@ impl SitePolicy {
         default.into_iter().chain(path.iter().filter_map(|&at| self.core.accounts[at].longest_ms)).min()
     }
 
-    /// Returns the names of the coordinator's flags that a policy also sets: both is an error.
+    /// Returns the names of the coordinator's flags that the policy sets as well, which is an error.
     #[must_use]
     pub fn set_twice(&self, memory_quota: bool, stream_quota: bool, session_time: bool) -> Vec<&'static str> {
         let flags = [
@@ -298,7 +298,7 @@ impl SitePolicy {
         flags.into_iter().filter(|(_, both)| *both).map(|(flag, _)| flag).collect()
     }
 
-    /// Returns the positions of an account and of those above, up to the site. Empty if there is no such account.
+    /// Returns the indices of an account and its ancestors, up to the site; empty if the account does not exist.
     pub(super) fn path(&self, account: &str) -> Vec<usize> {
         let mut next = self.core.account(account);
         let mut path = Vec::new();

@@ -72,7 +72,7 @@ fn read(text: &str) -> SitePolicy {
     SitePolicy::read(text, None).unwrap_or_else(|found| panic!("{found:#?}"))
 }
 
-/// What is wrong: the line, the marked text, the message.
+/// Returns the errors of a file: line, marked text, message.
 fn wrong(text: &str) -> Vec<(usize, String, String)> {
     wrong_with(text, None)
 }
@@ -265,7 +265,7 @@ fn a_service_account_is_in_the_account_of_its_namespace() {
     let of = |user: &str, wanted| policy.account_of(user, &[], wanted).ok();
     assert_eq!(of("system:serviceaccount:physics:train", None), Some("physics"));
     assert_eq!(of("system:serviceaccount:physics:train", Some("rest")), Some("rest"));
-    // An entry by name comes first; the namespace's account may still be named.
+    // An entry by name takes precedence, but the namespace's account may still be requested.
     assert_eq!(of("system:serviceaccount:physics:other", None), Some("named"));
     assert_eq!(of("system:serviceaccount:physics:other", Some("physics")), Some("physics"));
     for other in ["system:serviceaccount:chemistry:train", "system:serviceaccount:site:train", "physics", "train"] {
@@ -386,7 +386,7 @@ fn changes_for_waiting_and_running_jobs_are_named() {
     );
 }
 
-/// What a file is made of.
+/// Pieces of files.
 const PIECES: &[&str] = &[
     "\"",
     "=",
@@ -406,7 +406,7 @@ const PIECES: &[&str] = &[
     "\u{0}",
 ];
 
-/// A change of a file: at a place, so many bytes are left out, and a text is put there.
+/// Returns a change of a file: a position, the number of removed bytes, and an inserted text.
 fn mutation() -> impl Strategy<Value = (usize, usize, String)> {
     (any::<usize>(), 0..12_usize, prop_oneof![proptest::sample::select(PIECES).prop_map(str::to_owned), "[ -~]{0,4}"])
 }

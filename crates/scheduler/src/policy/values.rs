@@ -1,4 +1,4 @@
-//! Values of a policy file, read with their places.
+//! Reads the values of a policy file with their places.
 
 use super::finding::Findings;
 use super::site::{Member, UserLimits};
@@ -13,12 +13,12 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// Classes that a table names.
+/// Most classes in a table.
 pub(super) const CLASSES_MAX: usize = 128;
-/// Longest name of a user or a group.
+/// Longest name of a user or a group, in bytes.
 pub(super) const USER_MAX: usize = 256;
 
-/// A table of the file, whose keys are known.
+/// A table of the file with known keys.
 pub(super) struct Keys<'a, 't> {
     table: &'t DeTable<'a>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Keys<'a, 't> {
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a, 't> Keys<'a, 't> {
-    /// Returns a reader of a table, and reports its keys that are not in `known`. `what` names the table in errors.
+    /// Creates a reader of a table, and reports keys that are not in `known`. `what` names the table in errors.
     pub(super) fn new(table: &'t DeTable<'a>, known: &[&str], what: &str, findings: &mut Findings<'_>) -> Self {
         for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             findings.add(key.span(), unknown_key(key.get_ref(), known, what));
@@ -34,12 +34,12 @@ impl<'a, 't> Keys<'a, 't> {
         Self { table }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&'t Value<'a>> {
         self.table.get(key)
     }
 
-    /// The value of a key that is a time; 0 only where it may be.
+    /// Reads a time. `may_be_zero` allows 0.
     pub(super) fn time(&self, key: &str, may_be_zero: bool, findings: &mut Findings<'_>) -> Option<u64> {
         let value = self.get(key)?;
         let text = value.get_ref().as_str().filter(|text| !text.contains(char::is_whitespace));
@@ -52,7 +52,7 @@ impl<'a, 't> Keys<'a, 't> {
         fitting
     }
 
-    /// The value of a key that is a number of bytes.
+    /// Reads a number of bytes.
     pub(super) fn size(&self, key: &str, findings: &mut Findings<'_>) -> Option<u64> {
         let value = self.get(key)?;
         let size = value.get_ref().as_str().and_then(parse_bytes).filter(|size| (1..=SIZE_MAX).contains(size));
@@ -63,7 +63,7 @@ impl<'a, 't> Keys<'a, 't> {
         size
     }
 
-    /// The value of a key that is a whole number.
+    /// Reads a whole number.
     pub(super) fn number(&self, key: &str, fitting: RangeInclusive<u64>, findings: &mut Findings<'_>) -> Option<u64> {
         let value = self.get(key)?;
         let number = integer(value.get_ref()).and_then(|number| u64::try_from(number).ok());
@@ -75,13 +75,13 @@ impl<'a, 't> Keys<'a, 't> {
         number
     }
 
-    /// The value of a key that is a number of 32 bits.
+    /// Reads a 32-bit number.
     pub(super) fn count(&self, key: &str, least: u32, findings: &mut Findings<'_>) -> Option<u32> {
         let number = self.number(key, u64::from(least)..=u64::from(u32::MAX), findings)?;
         u32::try_from(number).ok()
     }
 
-    /// The value of a key that is a table.
+    /// Reads a table.
     pub(super) fn table(&self, key: &str, findings: &mut Findings<'_>) -> Option<&'t DeTable<'a>> {
         let value = self.get(key)?;
         let table = value.get_ref().as_table();
@@ -91,7 +91,7 @@ impl<'a, 't> Keys<'a, 't> {
         table
     }
 
-    /// The value of a key that counts devices by class, in the order of the file.
+    /// Reads numbers of devices by class, in the order of the file.
     pub(super) fn quotas(&self, key: &str, findings: &mut Findings<'_>) -> Vec<(Quota, Range<usize>)> {
         let Some(table) = self.table(key, findings) else { return Vec::new() };
         let mut quotas = Vec::new();
@@ -110,7 +110,7 @@ impl<'a, 't> Keys<'a, 't> {
         quotas
     }
 
-    /// The value of a key that has labels.
+    /// Reads labels.
     pub(super) fn labels(&self, key: &str, findings: &mut Findings<'_>) -> Vec<(String, String)> {
         let Some(table) = self.table(key, findings) else { return Vec::new() };
         let mut labels = Vec::new();
@@ -132,7 +132,7 @@ impl<'a, 't> Keys<'a, 't> {
         labels
     }
 
-    /// The value of a key that lists users and groups.
+    /// Reads a list of users and groups.
     pub(super) fn members(&self, key: &str, findings: &mut Findings<'_>) -> Vec<(Member, Range<usize>)> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
@@ -149,7 +149,7 @@ impl<'a, 't> Keys<'a, 't> {
         members
     }
 
-    /// The value of a key that is a request.
+    /// Reads a request.
     pub(super) fn request(&self, key: &str, findings: &mut Findings<'_>) -> Option<Request> {
         let value = self.get(key)?;
         let Some(text) = value.get_ref().as_str() else {
@@ -166,7 +166,7 @@ impl<'a, 't> Keys<'a, 't> {
         }
     }
 
-    /// Reads the limits of one user.
+    /// Reads the limits of a user.
     pub(super) fn user_limits(&self, findings: &mut Findings<'_>) -> UserLimits {
         UserLimits {
             weight: self.count("weight", 1, findings),
@@ -193,7 +193,7 @@ pub(super) fn user_limits(value: &Value<'_>, what: &str, findings: &mut Findings
     }
 }
 
-/// The entries of a table, in the order of the file.
+/// Returns the entries of a table in the order of the file.
 pub(super) fn in_order<'a, 't>(table: &'t DeTable<'a>) -> Vec<(&'t Spanned<DeString<'a>>, &'t Value<'a>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -242,7 +242,7 @@ pub(super) fn priorities(value: &Value<'_>, most: i32, findings: &mut Findings<'
     pair
 }
 
-/// Reads a name of an account, a parent or an option.
+/// Reads a text: the name of an account, a parent or an option.
 pub(super) fn text<'t>(value: &'t Value<'_>, what: &str, findings: &mut Findings<'_>) -> Option<&'t str> {
     let text = value.get_ref().as_str();
     if text.is_none() {

@@ -1,11 +1,11 @@
-//! The longest wait of a job, by a formula that docs/site/shared-cluster.md explains.
+//! The longest wait of a job, by the formula in docs/site/shared-cluster.md.
 
 use super::site::SitePolicy;
 use super::{Account, AccountId, SITE};
 use crate::request::words::PRIORITY_MAX;
 use crate::scheduler::SETTLE_MS;
 
-/// Longest time until the devices of an ended job are free, in milliseconds, where no node is lost.
+/// Longest time until the devices of an ended job are free, in milliseconds, unless a node is lost.
 pub const RELEASE_MS: u64 = 60_000;
 
 /// The longest waits of an account's jobs.
@@ -13,26 +13,25 @@ pub const RELEASE_MS: u64 = 60_000;
 pub struct LongestWait {
     /// The account.
     pub account: String,
-    /// Wait of a job within the account's guarantee or that of one above, in milliseconds; `None`: nothing is
-    /// guaranteed.
+    /// Wait of a job within the guarantee of the account or an ancestor, in milliseconds; `None` without a guarantee.
     pub guaranteed_ms: Option<u64>,
     /// Wait of a user's first waiting job.
     pub first: Bound,
-    /// Users and accounts whose first jobs may be ahead of it, as far as the file names them.
+    /// Number of users and accounts in the file whose first jobs may precede it.
     pub others: usize,
 }
 
-/// A time that has a bound, or the reason why it has none.
+/// A bounded time, or the reason why there is no bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bound {
     /// At most so long.
     AtMost {
-        /// In milliseconds.
+        /// The time in milliseconds.
         ms: u64,
-        /// More for each further user with a waiting job, whom a group or `*` brings, in milliseconds.
+        /// Additional time for each further user with a waiting job that a group or `*` admits, in milliseconds.
         each_further_user_ms: u64,
     },
-    /// Jobs of this account may run without end.
+    /// Jobs of an account may run without limit.
     None {
         /// The account.
         endless: String,
@@ -42,9 +41,10 @@ pub enum Bound {
 impl SitePolicy {
     /// Returns the longest waits of each account's jobs, in the order of the file.
     ///
-    /// A job within a guarantee waits for at most a quantum: longer jobs don't get idle guarantees. Any other waits until its
-    /// priority by age is above all others, and then for one job of each other user. Each of these has a reserved start to which all but
-    /// guarantees give way: it waits for jobs with the longest limit, and for what is lent for a quantum in place of its devices.
+    /// A job within a guarantee waits for at most a quantum, because longer jobs get no idle guarantees. Any other job
+    /// waits until its priority, which grows with age, exceeds all others, and then for one job of each other user.
+    /// Each of these has a reserved start to which all but guarantees yield. That start waits for jobs with the longest
+    /// limit, and for jobs that use idle guarantees for a quantum.
     #[must_use]
     pub fn longest_waits(&self) -> Vec<LongestWait> {
         let users = |at: usize| self.rules[at].users.len().max(1);
@@ -74,8 +74,8 @@ impl SitePolicy {
         accounts.iter().map(|&at| wait(at)).collect()
     }
 
-    /// The longest time limit of an account's jobs; none: without end. A job may name any limit up to `longest`, and one without is
-    /// renewed where nothing limits it.
+    /// Returns the longest time limit of an account's jobs; `None` for no limit. A job may request any limit up to
+    /// `longest`, and a job without a limit is renewed if nothing limits it.
     fn limit_of(&self, at: usize) -> Option<u64> {
         self.up(at).filter_map(|account| account.longest_ms).min()
     }
@@ -91,7 +91,7 @@ impl SitePolicy {
 }
 
 impl LongestWait {
-    /// Returns the waits in words, a line each.
+    /// Returns the waits as text, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         use crate::units::long_time_text;

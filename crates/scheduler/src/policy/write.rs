@@ -1,4 +1,4 @@
-//! Writes a policy in its canonical form: the reader of it gets the same policy.
+//! Writes a policy in its canonical form, which reads back as the same policy.
 
 use super::site::{LINGER_MS, Member, OthersJobs, SitePolicy, UserLimits};
 use super::{Account, Policy, Quota};
@@ -7,7 +7,7 @@ use crate::units::{milli_text, size_text, time_text};
 use std::fmt::{self, Write};
 
 impl fmt::Display for SitePolicy {
-    /// A policy file that says what differs from the defaults.
+    /// Writes a policy file with all settings that differ from the defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut file = String::new();
         self.write_numbers(&mut file)?;
@@ -134,7 +134,7 @@ fn members(key: &str, members: &[Member], to: &mut String) -> fmt::Result {
     if entries.is_empty() { Ok(()) } else { writeln!(to, "{key} = [{}]", entries.join(", ")) }
 }
 
-/// Returns a text in quotes, as TOML has it.
+/// Returns a text as a TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

@@ -1,22 +1,22 @@
-//! The nodes around a program's own node, by the classes of the paths to them.
+//! Nodes by the class of their path from the program's own node.
 
 use super::Pool;
 use crate::bitset::BitSet;
 use crate::path_class::PathClass;
 
-/// Nodes at one distance. The sets of racks and switches are the pool's own, so that nothing is copied for a search.
+/// Nodes at one distance. The sets of racks and switches are borrowed from the pool, so that a search avoids copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Around<'a> {
     /// All nodes.
     All,
     /// The program's own node.
     Own(u32),
-    /// The other nodes with paths of a class from the program's own node.
+    /// The other nodes whose path from the program's own node has this class.
     By { class: PathClass, own: u32, rack: Option<&'a BitSet>, switch: Option<&'a BitSet> },
 }
 
 impl Around<'_> {
-    /// Returns the least node of a set that is one of these, and at least `from`.
+    /// Returns the least node of `nodes` that is at this distance and not below `from`.
     fn next_of(&self, nodes: &BitSet, from: u32) -> Option<u32> {
         match *self {
             Self::All => nodes.next(from),
@@ -34,7 +34,7 @@ impl Around<'_> {
         }
     }
 
-    /// Returns the nodes of a set that are some of these, by position.
+    /// Returns the nodes of `nodes` at this distance, by position.
     pub(crate) fn nodes_of(&self, nodes: &BitSet) -> impl Iterator<Item = u32> {
         std::iter::successors(self.next_of(nodes, 0), move |&node| self.next_of(nodes, node + 1))
     }
@@ -67,7 +67,7 @@ impl Pool {
         PathClass::between(&place(one), &place(other))
     }
 
-    /// Returns all nodes but the program's own one, those first to which paths from that are fastest.
+    /// Returns all nodes but the program's own one in groups, those with the fastest paths first.
     pub(crate) fn around(&self, own: Option<u32>) -> Vec<Around<'_>> {
         let Some(own) = own else { return vec![Around::All] };
         let domain = self.node(own).domain;

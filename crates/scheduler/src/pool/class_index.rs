@@ -1,4 +1,4 @@
-//! The devices of one class, by what they have for new jobs, now and later.
+//! The devices of a class, indexed by their availability for new jobs, now and later.
 
 use super::device::{Spot, Use, Vacancy, Window};
 use crate::amount::Amount;
@@ -6,60 +6,61 @@ use crate::bitset::BitSet;
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Chunks of up to so many devices on a node are planned by an index.
+/// Most devices of a chunk that is planned by the index.
 pub(crate) const CHUNK_MAX: usize = 16;
 
 /// The index of one class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassIndex {
-    /// Devices of known nodes, up or not.
+    /// Number of devices of known nodes, up or not.
     pub(crate) installed: u32,
-    /// Devices that work and are not to be drained.
+    /// Number of devices that work and are not drained.
     pub(crate) sound: u64,
-    /// Number of those that jobs with limits longer than the quantum hold.
+    /// Number of these that jobs with limits longer than the quantum hold.
     pub(crate) long: u64,
-    /// Free devices, set aside later or not.
+    /// Number of free devices, including those in `bounded_devices`.
     pub(crate) whole: u64,
-    /// Free devices that are not set aside.
+    /// Number of free devices without a bound.
     pub(crate) open: u64,
-    /// Nodes by their number of usable devices, and by the ends of the jobs that may use so many.
+    /// Nodes by their number of usable devices and the ends of jobs that may use so many.
     usable: Vec<BTreeMap<Ends, BitSet>>,
-    /// Free devices that are set aside later, by that time.
+    /// Free devices that are bounded by a reserved start, a reservation or a drain, by that time.
     pub(crate) bounded_devices: BTreeMap<Millis, BTreeSet<Spot>>,
     /// Nodes with room on shared devices.
     pub(crate) partial_nodes: BitSet,
-    /// Shared devices with room.
+    /// Shared devices with room, by the room.
     pub(crate) partial: BTreeSet<(Amount, Spot)>,
-    /// All devices that are available some time, by their reservations and by that time.
+    /// Devices that will be available, by their reservations and the time.
     pub(crate) available: BTreeMap<Vec<Window>, BTreeSet<(Millis, Spot)>>,
-    /// Nodes whose devices have the same reservations, by these and by when their first k devices are available, at k - 1.
+    /// Nodes whose devices have the same reservations. At index k - 1 they are ordered by the time at which their first
+    /// k devices are available.
     pub(crate) chunks: BTreeMap<Vec<Window>, Vec<BTreeSet<(Millis, u32)>>>,
     /// Nodes whose devices have different reservations.
     pub(crate) mixed: BitSet,
-    /// What of each node is in `chunks`.
+    /// The entry of each node in `chunks`.
     filed_chunks: Vec<Chunks>,
-    /// Nodes that `chunks` and `mixed` have not as they are now.
+    /// Nodes whose entries in `chunks` and `mixed` are out of date.
     stale: BitSet,
-    /// The pool's stamp when this class had more than before.
+    /// The pool's stamp at which this class last gained free capacity.
     pub(crate) grown: u64,
-    /// The pool's stamp when a device of this class was to be available sooner than before.
+    /// The pool's stamp at which a device of this class last became available sooner than planned.
     pub(crate) sooner: u64,
 }
 
-/// When the first devices of a node are available.
+/// The times at which the first devices of a node are available.
 #[derive(Clone, Debug, Default)]
 struct Chunks {
     times: Vec<Millis>,
-    /// Their reservations, where they are the same.
+    /// The reservations of all devices, if they are the same.
     windows: Option<Vec<Window>>,
 }
 
-/// Ends of jobs that may use the same devices of a node.
+/// A range of ends of jobs that may use the same devices of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ends {
-    /// The latest one: the next device is set aside then.
+    /// The latest end, the bound of the next device.
     last: Millis,
-    /// The time when the device before is set aside. All of them are later.
+    /// The bound of the previous device. All ends are later.
     after: Option<Millis>,
 }
 
@@ -69,7 +70,8 @@ impl Ends {
     }
 }
 
-/// Returns how many devices of a node are usable, by the ends of jobs. `bounds`: when each free device is set aside.
+/// Returns the numbers of usable devices of a node by the ends of jobs. `bounds` are the times until which devices are
+/// free.
 pub(super) fn usable_by_end(mut bounds: Vec<Millis>) -> Vec<(Ends, u32)> {
     bounds.sort_unstable();
     let (mut usable, mut after) = (Vec::new(), None);
@@ -82,7 +84,7 @@ pub(super) fn usable_by_end(mut bounds: Vec<Millis>) -> Vec<(Ends, u32)> {
     usable
 }
 
-/// Whether `new` allows something that `old` did not.
+/// Whether `new` allows a job that `old` did not.
 pub(super) fn grows(old: Vacancy, new: Vacancy) -> bool {
     match (old, new) {
         (_, Vacancy::None) => false,
@@ -93,7 +95,7 @@ pub(super) fn grows(old: Vacancy, new: Vacancy) -> bool {
 }
 
 impl ClassIndex {
-    /// Returns free devices that are set aside before a time, the last ones to be set aside first.
+    /// Returns free devices whose bound is before a time, the latest bound first.
     pub(crate) fn set_aside_before(&self, until: Millis) -> impl Iterator<Item = Spot> {
         self.bounded_devices.range(..until).rev().flat_map(|(_, spots)| spots.iter().rev()).copied()
     }
@@ -137,7 +139,7 @@ impl ClassIndex {
         self.long = self.long - u64::from(old.long) + u64::from(new.long);
     }
 
-    /// Whether there are so many free devices for a job that lasts until a time.
+    /// Whether `count` devices are free for a job that lasts until a time.
     pub(crate) fn has_free(&self, count: u64, until: Millis) -> bool {
         let mut missing = count.saturating_sub(self.open);
         let mut later = self.bounded_devices.range(until..);
@@ -148,7 +150,7 @@ impl ClassIndex {
         true
     }
 
-    /// Files when a device is available, by its reservations.
+    /// Updates the time at which a device is available, by its reservations.
     pub(super) fn reschedule(&mut self, spot: Spot, old: (&[Window], Millis), new: (&[Window], Millis)) {
         if old.1 != Millis::NEVER
             && let Some(times) = self.available.get_mut(old.0)
@@ -167,7 +169,7 @@ impl ClassIndex {
         };
     }
 
-    /// Files how many devices of a node are usable.
+    /// Updates the numbers of usable devices of a node.
     pub(super) fn file_usable(&mut self, node: u32, old: &[(Ends, u32)], new: &[(Ends, u32)]) {
         for (ends, count) in old {
             let by_end = &mut self.usable[*count as usize];
@@ -185,12 +187,13 @@ impl ClassIndex {
         }
     }
 
-    /// Returns a number of usable devices that no node exceeds.
+    /// Returns an upper bound for the number of usable devices of a node.
     pub(crate) fn usable_max(&self) -> u32 {
         u32::try_from(self.usable.len().saturating_sub(1)).unwrap_or(u32::MAX - 1)
     }
 
-    /// Returns nodes with exactly so many devices that a job which lasts until a time may use, among sets for other ends.
+    /// Returns sets of nodes with exactly `count` devices for a job that lasts until a time. Some sets are for other
+    /// ends.
     pub(crate) fn usable_nodes(&self, count: u32, until: Millis) -> impl Iterator<Item = (&Ends, &BitSet)> {
         let by_end = self.usable.get(count as usize).into_iter();
         by_end.flat_map(move |by_end| by_end.range(Ends { last: until, after: None }..))
@@ -204,7 +207,7 @@ impl ClassIndex {
         }
     }
 
-    /// Says that the times of a node have changed.
+    /// Notes that the times of a node have changed.
     pub(super) fn note(&mut self, node: u32) {
         self.stale.insert(node);
     }

@@ -1,4 +1,4 @@
-//! One device: its holders, and what limits its use.
+//! A device, its holders, and the limits of its use.
 
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
@@ -7,22 +7,22 @@ use crate::ids::{ClassId, JobId, ReservationId};
 use crate::input::Reservation;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 
-/// A device by the position of its node, and its position there.
+/// A device, by the positions of its node and within it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Spot {
     pub(crate) node: u32,
     pub(crate) device: u32,
 }
 
-/// One job on a device.
+/// A job on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Holder {
     pub(crate) job: JobId,
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
-    /// Whether its limit is longer than the quantum.
+    /// Whether the job's limit is longer than the quantum.
     pub(crate) long: bool,
-    /// The end that planning counts on; [`Millis::NEVER`] for a lease without a limit.
+    /// The end for planning; [`Millis::NEVER`] for a lease without a limit.
     pub(crate) ends: Millis,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Claim {
     pub(crate) starts: Millis,
     /// The end of the job's limit after that start.
     pub(crate) ends: Millis,
-    /// The end of its lease, which ends there rather than meet a reservation: for a job without a limit that of its first quantum.
+    /// The end of the lease, which a reservation may cut short. Without a limit it is the end of the first quantum.
     pub(crate) lease_ends: Millis,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct Claim {
 pub(crate) struct Window {
     pub(crate) starts: Millis,
     pub(crate) ends: Millis,
-    /// Whether it is for jobs of some accounts or users, not for maintenance.
+    /// Whether it is for accounts or users, not for maintenance.
     pub(crate) has_members: bool,
-    /// Its number in the order in which reservations were created.
+    /// Its number in the order of creation.
     pub(crate) created: u64,
     pub(crate) id: ReservationId,
 }
@@ -55,7 +55,7 @@ impl Window {
         Self { starts, ends, has_members: !reservation.members.is_empty(), created, id }
     }
 
-    /// Whether jobs may start on its device now because it is for them.
+    /// Whether jobs of its members may start on the device now.
     pub(crate) fn is_open(&self, now: Millis) -> bool {
         self.has_members && self.is_present(now)
     }
@@ -64,12 +64,12 @@ impl Window {
         self.starts <= now && now < self.ends
     }
 
-    /// Whether a job that starts at a time does not meet it.
+    /// Whether a job that starts at a time does not overlap it.
     pub(crate) fn leaves(&self, starts: Millis, lease_ms: u64) -> bool {
         self.ends <= starts || starts.plus(lease_ms) <= self.starts
     }
 
-    /// Whether it has the device where both would: maintenance first, then what was created earlier.
+    /// Whether it takes precedence over another one: maintenance first, then the one created earlier.
     pub(crate) fn goes_before(&self, other: &Self) -> bool {
         let place = |of: &Self| (of.has_members, of.created, of.id);
         place(self) < place(other)
@@ -85,51 +85,51 @@ impl Window {
     }
 }
 
-/// The free share of a device for new jobs, by which the index files it.
+/// The free capacity of a device for new jobs, by which it is indexed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Vacancy {
     /// Lost, faulty, or exclusively held.
     None,
-    /// No job holds it; free until the given time.
+    /// Not held by a job, and free until the given time.
     Whole(Millis),
-    /// Shared, with so much left; free until the given time.
+    /// Shared with this capacity left, and free until the given time.
     Part(Amount, Millis),
 }
 
-/// One device.
+/// A device.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     pub(crate) ordinal: u32,
     pub(crate) class: ClassId,
-    /// Bytes of memory for the first process.
+    /// Bytes of memory for its first process.
     pub(crate) memory: u64,
-    /// Bytes of the driver's part for each further process.
+    /// Bytes of the driver's share for each further process.
     pub(crate) context: u64,
     pub(crate) holders: Vec<Holder>,
-    /// Whether it is in quarantine, or in use by others than jobs.
+    /// Whether it is in quarantine, or in use by a program without a job.
     pub(crate) faulty: bool,
-    /// Its node does not describe it any more.
+    /// Whether its node no longer describes it.
     pub(crate) absent: bool,
     /// The deadline of its own drain.
     pub(crate) drained: Option<Millis>,
     pub(crate) claims: Vec<Claim>,
-    /// Its reservations in one order, so that lists of two devices can be compared.
+    /// Its reservations, sorted so that the lists of two devices can be compared.
     pub(crate) windows: Vec<Window>,
-    /// The vacancy by which the index has it.
+    /// The vacancy in the index.
     pub(super) filed: Vacancy,
     pub(super) filed_available: Millis,
-    /// The windows by which the index has that time.
+    /// The reservations under which the index has that time.
     pub(super) filed_windows: Vec<Window>,
     pub(super) filed_use: Use,
     pub(super) filed_within: Vec<(ReservationId, Millis)>,
 }
 
-/// The count of a device when long jobs are to leave room for guarantees.
+/// The count of a device for guarantees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Use {
-    /// Whether it works, and is not to be drained.
+    /// Whether it works and is not drained.
     pub(super) sound: bool,
-    /// Whether it works, and a job with a limit longer than the quantum holds it.
+    /// Whether it works and a job with a limit longer than the quantum holds it.
     pub(super) long: bool,
 }
 
@@ -165,8 +165,8 @@ impl Device {
         Use { sound, long: sound && self.holders.iter().any(|holder| holder.long) }
     }
 
-    /// Returns what is left beside its holders for one more; none if one of them is exclusive, nothing is left, or the driver's part for one
-    /// more process does not fit.
+    /// Returns the capacity left for another job. `None` if a holder is exclusive, nothing is left, or the driver's
+    /// share for another process does not fit.
     pub(crate) fn left(&self) -> Option<Amount> {
         let mut left = Amount { milli: WHOLE, memory: self.memory };
         for holder in &self.holders {
@@ -179,14 +179,15 @@ impl Device {
         (left != Amount::default()).then_some(left)
     }
 
-    /// Returns the first time from which a new job may not be there any more.
+    /// Returns the first time at which a new job must have left the device.
     pub(super) fn free_until(&self, now: Millis, node_drained: Option<Millis>) -> Millis {
         let claims = self.claims.iter().map(|claim| claim.starts);
         let windows = self.windows.iter().filter(|window| window.ends > now).map(|window| window.starts);
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns the first time from which a job that a reservation is for may not be there any more; claims of the job itself don't count.
+    /// Returns the first time at which a job of a reservation's members must have left the device, ignoring the job's
+    /// own claims.
     pub(super) fn free_within(
         &self,
         own: &Window,
@@ -200,7 +201,7 @@ impl Device {
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns the reservations that have the device free for their jobs now, and the time until which these may last.
+    /// Returns the reservations for whose jobs the device is free now, each with the time until which it is.
     pub(super) fn open_windows(&self, now: Millis, node_drained: Option<Millis>) -> Vec<(ReservationId, Millis)> {
         if self.faulty || self.absent || !self.holders.is_empty() {
             return Vec::new();
@@ -209,7 +210,7 @@ impl Device {
         open.map(|window| (window.id, self.free_within(window, None, now, node_drained))).collect()
     }
 
-    /// Returns the time of [`Device::available`] as the index has it.
+    /// Returns the time of [`Device::available`] in the index.
     pub(crate) fn filed_time(&self) -> Millis {
         self.filed_available
     }
@@ -225,7 +226,7 @@ impl Device {
         self.left().map_or(Vacancy::None, |left| Vacancy::Part(left, until))
     }
 
-    /// Returns the time from which on nothing that is known of stands in the way of a new job but reservations.
+    /// Returns the time from which on only reservations may prevent a new job.
     pub(super) fn available(&self, node_drained: Option<Millis>) -> Millis {
         if self.faulty || self.absent || self.drained.is_some() || node_drained.is_some() {
             return Millis::NEVER;
@@ -235,7 +236,8 @@ impl Device {
         holders.chain(claims).max().unwrap_or(Millis(0))
     }
 
-    /// Returns why a claim can't be kept, if so: the device ends before it, is set aside meanwhile, or is held for longer.
+    /// Returns the reason why a claim can't be kept, if any. The device may be drained before its end, be reserved
+    /// meanwhile, or be held for longer.
     pub(super) fn breaks(&self, claim: &Claim, node_drained: Option<Millis>) -> Option<SlipCause> {
         let deadline = self.drained.into_iter().chain(node_drained).min().unwrap_or(Millis::NEVER);
         let set_aside = self.faulty

@@ -1,4 +1,4 @@
-//! The index follows the devices of a node, and the pool notes what has changed for the next pass.
+//! Keeps the index up to date with the devices of a node, and notes changes for the next pass.
 
 use super::device::Use;
 use super::{Changes, Pool, Spot, Vacancy, Window, class_index};
@@ -7,7 +7,7 @@ use crate::time::Millis;
 use std::collections::BTreeSet;
 
 impl Pool {
-    /// Takes a node's devices out of the index and out of the installed numbers, before it is described anew.
+    /// Removes a node's devices from the index and the installed numbers, before a new description.
     pub(super) fn withdraw(&mut self, at: u32) {
         let up = std::mem::replace(&mut self.nodes[at as usize].up, false);
         if up {
@@ -18,7 +18,7 @@ impl Pool {
         }
     }
 
-    /// Files a node anew after a change of its devices.
+    /// Updates the index after a change of a node's devices.
     pub(crate) fn refresh(&mut self, now: Millis, at: u32) {
         let node = &mut self.nodes[at as usize];
         let (up, drained) = (node.up, node.drained);
@@ -107,14 +107,14 @@ impl Pool {
         }
     }
 
-    /// Returns what the pool has noted of changes since the last pass, for [`Self::forget_changes`].
+    /// Returns the changes noted since the last pass, for [`Self::forget_changes`].
     pub(crate) fn changes(&mut self) -> Changes {
         let stamps = self.index.iter().map(|index| (index.grown, index.sooner)).collect();
         let within = self.within.iter().map(|(id, within)| (*id, within.grown)).collect();
         Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone(), within }
     }
 
-    /// Forgets changes that were taken back since.
+    /// Drops notes of changes that have been reverted since.
     pub(crate) fn forget_changes(&mut self, before: Changes) {
         for (index, stamps) in self.index.iter_mut().zip(before.stamps) {
             (index.grown, index.sooner) = stamps;
@@ -125,7 +125,8 @@ impl Pool {
         (self.grown_nodes, self.touched) = (before.grown_nodes, before.touched);
     }
 
-    /// Says that starts on devices of a set of classes may be planned sooner, because a reserved start gives way to more others.
+    /// Notes that starts on devices of a set of classes may be planned sooner, because a reserved start yields to more
+    /// others.
     pub(crate) fn note_sooner(&mut self, classes: u128) {
         self.stamp += 1;
         for (_, index) in self.index.iter_mut().enumerate().filter(|(at, _)| classes >> at & 1 == 1) {
@@ -133,13 +134,13 @@ impl Pool {
         }
     }
 
-    /// Has the reserved starts on a node's devices looked at.
+    /// Schedules a check of the reserved starts on a node's devices.
     pub(crate) fn touch_claims(&mut self, at: u32) {
         let claims = self.nodes[at as usize].devices.iter().flat_map(|device| &device.claims);
         self.touched.extend(claims.map(|claim| (claim.job, Some(at))));
     }
 
-    /// Says that a node has more cores or host memory than before: all that failed there is tried again.
+    /// Notes that a node has more free cores or host memory, so that failed searches are repeated.
     pub(super) fn has_grown(&mut self, at: u32) {
         self.stamp += 1;
         self.grown_nodes.insert(at);
@@ -151,7 +152,7 @@ impl Pool {
         }
     }
 
-    /// Brings the index by which chunks are planned up to date.
+    /// Brings the index for planning chunks up to date.
     pub(crate) fn settle_chunks(&mut self) {
         let nodes = &self.nodes;
         for (at, index) in self.index.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Nodes and devices, and their index: which nodes have how many free devices of a class, now and later.
+//! Nodes and devices with their index: how many devices of a class are free on each node, now and later.
 
 mod around;
 mod class_index;
@@ -21,38 +21,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use within::Within;
 
-/// Classes at one time: sets of classes are one word.
+/// Most classes: a set of classes is one word.
 pub(crate) const CLASSES_MAX: usize = 128;
 
-/// One class's devices on a node, as the index has them.
+/// The devices of a class on a node, as indexed.
 #[derive(Clone, Debug)]
 pub(crate) struct OnNode {
     pub(crate) class: ClassId,
-    /// The number of usable devices, by the ends of the jobs that may use them.
+    /// The numbers of usable devices, by the ends of jobs that may use them.
     usable: Vec<(Ends, u32)>,
     /// Whether a shared device has room.
     partial: bool,
-    /// When devices are available, sorted: the first k are there at `available[k - 1]`.
+    /// The sorted times at which devices are available: the first k are at `available[k - 1]`.
     available: Vec<Millis>,
-    /// The reservations of each available device, where they are the same.
+    /// The reservations of the available devices, if they are the same.
     windows: Option<Vec<Window>>,
 }
 
 impl OnNode {
-    /// Returns the number of free devices that a job which lasts until a time may use.
+    /// Returns the number of free devices for a job that lasts until a time.
     pub(crate) fn usable(&self, until: Millis) -> u32 {
         self.usable.iter().find(|(ends, _)| ends.covers(until)).map_or(0, |(_, count)| *count)
     }
 }
 
-/// The place of a node, by its labels `rack` and `switch`.
+/// The location of a node, from its labels `rack` and `switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Domain {
     pub(crate) rack: Option<u32>,
     pub(crate) switch: Option<u32>,
 }
 
-/// One node.
+/// A node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
@@ -71,33 +71,33 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Returns the cores that jobs have left; none are left of a node that has fewer than before.
+    /// Returns the free cores; 0 if the node now has fewer cores than jobs hold.
     pub(crate) fn cores_free(&self) -> u64 {
         self.cores.saturating_sub(self.cores_held)
     }
 
-    /// Returns the host memory that jobs have left.
+    /// Returns the free host memory.
     pub(crate) fn host_memory_free(&self) -> u64 {
         self.host_memory.saturating_sub(self.host_memory_held)
     }
 }
 
-/// The changes of a pool.
+/// The noted changes of a pool.
 pub(crate) struct Changes {
-    /// When each class had more than before, and a device that was to be available sooner.
+    /// For each class, the stamps at which it gained capacity, and at which a device became available sooner.
     stamps: Vec<(u64, u64)>,
     grown_nodes: BTreeSet<u32>,
     touched: Vec<(JobId, Option<u32>)>,
-    /// When each reservation had more than before.
+    /// The stamp at which each reservation gained capacity.
     within: Vec<(ReservationId, u64)>,
 }
 
-/// All nodes.
+/// The nodes and devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     pub(crate) nodes: Vec<Node>,
     by_id: BTreeMap<NodeId, u32>,
-    /// Racks and switches of nodes that joined, in the order in which they appeared.
+    /// Racks and switches of known nodes, in the order of their appearance.
     domains: BTreeMap<String, u32>,
     /// The nodes of each rack and switch.
     members: BTreeMap<u32, BitSet>,
@@ -106,23 +106,23 @@ pub(crate) struct Pool {
     pub(crate) index: Vec<ClassIndex>,
     /// Free devices of reservations that have begun.
     pub(crate) within: BTreeMap<ReservationId, Within>,
-    /// Rises whenever a class has more than before.
+    /// Increases whenever a class gains capacity.
     pub(crate) stamp: u64,
-    /// Nodes that have more than before, since the last pass.
+    /// Nodes that have gained capacity since the last pass.
     pub(crate) grown_nodes: BTreeSet<u32>,
-    /// Promises whose devices may be free or may be lost now: jobs whose claims are on changed devices, and the node of these; none: any of
-    /// the devices may have changed.
+    /// Reserved starts to check, because their devices may have become free or lost: the job, and the node of the
+    /// changed devices. `None` if devices on any node may have changed.
     pub(crate) touched: Vec<(JobId, Option<u32>)>,
-    /// Steps of loops, for tests that count them.
+    /// Steps of loops, counted for tests.
     pub(crate) steps: Steps,
 }
 
-/// A counter that may be read where the pool is shared: questions of several threads have one copy.
+/// A counter that threads may share, because several queries use one copy of the pool.
 #[derive(Debug, Default)]
 pub(crate) struct Steps(AtomicU64);
 
 impl Steps {
-    /// Counts a step. Of two at one time one may be lost, which is cheaper.
+    /// Counts a step. Of two concurrent steps one may be lost, which is cheaper than an atomic addition.
     fn count(&self) {
         self.0.store(self.get() + 1, Ordering::Relaxed);
     }
@@ -176,7 +176,7 @@ impl Pool {
         Some(Spot { node, device: u32::try_from(device).ok()? })
     }
 
-    /// Returns the class with this description, new or known; none if there are too many.
+    /// Returns the class with this description, which is added if necessary; `None` if there are too many.
     pub(crate) fn class(&mut self, class: &DeviceClass) -> Option<ClassId> {
         let at = self.classes.iter().position(|known| known == class).or_else(|| {
             if self.classes.len() == CLASSES_MAX {
@@ -189,9 +189,9 @@ impl Pool {
         u16::try_from(at).ok().map(ClassId)
     }
 
-    /// Adds a node, or describes one anew. Returns its position.
+    /// Adds a node, or replaces its description. Returns its position.
     ///
-    /// Devices keep their positions, holders, claims, drains and quarantine, also those that are not described any more.
+    /// Devices keep their positions, holders, claims, drains and quarantine, even if they are no longer described.
     pub(crate) fn put(&mut self, now: Millis, description: &NodeDescription) -> u32 {
         let at = self.node_at(description.id).unwrap_or_else(|| {
             let at = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
@@ -267,19 +267,19 @@ impl Pool {
         at
     }
 
-    /// Says whether a node's agent lives.
+    /// Sets whether a node's agent is alive.
     pub(crate) fn set_up(&mut self, now: Millis, at: u32, up: bool) {
         self.nodes[at as usize].up = up;
         self.refresh(now, at);
         self.touch_claims(at);
     }
 
-    /// Returns the devices of known nodes, up or not, by class.
+    /// Returns the number of devices of known nodes by class, whether the nodes are up or not.
     pub(crate) fn installed(&self) -> Vec<u32> {
         self.index.iter().map(|index| index.installed).collect()
     }
 
-    /// Gives a part of a device to a job. The caller refreshes the node.
+    /// Adds a job to a device. The caller must refresh the node.
     pub(crate) fn hold(&mut self, spot: Spot, holder: Holder, cores: u64, host_memory: u64) {
         let node = &mut self.nodes[spot.node as usize];
         node.cores_held += cores;
@@ -287,7 +287,7 @@ impl Pool {
         node.devices[spot.device as usize].holders.push(holder);
     }
 
-    /// Takes a job's part of a device back. The caller refreshes the node.
+    /// Removes a job from a device. The caller must refresh the node.
     pub(crate) fn free(&mut self, spot: Spot, job: JobId, cores: u64, host_memory: u64) {
         let node = &mut self.nodes[spot.node as usize];
         node.cores_held -= cores;
@@ -299,7 +299,7 @@ impl Pool {
         }
     }
 
-    /// Sets by when planning counts on a job's part of a device.
+    /// Sets the end of a job on a device for planning.
     pub(crate) fn set_end(&mut self, spot: Spot, job: JobId, ends: Millis) {
         for holder in &mut self.device_mut(spot).holders {
             if holder.job == job {
@@ -308,7 +308,7 @@ impl Pool {
         }
     }
 
-    /// Says whether a job's limit is longer than the quantum. The caller refreshes the node.
+    /// Sets whether a job's limit is longer than the quantum. The caller must refresh the node.
     pub(crate) fn set_long(&mut self, spot: Spot, job: JobId, long: bool) {
         for holder in self.device_mut(spot).holders.iter_mut().filter(|holder| holder.job == job) {
             holder.long = long;

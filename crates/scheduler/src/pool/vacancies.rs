@@ -1,4 +1,4 @@
-//! What a device has for a job, and until when.
+//! The capacity of devices for a job, and its duration.
 
 use super::{Pool, Spot, Vacancy};
 use crate::amount::Amount;
@@ -7,26 +7,26 @@ use crate::ids::{ClassId, JobId, ReservationId};
 use crate::time::Millis;
 
 impl Pool {
-    /// Returns the devices of a set of classes that work, and those of them that long jobs hold.
+    /// Returns the number of working devices of a set of classes, and of those that long jobs hold.
     pub(crate) fn in_use(&self, classes: u128) -> (u64, u64) {
         let members = self.index.iter().enumerate().filter(|(at, _)| classes >> at & 1 == 1);
         members.fold((0, 0), |(sound, long), (_, index)| (sound + index.sound, long + index.long))
     }
 
-    /// Returns how many devices of a class are free on a node, set aside later or not.
+    /// Returns the number of free devices of a class on a node, with or without a bound.
     pub(crate) fn free_on(&self, node: u32, class: ClassId) -> u64 {
         let devices = self.node(node).devices.iter().filter(|device| device.class == class);
         devices.filter(|device| matches!(device.filed, Vacancy::Whole(_))).count() as u64
     }
 
-    /// Returns how many devices of a class are free until a time.
+    /// Returns the number of devices of a class that are free until a time.
     pub(crate) fn free_until(&self, class: ClassId, until: Millis) -> u64 {
         let index = &self.index[class.index()];
         let bounded = index.bounded_devices.range(until..).inspect(|_| self.step());
         index.open + bounded.map(|(_, spots)| spots.len() as u64).sum::<u64>()
     }
 
-    /// Returns what a device has for a job that lasts until `until`; none if it may not stay so long.
+    /// Returns the capacity of a device for a job that lasts until `until`; `None` if the job may not stay so long.
     pub(crate) fn room(&self, spot: Spot, until: Millis, with_bounded: bool) -> Option<(Amount, bool)> {
         let device = self.device(spot);
         match device.filed {
@@ -38,7 +38,7 @@ impl Pool {
         }
     }
 
-    /// Whether a device is free for a job from now until a time. Of reserved starts those count that are before its own.
+    /// Whether a device is free for a job from now until a time. Only reserved starts before the job's own count.
     pub(crate) fn is_free_for(&self, spot: Spot, job: JobId, now: Millis, until: Millis) -> bool {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];
@@ -52,7 +52,7 @@ impl Pool {
             && claims.chain(windows).chain(device.drained).chain(node.drained).all(|from| until <= from)
     }
 
-    /// Whether a device is set aside before a time for others than the members of some reservations, which are `own`.
+    /// Whether a device is reserved before a time for others than the members of the reservations `own`.
     pub(crate) fn is_set_aside(
         &self,
         spot: Spot,
@@ -75,7 +75,7 @@ impl Pool {
         !self.device(spot).holders.is_empty()
     }
 
-    /// Returns why a claim of `job` on a device can't be kept, if so.
+    /// Returns the reason why a claim of `job` on a device can't be kept, if any.
     pub(crate) fn breaks(&self, spot: Spot, job: JobId) -> Option<SlipCause> {
         let node = self.node(spot.node);
         if !node.up {

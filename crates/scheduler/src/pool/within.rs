@@ -1,21 +1,22 @@
-//! The free devices of reservations that have begun, for jobs of their members.
+//! Free devices of reservations that have begun, for jobs of their members.
 
 use super::{Pool, Spot, Vacancy};
 use crate::ids::{ClassId, JobId, ReservationId};
 use crate::time::Millis;
 use std::collections::BTreeSet;
 
-/// Free devices of one reservation.
+/// The free devices of a reservation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Within {
-    /// The pool's stamp when there were more than before, or one was free for longer.
+    /// The pool's stamp at which it last gained a device, or a device became free for longer.
     pub(crate) grown: u64,
-    /// By class, and by the time until which the reservation's jobs may have them.
+    /// Free devices by class, and by the time until which the reservation's jobs may hold them.
     free: BTreeSet<(ClassId, Millis, Spot)>,
 }
 
 impl Within {
-    /// Files a device. `old` and `new`: the time until which it is free. Returns whether there is more than before.
+    /// Updates a device, which was free until `old` and is free until `new`. Returns whether the reservation has gained
+    /// capacity.
     pub(super) fn file(&mut self, class: ClassId, spot: Spot, old: Option<Millis>, new: Option<Millis>) -> bool {
         if old == new {
             return false;
@@ -27,7 +28,8 @@ impl Within {
 }
 
 impl Pool {
-    /// Returns a reservation's free devices of a class for a job that lasts until a time, those first that are set aside first.
+    /// Returns a reservation's free devices of a class for a job that lasts until a time, those with the earliest bound
+    /// first.
     pub(crate) fn free_within(
         &self,
         id: ReservationId,
@@ -40,7 +42,7 @@ impl Pool {
         free.inspect(|_| self.steps.count()).map(|&(_, until, spot)| (until, spot))
     }
 
-    /// Returns until when a free device of a reservation is free for a job that the reservation is for.
+    /// Returns until when a reservation's device is free for a job that may use it; `None` if it is not free.
     pub(crate) fn free_within_for(&self, spot: Spot, id: ReservationId, job: JobId, now: Millis) -> Option<Millis> {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];

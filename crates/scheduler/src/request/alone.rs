@@ -1,6 +1,6 @@
-//! What a request gets on one machine alone: without coordinator and scheduler.
+//! The devices of a request on a single machine, without coordinator and scheduler.
 //!
-//! Type, model, count and memory can be kept by one process. All else takes a scheduler, and is refused by name.
+//! A single process can honour type, model, count and memory. All else needs a scheduler, and is refused by name.
 
 use super::words::Word;
 use super::{Alternative, Locality, Part, Request, Take};
@@ -8,17 +8,17 @@ use crate::class::DeviceClass;
 use accord_types::{Count, DeviceType};
 use std::fmt;
 
-/// The reason why a machine alone can't give what a request asks for.
+/// The reason why a single machine can't satisfy a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AloneError {
-    /// It takes a scheduler.
+    /// The request has a word that needs a scheduler.
     NeedsScheduler {
-        /// The word or field, as it is written.
+        /// The word or field, as written.
         word: String,
     },
     /// The machine has too few such devices.
     TooFew {
-        /// How many devices of all kinds the machine has.
+        /// Number of devices of all kinds on the machine.
         there: usize,
     },
 }
@@ -35,22 +35,22 @@ impl fmt::Display for AloneError {
 }
 
 impl Request {
-    /// Returns the positions of the devices that a program alone on its machine gets: those of the first alternative that
-    /// fits, in the order of its parts.
+    /// Returns the indices of the devices for a program on a single machine, from the first alternative that fits, in
+    /// the order of its parts.
     ///
     /// # Errors
-    /// Returns [`AloneError::NeedsScheduler`] for a word that one machine can't keep, and [`AloneError::TooFew`] if no alternative
-    /// fits.
+    /// Returns [`AloneError::NeedsScheduler`] for a word that needs a scheduler, and [`AloneError::TooFew`] if no
+    /// alternative fits.
     pub fn choose_alone(&self, devices: &[DeviceClass]) -> Result<Vec<usize>, AloneError> {
         self.check_alone()?;
         let chosen = self.alternatives.iter().find_map(|alternative| choose(alternative, devices));
         chosen.ok_or(AloneError::TooFew { there: devices.len() })
     }
 
-    /// Checks what doesn't depend on the machine's devices.
+    /// Checks the words of the request, without the machine's devices.
     ///
     /// # Errors
-    /// Returns [`AloneError::NeedsScheduler`] for a word that one machine can't keep.
+    /// Returns [`AloneError::NeedsScheduler`] for a word that needs a scheduler.
     pub fn check_alone(&self) -> Result<(), AloneError> {
         let word = self.scheduled_word().or_else(|| {
             let parts = self.alternatives.iter().flat_map(|alternative| &alternative.parts);
@@ -59,7 +59,7 @@ impl Request {
         word.map_or(Ok(()), |word| Err(AloneError::NeedsScheduler { word }))
     }
 
-    /// Returns how many CPU devices the request may take, so that the machine is divided into as many.
+    /// Returns the most CPU devices that the request takes; the machine is divided into as many.
     #[must_use]
     pub fn cpu_devices_alone(&self) -> u32 {
         let takes_cpu = |part: &&Part| matches!(part.class.kind, DeviceType::Cpu | DeviceType::NotHost);
@@ -113,7 +113,7 @@ fn choose(alternative: &Alternative, devices: &[DeviceClass]) -> Option<Vec<usiz
         };
         let fits = |class: &DeviceClass| part.class.matches(class) && class.memory >= memory;
         let free = |at: &usize| !taken.contains(at) && fits(&devices[*at]);
-        // All of a part are of one class, as a scheduler gives them.
+        // All devices of a part are of one class, as with a scheduler.
         let of_class = |first: usize| -> Vec<usize> {
             (0..devices.len()).filter(free).filter(|&at| alike(&devices[at], &devices[first])).collect()
         };

@@ -1,4 +1,4 @@
-//! One part of a request: `4:nvidia/h200:20G`.
+//! Reads one part of a request: `4:nvidia/h200:20G`.
 
 use super::words::{COMPUTE_MAX, CORES_MAX, COUNT_MAX, FIELDS, OTHER_NAMES, SIZE_MAX, TYPES, WHOLE, Word, is_model};
 use super::{Count, Part, Take};
@@ -10,10 +10,10 @@ use accord_types::nearest::nearest;
 use accord_types::settings::parse_bytes;
 use std::ops::Range;
 
-/// The wrong place in bytes of the text that is read, and cause and remedy.
+/// The range of the error in bytes of the text, with cause and remedy.
 pub(super) type Wrong = (Range<usize>, String);
 
-/// The fields of a part that are read so far.
+/// The fields of a part that have been read.
 #[derive(Default)]
 struct Fields<'a> {
     count: Option<Count>,
@@ -26,7 +26,7 @@ struct Fields<'a> {
     ram: Option<u64>,
 }
 
-/// Reads a part. `text` is not empty and contains neither blanks nor `+`.
+/// Reads a part. `text` must not be empty, and has neither blanks nor `+`.
 pub(super) fn read_part(text: &str) -> Result<Part, Wrong> {
     let mut fields = Fields::default();
     let mut start = 0;
@@ -50,7 +50,7 @@ pub(super) fn read_class(text: &str) -> Result<ClassFilter, Wrong> {
     Ok(ClassFilter { kind, model: model.map(str::to_owned), ..ClassFilter::ALL })
 }
 
-/// Whether a text is to be a part rather than a word: it begins as a part does.
+/// Whether a text is meant to be a part rather than a word, judged by its beginning.
 pub(super) fn looks_like_part(text: &str) -> bool {
     let first = text.split([':', '/', '=']).next().unwrap_or_default();
     text.starts_with(|letter: char| letter.is_ascii_digit())
@@ -169,15 +169,15 @@ fn read_count(text: &str) -> Result<Count, Wrong> {
     })
 }
 
-/// Reads a percentage in thousandths of a device.
+/// Reads a percentage. Returns thousandths of a device.
 fn parse_share(text: &str) -> Option<u32> {
     let milli = parse_milli(text).filter(|thousandths| thousandths % 100 == 0)? / 100;
     u32::try_from(milli).ok().filter(|milli| (1..=amount::WHOLE).contains(milli))
 }
 
-/// Reads a number of bytes; `start` is where the text begins.
+/// Reads a number of bytes; `start` is the position of the text.
 fn read_size(text: &str, start: usize) -> Result<u64, Wrong> {
-    // Digits alone would be bytes.
+    // A number without a unit would be in bytes, which is not allowed here.
     let has_unit = !text.ends_with(|letter: char| letter.is_ascii_digit());
     let size = parse_bytes(text).filter(|size| has_unit && (1..=SIZE_MAX).contains(size));
     size.ok_or_else(|| {

@@ -13,13 +13,13 @@ use accord_types::settings::parse_time;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// The error of a request without devices.
+/// The error message of a request without devices.
 const NO_DEVICES: &str = "no devices are named: write for example 4:nvidia";
 
 impl FromStr for Request {
     type Err = TextError;
 
-    /// Reads the text of a request, as `accord run --devices`, `ACCORD_DEVICES` and a policy's `default` have it.
+    /// Reads a request, as in `accord run --devices`, `ACCORD_DEVICES` and a policy's `default`.
     fn from_str(text: &str) -> Result<Self, TextError> {
         if text.len() > TEXT_MAX {
             let message = format!("a request has at most {TEXT_MAX} bytes, this one {}", text.len());
@@ -38,21 +38,21 @@ impl FromStr for ClassFilter {
     }
 }
 
-/// A piece between blanks and around `+`.
+/// A token. Blanks separate tokens, and `+` is a token of its own.
 #[derive(Clone)]
 struct Token<'a> {
     text: &'a str,
     range: Range<usize>,
 }
 
-/// A word that was read, and where.
+/// A word that was read, with its range.
 type Seen = (Word, Range<usize>);
 
-/// A request, as far as it is read.
+/// A request under construction.
 #[derive(Default)]
 struct Reader {
     alternatives: Vec<Alternative>,
-    /// Where the parts of all alternatives are.
+    /// Ranges of the parts of all alternatives.
     parts: Vec<Range<usize>>,
     words: Vec<Seen>,
     locality: Locality,
@@ -68,7 +68,7 @@ struct Reader {
     per_rank: bool,
 }
 
-/// Which tokens may follow.
+/// The tokens that may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// A word, or the first part.
@@ -236,7 +236,7 @@ impl Reader {
         self.words.iter().find(|(seen, _)| *seen == word).map(|(_, place)| place.clone())
     }
 
-    /// Checks that words and parts fit together.
+    /// Checks that words and parts are consistent.
     fn finish(self, text: &str) -> Result<Request, Wrong> {
         let localities = [Word::Local, Word::Near, Word::Pack, Word::Spread];
         let seen: Vec<&Seen> = self.words.iter().filter(|(word, _)| localities.contains(word)).collect();
@@ -307,7 +307,7 @@ fn shifted((range, message): Wrong, by: usize) -> Wrong {
     (range.start + by..range.end + by, message)
 }
 
-/// The pieces of a text. A `+` outside of a word's value is a piece of its own.
+/// Returns the tokens of a text. A `+` within a word's value is part of the word.
 fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -349,9 +349,9 @@ fn checked_name(text: &str, start: usize) -> Result<String, Wrong> {
     Err((start..start + text.len(), form))
 }
 
-/// Reads a time in milliseconds.
+/// Reads a time. Returns milliseconds.
 fn read_time(text: &str) -> Option<u64> {
-    // parse_time allows blanks, and a request has none there.
+    // `parse_time` allows blanks, but a token has none.
     let time = parse_time(text).filter(|_| !text.contains(char::is_whitespace))?;
     u64::try_from(time.as_millis()).ok().filter(|ms| *ms <= TIME_MAX_MS)
 }

@@ -10,7 +10,7 @@ fn read(text: &str) -> Request {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The word that the error of a text marks, and its message.
+/// Returns the word that the error of a text marks, and the message.
 fn wrong(text: &str) -> (String, String) {
     let error = text.parse::<Request>().expect_err(text);
     (text[error.range()].to_owned(), error.message().to_owned())

@@ -1,37 +1,37 @@
-//! The words of a request, and bounds on what it may contain.
+//! The words of a request, and the bounds of its contents.
 
 use accord_types::{DeviceType, node_labels};
 
-/// Longest text of a request in bytes: no canonical text is longer.
+/// Longest text of a request, in bytes. Every canonical text fits.
 pub const TEXT_MAX: usize = 32 << 10;
-/// Alternatives of a request.
+/// Most alternatives of a request.
 pub const ALTERNATIVES_MAX: usize = 8;
-/// Parts of an alternative.
+/// Most parts of an alternative.
 pub const PARTS_MAX: usize = 8;
-/// Devices of a part, and nodes.
+/// Most devices of a part, and most nodes.
 pub const COUNT_MAX: u32 = 65_536;
-/// Labels of a request.
+/// Most labels of a request.
 pub const LABELS_MAX: usize = node_labels::LABELS_MAX;
-/// Nodes named by `on`, and by `avoid`.
+/// Most nodes in `on`, and in `avoid`.
 pub const NODES_MAX: usize = 64;
-/// Longest name of a model, a node, an account, or a label's name or value.
+/// Longest name of a model, node or account, and longest name or value of a label.
 pub const NAME_MAX: usize = node_labels::LABEL_MAX;
 /// Most bytes of memory.
 pub const SIZE_MAX: u64 = 1 << 50;
-/// Thousandths of CPU cores.
+/// Most thousandths of CPU cores.
 pub const CORES_MAX: u64 = 100_000_000;
 /// Longest time in milliseconds: ten years.
 pub const TIME_MAX_MS: u64 = 3_650 * 86_400_000;
-/// Priorities are from the negative of it to it.
+/// Highest priority; its negative is the lowest.
 pub const PRIORITY_MAX: i32 = 1_000;
 /// Highest major and minor compute capability.
 pub const COMPUTE_MAX: u16 = 999;
 
-/// Device types that can be asked for.
+/// Device types that can be requested.
 pub(crate) const TYPES: [(&str, DeviceType); 3] =
     [("nvidia", DeviceType::Nvidia), ("cpu", DeviceType::Cpu), ("any", DeviceType::NotHost)];
 
-/// Names of device types in other programs, with the type that is meant.
+/// Names of device types in other systems, with the type that is suggested.
 pub(crate) const OTHER_NAMES: [(&str, &str); 8] = [
     ("gpu", "nvidia"),
     ("gpus", "nvidia"),
@@ -45,25 +45,25 @@ pub(crate) const OTHER_NAMES: [(&str, &str); 8] = [
 
 /// Separates alternatives.
 pub(crate) const ELSE: &str = "else";
-/// A whole device, whatever memory is named.
+/// A whole device, independent of the demanded memory.
 pub(crate) const WHOLE: &str = "whole";
-/// A part's fields of the form `NAME=VALUE`.
+/// Fields of a part with the form `NAME=VALUE`.
 pub(crate) const FIELDS: [&str; 3] = ["cc", "cores", "ram"];
 
-/// The words that hold for a whole request, in their canonical order.
+/// The words that apply to a whole request, in canonical order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Word {
-    /// Counts are for each rank.
+    /// Counts are per rank.
     PerRank,
     /// The program's own node only.
     Local,
-    /// Near to each other.
+    /// Close to each other.
     Near,
     /// On the fewest nodes.
     Pack,
     /// On as many nodes as possible.
     Spread,
-    /// On so many nodes.
+    /// On this number of nodes.
     Nodes,
     /// On nodes with this label.
     Label,
@@ -84,7 +84,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// All of them.
+    /// All words.
     pub const ALL: [Self; 14] = [
         Self::PerRank,
         Self::Local,
@@ -102,7 +102,7 @@ impl Word {
         Self::Reservation,
     ];
 
-    /// Returns the word as it is written.
+    /// Returns the word's text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl Word {
         }
     }
 
-    /// Returns an example of its value, or `None` if it takes none.
+    /// Returns an example with a value; `None` if the word takes no value.
     #[must_use]
     pub const fn example(self) -> Option<&'static str> {
         match self {
@@ -140,31 +140,32 @@ impl Word {
         }
     }
 
-    /// Returns the word with this name.
+    /// Returns the word with this text.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|word| word.name() == name)
     }
 
-    /// Whether a request may have several of it.
+    /// Whether a request may have the word several times.
     pub(crate) const fn repeats(self) -> bool {
         matches!(self, Self::Label | Self::On | Self::Avoid)
     }
 }
 
-/// Returns the name of a device type in requests, or `None` for one that can't be asked for.
+/// Returns the name of a device type in requests; `None` if it can't be requested.
 #[must_use]
 pub fn type_name(kind: DeviceType) -> Option<&'static str> {
     TYPES.iter().find(|(_, known)| *known == kind).map(|(name, _)| *name)
 }
 
-/// Whether a text can name a node, an account, or a label's name or value: letters, digits, `.`, `_` and `-`.
+/// Whether a text is a valid name of a node or an account, or a label's name or value: letters, digits, `.`, `_` and
+/// `-`.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     node_labels::is_label(text)
 }
 
-/// Whether a text can name a model: a name without capital letters.
+/// Whether a text is a valid name of a model: a name without capital letters.
 #[must_use]
 pub fn is_model(text: &str) -> bool {
     is_name(text) && !text.bytes().any(|byte| byte.is_ascii_uppercase())

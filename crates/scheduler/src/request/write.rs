@@ -1,4 +1,4 @@
-//! Writes the canonical text of a request: the reader of it gets the same request, of one rank.
+//! Writes the canonical text of a request, which reads back as the same request for one rank.
 
 use super::words::{ELSE, WHOLE, Word, type_name};
 use super::{Locality, Part, Request, Take};
@@ -7,7 +7,7 @@ use crate::units::{milli_text, size_text, time_text};
 use std::fmt;
 
 impl fmt::Display for ClassFilter {
-    /// Type and model: `nvidia/h200`, `any`.
+    /// Writes type and model: `nvidia/h200`, `any`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(type_name(self.kind).unwrap_or_else(|| self.kind.name()))?;
         self.model.as_ref().map_or(Ok(()), |model| write!(f, "/{model}"))

@@ -1,4 +1,4 @@
-//! Acts of administrators: policies and drains.
+//! Administrators' policies and drains.
 
 use super::groups::Groups;
 use super::quarantine::is_charged;
@@ -14,7 +14,7 @@ use crate::units::long_time_text;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
-    /// Puts a policy into effect. Jobs keep their accounts by name; waiting jobs of accounts that are gone end.
+    /// Puts a policy into effect. Jobs keep their accounts by name. Waiting jobs of accounts that no longer exist end.
     pub(super) fn apply_policy(&mut self, policy: Policy, by: &str, effects: &mut Vec<Effect>) {
         effects.push(Effect::Audit(format!("{by} applies a policy of {} accounts", policy.accounts.len())));
         for account in 0..self.accounts.all.len() {
@@ -52,7 +52,7 @@ impl Scheduler {
         }
     }
 
-    /// Adds an account to the policy in effect. What the others hold, wait for and were promised stays.
+    /// Adds an account to the policy in effect, without affecting other accounts' holdings, jobs and reserved starts.
     pub(super) fn add_account(&mut self, account: Account) {
         if self.accounts.named(&account.name).is_none() {
             self.accounts.add(self.now, &account, &self.pool.classes);
@@ -60,7 +60,7 @@ impl Scheduler {
         }
     }
 
-    /// Counts a job for its account under the new policy. Returns whether it may go on.
+    /// Counts a job for its account under the new policy. Returns whether the job may continue.
     fn move_job(&mut self, id: JobId, names: &[String]) -> bool {
         let Some(job) = self.jobs.get(&id) else { return true };
         let account = self.accounts.named(&names[job.account as usize]).filter(|&at| self.accounts.get(at).is_leaf);
@@ -120,7 +120,7 @@ impl Scheduler {
         self.set_drained(target, None);
     }
 
-    /// Names a node or device as an administrator does: `node gpu07`, `device 3 of node gpu07`.
+    /// Returns the name of a node or device for messages: `node gpu07`, `device 3 of node gpu07`.
     pub(super) fn name_of(&self, target: DrainTarget) -> String {
         let node = |id| self.node_name(id).map_or_else(|| id.to_string(), |name| format!("node {name}"));
         match target {
@@ -129,7 +129,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a node or a device is drained by itself, now or from a deadline on.
+    /// Whether a node or device itself is drained, now or from a deadline on.
     #[must_use]
     pub fn is_drained(&self, target: DrainTarget) -> bool {
         self.drains.contains_key(&target)
@@ -152,7 +152,7 @@ impl Scheduler {
         }
     }
 
-    /// A drain's deadline has come: jobs that are left there end if the drain says so.
+    /// Ends the remaining jobs at a drain's deadline, if the drain ends jobs.
     pub(super) fn drain_is_due(&mut self, target: DrainTarget, effects: &mut Vec<Effect>) {
         if !self.drains.get(&target).is_some_and(|drain| drain.end) {
             return;
@@ -162,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the running jobs that hold a device of a drain's.
+    /// Returns the running jobs that hold devices of a drained node or a drained device.
     fn running_on(&self, target: DrainTarget) -> BTreeSet<JobId> {
         let id = match target {
             DrainTarget::Node(id) => id,

@@ -1,4 +1,4 @@
-//! Requests: refused at once, or numbered and waiting.
+//! Requests, which are refused at once, or numbered and queued.
 
 use super::{Scheduler, Timer};
 use crate::amount::WHOLE;
@@ -13,13 +13,13 @@ use crate::time::Millis;
 use accord_types::NodeId;
 use std::sync::Arc;
 
-/// Alternatives of a request.
+/// Most alternatives of a request.
 const ALTERNATIVES_MAX: usize = 8;
 
-/// Parts of an alternative.
+/// Most parts of an alternative.
 const PARTS_MAX: usize = 8;
 
-/// Devices of a part.
+/// Most devices of a part.
 const DEVICES_MAX: u32 = 65_536;
 
 impl Scheduler {
@@ -40,7 +40,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the account's position, or why the request is refused.
+    /// Returns the index of the account, or the reason for refusing the request.
     fn check(&self, user: &str, account: &str, origin: Option<NodeId>, request: &Request) -> Result<u32, Refusal> {
         well_formed(request).map_err(Refusal::Malformed)?;
         if request.locality == Locality::Local && origin.and_then(|own| self.pool.node_at(own)).is_none() {
@@ -82,7 +82,7 @@ impl Scheduler {
         Ok(leaf)
     }
 
-    /// Refuses what the account may never have, whatever it has now: all alternatives are beyond its quotas.
+    /// Refuses a request whose alternatives all exceed the account's quotas, whatever the account holds.
     fn check_most(&self, leaf: u32, request: &Request) -> Result<(), Refusal> {
         let mut refusal = None;
         for alternative in &request.alternatives {
@@ -97,7 +97,7 @@ impl Scheduler {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Returns an account whose quota is less than what exclusive parts take at least, and the quota.
+    /// Returns an account whose quota is less than the minimum of exclusive parts, with the quota.
     fn beyond_ever(&self, leaf: u32, parts: &[Part], chunks: u32) -> Option<(u32, u32)> {
         self.accounts.get(leaf).path.iter().copied().find_map(|account| {
             let quotas = &self.policy.accounts[account as usize].most;
@@ -117,7 +117,7 @@ impl Scheduler {
         })
     }
 
-    /// Numbers a request. It starts at once if it can and no other one waits, and takes its place in the order otherwise.
+    /// Numbers a request. It starts at once if it can and no other job waits, otherwise it is queued.
     fn admit(
         &mut self,
         user: String,
@@ -196,7 +196,7 @@ impl Scheduler {
         ShapeKey { request: Arc::new(request), limit_ms, labels, own }
     }
 
-    /// A waiting job is over without having had devices.
+    /// Ends a waiting job, which has no devices.
     pub(super) fn withdraw(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
         self.dequeue(id);
         let Some(job) = self.jobs.remove(&id) else { return };
@@ -207,7 +207,7 @@ impl Scheduler {
         effects.push(Effect::Ended { job: id, cause });
     }
 
-    /// Forgets the timers of a job's wait, and counts it as waiting no longer.
+    /// Removes a job's timers for waiting, and its count as a waiting job.
     pub(super) fn forget_waiting(&mut self, job: &Job) {
         if let Some(until) = job.waits_until {
             self.timers.remove(&(until, Timer::Wait(job.id)));
@@ -257,7 +257,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a request makes sense by itself.
+/// Refuses a request that is malformed in itself.
 fn well_formed(request: &Request) -> Result<(), &'static str> {
     let parts = || request.alternatives.iter().flat_map(|alternative| &alternative.parts);
     let few = |len: usize, max: usize| len >= 1 && len <= max;

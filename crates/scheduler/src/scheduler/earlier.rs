@@ -1,4 +1,4 @@
-//! Jobs that another scheduler has started: their devices are theirs until they end.
+//! Jobs of an earlier scheduler, which keep their devices until they end.
 
 use super::quarantine::charges;
 use super::{Scheduler, Timer};
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Lets a job have the devices that it has. What others hold already stays theirs.
+    /// Adopts a job with the devices that it holds, unless other jobs hold them already.
     pub(super) fn adopt(&mut self, earlier: EarlierJob) {
         let spots: Vec<(Spot, LeasedDevice)> = earlier
             .devices
@@ -72,7 +72,7 @@ impl Scheduler {
         self.touch(account);
     }
 
-    /// Whether a device has so much that no other job holds.
+    /// Whether a device has this much that no job holds.
     fn has_room(&self, spot: Spot, leased: &LeasedDevice) -> bool {
         let device = &self.pool.node(spot.node).devices[spot.device as usize];
         let mut sum = leased.amount;
@@ -91,7 +91,7 @@ impl Scheduler {
         let is_leaf = |at: &u32| self.accounts.get(*at).is_leaf;
         let account = self.accounts.named(&earlier.account).filter(is_leaf).unwrap_or(0);
         let request = Request::of(Part::whole(1, ClassFilter::ALL));
-        // It waits for nothing: the shape is that of no queue.
+        // The job does not wait, so its shape is in no queue.
         let key = self.shape_key(account, None, &request, earlier.limit_ms);
         let shape = self.shapes.of(&key, &self.pool);
         self.shapes.leave(shape);
@@ -182,12 +182,12 @@ mod tests {
             request: count.parse().unwrap(),
         };
         give(0, ask("2:cpu"));
-        // The waiting job does not come before the one that has a device there.
+        // The waiting job does not precede the one that holds a device on the node.
         let effects = give(1, Input::NodeReturned(node(1), vec![earlier(7, 1, 0)]));
         assert!(!started(&effects, 1), "{effects:?}");
-        // What ends before it may start goes first.
+        // A job that ends before the waiting one may start goes first.
         assert!(started(&give(2, ask("1:cpu limit=30s")), 8));
-        // Of two that say to have one device the first one has it.
+        // Of two jobs that claim the same device, the first one keeps it.
         give(3, Input::NodeReturned(node(1), vec![earlier(9, 1, 0)]));
         give(4, Input::NodeReturned(node(2), vec![earlier(7, 2, 1)]));
         let effects = give(60_001, Input::Tick);

@@ -1,4 +1,4 @@
-//! What users see: a job's state, why it waits, and since when.
+//! Views of jobs for users: state, and the reason for waiting.
 
 use super::Scheduler;
 use super::pass::Stop;
@@ -13,89 +13,89 @@ use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
 use std::cmp::Ordering;
 
-/// Devices of a class that are looked at for the name of a reservation that has them.
+/// Most devices of a class that are visited to find the reservation that has them.
 const SET_ASIDE_MAX: usize = 64;
 
 /// The reason for a job's wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitReason {
-    /// It is on hold.
+    /// The job is on hold.
     OnHold,
     /// All starts are paused.
     Paused,
-    /// No class of devices that the cluster knows suits.
+    /// No known class of devices fits.
     NoSuchDevices,
-    /// So many jobs of this account run.
+    /// The account has its most running jobs.
     Running {
         /// The account.
         account: String,
     },
-    /// This account would have more devices than its most.
+    /// The account would exceed its maximum of devices.
     Most {
         /// The account.
         account: String,
     },
-    /// The free devices are guaranteed to other accounts, and its limit is longer than a quantum.
+    /// The free devices are guaranteed to other accounts, and the job's limit is longer than a quantum.
     Guarantee,
-    /// It names a reservation that has not begun, or that there is no longer.
+    /// The job requests a reservation that has not begun, is full, or does not exist.
     Reservation {
         /// The reservation.
         name: String,
         /// Its state.
         state: ReservationState,
     },
-    /// Enough devices are free, but a reservation that is for others has them during its limit.
+    /// Enough devices are free, but a reservation for others has them during the job's limit.
     Reserved {
         /// The reservation.
         name: String,
         /// The model of its first choice.
         model: String,
-        /// How many it needs of it.
+        /// The number that it needs.
         needed: u64,
-        /// How many of it are free for as long as its limit.
+        /// The number that is free for the duration of its limit.
         free: u64,
     },
-    /// Too few devices that suit are free and not set aside during its limit, or not where it needs them.
+    /// Too few fitting devices are free for the duration of the job's limit, or not on the nodes where it needs them.
     Devices {
         /// The model of its first choice.
         model: String,
-        /// How many it needs of it.
+        /// The number that it needs.
         needed: u64,
-        /// How many of it are free for as long as its limit.
+        /// The number that is free for the duration of its limit.
         free: u64,
     },
-    /// Devices are free, and no node that has some has enough memory left. A CPU device's memory is its node's.
+    /// Devices are free, but no node with free devices has enough memory. The memory of CPU devices is their node's.
     HostMemory {
         /// The model of its first choice.
         model: String,
-        /// Bytes of one node's memory that it takes at least.
+        /// The least bytes of one node's memory that it needs.
         needed: u64,
-        /// The most bytes that such a node has left.
+        /// The most bytes that are free on such a node.
         free: u64,
     },
-    /// Devices are free, and no node that has some has enough cores left.
+    /// Devices are free, but no node with free devices has enough cores.
     Cores {
         /// The model of its first choice.
         model: String,
-        /// Thousandths of one node's cores that it takes at least.
+        /// The least thousandths of one node's cores that it needs.
         needed: u64,
-        /// The most that such a node has left.
+        /// The most that is free on such a node.
         free: u64,
     },
 }
 
-/// The state of a reservation that a job names.
+/// The state of a reservation that a job requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReservationState {
-    /// It has not begun.
+    /// The reservation has not begun.
     Ahead,
-    /// It has begun, and too few of its devices are free.
+    /// The reservation has begun, but too few of its devices are free.
     Full,
-    /// It is over, or was removed.
+    /// The reservation is over, or was deleted.
     Gone,
 }
 
-/// A job as it is now.
+/// The present state of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobView {
     /// Its number.
@@ -104,7 +104,7 @@ pub struct JobView {
     pub user: String,
     /// Its account.
     pub account: String,
-    /// Its stage.
+    /// Its phase.
     pub phase: Phase,
     /// Time of its request.
     pub submitted: Millis,
@@ -116,12 +116,12 @@ pub struct JobView {
     pub devices: Vec<LeasedDevice>,
 }
 
-/// A job, and why it waits.
+/// A job, with the reason why it waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
     /// The job.
     pub view: JobView,
-    /// The reason for its wait; `None` if it does not wait.
+    /// The reason; `None` if it does not wait.
     pub reason: Option<WaitReason>,
     /// Number of jobs before it in order.
     pub position: usize,
@@ -130,7 +130,7 @@ pub struct Explanation {
 }
 
 impl Scheduler {
-    /// Returns a job as it is now.
+    /// Returns the present state of a job.
     #[must_use]
     pub fn job(&self, id: JobId) -> Option<JobView> {
         self.jobs.get(&id).map(|job| self.view(job))
@@ -164,7 +164,7 @@ impl Scheduler {
         self.policy.accounts.get(account as usize).map_or_else(String::new, |account| account.name.clone())
     }
 
-    /// Returns what an account and those below it used until now.
+    /// Returns the usage of an account and its descendants until now.
     #[must_use]
     pub fn usage(&self, account: &str) -> Option<Usage> {
         let at = self.accounts.named(account)?;
@@ -233,7 +233,7 @@ impl Scheduler {
         }
         let part = lacking.or(parts.first());
         let reserved = part.and_then(|part| self.reserved_to_others(job, part.class, until));
-        // Where enough are free elsewhere, reservations are the reason if no job holds any.
+        // If enough devices are free elsewhere, reservations are the reason only if no job holds a device.
         let is_used = part.map(|part| &self.pool.index[part.class.index()]).is_some_and(|of| of.whole < of.sound);
         match (part.map(missing), reserved) {
             (Some(WaitReason::Devices { model, needed, free }), Some((name, more)))
@@ -245,7 +245,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns how many devices of a class are free for a job until a time, with those that are kept for itself.
+    /// Returns how many devices of a class are free for a job until a time, including those kept for its reserved
+    /// start.
     fn free_for(&self, job: &Job, class: ClassId, until: Millis) -> u64 {
         let kept = job.promise.iter().flat_map(|promise| &promise.spots).filter(|&&spot| {
             self.pool.device(spot).class == class
@@ -255,7 +256,7 @@ impl Scheduler {
         self.pool.free_until(class, until) + kept.count() as u64
     }
 
-    /// Returns whether memory or cores of nodes are what a part lacks: no node with a free device has enough for those that one node must have.
+    /// Returns a reason of memory or cores if no node with a free device has enough of them for a part.
     fn missing_beside(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
         if part.cores == 0 && part.host_memory == 0 {
             return None;
@@ -284,8 +285,8 @@ impl Scheduler {
         (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
     }
 
-    /// Returns a reservation that has free devices of a class until then which are for others, and how many: of
-    /// [`SET_ASIDE_MAX`] devices that are set aside so early.
+    /// Returns a reservation for others that has free devices of a class until then, and the number of these devices.
+    /// Only the first [`SET_ASIDE_MAX`] devices with such an early bound count.
     fn reserved_to_others(&self, job: &Job, class: ClassId, until: Millis) -> Option<(String, u64)> {
         let set_aside = self.pool.index[class.index()].set_aside_before(until).take(SET_ASIDE_MAX);
         let (mut name, mut count) = (None, 0);
@@ -299,7 +300,7 @@ impl Scheduler {
                 count += 1;
             }
         }
-        // Of more than were looked at, as many as are needed may be set aside.
+        // Beyond the visited devices, any number may be reserved.
         name.map(|name| (name, if count == SET_ASIDE_MAX { u64::MAX / 2 } else { count as u64 }))
     }
 

@@ -1,7 +1,9 @@
-//! Reserved starts that others give way to: of jobs within a guarantee, and of the first job beyond all guarantees.
+//! Reserved starts to which other jobs yield: those of jobs within a guarantee, and that of the first job beyond all
+//! guarantees.
 //!
-//! They make the longest wait of a job hold (`docs/site/shared-cluster.md`). The first job beyond all guarantees is the first of an account with
-//! the highest level. It stays first until it starts, unless an administrator puts another one first, or one is two levels higher.
+//! They bound the longest wait of a job (`docs/site/shared-cluster.md`). The first job beyond all guarantees is the
+//! first job of the account with the highest level. It stays first until it starts, unless an administrator puts
+//! another job first, or a job is two levels higher.
 
 use super::Scheduler;
 use super::quarantine::is_charged;
@@ -20,14 +22,15 @@ use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Levels by which a job is above the first one to take its place: ageing alone moves two jobs by one level against each other.
+/// Levels by which a job must exceed the first one to replace it. One level is not enough, because ageing alone moves
+/// two jobs by one level relative to each other.
 pub(super) const LEVELS_ABOVE: i64 = 2;
 
-/// Accounts that are looked at for the first job, those left out whose own limits stop them.
+/// Most accounts that are visited for the first job; accounts whose own limits stop it are skipped.
 const ACCOUNTS_MAX: usize = 256;
 
 impl Scheduler {
-    /// Gives reserved starts to the jobs that others give way to.
+    /// Plans reserved starts of the jobs to which others yield.
     pub(super) fn reserve_first(&mut self, effects: &mut Vec<Effect>) {
         for id in self.entitled.clone() {
             let Some(job) = self.jobs.get(&id) else { continue };
@@ -74,7 +77,7 @@ impl Scheduler {
         let mut refused = BTreeSet::new();
         loop {
             let (before, first) = (self.head, self.first_of_all(&refused));
-            // While its successor's start is planned, the reserved start of the job that was the first one gives way.
+            // While the start of its successor is planned, the reserved start of the previous first job yields.
             let demoted = before.filter(|&before| first != Some(before) && self.has_rank(before, Rank::First));
             if let Some(before) = demoted {
                 self.set_rank(before, Rank::Later);
@@ -113,7 +116,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes back the reserved start of a job that gives way now, if there are more than the policy allows.
+    /// Drops the reserved start of a job that now yields, if there are more than the policy allows.
     fn leave_first(&mut self, demoted: Option<JobId>) {
         let Some(id) = demoted else { return };
         self.pool.touched.push((id, None));
@@ -122,7 +125,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the job that is to be the first one: the present one, unless another one takes its place.
+    /// Returns the first job: the present one, unless another job replaces it.
     fn first_of_all(&self, refused: &BTreeSet<JobId>) -> Option<JobId> {
         let suits = |job: &&Job| {
             self.pool.step();
@@ -156,12 +159,13 @@ impl Scheduler {
         best.map(|(_, job)| job).or(present).map(|job| job.id)
     }
 
-    /// Whether no start of a rank could be planned, and no device of the job's classes was to be available sooner since.
+    /// Whether planning a start of this rank has failed, and no device of the job's classes has become available sooner
+    /// since.
     pub(super) fn is_unplanned(&self, job: &Job, rank: Rank) -> bool {
         job.unplanned[rank as usize].is_some_and(|stamp| stamp >= self.sooner(job))
     }
 
-    /// Notes that no start of a rank could be planned.
+    /// Notes that planning a start of this rank has failed.
     pub(super) fn note_unplanned(&mut self, id: JobId, rank: Rank) {
         let Some(sooner) = self.jobs.get(&id).map(|job| self.sooner(job)) else { return };
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -169,14 +173,14 @@ impl Scheduler {
         }
     }
 
-    /// Returns the stamp when a device of a job's classes was to be available sooner than before.
+    /// Returns the last stamp at which a device of the job's classes became available sooner than planned.
     fn sooner(&self, job: &Job) -> u64 {
         let classes = classes_of(self.shapes.get(job.shape).classes);
         classes.map(|class| self.pool.index[class].sooner).max().unwrap_or(0)
     }
 
-    /// Plans a job's start before those that give way to it, as few of them as make it start until `latest`; one within a guarantee
-    /// also when quanta of jobs without a limit end. Returns whether there is one.
+    /// Plans a job's start and displaces as few yielding starts as necessary for a start until `latest`. A job within a
+    /// guarantee may also count on the ends of quanta of jobs without a limit. Returns whether a start was planned.
     fn plan_before(&mut self, id: JobId, rank: Rank, latest: Millis, effects: &mut Vec<Effect>) -> bool {
         if rank == Rank::First && !self.may_fit_beside_guarantees(id) {
             return false;
@@ -184,7 +188,7 @@ impl Scheduler {
         let changes = self.pool.changes();
         let mut aside: Vec<JobId> = Vec::new();
         let mut best: Option<(Vec<PartDemand>, Plan)> = None;
-        // First beside all others, then also on the devices of the first ranks.
+        // Planned first without displacing any start, then also on devices of lower ranks.
         for ignored in [None, Some(Rank::Later), Some(Rank::First)] {
             if ignored.is_some_and(|ignored| ignored >= rank) {
                 break;
@@ -243,7 +247,7 @@ impl Scheduler {
         true
     }
 
-    /// Returns running jobs without a limit beyond their guarantees that hold devices of a job's classes.
+    /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes.
     fn lent_to(&self, id: JobId) -> Vec<JobId> {
         let Some(job) = self.jobs.get(&id) else { return Vec::new() };
         let wanted = self.shapes.get(job.shape).classes;
@@ -257,8 +261,8 @@ impl Scheduler {
         endless.filter(is_lent).map(|other| other.id).collect()
     }
 
-    /// Has planning count on the end of each job's quantum, if it holds a device that is `needed`, or on no end if not. Returns the classes
-    /// that the needed ones hold.
+    /// Sets the planned end of each of these jobs: the end of its quantum if it holds a `needed` device, otherwise
+    /// none. Returns the classes of the jobs with such an end.
     fn end_lent(&mut self, lent: &[JobId], needed: impl Fn(Spot) -> bool) -> u128 {
         let mut classes = 0;
         for &id in lent {
@@ -279,7 +283,7 @@ impl Scheduler {
         self.jobs.get(&id).and_then(|job| job.promise.as_ref()).is_some_and(|promise| promise.rank == rank)
     }
 
-    /// Takes back the reserved starts of lower ranks that a plan overlaps.
+    /// Drops the reserved starts of lower ranks that overlap a plan.
     fn make_way(&mut self, id: JobId, rank: Rank, plan: &Plan) {
         let limit = self.jobs.get(&id).and_then(|job| job.limit_ms);
         let ends = limit.map_or(Millis::NEVER, |limit| plan.starts.plus(limit));
@@ -296,7 +300,7 @@ impl Scheduler {
         }
     }
 
-    /// Changes which reserved starts give way to that of a job.
+    /// Changes the rank of a job's reserved start.
     fn set_rank(&mut self, id: JobId, rank: Rank) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(promise) = job.promise.as_mut() else { return };
@@ -306,7 +310,7 @@ impl Scheduler {
         self.count_rank(id, account, &demand, rank, true);
     }
 
-    /// Counts what a reserved start takes for its accounts if others give way to it, or no longer.
+    /// Adds a reserved start to the claims of its accounts if others yield to it, or removes it.
     pub(super) fn count_rank(&mut self, id: JobId, account: u32, demand: &[(ClassId, u64)], rank: Rank, more: bool) {
         if rank == Rank::Entitled && more {
             self.entitled.insert(id);
@@ -318,8 +322,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a job may take devices besides what jobs with long limits have: all guarantees can be had within a quantum still. What the
-    /// first job is to take counts as taken.
+    /// Whether all guarantees can still be met within a quantum if the job takes these devices in addition to those of
+    /// jobs with long limits. The claim of the first job counts as taken.
     pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> bool {
         let head = self.head.filter(|&head| head != job.id).and_then(|head| self.jobs.get(&head));
         let head = head.and_then(|head| Some((head.account, &head.promise.as_ref()?.demand[..])));
@@ -334,7 +338,7 @@ impl Scheduler {
         })
     }
 
-    /// Whether a job's first choice fits beside all guarantees once no job with a long limit runs.
+    /// Whether a job's first choice fits besides all guarantees once no job with a long limit runs.
     fn may_fit_beside_guarantees(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         let demand = &self.shapes.get(job.shape).first_demand;
@@ -343,8 +347,8 @@ impl Scheduler {
             || Future::new(self, job.account, demand).fits_without_long()
     }
 
-    /// Moves a plan of the first job to when jobs with long limits leave so much beside all guarantees, or later, to when reservations leave
-    /// it devices; none if they never do.
+    /// Moves a plan of the first job to the time at which jobs with long limits leave enough besides all guarantees.
+    /// Reservations may move it further. `None` if that never happens.
     fn beside_guarantees(&self, id: JobId, choice: Vec<PartDemand>, mut plan: Plan) -> Option<(Vec<PartDemand>, Plan)> {
         let job = self.jobs.get(&id)?;
         let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
@@ -372,7 +376,7 @@ impl Scheduler {
         Some((choice, plan))
     }
 
-    /// Puts the devices of a job's reserved start on its devices' lists, or takes them off these.
+    /// Adds the claims of a job's reserved start to its devices, or removes them.
     pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(promise) = &job.promise else { return };
@@ -390,8 +394,8 @@ impl Scheduler {
         self.refresh_all(&spots);
     }
 
-    /// A reserved start is missed. Devices that are released late move it; the first job keeps its devices also where it waits for
-    /// other jobs with long limits.
+    /// Handles a missed reserved start. Late releases of devices move it. The first job also keeps its devices while it
+    /// waits for other jobs with long limits.
     pub(super) fn promise_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { return };
         let Promise { rank, planned, spots, starts, .. } = promise.clone();
@@ -422,14 +426,14 @@ impl Scheduler {
     }
 }
 
-/// What jobs with long limits leave, once some of them have ended.
+/// The devices that jobs with long limits leave after some of them have ended.
 struct Future<'a> {
     scheduler: &'a Scheduler,
     account: u32,
     demand: &'a [(ClassId, u64)],
-    /// What ended jobs held, by class.
+    /// Holdings of the ended jobs, by class.
     gone: Vec<u64>,
-    /// What ended jobs held of accounts with guarantees, by class.
+    /// Holdings of the ended jobs for each account with a guarantee, by class.
     gone_of: Vec<Vec<u64>>,
 }
 

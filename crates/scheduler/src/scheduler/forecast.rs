@@ -1,4 +1,4 @@
-//! What will be: on a snapshot, which is run on as if every job lasted until its limit.
+//! Forecasts on a copy of the scheduler, which runs on as if every job lasted until its limit.
 
 use super::Scheduler;
 use super::explain::WaitReason;
@@ -11,38 +11,38 @@ use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that a forecast looks ahead.
+/// Most events of a forecast.
 pub const FORECAST_EVENTS_MAX: usize = 20_000;
 
-/// The start of a job, as far as is known.
+/// The predicted start of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Forecast {
-    /// It is refused.
+    /// The request is refused.
     Refused(Refusal),
-    /// It starts at once, with these devices.
+    /// The job starts at once with these devices.
     Now(Vec<LeasedDevice>),
-    /// It starts at this time if every job lasts until its limit.
+    /// The job starts at this time if every job lasts until its limit.
     At {
         /// The time.
         starts: Millis,
         /// Whether the start is reserved.
         reserved: bool,
-        /// Why it waits until then.
+        /// The reason why it waits until then.
         reason: WaitReason,
-        /// How many jobs are before it.
+        /// The number of jobs before it.
         position: usize,
     },
-    /// Nothing that is known of lets it start.
+    /// No known event lets the job start.
     Unknown {
-        /// Why it waits.
+        /// The reason why it waits.
         reason: WaitReason,
-        /// How many jobs are before it.
+        /// The number of jobs before it.
         position: usize,
     },
 }
 
 impl Scheduler {
-    /// Returns what would happen to a user's request. The scheduler is a snapshot: a clone, which the driver makes outside of its lock.
+    /// Predicts what happens to a request. The scheduler is a clone, which the driver makes outside of its lock.
     #[must_use]
     pub fn what_if(mut self, user: &str, account: &str, origin: Option<NodeId>, request: Request) -> Forecast {
         let mut effects = Vec::new();
@@ -65,7 +65,8 @@ impl Scheduler {
         self.forecast(asked).unwrap_or(Forecast::Unknown { reason: WaitReason::NoSuchDevices, position: 0 })
     }
 
-    /// Returns when a waiting job starts; none if it does not wait. The scheduler is a snapshot, as for [`Scheduler::what_if`].
+    /// Predicts when a waiting job starts; `None` if it does not wait. The scheduler is a clone, as for
+    /// [`Scheduler::what_if`].
     #[must_use]
     pub fn forecast(mut self, job: JobId) -> Option<Forecast> {
         let explained = self.explain(job)?;
@@ -86,7 +87,7 @@ impl Scheduler {
         Some(Forecast::Unknown { reason, position })
     }
 
-    /// Returns when and with which devices a waiting job starts, on a snapshot; none if no start is known.
+    /// Predicts when and with which devices a waiting job starts, on a clone; `None` if no start is known.
     #[must_use]
     pub fn start_of(mut self, job: JobId) -> Option<(Millis, Vec<DeviceId>)> {
         if let Some(reserved) = self.reserved_start(job) {
@@ -102,7 +103,7 @@ impl Scheduler {
         found
     }
 
-    /// Returns when each waiting job starts, as far as is known: its reserved start, or else its start on a snapshot as for
+    /// Returns the known starts of waiting jobs: reserved starts, or else predictions on a clone as for
     /// [`Scheduler::what_if`].
     #[must_use]
     pub fn starts(mut self) -> BTreeMap<JobId, Millis> {
@@ -126,8 +127,8 @@ impl Scheduler {
         starts
     }
 
-    /// Runs a snapshot on as if every job lasted until its limit and its devices were released at once. Visits each start, until `visit`
-    /// says that it has enough, or for [`FORECAST_EVENTS_MAX`] events.
+    /// Runs a clone on as if every job lasted until its limit and its devices were released at once. Visits each start
+    /// until `visit` returns `false`, or for [`FORECAST_EVENTS_MAX`] events.
     fn run_on(&mut self, visit: &mut impl FnMut(Millis, JobId, &[LeasedDevice]) -> bool) {
         for _ in 0..FORECAST_EVENTS_MAX {
             let Some(next) = self.next_deadline() else { return };

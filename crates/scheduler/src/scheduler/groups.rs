@@ -1,13 +1,13 @@
-//! Waiting jobs in groups whose members can start, or can't start, on the same devices of a reservation.
+//! Groups of waiting jobs that are equal for the devices of reservations.
 
 use crate::accounts::Turn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The properties that decide which reserved devices a waiting job may have.
+/// The properties that determine which reserved devices a waiting job may use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Group {
     pub(super) account: u32,
-    /// The position of the shape, whose request names a reservation or none.
+    /// The index of the shape, whose request may name a reservation.
     pub(super) shape: usize,
     pub(super) user: String,
 }
@@ -41,7 +41,7 @@ impl Groups {
         }
     }
 
-    /// Returns the accounts that have groups.
+    /// Returns the accounts with groups.
     pub(super) fn accounts(&self) -> impl Iterator<Item = u32> + '_ {
         let from = |account| Group { account, shape: 0, user: String::new() };
         let next = move |at: u32| self.turns.range(from(at)..).next().map(|(group, _)| group.account);

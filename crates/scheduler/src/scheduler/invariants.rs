@@ -1,4 +1,4 @@
-//! What must hold after every step, whatever happened.
+//! Invariants of the scheduler, checked after each step.
 
 use super::Scheduler;
 use super::quarantine::is_charged;
@@ -10,10 +10,10 @@ use crate::pool::Spot;
 use std::collections::BTreeSet;
 
 impl Scheduler {
-    /// Checks the whole state. For tests and the simulation.
+    /// Checks the whole state, for tests and the simulation.
     ///
     /// # Errors
-    /// Returns the broken rule and the state that breaks it.
+    /// Returns the violated invariant and the state that violates it.
     pub fn check_invariants(&self) -> Result<(), String> {
         let mut held: BTreeSet<(Spot, JobId)> = BTreeSet::new();
         for job in self.jobs.values() {

@@ -1,4 +1,4 @@
-//! Leases: given, ended, released.
+//! Begins and ends leases, and releases their devices.
 
 use super::quarantine::is_charged;
 use super::{Scheduler, Timer};
@@ -14,7 +14,7 @@ use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
-    /// Gives a waiting job its devices.
+    /// Starts a waiting job with the chosen devices.
     pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
         let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
         let is_first = self.jobs.get(&id).is_some_and(first_of);
@@ -26,12 +26,12 @@ impl Scheduler {
         self.accounts.count(job.account, 0, -1);
         self.give(job, choice, picks, is_first, effects);
         if is_reserved && let Some(job) = self.jobs.get_mut(&id) {
-            // Those devices were available first, near or not.
+            // The reserved devices were the first ones available, regardless of paths.
             job.paths = None;
         }
     }
 
-    /// Gives a job its devices that waits no longer. `is_first`: it was the first one of its account.
+    /// Grants devices to a job that no longer waits. `is_first` means that it was the first job of its account.
     pub(super) fn give(
         &mut self,
         mut job: Job,
@@ -98,7 +98,8 @@ impl Scheduler {
         self.touch(account);
     }
 
-    /// Returns the paths by which a job's nodes were chosen, where the program's own node counts and others are needed.
+    /// Returns the paths by which a job's nodes were chosen, if the program's own node matters and other nodes are
+    /// used.
     fn paths_to(&self, job: &Job, nodes: &BTreeSet<u32>) -> Option<ChosenPaths> {
         let (own, request) = (job.origin?, &job.request);
         if !request.goes_by_own_node() {
@@ -110,7 +111,7 @@ impl Scheduler {
         (!classes.is_empty()).then_some(ChosenPaths { times: self.pool.path_times, classes })
     }
 
-    /// Returns when a job is warned of its lease's end.
+    /// Returns when a job is warned of the end of its lease.
     pub(super) fn warning_time(&self, ends: Millis) -> Millis {
         Millis(ends.0.saturating_sub(self.policy.grace_ms)).max(self.now)
     }
@@ -130,7 +131,7 @@ impl Scheduler {
         effects.push(Effect::LeaseEnds { job: id, ends });
     }
 
-    /// Says by when planning counts on a job's devices.
+    /// Sets the end of a job's lease for planning.
     pub(super) fn set_planned_end(&mut self, id: JobId, planned: Millis) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         self.ends.remove(&(job.planned_end, id));
@@ -182,7 +183,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes over whether a job's limit is longer than the quantum, after one of them has changed.
+    /// Updates whether a job's limit is longer than the quantum, after a change of either.
     fn note_long(&mut self, id: JobId) {
         let quantum = self.policy.quantum();
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.long != job.is_long(quantum)) else { return };
@@ -216,7 +217,7 @@ impl Scheduler {
         }
     }
 
-    /// Charges an account for device time that no job of it held.
+    /// Charges an account for device time without a job.
     pub(super) fn use_up(&mut self, account: &str, device: DeviceId, milli_ms: u64) {
         let Some(class) = self.pool.spot(device).map(|spot| self.pool.device(spot).class) else { return };
         let account = self.accounts.named(account).unwrap_or(0);
@@ -226,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends a running job. Its devices are free when their agents have confirmed it.
+    /// Ends a running job. Its devices become free when their agents have confirmed the end.
     pub(super) fn end(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.phase = Phase::Releasing;
@@ -248,14 +249,14 @@ impl Scheduler {
         self.touch(account);
     }
 
-    /// The agent of a node confirms that nothing of a job is left there.
+    /// Frees a job's devices on a node whose agent has confirmed the end.
     pub(super) fn released(&mut self, id: JobId, node: NodeId) {
         let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost);
         self.change_grants(id, node, |_, hold| if is_over(hold) { Hold::Freed } else { hold });
         self.forget_if_free(id);
     }
 
-    /// Changes what a job has of a node's devices. What is free stays so.
+    /// Changes the state of a job's devices on a node, except free ones.
     pub(super) fn change_grants(&mut self, id: JobId, node: NodeId, to: impl Fn(DeviceId, Hold) -> Hold) {
         let (Some(at), Some(job)) = (self.pool.node_at(node), self.jobs.get_mut_unnoted(&id)) else { return };
         let (mut changed, account, long) = (false, job.account, job.long);
@@ -283,7 +284,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets a job that is over once all its devices are free.
+    /// Removes an ended job once all its devices are free.
     pub(super) fn forget_if_free(&mut self, id: JobId) {
         let is_free = |grant: &Grant| grant.hold == Hold::Freed;
         if self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Releasing && job.grants.iter().all(is_free))

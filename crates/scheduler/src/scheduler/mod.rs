@@ -1,4 +1,4 @@
-//! The state, and the one way in.
+//! The scheduler's state and its entry point.
 
 mod admin;
 mod asks;
@@ -40,27 +40,27 @@ pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
 
-/// The interval at which the order of accounts takes over their usage meanwhile.
+/// Interval at which the order of accounts is updated to their usage.
 pub const SETTLE_MS: u64 = 60_000;
 
-/// What is to happen at a time. At one time they happen in this order.
+/// A timer. Timers of the same time are processed in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Timer {
-    /// A leaf account's usage is brought up to date.
+    /// Updates the usage of a leaf account.
     Settle(u32),
     /// A reservation begins or ends.
     Window(ReservationId),
-    /// A drain's deadline.
+    /// A drain's deadline passes.
     Drain(DrainTarget),
-    /// A lease's end.
+    /// A lease ends.
     Lease(JobId),
-    /// A job is warned of its lease's end, or its lease is renewed.
+    /// A job is warned of the end of its lease, or its lease is renewed.
     Warn(JobId),
-    /// A request has waited for long enough.
+    /// A request has reached its longest wait.
     Wait(JobId),
-    /// A requester without a connection loses its place.
+    /// A disconnected requester loses its place.
     Keep(JobId),
-    /// A reserved start is missed.
+    /// A reserved start counts as missed.
     Promise(JobId),
 }
 
@@ -83,45 +83,46 @@ pub struct Scheduler {
     jobs: NotingMap<JobId, Job>,
     last_job: u64,
     waiting: usize,
-    /// Jobs that administrators put first.
+    /// Jobs that administrators have put first.
     front: BTreeMap<u64, JobId>,
     last_front: u64,
     paused: bool,
     timers: BTreeSet<(Millis, Timer)>,
-    /// Leaf accounts that have a timer.
+    /// Leaf accounts with a timer.
     settling: BTreeSet<u32>,
     /// Jobs with a reserved start.
     promised: BTreeSet<JobId>,
-    /// Those of them within a guarantee, to which others give way.
+    /// Those jobs of `promised` that are within a guarantee, to which others yield.
     entitled: BTreeSet<JobId>,
-    /// The first job beyond all guarantees, to which other reserved starts give way.
+    /// The first job beyond all guarantees, to which other reserved starts yield.
     head: Option<JobId>,
-    /// Running jobs without a limit that planning expects no end of.
+    /// Running jobs without a limit for which planning assumes no end.
     endless: BTreeSet<JobId>,
-    /// Ends of leases that planning counts on.
+    /// Ends of leases for planning.
     ends: BTreeSet<(Millis, JobId)>,
-    /// Those of `promised` whose devices were all free when they last changed.
+    /// Those jobs of `promised` whose devices were all free at their last change.
     ready: BTreeSet<JobId>,
-    /// Shapes that are to be tested, and those that fit while their jobs may not start.
+    /// Shapes to test, and shapes that fit but whose jobs may not start.
     candidates: BTreeSet<usize>,
-    /// The pool's stamp of the last pass.
+    /// The pool's stamp at the last pass.
     passed: u64,
-    /// Whether reserved starts, which are not saved, are still to be planned anew after a restart.
+    /// Whether reserved starts, which are not saved, must still be planned after a restart.
     replans: bool,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
-    /// Waiting jobs by what decides which reserved devices they may have.
+    /// Waiting jobs, grouped by the properties that determine their reserved devices.
     groups: Groups,
-    /// Reservations for accounts that have begun.
+    /// Reservations with members that have begun.
     open_reservations: BTreeSet<ReservationId>,
-    /// Reservations on whose devices a job with a reserved start can't start, with the stamps of what they had then (`Within::grown`).
+    /// Reservations that do not suffice for a job with a reserved start, with the stamps at that time
+    /// (`Within::grown`).
     unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, Quarantine>,
-    /// Devices that others than jobs use.
+    /// Devices in use by programs without a job.
     used: BTreeSet<accord_types::DeviceId>,
-    /// Whether drains, reservations, quarantine or the pause have changed since they were saved.
+    /// Whether drains, reservations, quarantine or pause have changed since they were saved.
     site_changed: bool,
-    /// Jobs that hold another part of a node's devices than was saved; none: this is not noted.
+    /// Jobs whose hold on a node's devices has changed since it was saved; `None` if changes are not noted.
     changed_holds: Option<BTreeSet<(JobId, accord_types::NodeId)>>,
 }
 
@@ -132,7 +133,7 @@ impl Default for Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler without nodes, at time 0.
+    /// Creates a scheduler without nodes at time 0.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -170,7 +171,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes an input at a time, and adds what is to be done. Time never goes back: an earlier time counts as the last one.
+    /// Processes an input at a time, and appends the effects. An earlier time than the last one counts as the last one.
     pub fn apply(&mut self, now: Millis, input: Input, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         self.pass_time(effects);
@@ -231,7 +232,7 @@ impl Scheduler {
         self.timers.first().map(|&(at, _)| at)
     }
 
-    /// Returns the highest number of a job so far.
+    /// Returns the highest number of a job.
     #[must_use]
     pub fn last_job(&self) -> JobId {
         JobId(self.last_job)
@@ -243,13 +244,13 @@ impl Scheduler {
         &self.policy
     }
 
-    /// Returns steps of loops since the start, for tests that count them.
+    /// Returns the number of loop steps since the start, for tests.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.pool.steps.get() + self.accounts.steps
     }
 
-    /// Brings an account and those above up to date, and computes their places anew.
+    /// Brings an account and its ancestors up to date, and recomputes their order.
     fn touch(&mut self, leaf: u32) {
         for at in 0..self.accounts.get(leaf).path.len() {
             let account = self.accounts.get(leaf).path[at];
@@ -280,7 +281,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets a waiting job take part in the order.
+    /// Adds a waiting job to the order.
     fn enqueue(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting && !job.on_hold) else { return };
         if let Some(front) = job.front {
@@ -298,14 +299,14 @@ impl Scheduler {
         self.touch(account);
     }
 
-    /// Takes a waiting job out of the order.
+    /// Removes a waiting job from the order.
     fn dequeue(&mut self, id: JobId) {
         let Some(account) = self.jobs.get(&id).map(|job| job.account) else { return };
         self.leave_queues(id);
         self.touch(account);
     }
 
-    /// The same; the caller touches the account.
+    /// Removes a waiting job from the order; the caller must touch its account.
     fn leave_queues(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if let Some(front) = job.front {

@@ -1,4 +1,4 @@
-//! Nodes that join, change, are lost, leave and return.
+//! Nodes that join, change, leave, are lost or return.
 
 use super::Scheduler;
 use crate::effect::{Effect, EndCause};
@@ -40,7 +40,7 @@ impl Scheduler {
         self.pool.touch_claims(at);
     }
 
-    /// Gives devices that are new what was decided about them before: drains, quarantine, reservations.
+    /// Applies earlier drains, quarantines and uses to new devices.
     fn adorn_devices(&mut self, at: u32) {
         let (quarantined, used) = (&self.quarantined, &self.used);
         let node = &mut self.pool.nodes[at as usize];
@@ -52,7 +52,7 @@ impl Scheduler {
         self.reserve_devices_of(at);
     }
 
-    /// A node is lost, or has left and holds nothing any more.
+    /// Handles the loss of a node, or its departure after which no job holds its devices.
     pub(super) fn node_down(&mut self, id: NodeId, left: bool, effects: &mut Vec<Effect>) {
         let Some(at) = self.pool.node_at(id) else { return };
         let to = if left { Hold::Freed } else { Hold::Lost };
@@ -60,14 +60,14 @@ impl Scheduler {
         self.lose_devices(id, |_| true, to, effects);
     }
 
-    /// Returns the jobs that have something of a node's devices.
+    /// Returns the jobs that hold devices of a node.
     fn holders_on(&self, id: NodeId) -> BTreeSet<JobId> {
         let Some(at) = self.pool.node_at(id) else { return BTreeSet::new() };
         let devices = self.pool.node(at).devices.iter();
         devices.flat_map(|device| device.holders.iter().map(|holder| holder.job)).collect()
     }
 
-    /// Takes devices of a node from their jobs. A running job that has none left ends.
+    /// Takes devices of a node from their jobs. A running job without any device left ends.
     fn lose_devices(&mut self, id: NodeId, which: impl Fn(DeviceId) -> bool, to: Hold, effects: &mut Vec<Effect>) {
         for job in self.holders_on(id) {
             let running = self.jobs.get(&job).is_some_and(|job| job.phase == Phase::Running);

@@ -1,4 +1,4 @@
-//! The pass after each input: starts the first job in order that can start, until none can.
+//! The pass after each input, which starts the jobs that can start, in order.
 
 use super::Scheduler;
 use crate::accounts::Turn;
@@ -12,24 +12,24 @@ use crate::shapes::{Shape, each};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Of more nodes that have more than before, it is not looked which shapes they may help.
+/// Number of nodes with gained capacity beyond which every shape is tested.
 const GROWN_MAX: usize = 64;
 
-/// Host cores that weigh as much as a device where it is compared what nodes have left: those of a node with 128 cores and 8 devices.
+/// Host cores that weigh as much as a device when nodes are compared, as in a node with 128 cores and 8 devices.
 const CORES_OF_DEVICE: u64 = 16;
 
-/// The reason why a job's account keeps it from starting.
+/// The reason why a job's account prevents its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
-    /// So many jobs of this account run.
+    /// The account has its most running jobs.
     Running(u32),
-    /// This account would have more than its most.
+    /// The account would exceed its maximum.
     Most(u32),
-    /// It is to take devices that are guaranteed to others for longer than a quantum.
+    /// The job would take devices that are guaranteed to others for longer than a quantum.
     Guarantee,
 }
 
-/// What a job starts with: the choice of classes, and the devices.
+/// The choice of classes and the devices of a start.
 type Fit = (Vec<PartDemand>, Vec<Pick>);
 
 impl Scheduler {
@@ -40,7 +40,7 @@ impl Scheduler {
                 return;
             }
             if std::mem::take(&mut self.replans) {
-                // No job may start on their devices before they are planned.
+                // Reserved starts must be planned before a job can take their devices.
                 self.reserve_starts(effects);
                 self.check_promises();
             }
@@ -53,11 +53,11 @@ impl Scheduler {
         }
     }
 
-    /// Starts the first job in order that can start, until none can.
+    /// Starts the first job in order that can start, until there is none.
     fn start_all(&mut self, effects: &mut Vec<Effect>) {
         self.gather_candidates();
         let mut stopped: BTreeSet<(usize, u32)> = BTreeSet::new();
-        // Jobs that are looked at for themselves: for a reserved start, or devices of a reservation.
+        // Jobs that failed on their own: for a reserved start, or for devices of a reservation.
         let mut unready: BTreeSet<JobId> = BTreeSet::new();
         let mut reserved = self.reserved_candidates();
         loop {
@@ -83,7 +83,7 @@ impl Scheduler {
         }
     }
 
-    /// Adds the shapes that may fit because nodes have more than at the last pass, and tests all candidates.
+    /// Adds the shapes that may fit because nodes have gained capacity since the last pass, and tests all candidates.
     fn gather_candidates(&mut self) {
         let nodes: Vec<u32> = std::mem::take(&mut self.pool.grown_nodes).into_iter().collect();
         let mut fresh: Vec<usize> = Vec::new();
@@ -112,7 +112,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether nodes that have more than before may make a difference to a shape that did not fit.
+    /// Whether nodes with gained capacity may let a shape fit that did not fit before.
     fn may_use(&self, shape: usize, nodes: &[u32]) -> bool {
         let shape = self.shapes.get(shape);
         if shape.tested.is_none() || nodes.len() > GROWN_MAX {
@@ -125,7 +125,7 @@ impl Scheduler {
     fn fits_somewhere(&self, shape: usize) -> bool {
         let shape = self.shapes.get(shape);
         let search = self.search(shape, shape.key.own);
-        // Jobs that name a reservation are looked at for its devices alone.
+        // Jobs that name a reservation only use its devices.
         shape.key.request.reservation.is_none()
             && shape.choices.iter().any(|choice| {
                 self.pool.step();
@@ -133,8 +133,8 @@ impl Scheduler {
             })
     }
 
-    /// Returns the first job in order among the first ones of fitting shapes, those whose reserved devices may be free, and the first one
-    /// for devices of reservations.
+    /// Returns the first of these jobs in order: the first jobs of fitting shapes, the jobs whose reserved devices may
+    /// be free, and the first job for devices of reservations.
     fn first_candidate(
         &self,
         stopped: &BTreeSet<(usize, u32)>,
@@ -154,7 +154,7 @@ impl Scheduler {
         first.map(|job| job.id)
     }
 
-    /// Returns the first job in order of fitting shapes. It does not count here which jobs administrators put first.
+    /// Returns the first job in order of fitting shapes, ignoring jobs that administrators have put first.
     fn first_fitting(&self, stopped: &BTreeSet<(usize, u32)>) -> Option<JobId> {
         let mut first: Option<(u32, Turn)> = None;
         for &shape in &self.candidates {
@@ -172,7 +172,8 @@ impl Scheduler {
         first.map(|(_, turn)| turn.job)
     }
 
-    /// Returns jobs that administrators put first and whose shapes fit: within their account they may not be the first.
+    /// Returns jobs that administrators have put first and whose shapes fit. They may not be the first of their
+    /// accounts.
     fn first_of_front<'a>(&'a self, stopped: &'a BTreeSet<(usize, u32)>) -> impl Iterator<Item = JobId> + 'a {
         self.front.values().copied().filter(move |id| {
             self.jobs
@@ -181,7 +182,7 @@ impl Scheduler {
         })
     }
 
-    /// Compares the places of two waiting jobs.
+    /// Compares the order of two waiting jobs.
     pub(super) fn order(&self, one: &Job, other: &Job) -> Ordering {
         match (one.front, other.front) {
             (Some(one), Some(other)) => one.cmp(&other),
@@ -191,7 +192,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns why a job's account keeps it from starting with its first choice, if it does.
+    /// Returns the reason why a job's account prevents a start with its first choice, if any.
     pub(super) fn stopped_by(&self, account: u32, job: &Job) -> Option<Stop> {
         self.too_many_run(account).or_else(|| {
             let demand = &self.shapes.get(job.shape).first_demand;
@@ -211,7 +212,8 @@ impl Scheduler {
         full.map(Stop::Running)
     }
 
-    /// Returns what a job can start with now, or why its account keeps it from starting; none if there are no devices.
+    /// Returns a start that is possible now, or the reason why the account prevents it; `Err(None)` if devices are
+    /// missing.
     pub(super) fn fit(&self, job: &Job) -> Result<Fit, Option<Stop>> {
         if let Some(stop) = self.too_many_run(job.account) {
             return Err(Some(stop));
@@ -242,7 +244,7 @@ impl Scheduler {
             let mut best: Option<((usize, u64, u64), Fit)> = None;
             for choice in of_alternative {
                 match self.fit_choice(job, shape, choice) {
-                    // One choice leaves nothing to compare.
+                    // A single choice needs no comparison.
                     Ok(fit) if count == 1 => return Ok(fit),
                     Ok(fit) => {
                         let cost = self.cost(&fit.1);
@@ -278,8 +280,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns by what devices of one class are taken rather than those of another: the nodes, the free devices that are taken, and what
-    /// their nodes have: free devices of their classes, and host cores, which other jobs need for theirs.
+    /// Returns the cost by which choices of classes are compared: the numbers of nodes and of free devices taken, then
+    /// what these nodes have free for other jobs, in devices and host cores.
     fn cost(&self, picks: &[Pick]) -> (usize, u64, u64) {
         let taken = picks.iter().filter(|pick| !self.pool.is_held(pick.spot)).count() as u64;
         let there: BTreeSet<(u32, ClassId)> =
@@ -290,7 +292,7 @@ impl Scheduler {
         (nodes.len(), taken, free * CORES_OF_DEVICE * 1_000 + cores)
     }
 
-    /// Returns a choice whose ranges are within the account's quotas, or the account whose quota is too small.
+    /// Returns a choice whose ranges are limited to the account's quotas, or the account whose quota is too small.
     fn capped(&self, job: &Job, choice: &[PartDemand]) -> Result<Vec<PartDemand>, Option<Stop>> {
         let shape = self.shapes.get(job.shape);
         let demand = shape.demand(choice, &self.pool.classes);
@@ -315,7 +317,7 @@ impl Scheduler {
         Ok(vec![part])
     }
 
-    /// Whether a job may take devices, as far as quotas and guarantees of others go.
+    /// Refuses devices that exceed the job's quotas or the guarantees of other accounts.
     fn allowed(&self, job: &Job, choice: &[PartDemand], picks: &[Pick]) -> Result<(), Stop> {
         let mut demand: Vec<(ClassId, u64)> = Vec::new();
         for (at, part) in choice.iter().enumerate() {
@@ -339,7 +341,8 @@ impl Scheduler {
         if self.leaves_guarantees(job, &taken) { Ok(()) } else { Err(Stop::Guarantee) }
     }
 
-    /// Whether what a job's first choice takes at least, of whole devices, is not left to it by guarantees.
+    /// Whether guarantees of other accounts prevent a start with the minimum of a job's first choice, if that is of
+    /// whole devices.
     pub(super) fn is_stopped_by_guarantees(&self, job: &Job) -> bool {
         let shape = self.shapes.get(job.shape);
         let demand = &shape.first_demand;

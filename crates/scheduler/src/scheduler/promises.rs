@@ -1,4 +1,4 @@
-//! Reserved starts: given to the first waiting jobs that can't start, kept, and lost for a recorded cause only.
+//! Reserved starts of the first waiting jobs that can't start. They are kept, and lost only for a recorded reason.
 
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, SlipCause};
@@ -11,7 +11,7 @@ use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::collections::BTreeSet;
 
 impl Scheduler {
-    /// Gives reserved starts to the jobs that others give way to, and to those of the first jobs in order that have none.
+    /// Plans reserved starts of the jobs to which others yield, and of the first jobs in order that have none.
     pub(super) fn reserve_starts(&mut self, effects: &mut Vec<Effect>) {
         let depth = self.policy.backfill_depth;
         if self.waiting == 0 || depth == 0 {
@@ -36,7 +36,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the first jobs in order that may start as far as their accounts go; it looks at twice as many at most.
+    /// Returns the first jobs in order whose accounts allow a start. Visits at most twice as many.
     fn first_jobs(&self, depth: usize) -> Vec<JobId> {
         let (mut found, mut seen) = (Vec::new(), 0);
         let mut look = |account: u32, id: JobId, is_front: bool| {
@@ -58,7 +58,7 @@ impl Scheduler {
         found
     }
 
-    /// Returns the earliest start of all choices; the first choice among equals.
+    /// Returns the earliest start over all choices; the first choice among equals.
     pub(super) fn plan(&mut self, id: JobId) -> Option<(Vec<PartDemand>, Plan)> {
         self.pool.settle_chunks();
         let job = self.jobs.get(&id).filter(|job| job.request.reservation.is_none())?;
@@ -84,7 +84,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives a job a reserved start.
+    /// Sets a job's reserved start.
     pub(super) fn promise(
         &mut self,
         id: JobId,
@@ -117,7 +117,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a job's reserved start back.
+    /// Drops a job's reserved start.
     pub(super) fn drop_promise(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (account, Some(promise)) = (job.account, job.promise.take()) else { return };
@@ -135,7 +135,7 @@ impl Scheduler {
         self.timers.remove(&(due(promise.starts), Timer::Promise(id)));
     }
 
-    /// Takes a job's reserved start back, and records why. The earliest one that it lost counts.
+    /// Drops a job's reserved start and notes the reason. The earliest lost start is kept.
     pub(super) fn lose_promise(&mut self, id: JobId, cause: SlipCause) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(promise) = &job.promise else { return };
@@ -146,7 +146,8 @@ impl Scheduler {
         self.drop_promise(id);
     }
 
-    /// Looks at the reserved starts whose devices have changed: they may start, or can't be kept. One that is lost changes those behind it.
+    /// Checks the reserved starts whose devices have changed: they may start, or can't be kept. Losing one affects
+    /// later ones.
     pub(super) fn check_promises(&mut self) {
         while !self.pool.touched.is_empty() {
             let mut touched = std::mem::take(&mut self.pool.touched);
@@ -159,7 +160,7 @@ impl Scheduler {
         }
     }
 
-    /// `node`: that of the devices that have changed; none: any may have.
+    /// Checks a reserved start. `node` has the changed devices; `None` if any device may have changed.
     fn check_promise(&mut self, id: JobId, node: Option<u32>) {
         self.unfit.remove(&id);
         let Some((job, promise)) = self.jobs.get(&id).and_then(|job| Some((job, job.promise.as_ref()?))) else {
@@ -176,7 +177,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the devices of a job's reserved start if all are free for as long as its lease.
+    /// Returns the devices of a job's reserved start if all are free for the duration of its lease.
     pub(super) fn promised_picks(&self, job: &Job) -> Option<Vec<Pick>> {
         let promise = job.promise.as_ref()?;
         let until = self.now.plus(job.lease_ms(self.policy.quantum()));
@@ -199,7 +200,7 @@ impl Scheduler {
     }
 }
 
-/// Returns when a reserved start is missed.
+/// Returns when a reserved start counts as missed.
 pub(super) fn due(starts: Millis) -> Millis {
     starts.plus(RELEASE_EXPECTED_MS)
 }

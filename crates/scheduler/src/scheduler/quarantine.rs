@@ -1,4 +1,4 @@
-//! Quarantine: nothing is placed on a device that showed a fault, and its time is not charged to the jobs that hold it.
+//! Quarantine: no job starts on a faulty device, and jobs that hold it are not charged for it.
 
 use super::Scheduler;
 use crate::effect::Effect;
@@ -9,23 +9,23 @@ use crate::time::Millis;
 use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of a class's devices so many of a hundred are in quarantine at most without an administrator, and always one may be.
+/// Most percent of a class's devices that faults may put into quarantine; one device is always allowed.
 const QUARANTINE_PERCENT: u32 = 10;
 
-/// The reason why nothing is placed on a device.
+/// The quarantine of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quarantine {
     /// The fault, or the administrator's reason.
     pub reason: String,
-    /// The time at which it began.
+    /// The time of its begin.
     pub since: Millis,
-    /// The administrator who began it; `None` if a fault did.
+    /// The administrator who began it; `None` for a fault.
     pub by: Option<String>,
-    /// Whether jobs that hold the device are charged for it: a region of theirs may have caused the fault.
+    /// Whether jobs that hold the device stay charged for it, because a region of theirs may have caused the fault.
     pub charged: bool,
 }
 
-/// Whether a job is charged for a device that it has, or had.
+/// Whether a job is charged for a device that it has or had.
 pub(super) fn is_charged(quarantined: &BTreeMap<DeviceId, Quarantine>, grant: &Grant) -> bool {
     matches!(grant.hold, Hold::Held | Hold::Releasing) && charges(quarantined, grant.device)
 }
@@ -41,14 +41,15 @@ impl Scheduler {
         self.quarantined.iter().map(|(device, quarantine)| (*device, quarantine))
     }
 
-    /// Returns a device's quarantine, if it is in quarantine.
+    /// Returns a device's quarantine, if there is one.
     #[must_use]
     pub fn quarantine_of(&self, device: DeviceId) -> Option<&Quarantine> {
         self.quarantined.get(&device)
     }
 
-    /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine for one: a fault of so many devices is
-    /// more likely not theirs. A fault that is known to be the device's ends the charge that another one has left.
+    /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine, because
+    /// the fault of so many devices is more likely elsewhere. A fault of the device itself ends the charge that another
+    /// fault has left.
     pub(super) fn quarantine(
         &mut self,
         device: DeviceId,
@@ -92,8 +93,9 @@ impl Scheduler {
         effects.push(Effect::Quarantine { device });
     }
 
-    /// Returns how many other devices of a device's class are in quarantine for a fault, and how many devices the class has. A device that its
-    /// node does not describe any more counts while it is in quarantine: GPUs that have left the bus are out as well.
+    /// Returns how many other devices of a device's class are in quarantine for a fault, and the number of the class's
+    /// devices. A quarantined device counts even if its node no longer describes it, as for a GPU that has left the
+    /// bus.
     fn faulty_beside(&self, device: DeviceId) -> Option<(u32, u32)> {
         let class = self.pool.device(self.pool.spot(device)?).class;
         let faulty = self.quarantined.iter().filter(|(other, quarantine)| **other != device && quarantine.by.is_none());
@@ -121,7 +123,7 @@ impl Scheduler {
         }
     }
 
-    /// Charges the accounts of a device's jobs for it, or charges them no longer. No quarantine ends the charge now.
+    /// Begins or ends the charge of a device to its jobs' accounts. No quarantine may prevent the charge now.
     fn charge_holders(&mut self, device: DeviceId, charge: bool) {
         for id in self.holders([device]) {
             let Some(job) = self.jobs.get(&id) else { continue };
@@ -133,7 +135,7 @@ impl Scheduler {
         }
     }
 
-    /// Computes anew the places of the accounts whose jobs have a device.
+    /// Recomputes the order of the accounts whose jobs hold a device.
     fn touch_holders(&mut self, device: DeviceId) {
         let jobs = self.holders([device]);
         let accounts: BTreeSet<u32> = jobs.iter().filter_map(|id| self.jobs.get(id)).map(|job| job.account).collect();
@@ -142,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// A device is in use by others than jobs, or no longer.
+    /// Notes that a device is in use by a program without a job, or no longer.
     pub(super) fn note_use(&mut self, device: DeviceId, in_use: bool) {
         let changes = if in_use { self.used.insert(device) } else { self.used.remove(&device) };
         if changes {
@@ -150,7 +152,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether something may be placed on a device, as far as it is about the device itself.
+    /// Whether the device itself prevents any start.
     pub(super) fn is_out_of_service(&self, device: DeviceId) -> bool {
         self.quarantined.contains_key(&device) || self.used.contains(&device)
     }

@@ -1,4 +1,4 @@
-//! The devices that a new reservation gets, and what stands in its way.
+//! The devices for a new reservation, and its conflicts.
 
 use super::Scheduler;
 use crate::demand::PartDemand;
@@ -13,32 +13,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A reservation that is to be made: its devices are in the request, or are those of `of`.
+/// A reservation to be created. A request gives its devices, or else `of`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservable<'a> {
-    /// Its members, its first time, and its devices if no request is given.
+    /// Its members, its first occurrence, and its devices without a request.
     pub of: &'a Reservation,
-    /// All its times, the first one included.
+    /// All occurrences, including the first.
     pub times: &'a [(Millis, Millis)],
 }
 
-/// The reason why a request gets no devices to reserve.
+/// The reason why a request yields no devices to reserve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TooFew {
-    /// A word or field of the request says nothing about which devices are reserved.
+    /// A word or field of the request does not describe devices to reserve.
     Word(&'static str),
-    /// So many suit, jobs with limits that reach into the reservation left out.
+    /// Too few devices fit, without those of jobs whose limits reach into the reservation.
     Devices {
         /// The model of the first part.
         model: String,
-        /// How many are needed.
+        /// The number that is needed.
         needed: u64,
-        /// How many suit.
+        /// The number that fits.
         there: u64,
-        /// How many more would suit if the jobs that hold them were ended.
+        /// The number that would fit in addition if the jobs that hold the devices ended.
         held: u64,
     },
-    /// No class of devices that the cluster knows suits.
+    /// No known class of devices fits.
     NoSuchDevices,
 }
 
@@ -66,11 +66,11 @@ impl fmt::Display for TooFew {
 }
 
 impl Scheduler {
-    /// Returns devices for a reservation: those that jobs don't hold for too long first, on the fewest nodes.
+    /// Chooses devices for a reservation, on the fewest nodes. Devices whose jobs end in time come first.
     ///
     /// # Errors
-    /// Returns [`TooFew`] if no alternative of the request fits. Devices of jobs whose leases reach into the reservation count
-    /// only if it ends them.
+    /// Returns [`TooFew`] if no alternative of the request fits. Devices of jobs whose leases reach into the
+    /// reservation count only if the reservation ends them.
     pub fn choose_reserved(&self, request: &Request, wanted: Reservable<'_>) -> Result<ReservedDevices, TooFew> {
         if let Some(word) = superfluous(request) {
             return Err(TooFew::Word(word));
@@ -92,7 +92,7 @@ impl Scheduler {
         Err(failed)
     }
 
-    /// Returns the devices of one choice of classes.
+    /// Returns devices for one choice of classes.
     fn choose(&self, shape: &Shape, choice: &[PartDemand], wanted: Reservable<'_>) -> Result<BTreeSet<Spot>, TooFew> {
         let mut taken = BTreeSet::new();
         for part in choice {
@@ -131,7 +131,7 @@ impl Scheduler {
         Ok(taken)
     }
 
-    /// Returns the name of a reservation that is in the way of a new one with given devices.
+    /// Returns the name of a reservation that conflicts with a new one on given devices.
     #[must_use]
     pub fn in_the_way(&self, wanted: Reservable<'_>) -> Option<&str> {
         let spots = self.spots_of(&wanted.of.devices);
@@ -140,7 +140,7 @@ impl Scheduler {
         self.reservations.get(&window.id).map(|(reservation, _)| reservation.name.as_str())
     }
 
-    /// Returns the running jobs that a reservation is not for, and whose leases reach into its first time.
+    /// Returns the running jobs that may not use a reservation and whose leases reach into its first occurrence.
     #[must_use]
     pub fn reaching(&self, reservation: &Reservation) -> BTreeSet<JobId> {
         let spots = self.spots_of(&reservation.devices);
@@ -156,19 +156,19 @@ impl Scheduler {
     }
 }
 
-/// Whether a device works, is not to be drained, and is free of other reservations at these times.
+/// Whether a device works, is not drained, and is free of conflicting reservations.
 fn is_reservable(node: &Node, device: &Device, wanted: Reservable<'_>) -> bool {
     let sound = node.up && !device.faulty && !device.absent && device.drained.is_none() && node.drained.is_none();
     sound && !device.windows.iter().any(|window| is_in_the_way(window, wanted))
 }
 
-/// Whether the window of another reservation is in the way of a new one: maintenance may be at the same time as any other one.
+/// Whether another reservation conflicts with a new one. Maintenance may overlap any reservation.
 fn is_in_the_way(window: &Window, wanted: Reservable<'_>) -> bool {
     let at_one_time = |&(starts, ends): &(Millis, Millis)| window.starts < ends && starts < window.ends;
     !wanted.of.members.is_empty() && window.id != wanted.of.id && wanted.times.iter().any(at_one_time)
 }
 
-/// Returns a word of a request that says nothing about which devices are reserved.
+/// Returns a word of a request that does not describe devices to reserve.
 fn superfluous(request: &Request) -> Option<&'static str> {
     let parts = || request.alternatives.iter().flat_map(|alternative| &alternative.parts);
     let words = [
@@ -189,7 +189,7 @@ fn superfluous(request: &Request) -> Option<&'static str> {
     words.into_iter().find(|(_, is_there)| *is_there).map(|(word, _)| word)
 }
 
-/// Returns `count` devices of the nodes that have most, so that they are few.
+/// Returns `count` devices, from the nodes with the most, so that few nodes are used.
 fn on_fewest(by_node: BTreeMap<u32, Vec<Spot>>, count: usize) -> Option<Vec<Spot>> {
     let mut nodes: Vec<Vec<Spot>> = by_node.into_values().collect();
     nodes.sort_by_key(|spots| std::cmp::Reverse(spots.len()));
@@ -197,7 +197,7 @@ fn on_fewest(by_node: BTreeMap<u32, Vec<Spot>>, count: usize) -> Option<Vec<Spot
     (found.len() == count).then_some(found)
 }
 
-/// Returns `each` devices of so many nodes.
+/// Returns `each` devices on each of `nodes` nodes.
 fn on_nodes(by_node: BTreeMap<u32, Vec<Spot>>, nodes: usize, each: usize) -> Option<Vec<Spot>> {
     let enough: Vec<Vec<Spot>> = by_node.into_values().filter(|spots| spots.len() >= each).take(nodes).collect();
     let is_enough = enough.len() == nodes;

@@ -1,4 +1,4 @@
-//! Reservations: devices that are set aside for a time, for the jobs of some accounts and users or for none.
+//! Reservations: devices that are reserved for a time, for jobs of accounts and users, or for maintenance.
 
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause, Refusal};
@@ -11,7 +11,7 @@ use accord_types::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl ReservedDevices {
-    /// Whether some device may be both among them and among others.
+    /// Whether the two lists may have a device in common.
     #[must_use]
     pub fn meets(&self, others: &Self) -> bool {
         let (Self::Listed(own), Self::Listed(others)) = (self, others) else { return true };
@@ -30,7 +30,7 @@ impl ReservedDevices {
             || others.iter().any(|target| on_node(target, &own_nodes))
     }
 
-    /// Whether a device is among them.
+    /// Whether the list includes a device.
     #[must_use]
     pub fn covers(&self, device: DeviceId) -> bool {
         match self {
@@ -41,7 +41,7 @@ impl ReservedDevices {
 }
 
 impl DrainTarget {
-    /// Whether a device is meant.
+    /// Whether the target includes a device.
     #[must_use]
     pub fn covers(self, device: DeviceId) -> bool {
         match self {
@@ -76,7 +76,7 @@ impl Scheduler {
         self.end_strangers(&before, effects);
     }
 
-    /// Removes a reservation, which is over or cancelled. Its jobs on devices of others may end.
+    /// Removes a reservation that is over or cancelled. Jobs on devices of other reservations may end.
     pub(super) fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         let spots = self.remove_reservation(id);
         self.end_strangers(&spots, effects);
@@ -97,8 +97,8 @@ impl Scheduler {
         spots
     }
 
-    /// Ends jobs on devices that a reservation has no more, where other reservations have begun that end jobs: until now the removed
-    /// reservation may have kept the jobs there.
+    /// Ends jobs on devices that a removed reservation has released, if another reservation there has begun and ends
+    /// jobs. Until now the removed reservation may have protected the jobs.
     fn end_strangers(&mut self, spots: &[Spot], effects: &mut Vec<Effect>) {
         let mut others: BTreeMap<ReservationId, Vec<Spot>> = BTreeMap::new();
         for &spot in spots {
@@ -115,7 +115,7 @@ impl Scheduler {
         }
     }
 
-    /// A reservation begins, which lets its members in and may end the jobs of others, or is over.
+    /// Handles the begin of a reservation, which admits its members and may end other jobs, or its end.
     pub(super) fn window_changes(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         let Some((reservation, spots)) = self.reservations.get(&id) else { return };
         if reservation.ends <= self.now {
@@ -135,7 +135,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the running jobs on devices of a reservation that neither it is for nor one that has the device before it.
+    /// Returns the running jobs on a reservation's devices that may use neither it nor a reservation with precedence.
     fn strangers(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
         let own = Window::of(reservation);
         let has = |window: &Window, job: &Job| {
@@ -153,7 +153,7 @@ impl Scheduler {
         strangers
     }
 
-    /// Returns the known devices among those of a reservation.
+    /// Returns the known devices of a reservation.
     pub(super) fn spots_of(&self, devices: &ReservedDevices) -> Vec<Spot> {
         let mut spots: Vec<Spot> = match devices {
             ReservedDevices::All => (0..).zip(&self.pool.nodes).flat_map(|(at, _)| self.pool.spots_on(at)).collect(),
@@ -173,13 +173,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether a reservation has a device now.
+    /// Whether a reservation has the device now.
     #[must_use]
     pub fn is_reserved(&self, device: DeviceId) -> bool {
         self.reservation_of(device).is_some()
     }
 
-    /// Returns the reservation that has a device now: of several the one that ends last.
+    /// Returns the reservation that has a device now; of several, the one that ends last.
     #[must_use]
     pub fn reservation_of(&self, device: DeviceId) -> Option<&Reservation> {
         if self.reservations.is_empty() {
@@ -191,7 +191,7 @@ impl Scheduler {
         self.reservations.get(&last.id).map(|(reservation, _)| reservation)
     }
 
-    /// Refuses a job that names a reservation that there is not, or that is for others.
+    /// Refuses a job that requests a reservation which does not exist, or which the user may not use.
     pub(super) fn check_reservation(&self, name: &str, user: &str, account: u32) -> Result<(), Refusal> {
         let mut is_known = false;
         for (reservation, _) in self.reservations.values().filter(|(reservation, _)| reservation.name == name) {
@@ -204,18 +204,18 @@ impl Scheduler {
         Err(Refusal::Reservation { name: name.to_owned(), is_known })
     }
 
-    /// Whether a reservation is for a job: by its account or its user.
+    /// Whether a job may use a reservation, by its account or its user.
     pub(super) fn is_for_job(&self, reservation: &Reservation, job: &Job) -> bool {
         reservation.members.users.contains(&job.user) || self.is_for_account(reservation, job.account)
     }
 
-    /// Whether a reservation names an account or one above.
+    /// Whether a reservation includes an account or an ancestor.
     pub(super) fn is_for_account(&self, reservation: &Reservation, account: u32) -> bool {
         let named = |name: &String| self.accounts.named(name);
         reservation.members.accounts.iter().filter_map(named).any(|at| self.accounts.get(account).path.contains(&at))
     }
 
-    /// Gives the devices of a node that are new their windows.
+    /// Adds the reservations of a node to its new devices.
     pub(super) fn reserve_devices_of(&mut self, at: u32) {
         let node = self.pool.node(at).id;
         for (reservation, spots) in self.reservations.values_mut() {

@@ -1,4 +1,4 @@
-//! Starts on devices of a reservation, by jobs of the accounts and users that it is for.
+//! Starts on devices of a reservation, by jobs of its members.
 
 use super::Scheduler;
 use crate::bitset::BitSet;
@@ -13,8 +13,8 @@ use crate::time::Millis;
 use std::collections::BTreeSet;
 
 impl Scheduler {
-    /// Returns jobs that may start on devices of a reservation that is for them, the first one in order last: the first of each group
-    /// of equal jobs, those with a reserved start, and those that administrators put first.
+    /// Returns jobs that may start on devices of a reservation, with the first one in order last. They are the first of
+    /// each group of equal jobs, jobs with a reserved start, and jobs that administrators have put first.
     pub(super) fn reserved_candidates(&mut self) -> Vec<JobId> {
         let mut found: BTreeSet<JobId> = BTreeSet::new();
         for id in self.open_reservations.clone() {
@@ -32,7 +32,7 @@ impl Scheduler {
         found.into_iter().map(|job| job.id).collect()
     }
 
-    /// Returns the waiting jobs that a reservation is for: of each group of equal jobs the first.
+    /// Returns the first waiting job of each group whose jobs may use a reservation.
     fn members_of(&self, id: ReservationId) -> BTreeSet<JobId> {
         let mut members: BTreeSet<JobId> = BTreeSet::new();
         let Some((reservation, _)) = self.reservations.get(&id) else { return members };
@@ -45,14 +45,14 @@ impl Scheduler {
         if members.is_empty() {
             return members;
         }
-        // Claims of its own make a job differ from others of its group; an administrator, its place in the order.
+        // Its own claims distinguish a job from others of its group, and an administrator may change its order.
         let single = self.promised.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
         members.extend(single.filter(|job| self.is_for_job(reservation, job)).map(|job| job.id));
         members
     }
 
-    /// Whether a reservation's devices suffice for a job, limits of accounts left out. What did not suffice is not tried again before there is
-    /// more.
+    /// Whether a reservation's devices suffice for a job, without the limits of accounts. A failed check is not
+    /// repeated until the reservation gains capacity.
     fn suffices(&mut self, id: ReservationId, job: JobId) -> bool {
         self.pool.step();
         let Some(of) = self.jobs.get(&job) else { return false };
@@ -71,13 +71,13 @@ impl Scheduler {
         false
     }
 
-    /// Whether a job names a reservation, or none.
+    /// Whether a job requests this reservation, or none.
     fn is_named(&self, id: ReservationId, job: &Job) -> bool {
         let named = job.request.reservation.as_ref();
         self.reservations.get(&id).is_some_and(|(reservation, _)| named.is_none_or(|name| *name == reservation.name))
     }
 
-    /// Whether it is known that a reservation's devices do not suffice for a job.
+    /// Whether a reservation's devices are known not to suffice for a job.
     fn is_unfit(&self, id: ReservationId, job: &Job) -> bool {
         let of_job = self.unfit.get(&job.id).filter(|_| job.promise.is_some());
         let unfit = if job.promise.is_some() { of_job } else { Some(&self.shapes.get(job.shape).unfit) };
@@ -88,14 +88,14 @@ impl Scheduler {
         self.pool.within.get(&id).map_or(0, |within| within.grown)
     }
 
-    /// Returns the free devices of a reservation, as a job may use them.
+    /// Returns the free devices of a reservation for a job.
     fn devices_within<'a>(&'a self, id: ReservationId, job: &'a Job) -> DevicesWithin<'a> {
         let until = self.now.plus(job.lease_ms(self.policy.quantum()));
         let nodes = self.shapes.get(job.shape).nodes.as_ref();
         DevicesWithin::new(&self.pool, id, job, nodes, (self.now, until))
     }
 
-    /// Returns the accounts with waiting jobs that a reservation is for.
+    /// Returns the accounts with waiting jobs that may use a reservation.
     fn member_leaves<'a>(&'a self, reservation: &'a Reservation) -> impl Iterator<Item = u32> + 'a {
         let accounts = self.groups.accounts().take_while(|_| !reservation.members.accounts.is_empty());
         accounts.filter(move |&leaf| {
@@ -104,7 +104,7 @@ impl Scheduler {
         })
     }
 
-    /// Returns what a job can start with on devices of a reservation that is for it: of the one that it names, if it names one.
+    /// Returns a start of a job on devices of a reservation, the requested one if it requests one.
     pub(super) fn reserved_fit(&self, job: &Job) -> Option<(Vec<PartDemand>, Vec<Pick>)> {
         let shape = self.shapes.get(job.shape);
         for &id in &self.open_reservations {
@@ -127,19 +127,19 @@ impl Scheduler {
     }
 }
 
-/// The free devices of a reservation that has begun, as one job may use them.
+/// The free devices of a reservation that has begun, for one job.
 struct DevicesWithin<'a> {
     pool: &'a Pool,
     id: ReservationId,
     job: &'a Job,
-    /// The nodes that the job may use; none: all.
+    /// The nodes that the job may use; `None` for all nodes.
     nodes: Option<&'a BitSet>,
     now: Millis,
     /// The job's end if it starts now.
     until: Millis,
-    /// Devices of its own reserved start: its claims don't count for itself.
+    /// Devices of the job's own reserved start, whose claims do not count.
     own: BTreeSet<(Millis, Spot)>,
-    /// The same devices, to ask whether a device is one of them.
+    /// The same devices without times, for lookups.
     own_spots: BTreeSet<Spot>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> DevicesWithin<'a> {
         self.nodes.is_none_or(|nodes| nodes.contains(node))
     }
 
-    /// Returns the free devices of a class, those first that are set aside first.
+    /// Returns the free devices of a class, those with the earliest bound first.
     fn free(&self, class: ClassId) -> impl Iterator<Item = Spot> {
         let free = self.pool.free_within(self.id, class, self.until);
         let others = free.filter(|(_, spot)| !self.own_spots.contains(spot));
@@ -172,7 +172,7 @@ impl<'a> DevicesWithin<'a> {
         merged(both).map(|(_, spot)| spot).filter(|spot| self.allows(spot.node))
     }
 
-    /// Returns the free devices of a class on a node in the same order.
+    /// Returns the free devices of a class on a node, in the same order.
     fn free_on(&self, node: u32, class: ClassId) -> Vec<Spot> {
         let spots = self.pool.spots_on(node).filter(|&spot| self.allows(node) && self.pool.device(spot).class == class);
         let free =
@@ -181,13 +181,13 @@ impl<'a> DevicesWithin<'a> {
         free.into_iter().map(|(_, spot)| spot).collect()
     }
 
-    /// Returns the nodes of a class's free devices in the order of these.
+    /// Returns the nodes of a class's free devices, in the order of the devices.
     fn nodes_of(&self, class: ClassId) -> impl Iterator<Item = u32> {
         let mut seen = BTreeSet::new();
         self.free(class).map(|spot| spot.node).filter(move |&node| seen.insert(node))
     }
 
-    /// Returns devices for the parts of a choice with the least counts: the first that are enough.
+    /// Returns the first sufficient devices for the parts of a choice, with the least counts.
     fn find(&self, layout: Layout, choice: &[PartDemand]) -> Option<Vec<Pick>> {
         if !apart(choice) {
             return None;
@@ -209,8 +209,8 @@ impl<'a> DevicesWithin<'a> {
         carries(self.pool, choice, &picks).then_some(picks)
     }
 
-    /// Returns the devices of chunks by part: each chunk has an equal share of each count and is on one node, which has more of them only
-    /// if `several`.
+    /// Returns the devices of chunks by part. Each chunk has an equal share of each count and is on one node. A node
+    /// has several chunks only if `several`.
     fn chunks(&self, choice: &[PartDemand], chunks: u32, shares: u32, several: bool) -> Option<Vec<Vec<Spot>>> {
         let mut found: Vec<Vec<Spot>> = vec![Vec::new(); choice.len()];
         let mut left = chunks;
@@ -231,7 +231,7 @@ impl<'a> DevicesWithin<'a> {
         None
     }
 
-    /// Returns devices of one node by part: a share of each count, those left out that are taken.
+    /// Returns devices of one node by part: a share of each count, without taken devices.
     fn chunk_on(
         &self,
         node: u32,
@@ -247,7 +247,7 @@ impl<'a> DevicesWithin<'a> {
     }
 }
 
-/// Returns the first `count` devices, or `None` if there are fewer.
+/// Returns the first `count` devices; `None` if there are fewer.
 fn first(spots: impl Iterator<Item = Spot>, count: u32) -> Option<Vec<Spot>> {
     let first: Vec<Spot> = spots.take(count as usize).collect();
     (first.len() == count as usize).then_some(first)

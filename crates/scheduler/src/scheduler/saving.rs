@@ -1,4 +1,4 @@
-//! What is kept over a restart, and a scheduler made of it.
+//! Saves the scheduler's state for a restart, and restores it.
 
 use super::quarantine::charges;
 use super::{Drain, Quarantine, Scheduler, Timer};
@@ -21,14 +21,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Notes from now on what changes, for [`Self::take_changed_jobs`] and its siblings.
+    /// Begins to note changes, for [`Self::take_changed_jobs`] and its siblings.
     pub fn note_changes(&mut self) {
         self.jobs.note_changes();
         self.changed_holds.get_or_insert_default();
         self.accounts.note_changes();
     }
 
-    /// Notes no changes from now on: this is a copy that is not saved.
+    /// Stops noting changes, because this is a copy that is not saved.
     pub(crate) fn forget_changes(&mut self) {
         self.jobs.forget_changes();
         self.changed_holds = None;
@@ -40,12 +40,13 @@ impl Scheduler {
         self.jobs.take_changed()
     }
 
-    /// Returns the jobs and nodes for which [`Self::saved_holds`] may have changed since the last call, beside [`Self::take_changed_jobs`].
+    /// Returns the jobs and nodes for which [`Self::saved_holds`] may have changed since the last call, besides
+    /// [`Self::take_changed_jobs`].
     pub fn take_changed_holds(&mut self) -> BTreeSet<(JobId, NodeId)> {
         self.changed_holds.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns what a job holds of a node's devices, to be saved: [`SavedJob::apply`] puts it into a job that was saved before.
+    /// Returns the record of a job's holds on a node's devices. [`SavedJob::apply`] merges it into the job's record.
     #[must_use]
     pub fn saved_holds(&self, id: JobId, node: NodeId) -> Option<SavedHolds> {
         let grants = self.jobs.get(&id)?.grants.iter().filter(|grant| grant.device.node == node);
@@ -56,18 +57,18 @@ impl Scheduler {
         })
     }
 
-    /// Returns the names of the accounts that have used something since the last call.
+    /// Returns the names of the accounts whose usage has changed since the last call.
     pub fn take_changed_accounts(&mut self) -> Vec<String> {
         let changed = self.accounts.take_changed();
         changed.into_iter().filter_map(|at| Some(self.policy.accounts.get(at as usize)?.name.clone())).collect()
     }
 
-    /// Returns whether what [`Self::saved_site`] returns has changed since the last call.
+    /// Whether [`Self::saved_site`] has changed since the last call.
     pub fn take_site_changed(&mut self) -> bool {
         std::mem::take(&mut self.site_changed)
     }
 
-    /// Returns a job, to be saved.
+    /// Returns the record of a job.
     #[must_use]
     pub fn saved_job(&self, id: JobId) -> Option<SavedJob> {
         let job = self.jobs.get(&id)?;
@@ -113,26 +114,26 @@ impl Scheduler {
         self.policy.accounts.iter().map(|account| account.name.as_str())
     }
 
-    /// Returns what an account used, to be saved; none if it has used nothing, or there is no such account.
+    /// Returns the record of an account's usage; `None` without usage, or if the account does not exist.
     #[must_use]
     pub fn saved_account(&self, name: &str) -> Option<SavedAccount> {
         let saved = self.accounts.saved(self.accounts.named(name)?);
         (saved != SavedAccount::default()).then_some(saved)
     }
 
-    /// Returns the classes of devices, to be saved.
+    /// Returns the records of the device classes.
     #[must_use]
     pub fn saved_classes(&self) -> Vec<SavedClass> {
         self.pool.classes.iter().map(SavedClass::from).collect()
     }
 
-    /// Returns the counters, to be saved.
+    /// Returns the record of the counters.
     #[must_use]
     pub fn saved_counters(&self) -> SavedCounters {
         SavedCounters { last_job: self.last_job, last_front: self.last_front }
     }
 
-    /// Returns what is out of use, to be saved.
+    /// Returns the record of drains, reservations, quarantine and pause.
     #[must_use]
     pub fn saved_site(&self) -> SavedSite {
         let drains = self.drains.iter().map(|(target, drain)| {
@@ -165,10 +166,10 @@ impl Scheduler {
         }
     }
 
-    /// Makes a scheduler of what was saved. `nodes` are those that were known, and whether each was up.
+    /// Restores a scheduler from records. `nodes` are the known nodes, each with whether it was up.
     ///
     /// # Errors
-    /// Returns what contradicts itself.
+    /// Returns the contradiction in the records.
     pub fn restore(
         now: Millis,
         policy: Policy,
@@ -197,7 +198,7 @@ impl Scheduler {
             }
         }
         SavedCounters { last_job: scheduler.last_job, last_front: scheduler.last_front } = saved.counters;
-        // Accounts are charged for all that they hold before any of them is settled.
+        // All holds must be restored before any account is settled, so that accounts are charged for them.
         let (waiting, others): (Vec<_>, Vec<_>) = saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
         for job in others {
             scheduler.restore_started(job)?;
@@ -232,7 +233,7 @@ impl Scheduler {
                 end_jobs: saved.end_jobs,
             };
             if reservation.end_jobs {
-                // Jobs are not restored yet. Those of others end with the next input if it has begun meanwhile.
+                // Jobs are not restored yet. If the reservation has begun meanwhile, the next input ends other jobs.
                 self.timers.insert((reservation.starts.max(self.now), Timer::Window(reservation.id)));
             }
             self.reserve(reservation, &mut effects);
@@ -242,7 +243,7 @@ impl Scheduler {
             (device.into(), Quarantine { reason, since: Millis(since), by, charged })
         });
         self.quarantined = quarantined.collect();
-        // Those that were over meanwhile are gone.
+        // Reservations that ended meanwhile have been removed.
         self.site_changed = self.reservations.len() < reservations;
     }
 
@@ -321,7 +322,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Returns a job as it was saved, without devices and without a place in a queue.
+    /// Returns a job from its record, without devices and outside of any queue.
     fn restored(&mut self, saved: SavedJob) -> Result<Job, String> {
         let id = JobId(saved.id);
         let account = self.accounts.named(&saved.account);

@@ -1,4 +1,4 @@
-//! What happens because time has passed.
+//! Processes the passage of time.
 
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause};
@@ -7,7 +7,7 @@ use crate::phase::Hold;
 use crate::shapes::classes_of;
 
 impl Scheduler {
-    /// Lets happen what is due, in the order of its times.
+    /// Processes what is due, in the order of time.
     pub(super) fn pass_time(&mut self, effects: &mut Vec<Effect>) {
         while let Some(&(at, timer)) = self.timers.first() {
             if at > self.now {
@@ -35,7 +35,7 @@ impl Scheduler {
         self.end(id, cause, effects);
     }
 
-    /// Warns a job of its lease's end, or renews the lease of one without a limit.
+    /// Warns a job of the end of its lease, or renews the lease of a job without a limit.
     fn warn(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(&id) else { return };
         let renewed = job.ends.plus(self.policy.quantum());
@@ -54,8 +54,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a job without a limit is not to be renewed: its devices are set aside, or a job within its guarantee waits for their classes
-    /// and this one is beyond its own guarantee.
+    /// Whether a job without a limit must not be renewed. Its devices may be reserved. Or a job within its guarantee
+    /// waits for their classes, and this job is beyond its own guarantee.
     fn is_wanted(&self, id: JobId, renewed: crate::time::Millis) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         let mut grants = job.grants.iter().filter(|grant| grant.hold == Hold::Held);

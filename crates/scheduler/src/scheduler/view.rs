@@ -1,4 +1,4 @@
-//! What tools show beside single jobs: the order of waiting jobs, devices by state, charges.
+//! Views for tools: the order of waiting jobs, the states of devices, charges.
 
 use super::quarantine::is_charged;
 use super::{ReservationState, Scheduler, WaitReason};
@@ -19,29 +19,29 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// The state of a device, for tools that count devices.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceState {
-    /// No job has any of it.
+    /// No job holds it.
     Free,
-    /// Jobs have a part of it.
+    /// Jobs hold a part of it.
     Shared,
-    /// A job has all of it, or jobs have all of it together.
+    /// A job holds it exclusively, or jobs hold all of it together.
     Held,
-    /// Its jobs have ended, and its agent has not confirmed yet that it is clear.
+    /// Its jobs have ended, but its agent has not confirmed yet that it is free.
     Releasing,
-    /// No job is placed there: it is drained.
+    /// No job starts on it, because it is drained.
     Drained,
-    /// No job is placed there: it showed a fault, or an administrator put it into quarantine.
+    /// No job starts on it, because it is in quarantine.
     Quarantined,
-    /// No job is placed there: programs use it that have asked for nothing.
+    /// No job starts on it, because programs without a request use it.
     Used,
-    /// Its node's agent is not heard, or does not name it any more.
+    /// Its node's agent is silent, or no longer describes it.
     Lost,
 }
 
 impl DeviceState {
-    /// All states, in the order of their names in tables.
+    /// All states, in their order in tables.
     pub const ALL: [Self; 8] = [
         Self::Free,
         Self::Shared,
@@ -70,13 +70,13 @@ impl DeviceState {
 }
 
 impl Scheduler {
-    /// Returns what a job asks for.
+    /// Returns the request of a job.
     #[must_use]
     pub fn request(&self, id: JobId) -> Option<&Arc<Request>> {
         self.jobs.get(&id).map(|job| &job.request)
     }
 
-    /// Whether a job waits and may not start because it is on hold.
+    /// Whether a waiting job is on hold.
     #[must_use]
     pub fn is_on_hold(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Waiting && job.on_hold)
@@ -88,7 +88,7 @@ impl Scheduler {
         self.now
     }
 
-    /// Returns a job's time limit; none: it is renewed by quantum.
+    /// Returns a job's time limit; `None` if its lease is renewed by quantum.
     #[must_use]
     pub fn limit_ms(&self, id: JobId) -> Option<u64> {
         self.jobs.get(&id)?.limit_ms
@@ -100,7 +100,7 @@ impl Scheduler {
         self.paused
     }
 
-    /// Returns the drained nodes and devices, and why each is drained.
+    /// Returns the drained nodes and devices, each with the reason.
     pub fn drains(&self) -> impl Iterator<Item = (DrainTarget, &str)> {
         self.drains.iter().map(|(target, drain)| (*target, drain.reason.as_str()))
     }
@@ -117,13 +117,13 @@ impl Scheduler {
         self.waiting
     }
 
-    /// Returns how many jobs run.
+    /// Returns the number of running jobs.
     #[must_use]
     pub fn running(&self) -> usize {
         self.accounts.get(AccountId::SITE.0).running as usize
     }
 
-    /// Returns what a job is charged for now; nothing for a job that waits or is forgotten.
+    /// Returns the present charge of a job; 0 for a waiting or unknown job.
     #[must_use]
     pub fn rate(&self, id: JobId) -> Rate {
         let mut rate = Rate::default();
@@ -137,7 +137,7 @@ impl Scheduler {
         rate
     }
 
-    /// Returns the waiting jobs that are not on hold, first in order first: a job's position is its index.
+    /// Returns the waiting jobs that are not on hold, in order: a job's position is its index.
     #[must_use]
     pub fn order_of_waiting(&self) -> Vec<JobId> {
         let mut order: Vec<JobId> = self.front.values().copied().collect();
@@ -157,14 +157,14 @@ impl Scheduler {
         self.pool.node_at(id).map(|at| self.pool.node(at).name.as_str())
     }
 
-    /// Returns the node of the program that asked for a job's devices, if it is one of the cluster's.
+    /// Returns the node of the program that requested a job, if it is in the cluster.
     #[must_use]
     pub fn origin(&self, id: JobId) -> Option<NodeId> {
         self.jobs.get(&id)?.origin.map(|at| self.pool.node(at).id)
     }
 
-    /// Returns the paths from its program's own node by which a job's nodes were chosen; none if it went by none, or has started before this
-    /// coordinator.
+    /// Returns the paths by which a job's nodes were chosen; `None` if paths did not matter, or an earlier coordinator
+    /// started the job.
     #[must_use]
     pub fn chosen_paths(&self, id: JobId) -> Option<&ChosenPaths> {
         self.jobs.get(&id)?.paths.as_ref()
@@ -176,7 +176,7 @@ impl Scheduler {
         self.pool.spot(device).map(|spot| &self.pool.classes[self.pool.device(spot).class.index()])
     }
 
-    /// Returns devices of a lease by node, equal ones together, in their order.
+    /// Returns the devices of a lease by node, with equal devices together, in their order.
     #[must_use]
     pub fn by_node(&self, devices: &[LeasedDevice]) -> Vec<DevicesOnNode> {
         let mut found: Vec<DevicesOnNode> = Vec::new();
@@ -205,21 +205,21 @@ impl Scheduler {
         found
     }
 
-    /// Returns a waiting job's reserved start and the devices that are kept for it.
+    /// Returns a waiting job's reserved start with its devices.
     #[must_use]
     pub fn reserved_start(&self, id: JobId) -> Option<(Millis, Vec<DeviceId>)> {
         let promise = self.jobs.get(&id)?.promise.as_ref()?;
         Some((promise.starts, promise.spots.iter().map(|&spot| self.pool.device_id(spot)).collect()))
     }
 
-    /// Returns the jobs that have any of these devices, releasing ones included.
+    /// Returns the jobs that hold any of these devices, including ended jobs whose devices are not free yet.
     #[must_use]
     pub fn holders(&self, devices: impl IntoIterator<Item = DeviceId>) -> BTreeSet<JobId> {
         let spots = devices.into_iter().filter_map(|device| self.pool.spot(device));
         spots.flat_map(|spot| self.pool.device(spot).holders.iter().map(|holder| holder.job)).collect()
     }
 
-    /// Returns how many devices of each class are in each state. A drained device that is still held counts as held.
+    /// Returns the number of devices of each class in each state. A drained device that is still held counts as held.
     #[must_use]
     pub fn device_states(&self) -> Vec<(DeviceClass, BTreeMap<DeviceState, u64>)> {
         let mut states = vec![BTreeMap::new(); self.pool.classes.len()];

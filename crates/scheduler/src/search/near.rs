@@ -1,11 +1,12 @@
-//! Devices near to each other: within one rack if one has enough, else below one switch; switches first where paths within them are faster.
+//! Devices close to each other: within one rack if possible, else below one switch. Switches come first if paths within
+//! them are faster.
 
 use super::taking::Taking;
 use crate::placement::topology::{Offer, Shape, lay_out};
 use std::collections::BTreeSet;
 
 impl Taking<'_> {
-    /// Takes devices of nodes that are near to each other.
+    /// Takes devices of nodes that are close to each other.
     pub(super) fn take_near(&mut self, part: usize, count: u32) -> Option<()> {
         let pool = self.stage.pool();
         let mut nodes = BTreeSet::new();

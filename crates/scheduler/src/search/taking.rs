@@ -1,4 +1,4 @@
-//! Devices on several nodes: on the fewest, on as many as there are, or shares wherever there is room.
+//! Devices on several nodes: on the fewest, on as many as possible, or shares wherever there is room.
 
 use super::Stage;
 use crate::amount::Amount;
@@ -9,7 +9,7 @@ use crate::request::Take;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Stage<'_> {
-    /// Each part by itself, on the fewest nodes or near to each other.
+    /// Finds devices for each part separately, on the fewest nodes or close to each other.
     pub(super) fn over_nodes(
         &self,
         counts: &[u32],
@@ -36,7 +36,7 @@ impl Stage<'_> {
         Some(taking.picks)
     }
 
-    /// One device a node and round, nodes with the most free devices first.
+    /// Takes one device of each node in a round, nodes with the most free devices first.
     pub(super) fn spread(&self, counts: &[u32]) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
@@ -53,11 +53,11 @@ impl Stage<'_> {
     }
 }
 
-/// Devices that are picked on several nodes, and what they use of these.
+/// Picked devices on several nodes, with their use of the nodes' resources.
 pub(super) struct Taking<'a> {
     pub(super) stage: &'a Stage<'a>,
     picks: Vec<Pick>,
-    /// Cores and host memory, by node.
+    /// Used cores and host memory, by node.
     used: BTreeMap<u32, (u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Taking<'a> {
         Self { stage, picks: Vec::new(), used: BTreeMap::new() }
     }
 
-    /// Returns how many devices of a part a node's cores and host memory suffice for.
+    /// Returns the number of devices of a part for which a node has enough cores and host memory.
     fn carried(&self, node: u32, part: usize) -> u32 {
         let (demand, there) = (&self.stage.parts[part], self.stage.pool().node(node));
         let (cores, memory) = self.used.get(&node).copied().unwrap_or_default();
@@ -101,7 +101,7 @@ impl<'a> Taking<'a> {
             seen.insert(own);
         }
         for around in all_around {
-            // Nodes that it has passed are taken, or have no room.
+            // Nodes that the iterator has passed are taken, or have no room.
             let mut largest = stage.largest_first(part, around);
             while left > 0 {
                 let may_take = |node: u32| !seen.contains(&node) && stage.search.allows(node);
@@ -120,7 +120,7 @@ impl<'a> Taking<'a> {
         (left == 0).then_some(())
     }
 
-    /// Device by device: shared ones first, the fullest before others; then free ones, best fit.
+    /// Takes shared devices, the fullest first, then free devices, best fit.
     fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[Around<'_>]) -> Option<()> {
         let stage = self.stage;
         let mut left = count;
@@ -153,7 +153,7 @@ impl<'a> Taking<'a> {
         (left == 0).then_some(())
     }
 
-    /// Adds shares of so many free devices of a node, which has as many.
+    /// Adds shares of `count` free devices of a node, which has enough.
     fn add_whole(&mut self, node: u32, part: usize, count: u32) {
         let stage = self.stage;
         let devices = u32::try_from(stage.pool().node(node).devices.len()).unwrap_or(u32::MAX);

@@ -28,7 +28,7 @@ const GIB: u64 = 1 << 30;
 const USERS: [&str; 3] = ["eva", "tom", "uli"];
 const RESERVATIONS: [&str; 2] = ["course", "service"];
 
-/// What the driver of a history knows: it plays users, agents and administrators.
+/// A simulated driver, which plays users, agents and administrators.
 pub(crate) struct History {
     pub(crate) random: Random,
     pub(crate) now: Millis,
@@ -36,11 +36,12 @@ pub(crate) struct History {
     nodes: Vec<NodeDescription>,
     up: BTreeSet<u32>,
     accounts: Vec<String>,
-    /// Accounts that have asked while none was below them. None is added there: jobs are of accounts without accounts below.
+    /// Accounts that requested devices while they had no children. They never get any, because jobs are of accounts
+    /// without children.
     askers: BTreeSet<String>,
     waiting: BTreeSet<JobId>,
     running: BTreeSet<JobId>,
-    /// Confirmations that agents owe.
+    /// Confirmations that agents have yet to send.
     releasing: BTreeSet<(JobId, NodeId)>,
     reservations: u64,
 }
@@ -106,7 +107,7 @@ impl History {
         }
     }
 
-    /// Takes note of what the scheduler wants done.
+    /// Notes the scheduler's effects.
     pub(crate) fn take_note(&mut self, effects: &[Effect]) {
         for effect in effects {
             match effect {
@@ -229,7 +230,7 @@ impl History {
         }
     }
 
-    /// A user of one of the groups asks for the first time, or again.
+    /// Returns a request by a user of a group, for the first time or again.
     fn another_user(&mut self) -> Input {
         let group = format!("site/g{}", self.random.below(2));
         let name = format!("{group}/n{}", self.random.below(3));
@@ -252,7 +253,7 @@ impl History {
         let at = self.random.below(self.releasing.len() as u64) as usize;
         let owed = self.releasing.iter().nth(at).copied()?;
         self.releasing.remove(&owed);
-        // An agent that is gone confirms nothing.
+        // A lost agent confirms nothing.
         self.up.contains(&owed.1.0).then_some(owed)
     }
 
@@ -273,7 +274,7 @@ impl History {
         Input::NodeJoined(self.nodes[at].clone())
     }
 
-    /// A node that is up starts anew, or has other devices, cores or labels.
+    /// Returns a new description of a node that is up: a new incarnation, or other devices, cores or labels.
     fn join_again(&mut self) -> Input {
         let Some(&at) = self.up.iter().next_back() else { return Input::Tick };
         let node = &mut self.nodes[at as usize];
@@ -439,7 +440,7 @@ fn some(random: &mut Random, of: &BTreeSet<JobId>) -> Option<JobId> {
     of.iter().nth(random.below(of.len() as u64) as usize).copied()
 }
 
-/// A tree of a site, two groups and their users, whose periods are so short that everything happens.
+/// Returns a policy with a site, two groups and their users. Its periods are so short that all timers expire.
 fn policy(random: &mut Random) -> Policy {
     let quota = |random: &mut Random, least: u64| Quota {
         class: match random.below(3) {

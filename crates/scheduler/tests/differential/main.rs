@@ -1,4 +1,5 @@
-//! The fast scheduler beside the naive one: equal decisions over random histories, and the invariants after every step.
+//! Compares the scheduler with a naive one: they must decide alike over random histories, and invariants must hold
+//! after each step.
 //!
 //! `ACCORD_SCHEDULER_SEED=N` runs one history again and prints it.
 
@@ -17,16 +18,16 @@ use naive::Naive;
 const SHORT: u64 = 150;
 const LONG: u64 = 10_000;
 
-/// Inputs of a history.
+/// Number of inputs of a history.
 const STEPS: usize = 120;
-/// A copy takes so many of them at once.
+/// Number of inputs that the copy takes at a time.
 const FOLLOWS_EVERY: usize = 30;
 
 fn decisions(effects: &[Effect]) -> Vec<&Effect> {
     effects.iter().filter(|effect| !matches!(effect, Effect::Audit(_) | Effect::Changed { .. })).collect()
 }
 
-/// Runs one history. Returns how many jobs started.
+/// Runs a history. Returns the number of started jobs.
 fn run(seed: u64, print: bool) -> Result<usize, String> {
     let (mut history, policy) = History::new(seed);
     let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();

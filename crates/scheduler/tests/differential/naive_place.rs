@@ -1,5 +1,5 @@
-//! Where the naive scheduler places: by sorting all nodes and devices. Which nodes are near to each other is chosen by the
-//! function that the fast one uses, too: it is pure, has tests of its own, and gets what every node has, counted here.
+//! Placement of the naive scheduler, by sorting all nodes and devices. The choice of nearby nodes uses the same pure
+//! function as the fast scheduler, which has tests of its own.
 
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A device, as (node, position).
 pub(crate) type At = (usize, usize);
 
-/// A device for a part.
+/// Devices, each with the index of its part.
 pub(crate) type Picks = Vec<(usize, At)>;
 
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub(crate) struct NDevice {
     pub(crate) ordinal: u32,
     pub(crate) class: usize,
     pub(crate) memory: u64,
-    /// The driver's part for each holder after the first one.
+    /// The driver's share for each holder after the first.
     pub(crate) context: u64,
-    /// Its memory is the node's.
+    /// Whether its memory is the node's.
     pub(crate) is_cpu: bool,
     pub(crate) absent: bool,
 }
@@ -70,19 +70,19 @@ pub(crate) struct Want {
     pub(crate) memory: u64,
 }
 
-/// What there is for one job.
+/// The free capacity for one job.
 pub(crate) struct Vacancies<'a> {
     pub(crate) nodes: &'a [NNode],
-    /// What usable devices have left, and how many holders.
+    /// The capacity left on usable devices, and the number of holders.
     pub(crate) rooms: BTreeMap<At, (Amount, usize)>,
-    /// Cores and host memory of nodes.
+    /// Free cores and host memory of nodes.
     pub(crate) free: Vec<(u64, u64)>,
     pub(crate) request: &'a Request,
     pub(crate) path_times: PathTimesByClass,
     pub(crate) origin: Option<usize>,
     pub(crate) allowed: BTreeSet<usize>,
     pub(crate) sharers_max: usize,
-    /// Devices without a holder, set aside or not.
+    /// Devices without a holder, with or without a bound.
     pub(crate) all_whole: BTreeSet<At>,
     pub(crate) with_bounded: bool,
 }
@@ -106,7 +106,7 @@ impl Vacancies<'_> {
         self.origin.filter(|own| self.allowed.contains(own))
     }
 
-    /// How far a node is from the program's own one: by the class of the path to it, fastest first.
+    /// Returns the distance of a node from the program's own one, by the speed of the path's class.
     fn distance(&self, node: usize) -> usize {
         let Some(origin) = self.origin else { return 0 };
         let place = |node: usize| (self.nodes[node].rack, self.nodes[node].switch);
@@ -115,7 +115,7 @@ impl Vacancies<'_> {
         if node == origin { 0 } else { 1 + order.iter().position(|&of| of == class).unwrap() }
     }
 
-    /// Puts nodes first that are near to the program's own one, where that counts.
+    /// Sorts nodes by their distance from the program's own one, if that matters.
     fn nearest(&self, mut nodes: Vec<usize>) -> Vec<usize> {
         if self.request.per_rank || self.request.nodes.is_none() && self.request.locality == Locality::OwnFirst {
             nodes.sort_by_key(|&node| self.distance(node));
@@ -136,7 +136,7 @@ impl Vacancies<'_> {
         there.filter(|&at| self.class(at) == class && self.is_whole(at)).collect()
     }
 
-    /// With as many devices as there may be, else with the least.
+    /// Finds a place with the most devices, else with the least.
     fn ranged(&self, wants: &[Want], place: impl Fn(&[u32]) -> Option<Picks>) -> Option<Picks> {
         let mut most = Vec::new();
         for want in wants {
@@ -169,7 +169,7 @@ impl Vacancies<'_> {
         left.covers(amount) && (holders == 0 || amount.milli > 0 || holders < self.sharers_max)
     }
 
-    /// Shared devices with room for an amount, the fullest first.
+    /// Returns shared devices with room for an amount, the fullest first.
     fn shared(&self, class: usize, amount: Amount) -> Vec<At> {
         let there = self.rooms.iter().filter(|(at, (_, holders))| *holders > 0 && self.class(**at) == class);
         let mut fitting: Vec<(Amount, At)> =
@@ -178,7 +178,7 @@ impl Vacancies<'_> {
         fitting.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// Allowed nodes with at least so many free devices, the fewest first.
+    /// Returns allowed nodes with at least `least` free devices, those with the fewest first.
     fn by_free(&self, class: usize, least: u32) -> Vec<usize> {
         let mut nodes: Vec<(usize, usize)> =
             self.allowed.iter().map(|&node| (self.whole_on(node, class).len(), node)).collect();
@@ -187,7 +187,7 @@ impl Vacancies<'_> {
         nodes.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// Nodes for a chunk, in the order in which they are tried.
+    /// Returns the nodes for a chunk in the order in which they are tried.
     fn candidates(&self, want: &Want, count: u32) -> Vec<usize> {
         let nodes = match want.take {
             Take::Exclusive => self.by_free(want.class, count),
@@ -225,7 +225,7 @@ impl Vacancies<'_> {
         self.chunk(node, wants, counts, &[])
     }
 
-    /// One more chunk on a node beside picks there. Returns all of them.
+    /// Adds a chunk on a node with existing picks. Returns all picks.
     fn chunk(&self, node: usize, wants: &[Want], counts: &[u32], beside: &[(usize, At)]) -> Option<Picks> {
         let mut picks = beside.to_vec();
         for (part, (want, &count)) in wants.iter().zip(counts).enumerate() {
@@ -314,7 +314,7 @@ impl Vacancies<'_> {
         Some(picks)
     }
 
-    /// How many more devices of a part a node's cores and host memory suffice for.
+    /// Returns for how many more devices of a part a node has enough cores and host memory.
     fn carried(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
         (0..64)
             .take_while(|&more| {
@@ -371,7 +371,7 @@ impl Vacancies<'_> {
         Some(())
     }
 
-    /// Devices of one rack, else of one switch, else of any nodes.
+    /// Adds devices of one rack, else of one switch, else of any nodes.
     fn add_near(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
         let offers = self.allowed.iter().map(|&node| Offer {
             node: node as u32,
@@ -408,7 +408,7 @@ impl Vacancies<'_> {
         (left == 0).then_some(())
     }
 
-    /// One device a node and round, nodes with the most free devices first.
+    /// Adds one device of each node in a round, nodes with the most free devices first.
     fn add_spread(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
         let class = wants[part].class;
         let mut order = self.by_free(class, 1);
@@ -432,7 +432,7 @@ impl Vacancies<'_> {
     }
 }
 
-/// The earliest start on devices that are there from the given times on.
+/// Returns the earliest start on devices that are available from the given times on.
 pub(crate) fn plan(
     nodes: &[NNode],
     times: &BTreeMap<At, Millis>,

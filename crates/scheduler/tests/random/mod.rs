@@ -1,6 +1,6 @@
-//! Random numbers of the simulations.
+//! Random numbers for simulations.
 
-/// A generator of numbers (xorshift64*).
+/// A generator (xorshift64*).
 #[derive(Clone)]
 pub(crate) struct Random(u64);
 

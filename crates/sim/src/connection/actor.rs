@@ -1,21 +1,21 @@
-//! The actors, and what they wait for.
+//! Actors, and the conditions that they wait for.
 
 use accord_client::connection::{ASKED_LANES, EAGER_LANES};
 use accord_types::TransferId;
 
-/// Bulk lanes.
+/// Number of bulk lanes.
 pub(super) const LANES: usize = EAGER_LANES + ASKED_LANES;
 
-/// A lane between two executors, as one of them knows it.
+/// A lane between two executors, from the view of one of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PeerLane {
-    /// The other one's connection.
+    /// The connection of the other executor.
     pub(super) other: usize,
-    /// Its number among those that the two have had in its direction.
+    /// The lane's number among all that the two executors have had in its direction.
     pub(super) number: u32,
 }
 
-/// An actor at one connection.
+/// An actor at a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
     Program(usize),
@@ -24,20 +24,20 @@ pub(super) enum Actor {
     Control,
     Bulk(usize),
     Copy(usize),
-    /// Of the executor.
+    /// Reads the executor's commands.
     Commands,
-    /// Throws away unwanted bytes.
+    /// Discards unwanted bytes.
     Discards,
     Stream(u32, usize),
-    /// Reads what another connection's executor pushes.
+    /// Reads bytes that another connection's executor pushes.
     PeerBytes(PeerLane),
-    /// Reads what another connection's executor says of the pushes to it.
+    /// Reads a target's control messages about pushes to it.
     PeerControl(PeerLane),
-    /// Tells another connection's executor that bytes will not come.
+    /// Informs a target that the bytes of a transfer will not arrive.
     PeerAborts(PeerLane),
 }
 
-/// What an actor waits for, at one connection.
+/// A condition at a connection that an actor waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Block {
     WriteLock,
@@ -45,28 +45,28 @@ pub(super) enum Block {
     Commands,
     Events,
     Control,
-    /// Bytes on a lane to the executor, or a lane's room.
+    /// Bytes on a lane to the executor, or room on it.
     To,
     ToRoom,
     From(usize),
     FromRoom,
-    /// A lane for copies of a line.
+    /// A free lane for eager copies.
     EagerLane,
     AskedLane,
     EagerJob,
     AskedJob,
-    /// Something in a stream has ended.
+    /// The end of an operation in a stream.
     Progress,
-    /// A push may go on: as its condition variable in an exchange.
+    /// A change of a push, as by its condition variable in an exchange.
     Push(TransferId),
-    /// A lane to another executor, or its room.
+    /// A free lane to another executor, or room on it.
     PeerLane,
-    /// Bytes from another connection's executor, or the end of the transfer that has their lane.
+    /// Bytes from another executor, or the end of the transfer that holds their lane.
     PeerBytes(PeerLane),
     PeerControl(PeerLane),
 }
 
-/// What happens at some time, at one connection.
+/// An event at a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WorldEvent {
     Step(Actor),
@@ -75,19 +75,19 @@ pub(super) enum WorldEvent {
     Cut,
     HalfOpen,
     Notice,
-    /// The lane to another connection's executor is there.
+    /// The lane to another executor is connected.
     PeerConnected(PeerLane),
-    /// The last lane to another connection's executor ends.
+    /// The last lane to another executor ends.
     PeerCut(usize),
-    /// This lane to one ends.
+    /// A lane to another executor ends.
     LaneCut(PeerLane),
-    /// The pusher sees it.
+    /// The pusher notices the end.
     PushLost(PeerLane),
-    /// The target sees that the lane from another connection's executor has ended.
+    /// The target notices the end.
     PeerLost(PeerLane),
-    /// The executor hears from the program that the one of another connection is lost.
+    /// The program informs the executor that another one is lost.
     ExecutorLost(usize),
-    /// The node of the connection goes down, and with it the executors of all programs there.
+    /// The connection's node goes down, with the executors of all programs.
     NodeDown,
     /// The program of the connection dies.
     Die,

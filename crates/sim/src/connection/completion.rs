@@ -1,4 +1,4 @@
-//! Bytes of copies out, on their way into the program's memory.
+//! Writes the bytes of copies out into the program's memory.
 
 use super::actor::{Actor, Block};
 use super::frames::Frame;
@@ -8,7 +8,7 @@ use accord_client::pages::Writable;
 use accord_types::{HostRange, TransferId};
 
 impl World {
-    /// One step of completion: asks whether it may, writes one half, writes the other.
+    /// Runs one step of a completion: begin, first half, second half.
     pub(super) fn land(
         &mut self,
         actor: Actor,
@@ -61,7 +61,7 @@ impl World {
         self.back(actor, task);
     }
 
-    /// One step of landing bytes that are written whatever was there.
+    /// Runs one step of a completion that writes unconditionally.
     fn land_written(
         &mut self,
         actor: Actor,
@@ -72,7 +72,7 @@ impl World {
         half: bool,
     ) {
         let begun = Begun { dst, completion: Completion::Write, leave };
-        // An empty one was given up by its sender.
+        // The sender has given up a transfer without bytes.
         if !bytes.is_empty() {
             if bytes.len() != begun.dst.len {
                 return self.violation(format!("{transfer} has {} bytes for {}", bytes.len(), begun.dst.len));
@@ -96,7 +96,7 @@ impl World {
         self.back(actor, task);
     }
 
-    /// The next transfer on a bulk lane.
+    /// Receives the next transfer on a bulk lane.
     pub(super) fn bulk(&mut self, actor: Actor, task: &mut Task, lane: usize) {
         if self.from[lane].front(self.queue.now()).is_some() {
             return self.after(actor, task, Frame::BulkRead { lane, bytes: Vec::new() }, None);
@@ -108,7 +108,7 @@ impl World {
         self.block(actor, Block::From(lane));
     }
 
-    /// Reads a transfer. Its bytes are kept until all are here; that it may have to wait with the first shows nothing else.
+    /// Receives a transfer and keeps its bytes until all have arrived. Writing them earlier would test no more.
     pub(super) fn bulk_read(&mut self, actor: Actor, task: &mut Task, lane: usize, mut bytes: Vec<u8>) {
         let now = self.queue.now();
         let Some(chunk) = self.from[lane].take(now) else {

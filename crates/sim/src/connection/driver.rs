@@ -1,4 +1,4 @@
-//! The threads of a connection, as `libacc/client/src/remote` has them.
+//! The threads of a connection, modelled on `libacc/client/src/remote`.
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
@@ -12,7 +12,7 @@ use accord_types::TransferId;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The lanes of a line.
+/// Returns the lanes of a kind of copy.
 fn lanes(way: Way) -> Range<usize> {
     match way {
         Way::Eager => 0..EAGER_LANES,
@@ -39,12 +39,12 @@ fn us(time: Duration) -> u64 {
 }
 
 impl World {
-    /// The machine's time.
+    /// Returns the time of the machine's clock.
     pub(super) fn now(&self) -> Duration {
         Duration::from_micros(self.queue.now())
     }
 
-    /// Does what the machine wants done.
+    /// Carries out the effects of the machine.
     pub(super) fn act(&mut self) {
         for effect in self.machine.take_effects() {
             match effect {
@@ -57,7 +57,7 @@ impl World {
                 }
                 Effect::WakeWatcher => self.wake(Actor::Watcher),
                 Effect::WakeFlusher => self.wake_flusher(),
-                // The actor that takes the bytes learns that they are thrown away.
+                // The actor that receives the bytes discards them.
                 Effect::Discard(_) => {}
             }
         }
@@ -71,14 +71,14 @@ impl World {
         }
     }
 
-    /// Goes on with `frame` after `first`, at once.
+    /// Continues with `frame` after `first`, at once.
     pub(super) fn after(&mut self, actor: Actor, task: &mut Task, frame: Frame, first: Option<Frame>) {
         task.stack.push(frame);
         task.stack.extend(first);
         self.schedule(actor);
     }
 
-    /// Goes on with what is below, if there is something.
+    /// Continues with the frame below, if there is one.
     pub(super) fn back(&mut self, actor: Actor, task: &Task) {
         if !task.stack.is_empty() {
             self.schedule(actor);
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// A free lane of a line.
+    /// Borrows a free lane for a kind of copy.
     pub(super) fn try_lend(&mut self, way: Way) -> Option<usize> {
         let lane = lanes(way).find(|&lane| !self.to_lent[lane])?;
         self.to_lent[lane] = true;
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Sends what is left, and then what was appended.
+    /// Sends the rest of the taken bytes, then bytes that were appended.
     fn write(&mut self, actor: Actor, task: &mut Task, rounds: u32) {
         if rounds == 0 || !self.take_unsent() {
             self.write_locked = false;
@@ -222,13 +222,13 @@ impl World {
         self.back(actor, task);
     }
 
-    /// Sees to it that there is something to send. False if everything is sent.
+    /// Whether there are bytes to send, after taking new frames if all earlier bytes were sent.
     fn take_unsent(&mut self) -> bool {
         let here = &mut **self;
         !here.unsent.is_empty() || matches!(here.machine.take_frames(&mut here.unsent), Ok(true))
     }
 
-    /// Sends as much as there is room for. False if there is none.
+    /// Sends as many bytes as the lane has room for. Returns `false` without room.
     fn send_commands(&mut self) -> bool {
         let n = self.command.room().min(self.unsent.len());
         if n == 0 {
@@ -258,14 +258,15 @@ impl World {
         }
     }
 
-    /// Reads what is on the command lane, if there is something.
+    /// Reads the bytes that have arrived on the event lane, if any.
     fn take_bytes(&mut self) -> bool {
         let now = self.queue.now();
         let here = &mut **self;
         super::lane::read(&mut here.events, now, &mut here.reader)
     }
 
-    /// Handles one event, or reads. A waiter reads until its own has come; else it's all that is here after reading once.
+    /// Handles one event, or reads. A waiter reads until it is done; other callers stop once all received events are
+    /// handled.
     fn read(&mut self, actor: Actor, task: &mut Task, waiter: Option<WaitId>, fill: bool) {
         if fill {
             if self.take_bytes() {
@@ -291,7 +292,7 @@ impl World {
             Err(error) => return self.violation(format!("an event can't be read: {error:?}")),
         };
         match frame {
-            // The watcher gives the reading side back each time.
+            // The watcher stops reading without waiting for more.
             None if waiter.is_none() => self.back(actor, task),
             None => self.after(actor, task, Frame::Read { waiter, fill: true }, None),
             Some((Event::Data { transfer }, bytes)) => {
@@ -337,7 +338,7 @@ impl World {
             WatchStep::End => {}
             WatchStep::Look => {
                 task.stack.push(Frame::Doze);
-                // What is here, and no waiting for more.
+                // Reads what has arrived, without waiting for more.
                 if self.machine.try_read() {
                     self.take_bytes();
                     task.stack.extend([Frame::HandOver, Frame::Read { waiter: None, fill: false }]);
@@ -364,7 +365,7 @@ impl World {
             task.stack.push(Frame::Control);
             return self.block(actor, Block::Control);
         };
-        // One of a queue that has failed meanwhile is asked for in vain.
+        // The queue of the transfer may have failed meanwhile; then no transfer begins.
         let _: Requested = self.machine.requested(transfer);
         self.act();
         self.after(actor, task, Frame::Control, None);
@@ -383,7 +384,7 @@ impl World {
         }
     }
 
-    /// Sends the next piece of a transfer, read from where it lies at that time.
+    /// Sends the next piece of a transfer, with the memory's contents of that time.
     fn send(&mut self, actor: Actor, task: &mut Task, lane: usize, transfer: TransferId, bytes: Bytes, at: usize) {
         if self.cut || lane >= LANES {
             self.lose("sending failed");
@@ -392,7 +393,7 @@ impl World {
         let all = match &bytes {
             Bytes::Host(range) => self.read_host(*range).to_vec(),
             Bytes::Staged(bytes) => bytes.clone(),
-            // Its end says so.
+            // The end of the transfer reports that its bytes are lost.
             Bytes::Gone(_) => Vec::new(),
         };
         if self.to[lane].room() == 0 {

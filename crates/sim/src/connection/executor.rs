@@ -1,4 +1,4 @@
-//! An executor: the real core of it, over devices whose streams do one operation after the other and take their time.
+//! An executor: the real core over simulated devices, whose streams run their operations in order.
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
@@ -10,9 +10,9 @@ use accord_executor::executor::{Effect, Operation, Request, StreamPosition};
 use accord_fabric::frame::{self, Command, Event, FRAME_MAX, STREAM_WINDOW, operation_cost};
 use accord_types::{ArgBlock, DevicePtr, Error, Result, Seq, StreamId, TransferId};
 
-/// Bytes of a device's range.
+/// Bytes of a device's address range.
 const ADDRESSES: u64 = (HOST_CELLS * CELL) as u64;
-/// Operations that a program that keeps to its window has in a stream.
+/// Most open operations of a stream, in bytes, for a program that keeps to its window.
 const OPEN_MAX: u64 = STREAM_WINDOW + 2 * FRAME_MAX as u64;
 
 pub(super) fn at(address: DevicePtr) -> usize {
@@ -23,17 +23,17 @@ pub(super) fn size(len: u64) -> usize {
     usize::try_from(len).unwrap_or(0)
 }
 
-/// What came of a command.
+/// The outcome of a command.
 enum Step {
     Handled,
-    /// Is to be given again now.
+    /// The command must be handled again now.
     Again,
-    /// Its stream is full.
+    /// The command's stream is full.
     Full,
 }
 
 impl World {
-    /// What a program does before anything else, as if it had come on the lane.
+    /// Opens the program's devices, as if its first commands had arrived.
     pub(super) fn open_devices(&mut self, devices: u32) {
         let mut program = Vec::new();
         frame::encode_program(&mut program, &accord_fabric::ProgramSpec::default());
@@ -56,11 +56,11 @@ impl World {
                 self.violation(format!("{command:?} is not done"));
             }
         }
-        // Answers to no question.
+        // These replies answer no query of the program.
         self.executor.core.effects().for_each(drop);
     }
 
-    /// One step of the reader of commands.
+    /// Runs one step of the reader of commands.
     pub(super) fn run_commands(&mut self) {
         if self.cut {
             return;
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Does what the core asks for.
+    /// Carries out the core's requests for a command.
     fn command(&mut self, command: Command, payload: &[u8], frame: usize) -> Result<Step> {
         let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
         let executor = &mut self.executor;
@@ -166,7 +166,7 @@ impl World {
                 if !place.failed && place.ops.len() >= room {
                     return Ok(Step::Full);
                 }
-                // As the real one: before it is known whether the stream takes it.
+                // As in the real executor, this precedes the check whether the stream has room.
                 if let Work::CopyIn { transfer, len, eager: false, .. } = &put
                     && executor.ahead.put(*transfer, *len as u64, *transfer).is_some()
                 {
@@ -217,10 +217,10 @@ impl World {
             Request::Function { device, function, .. } => {
                 executor.core.named(device, function, Ok(FunctionHandle(function)));
             }
-            // What is given up was never begun.
+            // A push that is given up here has not begun.
             Request::Done | Request::Start { .. } | Request::Image(_) => {}
             Request::Abandon { push } => {
-                // To whom there is no way: the session of a real one ends, too.
+                // Without a route to the peer a real executor also ends the session.
                 if let Ok(gone) = self.begin_push(push.transfer, push.to, 0, size(push.len)) {
                     self.drop_push(&gone);
                 }
@@ -231,7 +231,7 @@ impl World {
         Ok(Step::Handled)
     }
 
-    /// Says what the core wants said.
+    /// Sends the core's events.
     fn act_for_executor(&mut self) {
         let effects: Vec<_> = self.executor.core.effects().collect();
         for effect in effects {
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    /// The device of a notice is gone, and its program knows.
+    /// Handles a notice whose device has ended, which its program knows.
     fn tell_end(&mut self, device: u32, notice: Notice) {
         if matches!(notice, Notice::Due(_)) {
             self.tell(device, notice, false);
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// Pushes that were sent, and whose device is gone, come to their end.
+    /// Continues pushes that were sent entirely and whose device has ended.
     pub(super) fn end_lingering(&mut self) {
         for mut push in std::mem::take(&mut self.executor.lingering) {
             if self.push_step(u32::MAX, &mut push) == Ok(false) {
@@ -336,7 +336,7 @@ impl World {
         }
     }
 
-    /// Asks for the bytes of a copy in, which leave their lane when they come.
+    /// Requests the bytes of a copy in, which leave their lane as they arrive.
     fn ask_for(&mut self, transfer: TransferId) {
         self.executor.kept.insert(transfer, (Vec::new(), false));
         self.say_ready(transfer);
@@ -348,7 +348,7 @@ impl World {
         self.arrive(arrives, Block::Control);
     }
 
-    /// A copy in is done, or comes to nothing: others may be asked for.
+    /// Ends a copy in, and requests the next ones.
     pub(super) fn copied(&mut self, transfer: TransferId) {
         self.executor.ahead.over(transfer);
         while let Some(next) = self.executor.ahead.next_to_ask() {
@@ -356,7 +356,7 @@ impl World {
         }
     }
 
-    /// The bytes of a transfer are thrown away when they come.
+    /// Has a transfer's bytes discarded on arrival.
     fn discard(&mut self, transfer: TransferId) {
         self.executor.unwanted.insert(transfer);
         self.schedule(Actor::Discards);
@@ -373,7 +373,7 @@ impl World {
         self.answer_waits();
     }
 
-    /// Unwanted bytes leave their lanes, and those that were asked for before their turn.
+    /// Takes unwanted bytes off their lanes, and bytes that were requested before their turn.
     pub(super) fn run_discards(&mut self) {
         let now = self.queue.now();
         let mut taken = true;
@@ -412,7 +412,7 @@ impl World {
     }
 }
 
-/// A stream's operation.
+/// Converts an operation of the core to one of a simulated stream.
 fn work(operation: Operation<'_>) -> Work {
     match operation {
         Operation::Store { dst, bytes } => Work::Store { dst: at(dst), bytes: bytes.to_vec() },
@@ -427,7 +427,7 @@ fn work(operation: Operation<'_>) -> Work {
             Work::Kernel { cell: dims.gangs as usize, from: dims.workers as usize, salt, until: None }
         }
         Operation::WaitStream { other, seq } => Work::WaitStream { other, seq },
-        // The programs here ask for no other.
+        // The simulated programs enqueue no other operations.
         _ => Work::Store { dst: 0, bytes: Vec::new() },
     }
 }

@@ -1,4 +1,4 @@
-//! What an executor says that is not so. The program makes nothing of it, or takes the connection for lost; either way each of its waits
+//! False events of an executor. The program ignores them or takes the connection for lost. Either way each of its waits
 //! ends, and its other executors go on.
 
 use super::world::World;
@@ -6,13 +6,13 @@ use accord_fabric::frame::{Event, Failure};
 use accord_fabric::peer::PeerId;
 use accord_types::NodeId;
 
-/// A number of a ticket, transfer, device or queue that there is not.
+/// A ticket, transfer, device or queue that does not exist.
 const NONE: u32 = 0x00ff_ffff;
-/// More bytes than were ever on their way.
+/// More bytes than were ever in flight.
 const HUGE: u64 = 1 << 60;
 
 impl World {
-    /// Says something false now and then.
+    /// Sometimes sends a false event.
     pub(super) fn maybe_lie(&mut self) {
         if !self.executor.lies || self.cut || !self.random.chance(5) {
             return;
@@ -36,7 +36,7 @@ impl World {
             10 => Event::ReplyFailed { ticket: none, failure: Failure::new(1) },
             _ => return self.say_garbage(),
         };
-        // A program that believes it has room sends more than it may, and ends the session.
+        // A program that uses false credit exceeds its windows, which ends the session.
         self.broken |= matches!(event, Event::Credit { .. } | Event::Exchanged { .. } | Event::Done { .. });
         self.send_as_it_is(&event, b"not so");
     }

@@ -1,4 +1,4 @@
-//! What a thread is doing: each step of it is one thing that others may come between.
+//! The frames of an actor's stack: each step is atomic, and other actors run between steps.
 
 use super::op::{Lie, Op};
 use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
@@ -7,10 +7,10 @@ use accord_types::{Error, TransferId};
 use std::fmt;
 
 pub(super) enum Frame {
-    /// A thread of the program: its next call.
+    /// The next call of a program's thread.
     Script,
     Do(Op),
-    /// Its call has failed.
+    /// A call that has failed.
     Failed(Error),
     Flush,
     /// Sends as `Connection::flush_without_waiting`.
@@ -19,42 +19,42 @@ pub(super) enum Frame {
         rounds: u32,
     },
     Wait(WaitId),
-    /// It has the reading side; with a waiter until that's done.
+    /// Reads events, for a waiter until it is done.
     Read {
         waiter: Option<WaitId>,
         fill: bool,
     },
     HandOver,
-    /// The bytes of a copy out are here.
+    /// Writes the received bytes of a copy out.
     Land {
         transfer: TransferId,
         bytes: Vec<u8>,
         begun: Option<Begun>,
         half: bool,
     },
-    /// A reply to a wait or a test has come.
+    /// Handles a reply to a wait or a test.
     Asked {
         positions: Vec<Position>,
         test: bool,
         left: Vec<WaitId>,
     },
-    /// Waits for the landing of the rest of these.
+    /// Waits until the rest of the copies out have landed.
     Landed {
         copies: Vec<TransferId>,
         at: usize,
         positions: Vec<Position>,
     },
-    /// The device is ended.
+    /// Handles the reply to a device's shutdown.
     Ended,
-    /// Waits for the end of what is being read and written.
+    /// Waits until no thread reads or writes the program's memory.
     LetGo {
         left: Vec<WaitId>,
     },
-    /// The answer to what is not so has come.
+    /// Handles the reply to a false command.
     Refused(Lie),
     Flusher,
     Watcher,
-    /// The watcher has looked.
+    /// Pauses after the watcher's poll.
     Doze,
     Control,
     Bulk(usize),
@@ -83,9 +83,9 @@ pub(super) enum Frame {
         bytes: Bytes,
         at: usize,
     },
-    /// The lane for a copy that the program's own thread has sent is free again.
+    /// Returns the lane of a copy that the program's own thread has sent.
     Return(usize),
-    /// The thread turns to another connection, and calls there.
+    /// Switches the thread to another connection and makes a call there.
     Turn(usize, Op),
     /// An actor of the executor.
     Commands,

@@ -1,5 +1,5 @@
-//! What an executor takes from another one: which of it may come, and what its pusher is told, the core of an `Exchange` decides.
-//! The rest is as in `crates/executor/src/incoming_transfers.rs`.
+//! Transfers that an executor receives from another one. The core of an `Exchange` decides which may arrive, and which
+//! messages their pusher receives. The rest is modelled on `crates/executor/src/incoming_transfers.rs`.
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
@@ -12,7 +12,7 @@ use accord_fabric::transfer::ControlMessage;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 
 impl World {
-    /// The program announces a transfer.
+    /// Announces a transfer, as the program does.
     pub(super) fn expect(
         &mut self,
         transfer: TransferId,
@@ -32,7 +32,7 @@ impl World {
         Ok(())
     }
 
-    /// What stood before a transfer is done, or failed.
+    /// Notes that the operations before a transfer are done, or have failed.
     pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) {
         self.executor.exchange.due(transfer, outcome);
         self.act_for_exchange();
@@ -46,7 +46,7 @@ impl World {
         self.queue.add(arrives, (pusher, WorldEvent::Arrive(Block::PeerControl(lane))));
     }
 
-    /// This executor sees that another one can't push any more.
+    /// Has this executor notice that another one can't push any more.
     pub(super) fn peer_lost(&mut self, from: PeerLane) {
         let peer = self.peer_on(from);
         self.executor.peers.leave(&from);
@@ -55,7 +55,7 @@ impl World {
         self.unblock(Block::PeerBytes(from));
     }
 
-    /// One step of the reader of what another executor pushes.
+    /// Runs one step of the reader of another executor's pushes.
     pub(super) fn run_peer_bytes(&mut self, from: PeerLane) {
         let (key, now, peer) = (self.other_end(from), self.queue.now(), self.peer_on(from));
         let wait = |world: &mut Self| world.block(Actor::PeerBytes(from), Block::PeerBytes(from));
@@ -109,7 +109,7 @@ impl World {
             }
             return self.schedule(Actor::PeerBytes(from));
         }
-        // The device is gone.
+        // The device of the transfer has ended.
         self.take_lane(from, Some(Taken::Wasted(transfer)));
         self.arrived(from, transfer, false);
         self.schedule(Actor::PeerBytes(from));
@@ -123,7 +123,7 @@ impl World {
         self.unblock(Block::PeerBytes(from));
     }
 
-    /// A transfer is where it belongs, or never will be.
+    /// Ends a transfer that has arrived, or never will.
     fn arrived(&mut self, from: PeerLane, transfer: TransferId, landed: bool) {
         let never = || Error::new(ErrorCode::DeviceUnavailable, "the bytes never came");
         let peer = self.peer_on(from);
@@ -131,7 +131,8 @@ impl World {
         self.act_for_exchange();
     }
 
-    /// One step of a transfer that comes in. It is done also if its bytes never come: the stream takes those of others, too.
+    /// Runs one step of an incoming transfer. It is done as well if its bytes never arrive, because the stream also
+    /// serves other transfers.
     pub(super) fn incoming_step(&mut self, device: u32, incoming: &mut Incoming) -> bool {
         let (key, now) = (self.other_end(incoming.from), self.queue.now());
         let (mut ended, mut taken) = (self.links[&key].cut, false);
@@ -160,7 +161,7 @@ impl World {
         true
     }
 
-    /// The device of a transfer that comes in is gone.
+    /// Drops an incoming transfer whose device has ended.
     pub(super) fn drop_incoming(&mut self, incoming: &Incoming) {
         let wasted = incoming.bytes.len() < incoming.len;
         self.take_lane(incoming.from, wasted.then_some(Taken::Wasted(incoming.transfer)));

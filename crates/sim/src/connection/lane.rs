@@ -1,20 +1,20 @@
-//! A lane: what is put in comes out in order, later. It holds only so much, stalls, and may be cut.
+//! A simulated lane: first in, first out, with delay, limited capacity, stalls and cuts.
 
 use crate::random::Random;
 use accord_fabric::frame::FrameReader;
 use std::collections::VecDeque;
 
-/// Bytes of a transfer that travel together.
+/// Bytes of a transfer that are sent in one piece.
 pub(super) const PIECE: usize = 48;
 
-/// How a lane behaves.
+/// The behaviour of a lane.
 #[derive(Clone, Copy)]
 pub(super) struct Weather {
-    /// Microseconds on the way.
+    /// Longest delay, in microseconds.
     pub(super) delay: u64,
-    /// Bytes that it holds.
+    /// Capacity in bytes.
     pub(super) capacity: usize,
-    /// Chance in percent that something is held up for long.
+    /// Chance of a long stall, in percent.
     pub(super) stalls: u64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Lane<T> {
     items: VecDeque<(u64, T, usize)>,
     bytes: usize,
     last: u64,
-    /// Nothing comes out any more, and neither end is told.
+    /// Whether the lane no longer delivers anything, without notice to either end.
     pub(super) dead: bool,
 }
 
@@ -32,17 +32,17 @@ impl<T> Lane<T> {
         Self { weather, items: VecDeque::new(), bytes: 0, last: 0, dead: false }
     }
 
-    /// Bytes for which there is room.
+    /// Returns the free capacity in bytes.
     pub(super) fn room(&self) -> usize {
         self.weather.capacity.saturating_sub(self.bytes)
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Puts something in. Returns when it comes out.
+    /// Sends an item. Returns its time of arrival.
     pub(super) fn put(&mut self, random: &mut Random, now: u64, item: T, bytes: usize) -> u64 {
         let mut at = now + 1 + random.within(0..self.weather.delay);
         if random.chance(self.weather.stalls) {
@@ -54,12 +54,12 @@ impl<T> Lane<T> {
         self.last
     }
 
-    /// What comes out next, if it is there.
+    /// Returns the next item if it has arrived.
     pub(super) fn front(&self, now: u64) -> Option<&T> {
         self.items.front().filter(|(at, ..)| *at <= now && !self.dead).map(|(_, item, _)| item)
     }
 
-    /// Puts back what was taken and not used.
+    /// Puts back an item that was taken but not used.
     pub(super) fn put_back(&mut self, item: T, bytes: usize) {
         self.items.push_front((0, item, bytes));
         self.bytes += bytes;
@@ -73,11 +73,11 @@ impl<T> Lane<T> {
     }
 }
 
-/// Reads bytes from a lane as from a socket: as many as there is room for. False if none are there.
+/// Reads arrived bytes into `reader` as from a socket, as many as fit. Returns `false` if none have arrived.
 pub(super) fn read(lane: &mut Lane<Vec<u8>>, now: u64, reader: &mut FrameReader) -> bool {
     let Some(mut bytes) = lane.take(now) else { return false };
     let mut used = 0;
-    // It can't fail.
+    // The closure returns no error.
     let _ = reader.fill(|room| {
         used = room.len().min(bytes.len());
         room[..used].copy_from_slice(&bytes[..used]);

@@ -1,5 +1,5 @@
-//! What a program says that is not so. The executor refuses it, and all else goes on as if it had not been said; what is not the
-//! protocol at all ends the session, and everybody hears of that.
+//! False commands of a program. The executor refuses them, and all else continues as if they were never sent. Bytes
+//! that break the protocol end the session, which every end notices.
 
 use super::actor::Actor;
 use super::frames::Frame;
@@ -11,24 +11,24 @@ use accord_fabric::frame::{self, Command, Position};
 use accord_fabric::peer::PeerId;
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq};
 
-/// Queues that a program has for nothing else begin here.
+/// The first queue that is used for false commands only.
 const QUEUES: u32 = 1_000;
-/// A device that the lease does not name.
+/// A device that the lease does not include.
 const NO_DEVICE: u32 = 77;
-/// More bytes than there are.
+/// More bytes than exist.
 const HUGE: u64 = 1 << 60;
-/// More than was ever put in.
+/// A position beyond every enqueued operation.
 const NEVER: u64 = 1 << 40;
 
 impl World {
-    /// Says one thing that is not so.
+    /// Sends one false command.
     pub(super) fn lie(&mut self, actor: Actor, task: &mut Task, device: u32, lie: Lie) -> Result<()> {
         self.transfers += 1;
         match lie {
             Lie::Operation(which) => {
                 let queue = QueueId(QUEUES + which);
                 let (command, payload) = operation(which, device, queue.0, self.transfers);
-                // The queue fails at the first.
+                // The queue fails with the first false operation.
                 let now = self.now();
                 let _ = self.machine.operate((device, queue), MayStall::No, &command, &[payload], now);
                 let flush = self.machine.flush_after(queue);
@@ -38,7 +38,7 @@ impl World {
             Lie::Copy => {
                 let (queue, dst) = (QueueId(QUEUES + Lie::OPERATIONS), DevicePtr(DEVICE_BASE - CELL as u64));
                 let src = Self::read_only(actor);
-                // The queue fails at the first.
+                // The queue fails with the first false operation.
                 if self.copy_in(actor, task, queue, dst, src, true).is_err() {
                     self.schedule(actor);
                 }
@@ -61,7 +61,7 @@ impl World {
                 self.schedule(actor);
             }
             Lie::Garbage => {
-                // Between two frames, where it is sure to be seen.
+                // Sent between two frames, where the executor certainly detects it.
                 if self.unsent.is_empty() && !self.write_locked {
                     let garbage: Vec<_> = (0..512).flat_map(|_| self.random.number().to_le_bytes()).collect();
                     self.unsent.extend(garbage);
@@ -74,7 +74,7 @@ impl World {
         Ok(())
     }
 
-    /// The answer to a lie has come.
+    /// Handles the reply to a false command.
     pub(super) fn refused(&mut self, actor: Actor, task: &mut Task, lie: Lie) {
         if let Some(Ok(reply)) = task.outcome.take() {
             return self.violation(format!("{lie:?} is answered with {reply:?}"));
@@ -82,7 +82,7 @@ impl World {
         self.back(actor, task);
     }
 
-    /// The program does not keep to the protocol: it is told, and the session ends.
+    /// Ends the session of a program that broke the protocol, with a message.
     pub(super) fn end_session(&mut self, error: &Error) {
         if !self.broken {
             return self.violation(format!("the executor ends the session: {error:?}"));
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// Operations that are refused.
+/// Returns an operation that is refused.
 fn operation(which: u32, device: u32, queue: u32, transfer: u64) -> (Command, &'static [u8]) {
     let (src, dst, len) = (DEVICE_BASE, DEVICE_BASE, HUGE);
     let launch = |function, slots| Command::Launch {
@@ -123,7 +123,7 @@ fn operation(which: u32, device: u32, queue: u32, transfer: u64) -> (Command, &'
     }
 }
 
-/// Questions that are refused.
+/// Returns a query that is refused.
 fn question(which: u32, device: u32, ticket: u64) -> Command {
     match which % Lie::QUESTIONS {
         0 => Command::Wait { ticket },
@@ -136,7 +136,7 @@ fn question(which: u32, device: u32, ticket: u64) -> Command {
     }
 }
 
-/// What ends the session.
+/// Returns a command that ends the session.
 fn breach(which: u32, device: u32) -> (Command, &'static [u8]) {
     match which % Lie::BREACHES {
         0 => (Command::Start { ticket: 0, trace: false, emulate_nvidia: false }, &[]),

@@ -1,10 +1,14 @@
-//! Programs and their connections to executors, which push to each other: threads of the programs, the machines that decide for
-//! them, lanes that are slow, stall and break, and executors whose streams take their time.
+//! Programs and their connections to executors, which push to each other. Lanes are slow, stall and break, and streams
+//! take their time.
 //!
-//! What decides is the real thing: a program's connection (`accord_client::connection`), the executor (`accord_executor::executor`),
-//! who waits for whom in a copy between executors and which lane it gets (`accord_fabric::transfer`), and so is the coding of
-//! commands and events. The threads around them do what those of `libacc/client/src/remote`, of the executor's driver and of its
-//! peers do, one step at a time in an order that the seed decides. Devices are simulated. docs/design/processes.md says what is
+//! The deciding code is the real one:
+//! * the program's connection (`accord_client::connection`),
+//! * the executor (`accord_executor::executor`),
+//! * the exchange and the lane pool of copies between executors (`accord_fabric::transfer`),
+//! * the encoding of commands and events.
+//!
+//! The threads around them are modelled on `libacc/client/src/remote` and on the executor's driver and peers. They run
+//! one step at a time in an order that the seed decides. Devices are simulated. docs/design/processes.md lists what is
 //! checked.
 
 mod actor;

@@ -1,9 +1,9 @@
-//! What a thread of a program calls.
+//! Calls of a program's thread.
 
 use crate::random::Random;
 use accord_types::{QueueId, TransferId};
 
-/// One call of the program.
+/// A call of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     /// `device[cell]` becomes a function of itself and `device[from]`.
@@ -26,7 +26,7 @@ pub(super) enum Op {
         host: usize,
         cells: usize,
     },
-    /// Brings cells that are written only where they are others than what was sent.
+    /// Copies cells out; each is written only if it differs from what was sent.
     CopyChanged {
         queue: QueueId,
         device: usize,
@@ -48,7 +48,7 @@ pub(super) enum Op {
         at: usize,
         cells: usize,
     },
-    /// A part of [`Op::Between`]: the target is told.
+    /// The part of [`Op::Between`] at the target.
     Expect {
         source: usize,
         queue: QueueId,
@@ -58,19 +58,19 @@ pub(super) enum Op {
         cells: usize,
         transfer: TransferId,
     },
-    /// A part of [`Op::Between`]: the source is told.
+    /// The part of [`Op::Between`] at the source.
     Push {
         queue: QueueId,
         device: usize,
         to: usize,
         cells: usize,
         transfer: TransferId,
-        /// The number of the lane that the target was told.
+        /// The number of the lane on which the target expects the transfer.
         lane: u32,
     },
-    /// Uses another device of the thread from now on.
+    /// Switches to another device of the thread.
     Switch(usize),
-    /// A wait before has failed, or should have.
+    /// Checks that an earlier wait has failed, if it should.
     HasFailed,
     WaitQueue {
         queue: QueueId,
@@ -86,28 +86,28 @@ pub(super) enum Op {
         host: usize,
         expected: u8,
     },
-    /// GPU code: much for the command lane.
+    /// Sends GPU code, many bytes for the command lane.
     Image,
-    /// The program does something else for so many microseconds.
+    /// Spends this many microseconds without calls.
     Pause(u64),
-    /// Says something that is not so.
+    /// Sends a false command.
     Lie(Lie),
-    /// Ends the device.
+    /// Shuts the device down.
     Shutdown,
 }
 
-/// What a program says that is not so.
+/// A false command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lie {
-    /// An operation that can't be.
+    /// An impossible operation.
     Operation(u32),
-    /// A copy in with a device address that is none. Its bytes come all the same.
+    /// A copy in to an invalid device address, whose bytes are sent all the same.
     Copy,
-    /// A question that has no answer.
+    /// A query without an answer.
     Question(u32),
-    /// What is not the protocol.
+    /// A command that breaks the protocol.
     Protocol(u32),
-    /// Nor a command.
+    /// Bytes that are no command.
     Garbage,
 }
 
@@ -116,7 +116,7 @@ impl Lie {
     pub(super) const QUESTIONS: u32 = 7;
     pub(super) const BREACHES: u32 = 6;
 
-    /// One of a program that keeps to the protocol, or of one that does not.
+    /// Returns a random one, which breaks the protocol or not.
     pub(super) fn one(random: &mut Random, breaks: bool) -> Self {
         let mut of = |count: u32| u32::try_from(random.within(0..count.into())).unwrap_or(0);
         match (breaks, of(10)) {

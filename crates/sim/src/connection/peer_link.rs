@@ -1,4 +1,4 @@
-//! Lanes on which executors push to each other, and what is on them.
+//! Lanes on which executors push to each other.
 
 use super::actor::PeerLane;
 use super::lane::{Lane, Weather};
@@ -6,7 +6,7 @@ use accord_fabric::transfer::{ControlMessage, LanePool};
 use accord_types::{DevicePtr, TransferId};
 use std::collections::VecDeque;
 
-/// What a pusher sends.
+/// A message of a pusher.
 pub(super) struct PeerChunk {
     pub(super) transfer: TransferId,
     pub(super) bytes: Vec<u8>,
@@ -18,13 +18,13 @@ pub(super) struct PeerChunk {
 pub(super) struct PeerLink {
     pub(super) bytes: Lane<PeerChunk>,
     pub(super) control: Lane<ControlMessage>,
-    /// The target says nothing before the lane is there: it knows no peer.
+    /// The lanes of the pool at the pusher.
     pub(super) pool: LanePool,
-    /// Transfers for which the target has to be told that nothing comes.
+    /// Transfers whose bytes will not arrive, about which the target must be informed.
     pub(super) aborts: VecDeque<TransferId>,
-    /// At the target: the transfer that has the lane.
+    /// The transfer that holds the lane, at the target.
     pub(super) taken: Option<Taken>,
-    /// The lane has ended, or will never be there.
+    /// Whether the lane has ended, or will never connect.
     pub(super) cut: bool,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct PeerLink {
 pub(super) enum Taken {
     /// A stream takes its bytes.
     ByStream,
-    /// They are thrown away.
+    /// The bytes are discarded.
     Wasted(TransferId),
 }
 
-/// Where an expected transfer goes.
+/// The destination of an expected transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Destination {
     pub(super) device: u32,
@@ -44,7 +44,7 @@ pub(super) struct Destination {
     pub(super) len: u64,
 }
 
-/// A transfer on its way out, in its stream.
+/// An outgoing transfer in its stream.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) src: usize,
@@ -55,7 +55,7 @@ pub(super) struct Outgoing {
     pub(super) at: usize,
 }
 
-/// One on its way in, in the stream for those.
+/// An incoming transfer in the stream for these.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) dst: usize,
@@ -66,7 +66,7 @@ pub(super) struct Incoming {
 }
 
 impl PeerLink {
-    /// One that is not there yet.
+    /// Creates a link that is not connected yet.
     pub(super) fn new(bytes: Weather, control: Weather) -> Self {
         Self {
             bytes: Lane::new(bytes),
@@ -78,13 +78,13 @@ impl PeerLink {
         }
     }
 
-    /// Whether nothing stands on it, and no transfer holds it.
+    /// Whether the lanes are empty and no transfer holds one.
     pub(super) fn is_idle(&mut self) -> bool {
         let free = self.pool.is_empty() || matches!(self.pool.lend(), Ok(Some(_)));
         free && self.bytes.is_empty() && self.control.is_empty() && self.aborts.is_empty() && self.taken.is_none()
     }
 
-    /// The node of one end is silent.
+    /// Silences both lanes, because the node of one end is down.
     pub(super) fn silence(&mut self) {
         self.bytes.dead = true;
         self.control.dead = true;

@@ -1,6 +1,6 @@
-//! Pushes from one executor to another: what becomes of them is decided by the core of an `Exchange`, and over which lane they go by a
-//! `PeerTable`, as in a real executor. Here are the lanes, and who reads and writes them, which `crates/executor/src/peers.rs` and the
-//! exchange's threads do there.
+//! Pushes from one executor to another. As in a real executor, the core of an `Exchange` decides about transfers and a
+//! `PeerTable` about lanes. The lanes and their readers and writers stand in for `crates/executor/src/peers.rs` and the
+//! exchange's threads.
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
@@ -13,7 +13,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, ExchangeEffect, PushStep};
 use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
 
-/// A peer lane to a node that is silent ends after so long.
+/// Time after which a lane to a silent node ends, in microseconds.
 const PEER_TIMEOUT: u64 = 3_000_000;
 
 fn lost() -> Error {
@@ -21,35 +21,35 @@ fn lost() -> Error {
 }
 
 impl World {
-    /// What the executor of a connection is called.
+    /// Returns the id of a connection's executor.
     pub(super) fn peer(&self, connection: usize) -> PeerId {
         let node = u32::try_from(self.connections[connection].node).unwrap_or(0);
         PeerId::executor(NodeId(node), 0).unwrap_or(PeerId::PROGRAM)
     }
 
-    /// The connection of the same program to whose executor a peer belongs.
+    /// Returns the connection of the same program to a peer's executor.
     pub(super) fn connection_to(&self, peer: PeerId) -> Option<usize> {
         let program = self.program;
         let fits = |index: &usize| self.connections[*index].program == program && self.peer(*index) == peer.process();
         (0..self.connections.len()).find(fits)
     }
 
-    /// The lane by whose number a peer is named.
+    /// Returns the lane that a peer id names.
     fn lane_of(&self, peer: PeerId) -> Option<PeerLane> {
         self.connection_to(peer).map(|other| PeerLane { other, number: peer.lane() })
     }
 
-    /// What the executor at the other end of a lane is called on it.
+    /// Returns the id of the executor at the other end of a lane, with the lane's number.
     pub(super) fn peer_on(&self, lane: PeerLane) -> PeerId {
         self.peer(lane.other).on_lane(lane.number)
     }
 
-    /// The lane on which another executor pushes here, as that one knows it.
+    /// Returns the other executor's connection and lane for the lane on which it pushes to this one.
     pub(super) fn other_end(&self, lane: PeerLane) -> (usize, PeerLane) {
         (lane.other, PeerLane { other: self.at, number: lane.number })
     }
 
-    /// Does what the exchange of this executor wants done.
+    /// Carries out the effects of this executor's exchange.
     pub(super) fn act_for_exchange(&mut self) {
         let effects: Vec<_> = self.executor.exchange.effects().collect();
         for effect in effects {
@@ -91,7 +91,7 @@ impl World {
 
     // The pusher's side.
 
-    /// A push of this executor begins. The first on a lane connects.
+    /// Begins a push of this executor; the first one on a lane connects.
     pub(super) fn begin_push(&mut self, transfer: TransferId, to: PeerId, src: usize, len: usize) -> Result<Outgoing> {
         let Some(lane) = self.lane_of(to) else { return Err(lost()) };
         if self.executor.peers.way(to)? == PushWay::New {
@@ -115,7 +115,7 @@ impl World {
         Ok(Outgoing { src, len, transfer, to: lane, lane: None, at: 0 })
     }
 
-    /// The lane to a peer is there, or will never be.
+    /// Handles the end of connecting to a peer, by success or failure.
     pub(super) fn peer_connected(&mut self, lane: PeerLane) {
         let PeerLane { other, number } = lane;
         let here = PeerLane { other: self.at, number };
@@ -147,13 +147,13 @@ impl World {
         });
     }
 
-    /// The lanes that begin or end here.
+    /// Returns the lanes that begin or end here.
     fn own_links(&self) -> Vec<(usize, PeerLane)> {
         let at = self.at;
         self.links.keys().filter(|(from, to)| *from == at || to.other == at).copied().collect()
     }
 
-    /// The node of this connection has become silent.
+    /// Silences the lanes of this connection's node.
     pub(super) fn silence_peers(&mut self) {
         for (from, to) in self.own_links() {
             if let Some(link) = self.links.get_mut(&(from, to)) {
@@ -163,13 +163,13 @@ impl World {
         }
     }
 
-    /// The executor of this connection is gone.
+    /// Cuts the lanes of this connection's executor.
     pub(super) fn cut_peers(&mut self) {
         let ends = self.own_links();
         ends.into_iter().for_each(|(from, to)| self.on(from, |world| world.cut_peer(to)));
     }
 
-    /// The last lane of this executor to another one ends, and now and then the next ones as well.
+    /// Cuts the last lane to another executor, and sometimes the next ones as well.
     pub(super) fn cut_last_peer(&mut self, other: usize) {
         let at = self.at;
         let last = self.links.keys().rfind(|(from, to)| *from == at && to.other == other).copied();
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// A lane of this executor to another one ends: each hears of it in its own time.
+    /// Cuts a lane to another executor; each end notices in its own time.
     pub(super) fn cut_peer(&mut self, lane: PeerLane) {
         let key = (self.at, lane);
         let Some(link) = self.links.get_mut(&key) else { return };
@@ -194,10 +194,10 @@ impl World {
         self.on(other, |world| world.add(late, WorldEvent::PeerLost(here)));
     }
 
-    /// This executor sees that its lane to another one has ended.
+    /// Has this executor notice that its lane to another one has ended.
     pub(super) fn push_lost(&mut self, lane: PeerLane) {
         let (key, peer) = ((self.at, lane), self.peer_on(lane));
-        // First of all: who hears of a failure asks for the next lane.
+        // Sent before all else: a program that receives the event of a failed push asks for the next lane.
         self.send_event(&Event::PeerLost { peer }, &[]);
         if let Some(link) = self.links.get_mut(&key) {
             link.pool.close(&lost());
@@ -209,7 +209,7 @@ impl World {
         self.unblock(Block::PeerLane);
     }
 
-    /// The program tells its other executors that it has lost this one.
+    /// Has the program inform its other executors that this one is lost.
     pub(super) fn tell_of_loss(&mut self) {
         if std::mem::replace(&mut self.told, true) {
             return;
@@ -223,7 +223,8 @@ impl World {
         }
     }
 
-    /// This executor hears that another one is lost: what that was to push is not waited for, though it may have no lane to here.
+    /// Informs this executor that another one is lost. It no longer waits for the other's pushes, even without a lane
+    /// between them.
     pub(super) fn executor_lost(&mut self, gone: usize) {
         if self.cut {
             return;
@@ -246,7 +247,7 @@ impl World {
         self.unblock(Block::PeerLane);
     }
 
-    /// One step of the reader of what a target says.
+    /// Runs one step of the reader of a target's control messages.
     pub(super) fn run_peer_control(&mut self, lane: PeerLane) {
         let (now, key, peer) = (self.queue.now(), (self.at, lane), self.peer_on(lane));
         let Some(message) = self.links.get_mut(&key).and_then(|link| link.control.take(now)) else {
@@ -259,7 +260,7 @@ impl World {
         self.schedule(Actor::PeerControl(lane));
     }
 
-    /// The target has to be told that a transfer's bytes will not come.
+    /// Queues a message to the target that a transfer's bytes will not arrive.
     fn abandoned(&mut self, lane: PeerLane, transfer: TransferId) {
         let key = (self.at, lane);
         if let Some(link) = self.links.get_mut(&key).filter(|link| link.pool.closed().is_none()) {
@@ -268,7 +269,7 @@ impl World {
         }
     }
 
-    /// One step of the actor that tells a target that bytes will not come.
+    /// Runs one step of the actor that sends these messages.
     pub(super) fn run_peer_aborts(&mut self, to: PeerLane) {
         let key = (self.at, to);
         let lane = match self.links.get_mut(&key) {
@@ -300,7 +301,7 @@ impl World {
         self.unblock(Block::PeerLane);
     }
 
-    /// One step of a push, in its stream. Whether it is done; an error if it fails.
+    /// Runs one step of a push in its stream. Returns whether it is done, or an error if it fails.
     pub(super) fn push_step(&mut self, device: u32, push: &mut Outgoing) -> std::result::Result<bool, ()> {
         let key = (self.at, push.to);
         match self.executor.exchange.step(push.transfer) {
@@ -309,7 +310,7 @@ impl World {
                 if push.lane.is_none() {
                     match self.links.get_mut(&key).map(|link| link.pool.lend()) {
                         Some(Ok(lane)) => push.lane = lane,
-                        // The lanes have ended: their reader is about to say so.
+                        // The lanes have ended, and their reader is about to notice.
                         _ => return Ok(false),
                     }
                 }
@@ -323,7 +324,7 @@ impl World {
                         PeerChunk { transfer: push.transfer, bytes, last: end == push.len, abort: false },
                     );
                     push.at = end;
-                    // What is lost on the way is lost.
+                    // Bytes on a cut lane are lost.
                     if self.links[&key].cut {
                         break;
                     }
@@ -349,14 +350,14 @@ impl World {
         }
     }
 
-    /// Whether something has happened to an executor that this one pushes to.
+    /// Whether an executor that this one pushes to may have failed.
     fn may_fail(&self, lane: PeerLane) -> bool {
         let target = &self.connections[lane.other];
         let closed = target.executor.closes > 0 || !target.executor.crashed.is_empty();
         closed || target.cut || target.lost_at.is_some() || self.links[&(self.at, lane)].cut
     }
 
-    /// A push comes to nothing.
+    /// Gives a push up.
     pub(super) fn drop_push(&mut self, push: &Outgoing) {
         self.executor.exchange.give_up(push.transfer, push.lane.is_some());
         if let Some(lane) = push.lane {
@@ -367,7 +368,7 @@ impl World {
         self.act_for_exchange();
     }
 
-    /// Whether all of it was sent: it ends by itself, whatever becomes of its device.
+    /// Whether all bytes of a push were sent. Such a push completes even if its device ends.
     pub(super) fn is_sent(&self, push: &Outgoing) -> bool {
         push.at == push.len && self.executor.exchange.step(push.transfer) == PushStep::Send
     }

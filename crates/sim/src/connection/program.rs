@@ -23,7 +23,7 @@ fn thread_of(actor: Actor) -> usize {
     }
 }
 
-/// Where a thread's cells are.
+/// Returns the address range of a thread's cells.
 fn cells(thread: usize, cell: usize, count: usize) -> HostRange {
     HostRange { start: ((thread + 1) << 20) + cell * CELL, len: count * CELL }
 }
@@ -32,7 +32,7 @@ fn device_cells(cell: usize) -> DevicePtr {
     DevicePtr(DEVICE_BASE + (cell * CELL) as u64)
 }
 
-/// As it is on the way.
+/// Returns the encoded GPU code.
 fn image() -> Result<Vec<u8>> {
     let mut text = b".version 6.0 //".to_vec();
     text.resize(IMAGE, b'.');
@@ -45,13 +45,13 @@ impl World {
         ((range.start >> 20) - 1, start..start + range.len)
     }
 
-    /// The program's memory, as its own threads read it.
+    /// Returns the program's memory, for its own threads.
     pub(super) fn host(&self, range: HostRange) -> &[u8] {
         let (thread, bytes) = Self::place(range);
         &self.threads[thread].memory[bytes]
     }
 
-    /// As threads of the connection read it.
+    /// Reads the program's memory as threads of the connection do.
     pub(super) fn read_host(&mut self, range: HostRange) -> &[u8] {
         if self.threads[Self::place(range).0].closed {
             self.violation(format!("{range:?} is read after the end of the device"));
@@ -59,7 +59,7 @@ impl World {
         self.host(range)
     }
 
-    /// As they write it.
+    /// Writes the program's memory as threads of the connection do.
     pub(super) fn write_host(&mut self, range: HostRange, bytes: &[u8]) {
         let (thread, place) = Self::place(range);
         if self.threads[thread].closed {
@@ -68,11 +68,11 @@ impl World {
         self.threads[thread].memory[place].copy_from_slice(bytes);
     }
 
-    /// A call has failed: the program lives on, shuts its devices down, and uses its memory for something else.
+    /// Handles a failed call: the program shuts its devices down and reuses its memory.
     pub(super) fn failed(&mut self, actor: Actor, task: &mut Task, error: Error) {
         self.hears(thread_of(actor));
         let thread = &mut self.threads[thread_of(actor)];
-        // What is lost may fail again.
+        // After a loss, further calls may fail.
         if thread.error.is_none() {
             thread.error = Some(error);
             thread.ops.truncate(thread.next);
@@ -89,7 +89,7 @@ impl World {
         (thread.ended, thread.closed) = (true, true);
     }
 
-    /// It should have heard of a loss some time ago.
+    /// Checks that a loss was noticed in time.
     fn hears(&mut self, index: usize) {
         let (now, thread) = (self.queue.now(), &self.threads[index]);
         if let Some(lost) = self.connections[thread.devices[thread.on].0].lost_at
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// The next call.
+    /// Starts the next call.
     pub(super) fn script(&mut self, actor: Actor, task: &mut Task) {
         if let Some(Err(error)) = task.outcome.take() {
             return self.failed(actor, task, error);
@@ -138,7 +138,7 @@ impl World {
                 return Ok(());
             }
             Op::Between { queue, device: from, to, at, cells } => {
-                // A queue that can't push must not leave the target waiting.
+                // If the source queue can't push, the target must not be ordered to wait.
                 self.machine.last(device, queue)?;
                 self.transfers += 1;
                 let (source, transfer) = (self.threads[index].on, TransferId(self.transfers));
@@ -161,7 +161,7 @@ impl World {
             }
             Op::Check { host, expected } => {
                 let found = self.host(cells(index, host, 1));
-                // What has crashed leaves its work undone, and the program hears of it when it uses the queue.
+                // A crashed device leaves operations undone, and the program learns of it when it uses the queue.
                 if found != [expected; CELL] && !self.has_crashed(index) {
                     let why =
                         format!("call {}: cell {host} has {found:?} instead of {expected}", self.threads[index].next);
@@ -240,7 +240,7 @@ impl World {
                 let (connection, _) = self.threads[index].devices[source];
                 let (dst, len) = (device_cells(at).0, (cells * CELL) as u64);
                 let seq = self.machine.last(device, QueueId::SYNC)?.0;
-                // Both name the lane that the two have now.
+                // Both ends name the current lane between them.
                 let here = self.peer(self.at);
                 let towards = self.on(connection, |world| world.machine.on_lane_to(here));
                 let from_peer = self.peer(connection).on_lane(towards.lane());
@@ -249,7 +249,7 @@ impl World {
                 self.turn(index, source);
                 task.stack.pop();
                 let push = Op::Push { queue, device: from, to, cells, transfer, lane: towards.lane() };
-                // Another node waits for it.
+                // The target waits for the push, so the commands are flushed first.
                 self.after(actor, task, Frame::Turn(connection, push), Some(Frame::Flush));
                 return Ok(());
             }
@@ -299,7 +299,7 @@ impl World {
         Ok(self.machine.flush_after(queue))
     }
 
-    /// A thread uses another one of its devices.
+    /// Switches a thread to another of its devices.
     fn turn(&mut self, index: usize, on: usize) {
         let now = self.queue.now();
         let thread = &mut self.threads[index];
@@ -307,12 +307,12 @@ impl World {
         thread.started_last = now;
     }
 
-    /// It is there: what it has sent to the other one before may have taken its time.
+    /// Notes that the switch is complete. Flushing the previous connection may have taken long.
     pub(super) fn turned(&mut self, actor: Actor) {
         self.threads[thread_of(actor)].started_last = self.queue.now();
     }
 
-    /// Some of its memory that is never written.
+    /// Returns read-only cells of the thread's memory.
     pub(super) fn read_only(actor: Actor) -> HostRange {
         cells(thread_of(actor), READ_ONLY, 3)
     }
@@ -371,7 +371,7 @@ impl World {
         } else {
             self.machine.await_positions(device, queues, actor, now)?
         };
-        // As if one more had come.
+        // A first reply starts the loop.
         task.outcome = Some(Ok(Reply { value: 1, ..Reply::default() }));
         let (positions, replies) = (asked.positions.to_vec(), asked.replies.to_vec());
         self.asked(actor, task, positions, test, replies);
@@ -382,7 +382,7 @@ impl World {
         Ok(())
     }
 
-    /// A reply has come; waits for those that are left.
+    /// Handles a reply, and waits for the rest.
     pub(super) fn asked(
         &mut self,
         actor: Actor,
@@ -443,7 +443,7 @@ impl World {
         Ok(())
     }
 
-    /// The answer has come: waits for the end of what was being read and written when the device was ended.
+    /// Handles the reply to a device's shutdown: waits until no thread reads or writes the program's memory.
     pub(super) fn ended(&mut self, actor: Actor, task: &mut Task) {
         if let Some(Err(error)) = task.outcome.take()
             && self.machine.check().is_ok()
@@ -456,7 +456,7 @@ impl World {
         self.let_go(actor, task, left);
     }
 
-    /// Waits for one after the other, and goes on to the next device, if there is one.
+    /// Waits for each in turn, then continues with the next device.
     pub(super) fn let_go(&mut self, actor: Actor, task: &mut Task, mut left: Vec<WaitId>) {
         task.outcome = None;
         match left.pop() {

@@ -1,53 +1,53 @@
-//! What a thread of the program does: a random program that is right, and what it must find in its memory.
+//! Random correct programs, and the contents that their memory must have.
 //!
-//! Vector clocks say what would race, and waits are put in where something would. So the result is that of doing everything at
-//! once, in the order of the program.
+//! Vector clocks find races, and waits are inserted to prevent them. So the result is that of doing all operations at
+//! once, in program order.
 
 pub(super) use super::op::{Lie, Op};
 use crate::random::Random;
 use accord_types::QueueId;
 
-/// Where a device's memory begins.
+/// First address of a device's memory.
 pub(super) const DEVICE_BASE: u64 = 1 << 32;
-/// Operations of a flood.
+/// Number of operations of a flood.
 const FLOOD: usize = 800;
-/// Bytes of a cell, all of which have its value.
+/// Bytes of a cell; all have the cell's value.
 pub(super) const CELL: usize = 16;
-/// Bytes that travel inside a command or an event.
+/// Most bytes that travel inside a command or an event.
 pub(super) const SMALL: usize = 2 * CELL;
-/// Cells that copies and regions touch, in the program's memory and on each device.
+/// Number of cells for copies and regions, in the program's memory and on each device.
 const CELLS: usize = 10;
-/// Devices of a thread.
+/// Most devices of a thread.
 pub(super) const DEVICES_MAX: usize = 3;
-/// Cells of the program's memory that are never written.
+/// Number of cells in the program's memory that are never written.
 const READ_ONLY_CELLS: usize = 3;
-/// The first of them: what the devices have at the end is copied behind the cells that all touch.
+/// The first read-only cell. It follows the cells that all operations use, and copies of all devices' cells.
 pub(super) const READ_ONLY: usize = (1 + DEVICES_MAX) * CELLS;
-/// What they have.
+/// The value of the read-only cells.
 pub(super) const READ_ONLY_VALUE: u8 = 0x5a;
-/// Cells of the program's memory.
+/// Number of cells in the program's memory.
 pub(super) const HOST_CELLS: usize = READ_ONLY + READ_ONLY_CELLS;
 const QUEUES: [QueueId; 5] = [QueueId(0), QueueId(1), QueueId(2), QueueId(3), QueueId::SYNC];
-/// Its place in [`QUEUES`].
+/// Index of the synchronous queue in [`QUEUES`].
 const SYNC: usize = 4;
 
-/// What kind of program it is.
+/// The misbehaviour of a program.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Manners {
-    /// It says what is not so.
+    /// Sends false commands.
     pub(super) lies: bool,
-    /// It does not keep to the protocol.
+    /// Breaks the protocol.
     pub(super) breaks: bool,
-    /// It puts more into a queue than a stream holds.
+    /// Enqueues more than a stream holds.
     pub(super) floods: bool,
 }
 
-/// What a kernel makes of its cells.
+/// Returns the value that a kernel writes to a cell.
 pub(super) fn mix(cell: u8, from: u8, salt: u8) -> u8 {
     cell.wrapping_mul(31).wrapping_add(from.wrapping_mul(17)).wrapping_add(salt)
 }
 
-/// Positions of all queues of all devices of the thread, see [`Writer::queue`].
+/// Positions of all queues of the thread's devices, see [`Writer::queue`].
 type Clock = Vec<u64>;
 
 #[derive(Clone, Default)]
@@ -57,7 +57,7 @@ struct Cell {
     read: Vec<(usize, u64)>,
 }
 
-/// Whose cell it is.
+/// The memory of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Host,
@@ -69,16 +69,16 @@ struct Writer<'a> {
     ops: Vec<Op>,
     host: Vec<Cell>,
     devices: Vec<Vec<Cell>>,
-    /// The device that the program uses.
+    /// The current device.
     on: usize,
-    /// What each queue comes after, and what the program has waited for.
+    /// The positions that each queue is ordered after, and those that the program has waited for.
     clocks: Vec<Clock>,
     waited: Clock,
-    /// Operations put into each queue.
+    /// Number of operations in each queue.
     count: Clock,
 }
 
-/// A program of about `len` calls with so many devices.
+/// Creates a program of about `len` calls with this many devices.
 pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Manners) -> Vec<Op> {
     let queues = devices * QUEUES.len();
     let mut writer = Writer {
@@ -119,13 +119,13 @@ pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Ma
     writer.ops
 }
 
-/// Shuts all devices down.
+/// Returns the calls that shut all devices down.
 pub(super) fn end(devices: usize) -> impl Iterator<Item = Op> {
     (0..devices).flat_map(|device| [Op::Switch(device), Op::Shutdown])
 }
 
 impl Writer<'_> {
-    /// The place of a queue of the current device among all.
+    /// Returns the index of a current device's queue among all queues.
     fn queue(&self, queue: usize) -> usize {
         self.on * QUEUES.len() + queue
     }
@@ -240,7 +240,7 @@ impl Writer<'_> {
         self.ops.push(Op::CopyOut { queue: QUEUES[queue], device, host, cells });
     }
 
-    /// Few variables in one block, each of which is written if it is another one than was sent.
+    /// Enqueues a copy out of several cells, each of which is written only if it differs from what was sent.
     fn copy_changed(&mut self, queue: usize) {
         let here = Of::Device(self.on);
         let cells = 1 + self.random.index(SMALL / CELL);
@@ -266,7 +266,7 @@ impl Writer<'_> {
         self.ops.push(Op::CopyChanged { queue: QUEUES[queue], device, places });
     }
 
-    /// Compares with what is read-only. A wait says that it is not the same.
+    /// Enqueues a comparison with read-only memory. A wait reports a difference.
     fn compare(&mut self, queue: usize, device: usize) {
         let here = Of::Device(self.on);
         let cells = 1 + self.random.index(READ_ONLY_CELLS);
@@ -288,7 +288,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies to another device. That comes after what the program did there synchronously, and nothing else.
+    /// Enqueues a copy to another device. It is ordered only after the program's synchronous operations there.
     fn between(&mut self, queue: usize, device: usize, at: usize, cells: usize) {
         let source = self.on;
         let to = (source + 1 + self.random.index(self.devices.len() - 1)) % self.devices.len();
@@ -302,7 +302,7 @@ impl Writer<'_> {
                 }
             }
         }
-        // What the synchronous queue brings to the program may land later, so nothing else comes after it.
+        // A copy out by the synchronous queue may land later, so no other operation is ordered after it.
         let put = self.put(queue);
         for cell in 0..cells {
             self.devices[to][at + cell].value = self.devices[source][device + cell].value;
@@ -329,13 +329,13 @@ impl Writer<'_> {
         }
     }
 
-    /// What an access has to come after.
+    /// Returns the accesses that conflict with an access of this kind.
     fn conflicts(cell: &Cell, write: bool) -> Vec<(usize, u64)> {
         let reads = if write { &cell.read[..] } else { &[] };
         cell.written.iter().chain(reads).copied().collect()
     }
 
-    /// Sees to it that the next operation of a queue may touch a cell.
+    /// Orders the next operation of a queue after all conflicting accesses to a cell.
     fn before(&mut self, queue: usize, of: Of, cell: usize, write: bool) {
         let own = self.queue(queue);
         for (other, at) in Self::conflicts(self.cell(of, cell), write) {
@@ -352,7 +352,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Sees to it that the program may touch a cell itself.
+    /// Waits until the program may access a cell itself.
     fn before_host(&mut self, cell: usize, write: bool) {
         for (other, at) in Self::conflicts(&self.host[cell], write) {
             if self.waited[other] < at {
@@ -361,7 +361,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Puts an operation into a queue of the current device.
+    /// Enqueues an operation in a queue of the current device.
     fn put(&mut self, queue: usize) -> (usize, u64) {
         let queue = self.queue(queue);
         merge(&mut self.clocks[queue], &self.waited);

@@ -1,4 +1,4 @@
-//! One program's connection to one node: the machine, its lanes, the executor, and who works there.
+//! A program's connection to a node: the machine, its lanes, the executor, and the actors.
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
@@ -13,11 +13,11 @@ use accord_fabric::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW, FrameReader};
 use accord_types::{Result, SessionId, TransferId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An actor at work: what it does, innermost last.
+/// The stack of an actor's frames; the innermost is last.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) stack: Vec<Frame>,
-    /// What the last wait has brought.
+    /// The result of the last wait.
     pub(super) outcome: Option<Result<Reply>>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct SimulatedConnection {
     pub(super) from_lent: [bool; LANES],
     pub(super) reader: FrameReader,
     pub(super) write_locked: bool,
-    /// Taken to be sent.
+    /// Encoded frames that are not sent yet.
     pub(super) unsent: Vec<u8>,
     pub(super) tasks: BTreeMap<Actor, Task>,
     pub(super) scheduled: BTreeSet<Actor>,
@@ -44,23 +44,23 @@ pub(super) struct SimulatedConnection {
     pub(super) blocked: BTreeMap<Block, BTreeSet<Actor>>,
     pub(super) copy_threads: usize,
     pub(super) executor: Executor,
-    /// The lanes have ended.
+    /// Whether the lanes have ended.
     pub(super) cut: bool,
-    /// The program has told its other executors that this one is lost.
+    /// Whether the program has informed its other executors that this one is lost.
     pub(super) told: bool,
-    /// When the executor was lost.
+    /// The time at which the executor was lost.
     pub(super) lost_at: Option<u64>,
-    /// Devices, and streams of each.
+    /// Number of devices, and of streams of each.
     pub(super) devices: u32,
     pub(super) streams: usize,
     pub(super) exchange_window: u32,
-    /// The program has not kept to the protocol.
+    /// Whether the program has broken the protocol.
     pub(super) broken: bool,
 }
 
 impl SimulatedConnection {
-    /// To an executor with so many devices. `room`: operations that a stream holds; `exchange_window`: copies to and from other
-    /// executors that are under way.
+    /// Creates a connection to an executor with this many devices. `room` is the number of operations that a stream
+    /// holds, `exchange_window` that of copies in flight to and from other executors.
     pub(super) fn new(
         random: &mut Random,
         (program, node): (usize, usize),
@@ -80,7 +80,7 @@ impl SimulatedConnection {
         let from = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
         let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
         let crash = random.chance(5).then(|| random.within(1..20));
-        // Copies have up to 160 bytes.
+        // A copy has at most 160 bytes.
         let ahead = if random.chance(20) { 0 } else { random.within(40..600) };
         Self {
             program,
@@ -114,7 +114,7 @@ impl SimulatedConnection {
         }
     }
 
-    /// What is left of what was asked for: copies, waiters, operations, transfers between executors.
+    /// Returns the number of unfinished copies, waiters, operations, and transfers between executors.
     pub(super) fn left(&self) -> [usize; 5] {
         let Executor { exchange, .. } = &self.executor;
         [
@@ -126,24 +126,25 @@ impl SimulatedConnection {
         ]
     }
 
-    /// Copies in that an executor has asked for and of which it has not been told the end, and bytes that it keeps room for.
+    /// Returns the number of copies in that an executor requested and has not seen end, and the bytes reserved for
+    /// them.
     pub(super) fn unanswered(&self) -> (usize, u64) {
         (self.executor.owed.len() + self.executor.kept.len(), self.executor.ahead.bytes())
     }
 
-    /// Whether the program could have been told that all copies between executors are over.
+    /// Whether the executor has returned all credit for copies between executors that it can.
     pub(super) fn credit_is_back(&self) -> bool {
         let (step, (pushes, expects)) = (exchange_step(self.exchange_window), self.machine.exchanged());
         pushes < step && expects < step
     }
 }
 
-/// How many have to be over before an executor says so: as for a real window.
+/// Returns the number of completed copies after which an executor returns credit, in proportion to a real window.
 fn exchange_step(window: u32) -> u32 {
     (window / (EXCHANGE_WINDOW / EXCHANGE_STEP)).max(1)
 }
 
-/// For a lease of so many devices.
+/// Creates the core of an executor for a lease of this many devices.
 fn core(devices: usize, streams: usize) -> ExecutorCore {
     let limits =
         Limits { ordinals: (0..).take(devices).collect(), memory: 0, streams: u32::try_from(streams).unwrap_or(1) };

@@ -1,4 +1,4 @@
-//! The devices of a simulated executor: their streams, and what is in them.
+//! The devices of a simulated executor, and their streams.
 
 use super::actor::PeerLane;
 use super::peer_link::{Destination, Incoming, Outgoing};
@@ -13,44 +13,44 @@ use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, TransferId}
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) struct Executor {
-    /// Decides, as in the real one.
+    /// The real core.
     pub(super) core: ExecutorCore,
     pub(super) reader: FrameReader,
-    /// A command that waits for room in its stream: itself, its payload, the length of its frame.
+    /// A command that waits for room in its stream: the command, its payload, the length of its frame.
     pub(super) pending: Option<(Command, Vec<u8>, usize)>,
     pub(super) devices: Devices,
-    /// Operations that a stream holds.
+    /// Number of operations that a stream holds.
     pub(super) room: usize,
     pub(super) waits: Vec<Wait>,
-    /// Which copies in are asked for before their turn: decides, as in the real one.
+    /// The real rules for copies in that are requested before their turn.
     pub(super) ahead: AskAhead<TransferId>,
-    /// Bytes of those that have left their lanes, and whether they are all.
+    /// Received bytes of those copies, and whether they are complete.
     pub(super) kept: BTreeMap<TransferId, (Vec<u8>, bool)>,
     /// Transfers whose bytes are unwanted.
     pub(super) unwanted: BTreeSet<TransferId>,
-    /// Those of them that were asked for.
+    /// Unwanted transfers that were requested.
     pub(super) owed: BTreeSet<TransferId>,
-    /// The kernel that crashes, counted from the first.
+    /// The number of the kernel that crashes, counted from the first.
     pub(super) crash: Option<u64>,
     pub(super) kernels: u64,
-    /// Kernels may take very long.
+    /// Whether kernels may take very long.
     pub(super) gets_stuck: bool,
-    /// It tells the program what is not so.
+    /// Whether the executor sends false events.
     pub(super) lies: bool,
     pub(super) crashed: BTreeSet<u32>,
-    /// Devices that were shut down.
+    /// Number of devices that were shut down.
     pub(super) closes: u32,
-    /// Copies to and from other executors: decides, as in the real one.
+    /// The real core of copies to and from other executors.
     pub(super) exchange: ExchangeCore<Destination>,
-    /// Over which lanes they go: decides, as in the real one.
+    /// The real table of their lanes.
     pub(super) peers: PeerTable<PeerLane>,
-    /// Where those go that may come.
+    /// Destinations of transfers that may arrive.
     pub(super) posted: BTreeMap<TransferId, Destination>,
-    /// Those that were sent, and whose device is gone.
+    /// Pushes that were sent entirely and whose device has ended.
     pub(super) lingering: Vec<Outgoing>,
 }
 
-/// Those that are open.
+/// The open devices.
 #[derive(Default)]
 pub(super) struct Devices(pub(super) BTreeMap<u32, Device>);
 
@@ -65,7 +65,7 @@ pub(super) struct Wait {
 pub(super) struct Device {
     pub(super) memory: Vec<u8>,
     pub(super) streams: Vec<Stream>,
-    /// The stream that takes what other executors push.
+    /// The stream for transfers from other executors.
     incoming: Option<usize>,
 }
 
@@ -75,16 +75,16 @@ pub(super) struct Stream {
     pub(super) failed: bool,
     put: u64,
     pub(super) done: u64,
-    /// What is called when it gets somewhere, or fails.
+    /// Notices for when the stream reaches a position or fails.
     pub(super) notices: Vec<(Seq, Notice)>,
 }
 
 #[derive(Debug)]
 pub(super) enum Notice {
     GiveBack(Step),
-    /// Of a queue that hears of failures only.
+    /// For a queue that is informed of failures only.
     Watch(QueueId),
-    /// A transfer of another executor may come.
+    /// A transfer of another executor may arrive.
     Due(TransferId),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Work {
     Incoming(Incoming),
 }
 
-/// What a region that crashes leaves.
+/// Returns the error of a region that crashes.
 pub(super) fn crashed() -> Error {
     Error::new(ErrorCode::Execution, "a region has crashed")
 }
@@ -130,7 +130,7 @@ impl Executor {
         }
     }
 
-    /// What streams are at.
+    /// Describes the progress of all streams.
     pub(super) fn fronts(&self) -> String {
         let streams = self.devices.0.values().flat_map(|device| &device.streams);
         let fronts: Vec<_> = streams.map(|stream| (stream.failed, stream.ops.len(), stream.ops.front())).collect();
@@ -141,7 +141,7 @@ impl Executor {
         self.crashed.contains(&device)
     }
 
-    /// Operations that are not done.
+    /// Returns the number of unfinished operations and waits.
     pub(super) fn left(&self) -> usize {
         let streams = self.devices.0.values().flat_map(|device| &device.streams);
         streams.map(|stream| stream.ops.len()).sum::<usize>() + self.waits.len()
@@ -158,7 +158,7 @@ impl Devices {
         self.0.get_mut(&device)?.streams.get_mut(stream)
     }
 
-    /// Whether a stream has got to a position.
+    /// Whether a stream has reached a position.
     pub(super) fn reached(&self, place: StreamPosition) -> Result<bool> {
         let stream = self.stream(place.device, place.stream)?;
         if stream.failed { Err(crashed()) } else { Ok(stream.done >= place.seq.0) }
@@ -183,7 +183,7 @@ impl Default for Device {
 }
 
 impl Device {
-    /// The stream that takes what other executors push, made at its first use.
+    /// Returns the stream for transfers from other executors, which is created on first use.
     pub(super) fn incoming(&mut self) -> usize {
         *self.incoming.get_or_insert_with(|| {
             self.streams.push(Stream::default());
@@ -193,14 +193,14 @@ impl Device {
 }
 
 impl Stream {
-    /// Puts an operation in.
+    /// Enqueues an operation.
     pub(super) fn put(&mut self, work: Work) -> Seq {
         self.ops.push_back(work);
         self.put += 1;
         Seq(self.put)
     }
 
-    /// Takes the notices that are due, and whether the stream has got there.
+    /// Removes the notices that are due, each with whether the stream has reached the position.
     pub(super) fn due(&mut self) -> Vec<(Notice, bool)> {
         let (failed, done) = (self.failed, self.done);
         let due = self.notices.extract_if(.., |(seq, _)| failed || seq.0 <= done);

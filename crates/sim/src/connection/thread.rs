@@ -1,26 +1,26 @@
-//! What a thread of the program has.
+//! The state of a program's thread.
 
 use super::script::{CELL, HOST_CELLS, Op, READ_ONLY, READ_ONLY_VALUE};
 use accord_types::Error;
 
-/// A thread of a program, which uses devices of its own.
+/// A thread of a program, with devices of its own.
 pub(super) struct Thread {
     pub(super) ops: Vec<Op>,
     pub(super) next: usize,
-    /// The connections of its devices, and their numbers there.
+    /// The connections of its devices, and the devices' numbers there.
     pub(super) devices: Vec<(usize, u32)>,
-    /// Which of them it uses now.
+    /// Index of the current device.
     pub(super) on: usize,
     pub(super) memory: Vec<u8>,
     pub(super) ended: bool,
     pub(super) error: Option<Error>,
-    /// When it has last done something else than to call, or has turned to another connection.
+    /// The time at which the thread last finished a pause or switched to another connection.
     pub(super) started_last: u64,
-    /// The devices were shut down: the memory is its own again.
+    /// Whether the devices were shut down, so that the program may reuse the memory.
     pub(super) closed: bool,
-    /// It has asked for a comparison that fails.
+    /// Whether the thread has started a comparison that fails.
     pub(super) differs: bool,
-    /// Its process has died.
+    /// Whether its process has died.
     pub(super) dead: bool,
 }
 
@@ -43,7 +43,7 @@ impl Thread {
         }
     }
 
-    /// What it has called.
+    /// Returns the calls that were made.
     pub(super) fn calls(&self) -> &[Op] {
         &self.ops[..self.next]
     }

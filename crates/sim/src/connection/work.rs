@@ -1,4 +1,4 @@
-//! What streams of a simulated executor do.
+//! The operations of a simulated executor's streams.
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::lane::PIECE;
@@ -9,7 +9,7 @@ use accord_executor::executor::StreamPosition;
 use accord_fabric::frame::Event;
 
 impl World {
-    /// One step of a stream.
+    /// Runs one step of a stream.
     pub(super) fn run_stream(&mut self, device: u32, stream: usize) {
         let actor = Actor::Stream(device, stream);
         if self.cut {
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// The stream goes on when something has changed on which its first operation hangs.
+    /// Schedules the stream for when the condition of its first operation may have changed.
     fn await_progress(&mut self, actor: Actor, device: u32, stream: usize) {
         let place = self.executor.devices.stream_mut(device, stream);
         match place.and_then(|place| place.ops.front()) {
@@ -71,7 +71,7 @@ impl World {
         self.answer_waits();
     }
 
-    /// One step of an operation. Whether it is done; an error if it crashes.
+    /// Runs one step of an operation. Returns whether it is done, or an error if it crashes.
     fn work(&mut self, device: u32, work: &mut Work) -> Result<bool, ()> {
         let now = self.queue.now();
         match work {
@@ -107,7 +107,7 @@ impl World {
                 if !*eager && self.executor.ahead.turn(*transfer).is_some() {
                     self.say_ready(*transfer);
                 }
-                // From here on it takes its bytes itself.
+                // From here on the operation takes its bytes from the lanes itself.
                 let (here, mut all) = self.executor.kept.remove(transfer).unwrap_or_default();
                 bytes.extend(here);
                 for lane in 0..LANES {
@@ -125,7 +125,7 @@ impl World {
                 }
                 self.copied(transfer);
                 if !complete {
-                    // Its sender has given up: the program knows why.
+                    // The sender has given up, and the program knows why.
                     return Err(());
                 }
                 if let Some(place) = self.executor.devices.0.get_mut(&device) {
@@ -161,7 +161,7 @@ impl World {
             Work::Incoming(incoming) => Ok(self.incoming_step(device, incoming)),
             Work::WaitStream { other, seq } => {
                 let place = StreamPosition { device, stream: *other, seq: *seq };
-                // The real one fails too, if the other does.
+                // As in the real executor, the wait fails if the other stream failed.
                 self.executor.devices.reached(place).map_err(drop)
             }
         }

@@ -1,4 +1,4 @@
-//! Everything in one thread: who runs when, and what must be true.
+//! The simulated world: one thread that decides which actor runs when, and checks the invariants.
 
 use super::actor::{Actor, Block, LANES, PeerLane, WorldEvent};
 use super::frames::Frame;
@@ -15,31 +15,31 @@ use accord_types::{Error, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
-/// Microseconds after which everything must have come to an end.
+/// Microseconds within which a seed must end.
 const LIMIT: u64 = 60_000_000;
-/// How long after a loss the last thread may hear of it.
+/// Longest time after a loss until the last thread notices, in microseconds.
 pub(super) const HEARS_WITHIN: u64 = 50_000;
-/// The coordinator says that a node is lost so long after its last sign of life, see docs/design/data-path.md.
+/// Microseconds from a node's last sign of life until the coordinator reports its loss, see docs/design/data-path.md.
 const NOTICE: u64 = 2_500_000;
-/// Steps of a seed.
+/// Most steps of a seed.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// The coordinator's, the programs', the executors': everything that is simulated.
+/// All that is simulated: coordinator, programs, executors.
 pub(super) struct World {
     pub(super) random: Random,
-    /// What happens, at which connection.
+    /// Events with the connection where each happens.
     pub(super) queue: EventQueue<(usize, WorldEvent)>,
-    /// The connection at which something happens now: the one that all else here is about.
+    /// The connection of the current event; fields of `Self` are reached through it.
     pub(super) at: usize,
     pub(super) connections: Vec<SimulatedConnection>,
     /// Threads of all programs.
     pub(super) threads: Vec<Thread>,
-    /// Lanes by which connection's executor pushes to which other one's, and by their numbers.
+    /// Lanes between executors, by the pushing connection and the lane.
     pub(super) links: BTreeMap<(usize, PeerLane), PeerLink>,
     pub(super) transfers: u64,
-    /// Of connections, those that move bytes stop from time to time for longer than it takes to shut a device down.
+    /// Whether threads that move bytes stop from time to time, for longer than a device takes to shut down.
     slow_movers: bool,
-    /// How long they have in all.
+    /// Total time that they have been stopped.
     pub(super) stopped: u64,
     failure: Option<String>,
 }
@@ -66,9 +66,9 @@ pub fn run(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let programs = if random.chance(90) { 1 } else { 2 };
     let nodes = if random.chance(60) { 1 } else { 2 + random.index(2) };
-    // Without waiting for what it has put in.
+    // Whether programs end early, without waiting for their operations.
     let early = random.chance(10);
-    // Drawn apart, so that seeds mean the same with and without.
+    // A separate generator, so that other choices of a seed do not depend on the false messages.
     let mut liars = Random::new(!seed);
     let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
     let mut used = vec![0; programs * nodes];
@@ -86,11 +86,11 @@ pub fn run(seed: u64) -> Result<(), String> {
             threads.push(thread(&mut random, devices, early, manners));
         }
     }
-    // An executor that waits for room in a stream need not be there: windows see to that. One that did could not hear of the end of
-    // a device, nor of what another executor waits for.
+    // Streams with little room stand in for executors that block on a full stream. The window makes such blocking
+    // avoidable; a blocked executor would notice neither the end of a device nor what another executor waits for.
     let few = nodes == 1 && !early && random.chance(50);
     let room = if few { 1 + random.index(8) } else { usize::MAX };
-    // What a program says that is not so is not always over.
+    // A window of few copies can't be tested with false commands, which may never complete.
     let keeps_to_window = !manners.lies && !manners.breaks;
     let connections = used.iter().enumerate().map(|(index, &devices)| {
         let few = keeps_to_window && random.chance(50);
@@ -120,9 +120,9 @@ pub fn run(seed: u64) -> Result<(), String> {
     world.judge()
 }
 
-/// A thread of a program that is right, with these devices.
+/// Creates a thread of a correct program that uses these devices.
 fn thread(random: &mut Random, devices: Vec<(usize, u32)>, early: bool, manners: Manners) -> Thread {
-    // Long ones use up the windows of streams.
+    // Long programs exhaust the windows of streams.
     let len = if random.chance(2) { 2_500 } else { 60 };
     let len = usize::try_from(random.within(5..len)).unwrap_or(5);
     let mut ops = script::write(random, len, devices.len(), manners);
@@ -154,7 +154,7 @@ impl World {
         if let Some(happens) = happens {
             self.queue.add(at, (connection, happens));
         }
-        // Lanes between executors are lost beside all that.
+        // Lanes between executors are lost independently.
         if self.connections.len() > 1 && self.random.chance(30) {
             let (at, connection) = (self.random.within(0..10_000), self.random.index(self.connections.len()));
             let other = self.random.index(self.connections.len());
@@ -175,7 +175,7 @@ impl World {
         self.open_devices(devices);
     }
 
-    /// Does something at another connection.
+    /// Runs `act` at another connection.
     pub(super) fn on<T>(&mut self, connection: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let here = std::mem::replace(&mut self.at, connection);
         let done = act(self);
@@ -183,17 +183,17 @@ impl World {
         done
     }
 
-    /// Has something happen here after so many microseconds.
+    /// Schedules an event here, `after` microseconds from now.
     pub(super) fn add(&mut self, after: u64, event: WorldEvent) {
         self.queue.add(self.queue.now() + after, (self.at, event));
     }
 
-    /// Has something arrive here.
+    /// Schedules an arrival here.
     pub(super) fn arrive(&mut self, at: u64, block: Block) {
         self.queue.add(at, (self.at, WorldEvent::Arrive(block)));
     }
 
-    /// The device that a thread uses now, by its number here.
+    /// Returns the number of a thread's current device at this connection.
     pub(super) fn device(&self, thread: usize) -> u32 {
         let thread = &self.threads[thread];
         thread.devices[thread.on].1
@@ -256,7 +256,7 @@ impl World {
         self.silence_peers();
     }
 
-    /// The program dies, and its executors end.
+    /// Ends the program and its executors.
     fn die(&mut self) {
         let program = self.program;
         for index in 0..self.connections.len() {
@@ -278,10 +278,10 @@ impl World {
         self.connections[self.threads[thread].devices[0].0].program
     }
 
-    /// What holds at any time.
+    /// Checks the invariants that hold at any time.
     fn check(&mut self) {
         let (in_flight, waiting) = self.machine.command_bytes();
-        // Commands that are answered need no room.
+        // Commands with a reply need no credit.
         let most = CREDIT_WINDOW + (2 * self.threads.len() * FRAME_MAX) as u64;
         if in_flight > most || waiting as u64 > most {
             self.violation(format!("{in_flight} bytes of commands are under way, and {waiting} wait"));
@@ -294,7 +294,8 @@ impl World {
         if self.machine.transfers() > TRANSFERS_MAX {
             self.violation("more copies than there may be".to_owned());
         }
-        // A target may be ready before its pusher has heard of the push: each thread has one at most that is told to one end only.
+        // A target may be ready before its pusher knows of the push: each thread has at most one copy that only one end
+        // knows.
         let (window, threads) = (self.exchange_window as usize, self.threads.len());
         let (pushes, expects) = (self.executor.exchange.pushes(), self.executor.exchange.expects());
         if pushes > window + threads || expects > window {
@@ -371,7 +372,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether something has happened to a device of a thread, or to its connection.
+    /// Whether a device of a thread has failed, or its connection is lost.
     fn has_trouble(&self, thread: usize) -> bool {
         let lost = |&(connection, _): &(usize, u32)| self.connections[connection].lost_at.is_some();
         self.has_crashed(thread) || self.threads[thread].devices.iter().any(lost)
@@ -383,7 +384,7 @@ impl World {
         self.threads[thread].devices.iter().any(crashed)
     }
 
-    /// Whether nothing has happened to a program.
+    /// Whether no trouble has happened to a program.
     fn is_well(&self, program: usize) -> bool {
         let connections = self.connections.iter().filter(|connection| connection.program == program);
         let lost = connections.clone().any(|connection| connection.lost_at.is_some());
@@ -396,12 +397,12 @@ impl World {
         self.failure.get_or_insert_with(|| format!("at {now} us, connection {at}: {why}"));
     }
 
-    /// The connection is lost.
+    /// Ends the connection with an error.
     pub(super) fn lose(&mut self, why: &str) {
         let error = Error::new(ErrorCode::DeviceUnavailable, why);
         self.machine.lose(&error);
         if self.executor.lies {
-            // Its words are enough for that.
+            // A false event may end the connection like a loss.
             let now = self.queue.now();
             self.lost_at.get_or_insert(now);
         }
@@ -413,7 +414,7 @@ impl World {
         self.wake(Actor::Flusher);
     }
 
-    /// The lanes end.
+    /// Ends the lanes.
     pub(super) fn cut_now(&mut self) {
         let now = self.queue.now();
         self.lost_at.get_or_insert(now);
@@ -429,7 +430,7 @@ impl World {
         self.cut_peers();
     }
 
-    // The actor that runs.
+    // Actors.
 
     pub(super) fn begin(&mut self, actor: Actor, frame: Frame) {
         self.tasks.insert(actor, Task { stack: vec![frame], outcome: None });
@@ -454,7 +455,7 @@ impl World {
         }
     }
 
-    /// As `std::thread::park`, with a time at which it ends.
+    /// Parks an actor like `std::thread::park`, with a deadline.
     pub(super) fn park(&mut self, actor: Actor, until: Option<u64>) {
         if self.tokens.remove(&actor) {
             return self.schedule(actor);
@@ -485,7 +486,7 @@ impl World {
         }
     }
 
-    /// As a condition variable that wakes one waiter, whichever it is.
+    /// Unblocks one random waiter, as a condition variable does.
     pub(super) fn unblock_one(&mut self, block: Block) {
         let Some(count) = self.blocked.get(&block).map(BTreeSet::len) else { return };
         let at = self.random.index(count.max(1));

@@ -1,4 +1,4 @@
-//! A node's agent: its real rules, and what is around them.
+//! A node's agent: the real rules, in a simulated environment.
 
 use accord_coordinator::cluster::{AgentOrder, KernelLimits, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
@@ -13,44 +13,44 @@ use std::time::Duration;
 pub(super) struct Agent {
     pub(super) name: String,
     pub(super) devices: u32,
-    /// The MPI job that it is a rank of.
+    /// The MPI job of which the agent is a rank.
     pub(super) job: Option<usize>,
-    /// Its process, while it runs.
+    /// The rules of its process, while that runs.
     pub(super) rules: Option<Node>,
-    /// When that was started.
+    /// The start of the process.
     pub(super) started: u64,
-    /// Which start of its process, in the boots of its machine.
+    /// The incarnation of the process: boot of its machine, and start.
     pub(super) incarnation: u64,
-    /// Its network is cut: nothing gets through until it is healed.
+    /// Whether the agent is cut off the network.
     pub(super) cut: bool,
-    /// Its process is stopped until then, its executors are not: what comes waits for it.
+    /// Its process is stopped until this time, and messages wait in `inbox`; executors run on.
     pub(super) silent_until: u64,
     pub(super) inbox: VecDeque<AgentEvent>,
-    /// It is asked then what is due.
+    /// The time at which the agent next checks for due actions.
     pub(super) wakes: u64,
-    /// Its connection, as far as it knows, or the one that it tries to make.
+    /// The connection that the agent has or tries to make.
     pub(super) link: Option<LinkId>,
-    /// The one by which it joins its job, while that begins.
+    /// The connection by which the agent waits for its job to begin.
     pub(super) joining: Option<LinkId>,
-    /// Which that was, also once it is over.
+    /// The last such connection, also after its end.
     pub(super) joined_by: Option<LinkId>,
-    /// It waits in MPI's start.
+    /// Whether the agent waits in `MPI_Init`.
     pub(super) waits: bool,
-    /// It is past that, if it is a rank of a job.
+    /// Whether the agent has left `MPI_Init`, or is no rank of a job.
     pub(super) has_begun: bool,
-    /// When the coordinator, which knew that it joins, heard that another rank of its job has died.
+    /// The time at which a coordinator that knew of the waiting agent learned of another rank's death.
     pub(super) to_be_told: Option<u64>,
-    /// Lanes that are not with an executor yet.
+    /// Lanes that no executor has taken yet.
     pub(super) lanes: Vec<Lane>,
-    /// What is just being started.
+    /// Executors that are starting.
     pub(super) starting: BTreeMap<ExecutorId, Executor>,
-    /// What runs.
+    /// Executors that run.
     pub(super) executors: BTreeMap<ExecutorId, Executor>,
-    /// The coordinator has announced these to this process.
+    /// Sessions that the coordinator has announced to this process.
     pub(super) opened: BTreeSet<SessionId>,
-    /// Their jobs.
+    /// Keys of the sessions' jobs.
     pub(super) grants: BTreeMap<SessionId, Option<SessionKey>>,
-    /// The coordinator has told this process to end these.
+    /// Sessions that this process must end by order of the coordinator.
     pub(super) closed: BTreeSet<SessionId>,
     /// The same of sessions that only their programs had named to the coordinator. They may be announced again.
     pub(super) claims_closed: BTreeSet<SessionId>,
@@ -62,44 +62,44 @@ pub(super) struct Agent {
 #[derive(Debug)]
 pub(super) struct Executor {
     pub(super) session: SessionId,
-    /// Whose command lane began it.
+    /// The program whose command lane began it.
     pub(super) program: usize,
-    /// It was told to end.
+    /// Whether the executor was ordered to end.
     pub(super) ends: bool,
-    /// It does not take lanes.
+    /// Whether the executor does not take lanes.
     pub(super) stuck: bool,
 }
 
-/// A command lane of a program, on its way.
+/// A program's command lane on its way to an executor.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) program: usize,
     pub(super) session: SessionId,
-    /// Which node it is for.
+    /// The node that the lane is for.
     pub(super) to: Option<NodeId>,
     pub(super) since: Duration,
-    /// Its key is proven, and it waits for its executor.
+    /// Set once the key is proved and the lane waits for its executor.
     pub(super) proven: Option<CommandLane>,
 }
 
-/// Something happens at an agent.
+/// An event at an agent.
 #[derive(Debug)]
 pub(super) enum AgentEvent {
-    /// Time has passed.
+    /// Wakes the agent to do what is due.
     Wake,
-    /// It joins its job.
+    /// The agent begins to wait for its job.
     Joins,
-    /// It is in MPI's start.
+    /// The agent waits in `MPI_Init`.
     Waits,
-    /// The coordinator says something.
+    /// An order of the coordinator.
     Order(LinkId, AgentOrder),
-    /// The connection is gone, or could not be made.
+    /// The connection is lost, or could not be made.
     LinkGone(LinkId, Disconnect),
-    /// The registration was not answered.
+    /// No answer to the registration.
     Unanswered(LinkId),
-    /// A lane comes.
+    /// A command lane arrives.
     Lane(Lane),
-    /// An executor is there, or can't be.
+    /// An executor has started, or failed to.
     Started(ExecutorId, bool),
     /// An executor has ended.
     Over(ExecutorId),
@@ -137,7 +137,7 @@ impl Agent {
         }
     }
 
-    /// A new process knows nothing of the one before.
+    /// Starts a new process, which has no state of the previous one.
     pub(super) fn start(&mut self, now: u64, boot: Option<u64>) {
         self.die();
         self.rules = Some(Node::new(self.name.clone(), false, true));
@@ -145,13 +145,13 @@ impl Agent {
         self.joined_by = None;
         self.has_begun = self.job.is_none();
         self.incarnation = match boot {
-            // A new boot's names are in no order.
+            // Names of different boots have no order.
             Some(boot) => incarnation(&boot.to_string(), 1),
             None => self.incarnation + 1,
         };
     }
 
-    /// Its executors die with it.
+    /// Ends the process and its executors.
     pub(super) fn die(&mut self) {
         self.rules = None;
         self.link = None;
@@ -172,17 +172,17 @@ impl Agent {
         self.rules.is_some()
     }
 
-    /// The number that it takes for its own.
+    /// Returns the number that the agent considers its own.
     pub(super) fn node(&self) -> Option<NodeId> {
         self.rules.as_ref()?.endpoint().map(|endpoint| endpoint.node)
     }
 
-    /// Its own time.
+    /// Returns the time of the agent's own clock.
     pub(super) fn now(&self, now: u64) -> Duration {
         Duration::from_millis(now - self.started)
     }
 
-    /// Sessions with an executor that was not told to end.
+    /// Returns the sessions of executors that were not ordered to end.
     pub(super) fn running(&self) -> impl Iterator<Item = SessionId> {
         self.executors.values().filter(|executor| !executor.ends).map(|executor| executor.session)
     }
@@ -222,7 +222,7 @@ impl Agent {
             sessions,
             granted,
             jobs,
-            // The next run of a job may have the name of the one before.
+            // Runs of a job may share a name.
             world: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),
             draining: false,
         }

@@ -1,4 +1,4 @@
-//! What agents do: whatever their rules say.
+//! Carries out what the rules of agents decide.
 
 use super::agent::{AgentEvent, Executor, Lane};
 use super::key_of;
@@ -12,15 +12,15 @@ use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorI
 use accord_types::{DeviceVerdict, NodeFigures, NodeId, PathTimes, SessionId};
 use std::time::Duration;
 
-/// How long an agent waits for a connection, and for the answer to its registration.
+/// Timeout of an agent's connection, and of the answer to its registration.
 const CONNECT_TIMEOUT: u64 = 3_000;
-/// How long an executor takes to start, at most.
+/// Longest time that an executor takes to start.
 const START_MAX: u64 = 700;
-/// How long one that was told to end takes, at most: then it is killed.
+/// Longest time that an executor takes to end after the order; then it is killed.
 const END_MAX: u64 = 1_100;
-/// One in a hundred takes so long: its driver does not let it go.
+/// Time that one executor in a hundred takes to end, because its driver blocks.
 const STUCK_MAX: u64 = 12_000;
-/// Lanes come over one network.
+/// All lanes use one network.
 const HERE: Way = Way { leaves_machine: false, is_of_world: false };
 
 impl World {
@@ -33,7 +33,7 @@ impl World {
 
     pub(super) fn start_process(&mut self, agent: usize) {
         if !self.agents[agent].is_alive() {
-            // Now and then its machine was booted meanwhile.
+            // Sometimes the machine was booted in between.
             let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
             self.agents[agent].start(self.queue.now(), boot);
             if self.agents[agent].has_begun {
@@ -43,13 +43,13 @@ impl World {
         }
     }
 
-    /// Something will happen at this process of the agent.
+    /// Schedules an event at this incarnation of the agent.
     pub(super) fn at_agent(&mut self, agent: usize, delay: u64, event: AgentEvent) {
         let incarnation = self.agents[agent].incarnation;
         self.queue.add(self.queue.now() + delay, Event::Agent { agent, incarnation, event });
     }
 
-    /// What comes to one that is stopped waits, in its order.
+    /// Delivers an event. A stopped agent's events wait in order.
     pub(super) fn agent_hears(&mut self, agent: usize, incarnation: u64, event: AgentEvent) -> Result<(), String> {
         let now = self.queue.now();
         let state = &mut self.agents[agent];
@@ -68,7 +68,7 @@ impl World {
         Ok(())
     }
 
-    /// A stopped agent runs again, and finds what has come meanwhile.
+    /// Delivers the waiting events of an agent that continues.
     pub(super) fn catch_up(&mut self, agent: usize) -> Result<(), String> {
         let until = self.agents[agent].silent_until;
         if self.queue.now() < until {
@@ -91,7 +91,7 @@ impl World {
         let mut ends = Vec::new();
         let mut is_in = false;
         match event {
-            // These were about joining.
+            // These are about joining a job.
             AgentEvent::Joins | AgentEvent::Waits => {}
             AgentEvent::Wake => {
                 if state.wakes <= now {
@@ -146,7 +146,7 @@ impl World {
                 AgentOrder::TestDevice(ordinal, number) => rules.test_soon(ordinal, number),
                 AgentOrder::MeasureNode => rules.measure_soon(),
                 AgentOrder::ExpectMeasurement { measurement, key } => rules.expect(time, measurement, key),
-                // It takes no time here.
+                // A measurement takes no time here.
                 AgentOrder::MeasurePath { measurement, .. } => {
                     if rules.begin_path(measurement) {
                         let times = PathTimes::new(measurement % 1_000, 1_000, 1_000_000);
@@ -198,7 +198,7 @@ impl World {
         self.end_executors(agent, ends)
     }
 
-    /// All that is due at an agent after something has happened there.
+    /// Carries out what is due at an agent after an event.
     fn go_on(&mut self, agent: usize) -> Result<(), String> {
         let now = self.queue.now();
         if !self.agents[agent].has_begun {
@@ -246,14 +246,14 @@ impl World {
                     }
                     self.at_agent(agent, 0, AgentEvent::Wake);
                 }
-                // It takes no time here.
+                // A test takes no time here.
                 Effect::Test(ordinal, number) => {
                     if let Some(rules) = &mut self.agents[agent].rules {
                         rules.tested(ordinal, number, DeviceVerdict::Works);
                     }
                     self.at_agent(agent, 0, AgentEvent::Wake);
                 }
-                // Its job or its name is lost.
+                // The agent has lost its job or its name.
                 Effect::Leave(why) => {
                     if matches!(why, Ending::WorldLost(_)) {
                         self.check_leaves(agent)?;
@@ -279,7 +279,7 @@ impl World {
         Ok(())
     }
 
-    /// Lanes wait for the coordinator's word, prove their key, and wait for their executor.
+    /// Moves lanes on: they wait for the coordinator's grant, prove their key, and wait for their executor.
     fn ask_for_lanes(&mut self, agent: usize, ends: &mut Vec<ExecutorId>) -> Result<(), String> {
         let now = self.queue.now();
         let time = self.agents[agent].now(now);
@@ -364,7 +364,7 @@ impl World {
         Ok(())
     }
 
-    /// The executor of a session sees that its program is gone: it ends by itself.
+    /// Ends the executor of a session whose program has ended, which it notices itself.
     pub(super) fn executor_notices(&mut self, agent: usize, session: SessionId) {
         let executors = &self.agents[agent].executors;
         let own = executors.iter().find(|(_, executor)| executor.session == session && !executor.ends);
@@ -383,7 +383,7 @@ impl World {
         let link = LinkId(self.connections);
         state.link = Some(link);
         if state.cut || self.cluster.is_none() {
-            // A cut shows by a time-out only.
+            // A cut is noticed by a timeout only.
             let longest = if self.agents[agent].cut { CONNECT_TIMEOUT } else { 20 };
             let delay = self.random.within(0..longest);
             let why = Disconnect::Unreachable("nothing listens".to_owned());
@@ -398,7 +398,7 @@ impl World {
         Ok(())
     }
 
-    /// From an agent to the coordinator.
+    /// Sends from an agent to the coordinator.
     pub(super) fn send(&mut self, link: LinkId, input: Input) {
         let delay = self.delay();
         let (now, life) = (self.queue.now(), self.life);
@@ -408,7 +408,7 @@ impl World {
         }
     }
 
-    /// From the coordinator to an agent.
+    /// Sends from the coordinator to an agent.
     pub(super) fn order(&mut self, link: LinkId, order: AgentOrder) {
         let delay = self.delay();
         let now = self.queue.now();
@@ -419,8 +419,8 @@ impl World {
         }
     }
 
-    /// Nothing gets through any more; both ends notice, at most `notice` milliseconds later. The coordinator does not where it is it that
-    /// has gone, and `why` is what it has said to the agent last.
+    /// Breaks a link; the ends notice within `notice` milliseconds. `tell_coordinator` is the reason that the agent
+    /// sees; `None` means that the coordinator itself has ended.
     pub(super) fn break_link(&mut self, link: LinkId, tell_coordinator: Option<Disconnect>, notice: u64) {
         let Some(state) = self.links.remove(&link) else { return };
         let now = self.queue.now();
@@ -452,7 +452,7 @@ impl World {
         self.close_from_here(link);
     }
 
-    /// A program's command lane. Unless it `is_right` it may be for another node.
+    /// Opens a program's command lane. It may be for a wrong node unless `is_right`.
     pub(super) fn command_lane(&mut self, agent: usize, program: usize, session: SessionId, is_right: bool) {
         let own = self.agents[agent].node();
         let other = NodeId(u32::try_from(self.random.index(self.agents.len() + 1)).unwrap_or(0));

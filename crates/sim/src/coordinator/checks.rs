@@ -1,4 +1,4 @@
-//! What must hold.
+//! The invariants of the simulated cluster.
 
 use super::agent::{Agent, Executor};
 use super::program::Program;
@@ -6,11 +6,11 @@ use super::world::{SERVED, World};
 use accord_coordinator::cluster::{Millis, Node, NodeState, Session};
 use accord_fabric::handshake::Purpose;
 
-/// As the core's.
+/// The core's own constant of this name.
 const DOUBT: u64 = 6;
 
 impl World {
-    /// Whether most are silent, as the coordinator's next tick finds it.
+    /// Whether most agents are silent, judged as the coordinator's next tick does.
     pub(super) fn most_are_silent(&self) -> bool {
         let Some(cluster) = &self.cluster else { return false };
         let now = Millis(self.queue.now() - self.started);
@@ -20,8 +20,8 @@ impl World {
         silent.len() >= 2 && silent.len() > up.len()
     }
 
-    /// After a tick no silent agent counts as alive for long, unless most were silent before it: then the coordinator
-    /// itself may have been, for a while.
+    /// Checks that after a tick no silent agent counts as alive for long. If most were silent before, the coordinator
+    /// itself may have stood still, and the check passes.
     pub(super) fn check_silence(&self, most: bool) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let now = Millis(self.queue.now() - self.started);
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// An agent that says all the time that it lives is not lost, however long the coordinator has slept.
+    /// Checks that an agent that sends heartbeats is not lost, however long the coordinator was stopped.
     pub(super) fn check_lost(&self) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let beats = |agent: &&Agent| {
@@ -51,16 +51,17 @@ impl World {
         }
     }
 
-    /// Every program that has a session reaches the agents of its lease: one each is asked for an executor.
+    /// Has every program with a session request an executor from one agent of its lease. Returns the pairs of program
+    /// and agent.
     pub(super) fn use_all(&mut self) -> Vec<(usize, usize)> {
         let mut asked = Vec::new();
         for program in 0..self.programs.len() {
             let Some(cluster) = &self.cluster else { continue };
             let id = self.programs[program].session.filter(|_| self.programs[program].alive);
-            // Some have no time left.
+            // Skips sessions whose time is almost over.
             let id = id.filter(|id| self.end_of(*id) > self.queue.now() + SERVED);
             let Some(session) = id.and_then(|id| cluster.session(id)) else { continue };
-            // A program that has asked for nothing may begin on each node with devices.
+            // A program without a request may use every node with devices.
             let is_shared = self.programs[program].request.devices.is_none();
             let serves = |agent: &&Agent| {
                 let is_its = |node| session.nodes.contains_key(&node) || is_shared && agent.devices > 0;
@@ -81,12 +82,12 @@ impl World {
         asked
     }
 
-    /// Every program that has asked has an executor.
+    /// Checks that every program that requested an executor has it.
     pub(super) fn check_served(&self, asked: &[(usize, usize)]) -> Result<(), String> {
         for (program, agent) in asked {
             let state = &self.agents[*agent];
             let serves = |executor: &Executor| executor.program == *program && !executor.ends;
-            // A job may have all that it asked for.
+            // The node may be reserved for a job alone.
             let refusal = self.programs[*program].refused.get(agent);
             if !state.executors.values().any(serves) && !refusal.is_some_and(|why| why.contains("to itself")) {
                 return Err(format!(
@@ -98,7 +99,7 @@ impl World {
         Ok(())
     }
 
-    /// Once the trouble is over, everybody knows the same.
+    /// Checks that all views agree after the trouble.
     pub(super) fn check_settled(&self) -> Result<(), String> {
         let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
         cluster.check_invariants()?;
@@ -164,10 +165,11 @@ impl World {
             program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
         };
         let is_cut_short = |program: &&Program| {
-            // A program that was away hears of it from the same coordinator. The next one does not know: in seed 9207 of the time before jobs an
-            // administrator closes a session 6 ms after the agent that serves it has come to a new coordinator, and before its program has; all agents are
-            // told, the executor ends, and 68 ms later the coordinator dies. No agent names the session to the third one, to
-            // which the program comes back: it has a session without devices, and learns from its executor's end that those are gone.
+            // A connected coordinator informs a program whose executor it has ended, but a later coordinator can't.
+            // Example, seed 9207 from before there were jobs: an administrator closes a session after its agent, but
+            // not yet its program, has connected to a new coordinator. The executor ends, and that coordinator dies 68
+            // ms later. No agent names the session to the third coordinator, so the program keeps a session without
+            // devices and learns of their loss from its executor.
             let ended = |agent: &Agent| {
                 let ended = program.session.and_then(|session| agent.cut_short.get(&session));
                 ended.is_some_and(|(life, told)| *told || *life == self.life)
@@ -189,11 +191,11 @@ fn agent_is_told(session: &Session, agent: &Agent) -> bool {
 }
 
 impl Agent {
-    /// What holds whatever happens: its rules know what is there, and let in what is granted only.
+    /// Checks what holds at any time: the rules know every executor, and accept only granted sessions.
     pub(super) fn check(&self, now: u64) -> Result<(), String> {
         let Self { name, rules: Some(rules), starting, executors, lanes, .. } = self else { return Ok(()) };
         let (known, are) = (rules.executors(), starting.len() + executors.len());
-        // Some places only lanes hold, which wait for the end of an executor.
+        // A lane that waits for the end of an executor also holds a slot.
         if known < are || known > are + lanes.len() {
             return Err(format!("{name} knows of {known} executors, and there are {are}"));
         }
@@ -214,7 +216,7 @@ impl Agent {
         }
     }
 
-    /// Nothing is under way any more, and nothing is left of what has ended.
+    /// Checks that nothing is in progress and nothing is left of ended sessions.
     fn check_settled(&self) -> Result<(), String> {
         let Self { name, rules: Some(rules), executors, starting, lanes, .. } = self else { return Ok(()) };
         if !rules.is_in() {

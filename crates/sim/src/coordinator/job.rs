@@ -1,20 +1,20 @@
-//! An MPI job: agents that are ranks of one world, which ends with any of them.
+//! An MPI job: agents that are ranks of one world and end together.
 
 use accord_types::NodeId;
 use std::collections::BTreeSet;
 
-/// One job. All its agents start together, and none joins later.
+/// A job. Its agents start together, and none joins later.
 #[derive(Debug, Default)]
 pub(super) struct Job {
     pub(super) ranks: Vec<usize>,
-    /// How often it was started.
+    /// Number of starts.
     pub(super) run: u64,
-    /// Its launcher ends all when one has ended. Not every launcher does.
+    /// Whether its launcher ends all ranks when one has ended; not every launcher does.
     pub(super) launcher_sees: bool,
-    /// Nodes of this run, as its ranks have told each other.
+    /// Nodes of this run, which every rank knows.
     pub(super) nodes: BTreeSet<NodeId>,
-    /// A rank of this run has ended.
+    /// Whether a rank of this run has ended.
     pub(super) is_broken: bool,
-    /// One was cut off or stood still, so that it may count as dead.
+    /// Whether a rank was cut off or stopped, so that it may count as dead.
     pub(super) is_disturbed: bool,
 }

@@ -1,11 +1,11 @@
-//! What launchers of MPI jobs do, and what must hold of jobs.
+//! Behaviour of launchers of MPI jobs, and the invariants of jobs.
 
 use super::agent::Agent;
 use super::job::Job;
 use super::world::{Event, World};
 use accord_coordinator::cluster::Node;
 
-/// How long a launcher takes to end the other ranks, at most.
+/// Longest time that a launcher takes to end the other ranks.
 const LAUNCHER_MAX: u64 = 1_000;
 
 impl World {
@@ -13,7 +13,7 @@ impl World {
         self.jobs.get_mut(self.agents[agent].job?)
     }
 
-    /// A launcher starts all agents of a job, once all of the run before have ended.
+    /// Starts all agents of a job once all agents of the previous run have ended.
     pub(super) fn start_job(&mut self, index: usize) {
         let ranks = self.jobs[index].ranks.clone();
         if ranks.iter().any(|rank| self.agents[*rank].is_alive()) {
@@ -28,13 +28,13 @@ impl World {
         self.begin_job(index);
     }
 
-    /// An administrator stops a job as it should be.
+    /// Stops a job in an orderly way, as an administrator does.
     pub(super) fn stop_job(&mut self, job: usize) {
         self.jobs[job].is_broken = true;
         self.launcher_ends(job, true);
     }
 
-    /// An agent has ended, for whatever reason.
+    /// Notes that an agent has ended, for any reason.
     pub(super) fn rank_ended(&mut self, agent: usize) {
         let Some(index) = self.agents[agent].job else { return };
         let job = &mut self.jobs[index];
@@ -63,7 +63,8 @@ impl World {
         }
     }
 
-    /// An agent that ends because its job has been lost is right: a coordinator that stands still or dies ends no job.
+    /// Checks that an agent ends for the loss of its job only if the job has lost a rank or was disturbed. A
+    /// coordinator that stops or dies ends no job.
     pub(super) fn check_leaves(&self, agent: usize) -> Result<(), String> {
         let job = self.agents[agent].job.map(|job| &self.jobs[job]);
         if job.is_some_and(|job| job.is_broken || job.is_disturbed) {
@@ -72,13 +73,14 @@ impl World {
         Err(format!("{} ends for its job, all of which is well: {job:?}", self.agents[agent].name))
     }
 
-    /// Of a job that has lost a rank nothing lives, as far as anybody could know of the loss.
+    /// Checks that no rank is left of a job that has lost a rank, as far as the loss could be known.
     pub(super) fn check_jobs(&self) -> Result<(), String> {
         for job in self.jobs.iter().filter(|job| job.run > 0) {
             let (living, dead): (Vec<&Agent>, Vec<&Agent>) =
                 job.ranks.iter().map(|rank| &self.agents[*rank]).partition(|agent| agent.is_alive());
             let is_known = |agent: &&&Agent| {
-                // A coordinator that was started after a rank's death has never heard of that. Ranks know who has come to say which node it is.
+                // A coordinator that started after a rank's death does not know of the rank, unless other ranks name
+                // its node.
                 let node = self.cluster.as_ref().and_then(|cluster| cluster.node_named(&agent.name));
                 let is_it = |node: &Node| node.incarnation == agent.incarnation && job.nodes.contains(&node.id);
                 job.launcher_sees || node.is_some_and(|node| !node.is_up() && is_it(node))

@@ -1,17 +1,17 @@
-//! How an MPI job begins: its agents wait in MPI's start for each other. Each has a connection of its own to the coordinator before, by which it
-//! hears that another one has died there.
+//! The begin of an MPI job: its agents wait in `MPI_Init` for each other. Before that each opens a connection to the
+//! coordinator, by which it learns that another rank has died.
 
 use super::agent::AgentEvent;
 use super::world::{AgentConnection, DELAY_MAX, Event, World};
 use accord_coordinator::cluster::{AgentOrder, Input, Joiner, LinkId};
 
-/// How long an agent tries to say that it joins: then it goes on without.
+/// Longest time that an agent tries to open this connection; it then continues without it.
 const TELL_MAX: u64 = 3_000;
-/// A launcher ends a job that has not begun by then.
+/// Time after which a launcher ends a job that has not begun.
 const BEGIN_MAX: u64 = 20_000;
 
 impl World {
-    /// The launcher has started all ranks of a job.
+    /// Starts all ranks of a job, as its launcher does.
     pub(super) fn begin_job(&mut self, job: usize) {
         for rank in self.jobs[job].ranks.clone() {
             let pause = self.random.within(0..1_000);
@@ -21,7 +21,7 @@ impl World {
         self.queue.add(self.queue.now() + BEGIN_MAX, Event::JobHasBegun { job, run });
     }
 
-    /// What happens at an agent, if that is about joining; else it is given back.
+    /// Handles an event that is about joining; returns any other event.
     pub(super) fn happen_while_joining(
         &mut self,
         agent: usize,
@@ -41,7 +41,7 @@ impl World {
         Ok(None)
     }
 
-    /// An agent says that it joins its job, if it gets through to the coordinator.
+    /// Opens an agent's connection for joining, if the coordinator can be reached.
     fn joins(&mut self, agent: usize) {
         let state = &self.agents[agent];
         if state.cut || self.cluster.is_none() {
@@ -62,7 +62,7 @@ impl World {
         self.at_agent(agent, told - self.queue.now(), AgentEvent::Waits);
     }
 
-    /// An agent waits in MPI's start. When all do, all go on.
+    /// Has an agent wait in `MPI_Init`. Once all ranks wait, all go on.
     fn waits(&mut self, agent: usize) {
         self.agents[agent].waits = true;
         let Some(job) = self.agents[agent].job else { return };
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// All ranks have registered, and know it: none waits in MPI's start any more.
+    /// Closes the connections for joining, once all ranks know that they are registered.
     pub(super) fn all_are_in(&mut self, job: usize) {
         for rank in self.jobs[job].ranks.clone() {
             if let Some(link) = self.agents[rank].joining.take() {
@@ -86,14 +86,14 @@ impl World {
         }
     }
 
-    /// A process ends a connection: what was sent before still arrives, then the end does.
+    /// Closes a link from the agent's side: messages in flight arrive, then the end.
     pub(super) fn close_from_here(&mut self, link: LinkId) {
         let last = self.links.get(&link).map_or(0, |link| link.last[0]);
         let input = Input::LinkLost { link };
         self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
     }
 
-    /// The coordinator of this life gets something: which ranks it has to tell that one has died, and which it knows of.
+    /// Notes which ranks the current coordinator must inform of a death, and which deaths it knows.
     pub(super) fn note_joining(&mut self, input: &Input) {
         match input {
             Input::Join { link, .. } => _ = self.joined.insert(*link),
@@ -111,10 +111,10 @@ impl World {
         }
     }
 
-    /// A job has begun by now, or its launcher ends it.
+    /// Ends a job whose deadline to begin has passed.
     ///
     /// # Errors
-    /// Returns an error if an agent waits for one whose death its coordinator knew of.
+    /// Returns an error if an agent still waits for a rank although its coordinator knew of the rank's death.
     pub(super) fn job_has_begun(&mut self, job: usize, run: u64) -> Result<(), String> {
         if self.jobs[job].run != run || self.jobs[job].ranks.iter().all(|rank| self.agents[*rank].has_begun) {
             return Ok(());

@@ -1,14 +1,16 @@
-//! A coordinator among agents and programs that join, leave, crash, fall silent and come back,
-//! over links that are slow and break; the coordinator itself is killed and started again.
+//! A coordinator, agents and programs that join, leave, crash, fall silent and reconnect. Links are slow and break, and
+//! the coordinator itself is killed and restarted.
 //!
-//! The coordinator's core and the agents' are the real ones (`coordinator/src/cluster`, `node-agent/src/node`). Programs are models of the real ones'
-//! behaviour towards them.
+//! The cores of the coordinator and the agents are the real ones (`coordinator/src/cluster`, `node-agent/src/node`).
+//! Programs are models of real ones.
 //!
-//! It goes in two phases. While there is trouble, anything may happen and nothing wrong comes of it: the rules' own
-//! invariants hold after every step, no silent agent counts as alive for too long, no session gets a number twice, no
-//! agent lets in what was not granted, begins a second executor beside the first, or ends one that was not asked to
-//! end. Then troubles stop, and all that can comes right: all views are the same, all living agents are in, no dead one
-//! is, no executor serves a program that has gone, and every program that asks for an executor has it.
+//! A simulation has two phases. During the trouble any failure may happen, but none may break an invariant. The
+//! invariants of the cores hold after every step, no silent agent counts as alive for too long, and no session number
+//! is given twice. No agent accepts what was not granted, begins a second executor for a session, or ends an executor
+//! without an order.
+//!
+//! Then the trouble stops, and the cluster must recover: all views agree, all living agents are registered and no dead
+//! one. No executor serves a program that has ended, and every program that requests an executor gets it.
 
 mod agent;
 mod agents;
@@ -25,10 +27,10 @@ mod world;
 
 use accord_types::SessionKey;
 
-/// The user of every session: nothing here depends on it.
+/// The user of every session; no rule here depends on the user.
 const USER: &str = "alice";
 
-/// The key of a program's session.
+/// Returns the key of a program's session.
 fn key_of(program: usize) -> SessionKey {
     let mut key = [1; SessionKey::LEN];
     key[..8].copy_from_slice(&program.to_le_bytes());

@@ -9,22 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Program {
     pub(super) request: SessionRequest,
     pub(super) alive: bool,
-    /// Its connection, as far as it knows.
+    /// The connection that the program has or tries to make.
     pub(super) client: Option<ClientId>,
     pub(super) session: Option<SessionId>,
-    /// The coordinator has said on this connection that the session is its own.
+    /// Whether the coordinator has confirmed on this connection that the session is the program's.
     pub(super) attached: bool,
-    /// It was told that its session has ended.
+    /// Whether the program knows that its session has ended.
     pub(super) told_of_end: bool,
-    /// Devices that the coordinator lets it use.
+    /// Devices that the coordinator has granted.
     pub(super) used: BTreeSet<DeviceId>,
-    /// Devices that it has asked for, with the agents (by index) that it connects to once it may.
+    /// Requested devices, with the agent (by index) that the program connects to after the grant.
     pub(super) asked: BTreeMap<DeviceId, usize>,
-    /// Why it may not use a device of these agents' nodes.
+    /// The reason for each agent whose node's devices were refused.
     pub(super) refused: BTreeMap<usize, String>,
-    /// Agents (by index) whose executors it is connected to.
+    /// Agents (by index) with an executor that the program is connected to.
     pub(super) connected: BTreeSet<usize>,
-    /// Nodes that it was told are lost.
+    /// Nodes that were reported lost.
     pub(super) lost: BTreeSet<NodeId>,
 }
 
@@ -38,7 +38,7 @@ impl Program {
             local_size: 2,
             job: 0,
         });
-        // Some ask for devices of their own.
+        // Some programs request devices of their own.
         let devices =
             (index % 5 == 1 && rank.is_none()).then(|| if index % 10 == 1 { "1:cpu" } else { "1-2:cpu" }.to_owned());
         let request =

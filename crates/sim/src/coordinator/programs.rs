@@ -1,4 +1,4 @@
-//! What programs do: they open a session, use devices, end.
+//! Behaviour of programs: they open sessions, use devices and end.
 
 use super::program::Program;
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
@@ -45,7 +45,7 @@ impl World {
                 self.programs[program].lost.insert(node);
             }
             ClientPush::Ended(_) => {
-                // The connection ends with it.
+                // The coordinator closes the connection with this message.
                 self.programs[program].told_of_end = true;
                 self.clients.retain(|_, owner| *owner != program);
                 self.programs[program].client = None;
@@ -78,7 +78,7 @@ impl World {
         Ok(())
     }
 
-    /// A program uses a device of some node for the first time.
+    /// Has a program use a device of some node for the first time.
     pub(super) fn use_node(&mut self) {
         let ready: Vec<usize> = (0..self.programs.len())
             .filter(|&program| self.programs[program].alive && self.programs[program].session.is_some())
@@ -94,22 +94,22 @@ impl World {
         if state.cut || !state.is_alive() || is_lost {
             return;
         }
-        // Now and then by a program that has another session's number only.
+        // Sometimes the program presents the number of another program's session.
         let other = self.random.chance(10).then(|| ready[self.random.index(ready.len())]);
         let session = other.and_then(|other| self.programs[other].session).unwrap_or(session);
-        // Agents of other nodes than those that it uses don't know it yet.
+        // An agent does not know the session before the program has used its node.
         let is_known = self.programs[program].used.iter().any(|device| Some(device.node) == state.node());
         if !is_known && self.random.chance(90) {
             self.ask_use(program, agent);
             return;
         }
-        // One that it has an executor of already is for a new one.
+        // A second command lane to the same agent is for a new executor.
         if !self.programs[program].connected.contains(&agent) || self.random.chance(30) {
             self.command_lane(agent, program, session, false);
         }
     }
 
-    /// A program asks whether it may use a device of a node, and connects to the node's agent if it may.
+    /// Requests a device of a node for a program, which connects to the node's agent once that is granted.
     pub(super) fn ask_use(&mut self, program: usize, agent: usize) {
         let ordinal = u32::try_from(self.random.within(0..4)).unwrap_or(0);
         let (Some(node), Some(client)) = (self.agents[agent].node(), self.programs[program].client) else { return };
@@ -120,7 +120,7 @@ impl World {
         self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
     }
 
-    /// A session that only its program knows lasts as long as if it had begun when the program came back.
+    /// Restarts the clock of a session that only its program knew when it reconnected: its time is counted from then.
     pub(super) fn note_claim(&mut self, client: ClientId) {
         let id = self.clients.get(&client).and_then(|program| self.programs[*program].session);
         let session = id.and_then(|id| self.cluster.as_ref()?.session(id));
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// A program that has come back says which devices it uses.
+    /// Reports the devices in use after a program has reconnected.
     fn say_in_use(&mut self, program: usize) {
         let Program { client: Some(client), used, request, .. } = &self.programs[program] else { return };
         if request.devices.is_none() {
@@ -138,11 +138,11 @@ impl World {
         }
     }
 
-    /// A program has lost its connection: it comes back, unless it knows that its session has ended.
+    /// Has a program that lost its connection reconnect, unless it knows that its session has ended.
     pub(super) fn try_to_return(&mut self, program: usize) {
         let Program { alive, session, client, told_of_end, .. } = &self.programs[program];
         if *alive && session.is_some() && client.is_none() && !told_of_end {
-            // Some are cut off from the coordinator, and go on with their agents meanwhile.
+            // Some programs stay disconnected from the coordinator for long, and go on with their agents.
             let longest = if !self.is_calm && self.random.chance(20) { self.plan.outage } else { 1_000 };
             let pause = self.random.within(25..longest);
             self.queue.add(self.queue.now() + pause, Event::Return { program });
@@ -172,7 +172,7 @@ impl World {
         let now = self.queue.now();
         if let Some(session) = self.programs[program].session {
             for agent in self.programs[program].connected.clone() {
-                // Behind a cut, only time-outs tell.
+                // Across a cut, an executor notices the end by a timeout only.
                 let notice = if self.agents[agent].cut { NOTICE_MAX } else { self.delay() };
                 let incarnation = self.agents[agent].incarnation;
                 self.queue.add(now + notice, Event::ProgramGone { agent, incarnation, session });
@@ -180,7 +180,7 @@ impl World {
         }
         if let Some(client) = self.programs[program].client.take() {
             self.clients.remove(&client);
-            // Its request may still be under way: its end comes after it.
+            // The program's request may still be in flight; the end of the connection arrives after it.
             let input = Input::ClientGone { client };
             self.queue.add(now + DELAY_MAX, Event::Input { life: self.life, input });
         }

@@ -1,13 +1,13 @@
-//! Coordinators that are killed and started again, half of them with a state file.
+//! Kills and restarts coordinators, half of which have a state file.
 
 use super::world::{Event, TICK, World};
 use accord_coordinator::cluster::{Cluster, Limits, Millis, Restart};
 
-/// By how much a clock is set back at most: a day.
+/// Most by which a clock is set back: a day.
 const CLOCK_SET_BACK_MAX: u64 = 86_400_000;
-/// The time of day when a simulation begins.
+/// Unix time at the beginning of a simulation, in milliseconds.
 const UNIX_MS_AT_BEGIN: u64 = 1_700_000_000_000;
-/// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
+/// Silence after which a node is lost. It is shorter than the real limit, to speed the simulation up.
 const LOST_AFTER: u64 = 2_500;
 
 impl World {
@@ -21,11 +21,11 @@ impl World {
         self.version = 0;
         let session_ms = self.plan.session_time;
         let limits = Limits { lost_after_ms: LOST_AFTER, session_ms, ..Limits::default() };
-        // The machine's clock may have been set back meanwhile. Agents tell no time of day.
+        // The machine's clock may have been set back in between. Agents send no time of day.
         let set_back = if self.random.chance(30) { self.random.within(1..CLOCK_SET_BACK_MAX) } else { 0 };
         let unix_ms = UNIX_MS_AT_BEGIN + now - set_back;
         self.cluster = Some(match &self.file {
-            // Its time goes on.
+            // The restored coordinator's clock continues.
             Some(file) => Cluster::restore(limits, file, Restart { now: Millis(now), unix_ms, epoch: self.life })?,
             None => {
                 self.started = now;
@@ -37,7 +37,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes what the coordinator has decided durable.
+    /// Applies the coordinator's changed records to its state file.
     pub(super) fn write_file(&mut self) {
         let (Some(cluster), Some(file)) = (&mut self.cluster, &mut self.file) else { return };
         for record in cluster.take_step().records {
@@ -56,7 +56,7 @@ impl World {
             let delay = self.random.within(0..200);
             self.queue.add(self.queue.now() + delay, Event::ClientGone { program, client });
         }
-        // Most are back soon.
+        // Most coordinators restart soon.
         let longest = if self.random.chance(70) { 3_000 } else { self.plan.outage };
         let pause = self.random.within(0..longest);
         self.queue.add(self.queue.now() + pause, Event::StartCoordinator);

@@ -1,54 +1,54 @@
-//! What goes wrong, and how often.
+//! Kinds of trouble and their frequency.
 
 use crate::random::Random;
 
-/// How large a simulated cluster is and what happens to it.
+/// The size of a simulated cluster, and its trouble.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Agents.
+    /// Number of agents.
     pub agents: usize,
-    /// Devices of each, at most.
+    /// Most devices of an agent.
     pub devices: u32,
-    /// Troubles.
+    /// Number of troubles.
     pub troubles: usize,
-    /// Milliseconds over which they are spread.
+    /// Milliseconds over which the troubles are spread.
     pub duration: u64,
-    /// How long at most a coordinator is away, stopped or cut off, and agents are silent.
+    /// Longest outage of a coordinator or silence of an agent, in milliseconds.
     pub outage: u64,
-    /// How long a session may last; 0: for ever.
+    /// Time of a session, in milliseconds; 0 for no limit.
     pub session_time: u64,
-    /// The core's invariants are checked after every so many steps that change something.
+    /// The core's invariants are checked after this many changes.
     pub check_every: u64,
 }
 
 impl Plan {
-    /// Up to 16 agents.
+    /// Returns a plan with up to 16 agents.
     pub fn small(random: &mut Random) -> Self {
         let (agents, troubles) = (random.index(16) + 1, random.index(40));
         Self { agents, devices: 8, troubles, duration: 8_000, outage: 20_000, session_time: 0, check_every: 1 }
             .limited(random)
     }
 
-    /// The same over half an hour, in which outages take minutes.
+    /// Returns a small plan over half an hour, with outages of minutes.
     pub fn long(random: &mut Random) -> Self {
         Self { duration: 1_800_000, outage: 400_000, ..Self::small(random) }.limited(random)
     }
 
-    /// Half of the clusters let sessions last for ever, others let them end amid the trouble or after it.
+    /// Limits the time of sessions in half of the clusters, so that they end during the trouble or after it.
     fn limited(self, random: &mut Random) -> Self {
         let longest = if random.chance(50) { self.duration / 2 } else { self.duration + self.outage };
         let session_time = if random.chance(50) { random.within(500..longest) } else { 0 };
         Self { session_time, ..self }
     }
 
-    /// 1,000 agents with 8 devices each.
+    /// Returns a plan with 1,000 agents of 8 devices each.
     pub fn full() -> Self {
         let (agents, session_time) = (1_000, 0);
         Self { agents, devices: 8, troubles: 120, duration: 6_000, outage: 20_000, session_time, check_every: 64 }
     }
 }
 
-/// One thing that goes wrong, or just happens.
+/// A trouble, or an ordinary event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
     KillAgent,

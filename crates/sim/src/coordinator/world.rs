@@ -1,4 +1,4 @@
-//! The world: virtual time, links, and everybody's behaviour.
+//! The simulated world: virtual time, links, and the behaviour of all processes.
 
 use super::agent::{Agent, AgentEvent};
 use super::job::Job;
@@ -15,35 +15,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Period of the coordinator's own clock.
 pub(super) const TICK: u64 = 250;
-/// Longest time that a message takes.
+/// Longest delay of a message.
 pub(super) const DELAY_MAX: u64 = 300;
-/// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
+/// Longest time until both ends notice a cut, by keep-alive and timeouts.
 pub(super) const NOTICE_MAX: u64 = 4_000;
-/// Time without trouble at the end, after the last outage, in which everything has to come right.
+/// Time without trouble at the end, after the last outage, in which the cluster must recover.
 const SETTLE: u64 = 40_000;
-/// After that, the time within which a program that asks for an executor has one.
+/// Time after that in which a program that requests an executor must get it.
 pub(super) const SERVED: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) enum Event {
     Trouble,
-    /// Something happens at an agent's process of this start.
+    /// An event at this incarnation of an agent's process.
     Agent {
         agent: usize,
         incarnation: u64,
         event: AgentEvent,
     },
-    /// A stopped agent may run again.
+    /// A stopped agent continues.
     AgentGoesOn {
         agent: usize,
     },
-    /// A message of an agent reaches the coordinator of the `life`-th start.
+    /// A message of an agent reaches the `life`-th coordinator.
     FromAgent {
         life: u64,
         link: LinkId,
         input: Input,
     },
-    /// The coordinator notices something by itself, or hears from a program or a person.
+    /// An input for the coordinator, from a program, an administrator or itself.
     Input {
         life: u64,
         input: Input,
@@ -63,23 +63,23 @@ pub(super) enum Event {
         program: usize,
         client: ClientId,
     },
-    /// An executor notices that its program is gone.
+    /// An executor notices that its program has ended.
     ProgramGone {
         agent: usize,
         incarnation: u64,
         session: SessionId,
     },
-    /// A program without a connection tries to come back to its session.
+    /// A disconnected program tries to reconnect to its session.
     Return {
         program: usize,
     },
-    /// A launcher ends what is left of a run of a job.
+    /// A launcher ends the remaining ranks of a run.
     JobEnds {
         job: usize,
         run: u64,
         politely: bool,
     },
-    /// A job has begun by now, or its launcher ends it.
+    /// The deadline for a job's begin: its launcher ends it if it has not begun.
     JobHasBegun {
         job: usize,
         run: u64,
@@ -93,12 +93,12 @@ pub(super) enum Event {
 /// One connection of an agent.
 pub(super) struct AgentConnection {
     pub(super) agent: usize,
-    /// Of its agent.
+    /// The incarnation of the agent.
     pub(super) incarnation: u64,
     pub(super) open: bool,
-    /// The agent knows that it is in.
+    /// Whether the agent knows that it is registered.
     pub(super) registered: bool,
-    /// When the last message of each direction arrives: later ones come no sooner.
+    /// Arrival of the last message in each direction; later messages arrive after it.
     pub(super) last: [u64; 2],
 }
 
@@ -107,14 +107,14 @@ pub(super) struct World {
     pub(super) queue: EventQueue<Event>,
     pub(super) plan: Plan,
     pub(super) cluster: Option<Cluster>,
-    /// The coordinator's state file; `None` if it keeps nothing over a restart.
+    /// The coordinator's state file; `None` if a restart loses all state.
     pub(super) file: Option<Records>,
     pub(super) life: u64,
-    /// The coordinator is stopped until then: what comes waits to be read.
+    /// The coordinator is stopped until this time; its input waits.
     pub(super) paused_until: u64,
-    /// Troubles are over.
+    /// Whether the trouble is over.
     pub(super) is_calm: bool,
-    /// When the coordinator's time was 0.
+    /// The time at which the coordinator's clock was 0.
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) jobs: Vec<Job>,
@@ -122,10 +122,10 @@ pub(super) struct World {
     pub(super) links: BTreeMap<LinkId, AgentConnection>,
     pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) connections: u64,
-    /// Connections by which agents join, as this life's coordinator knows.
+    /// Connections of agents that wait for their job, as the current coordinator knows.
     pub(super) joined: BTreeSet<LinkId>,
     pub(super) sessions_seen: BTreeSet<SessionId>,
-    /// When each was opened, and in which of the coordinator's lives.
+    /// The time at which each session was opened, and the coordinator's life.
     pub(super) opened: BTreeMap<SessionId, (u64, u64)>,
     pub(super) version: u64,
     pub(super) steps: u64,
@@ -148,7 +148,7 @@ impl World {
             true => 0,
             false => u32::try_from(random.within(1..u64::from(plan.devices) + 1)).unwrap_or(1),
         };
-        // Every other cluster has agents that are ranks of MPI jobs.
+        // Half of the clusters have MPI jobs.
         let count = if random.chance(50) { random.index(2) + 1 } else { 0 };
         let mut jobs: Vec<Job> = (0..count).map(|_| Job::default()).collect();
         let mut agents = Vec::new();
@@ -185,7 +185,8 @@ impl World {
         }
     }
 
-    /// First anything may happen, and nothing that is wrong comes of it. Then troubles stop, and everything that can comes right.
+    /// Runs the two phases: first with failures, during which the invariants must hold. Then the failures stop, and the
+    /// cluster must recover.
     fn live(&mut self) -> Result<(), String> {
         self.be_safe().map_err(|why| format!("while there is trouble: {why}"))?;
         self.come_right().map_err(|why| format!("after the trouble: {why}"))
@@ -332,7 +333,7 @@ impl World {
                     self.note_claim(client);
                 }
                 if let Some(&program) = self.clients.get(&client) {
-                    // Clients are short of messages: a fixed delay keeps their order.
+                    // A fixed delay keeps the order of a client's messages.
                     self.queue.add(self.queue.now() + 5, Event::ToProgram { program, client, push });
                 }
             }
@@ -399,7 +400,7 @@ impl World {
                     self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
                 }
             }
-            // Once at a time: what waits keeps its order.
+            // A second pause waits, so that the input stays in order.
             Trouble::PauseCoordinator if self.queue.now() < self.paused_until => {}
             Trouble::PauseCoordinator => {
                 self.paused_until = self.queue.now() + self.random.within(500..self.plan.outage);
@@ -415,7 +416,7 @@ impl World {
                 for agent in 0..self.agents.len() {
                     if self.random.chance(80) {
                         self.disturb(agent);
-                        // It may stand still already, for longer.
+                        // The agent may be stopped already, for longer.
                         let state = &mut self.agents[agent];
                         state.silent_until = state.silent_until.max(until);
                     }
@@ -433,7 +434,7 @@ impl World {
         }
     }
 
-    /// Nothing gets through to an agent or from it.
+    /// Cuts an agent off the network.
     fn cut(&mut self, agent: usize) {
         let state = &mut self.agents[agent];
         state.cut = true;
@@ -454,7 +455,7 @@ fn gone() -> Disconnect {
     Disconnect::Unreachable("the connection is gone".to_owned())
 }
 
-/// What an agent makes of a refusal: by the status that the coordinator's service says.
+/// Returns the agent's view of a refusal, by the status of the coordinator's service.
 fn refused(refusal: &Refusal) -> Disconnect {
     let why = refusal.to_string();
     match refusal {

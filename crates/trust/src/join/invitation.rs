@@ -1,4 +1,4 @@
-//! Invitations: what a future holder of a certificate enters to get it.
+//! Invitations: the text by which a new node or user obtains its certificate.
 
 use crate::lane::{LaneSeeds, SEED_LEN};
 use crate::name::{PeerName, Role};
@@ -9,12 +9,12 @@ use sha2::Sha256;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a code: as many as can't be guessed.
+/// Bytes of a code, enough that it can't be guessed.
 const CODE_LEN: usize = 16;
-/// Letters of a code, of which none looks like another.
+/// Letters of a code, without letters that look alike.
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const BITS_A_LETTER: u32 = 5;
-/// Longest name of a host.
+/// Longest name of a host, in bytes.
 const HOST_MAX: usize = 253;
 /// Letters of 128 bits.
 const CODE_LETTERS: usize = 26;
@@ -41,7 +41,7 @@ impl Code {
     }
 
     fn seed(&self, end: &[u8], hello: &[u8]) -> [u8; SEED_LEN] {
-        // HMAC takes keys of any length, so that the error can't happen.
+        // HMAC accepts keys of any length, so the error can't happen.
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
         mac.update(end);
@@ -80,7 +80,7 @@ impl FromStr for Code {
         let mut bits: u128 = 0;
         for letter in text.bytes() {
             let value = LETTERS.iter().position(|known| *known == letter.to_ascii_lowercase()).ok_or_else(none)?;
-            // Two bits of the first letter have no place.
+            // Only three bits of the first letter are used.
             if bits >> (u128::BITS - BITS_A_LETTER) != 0 {
                 return Err(none());
             }
@@ -90,7 +90,7 @@ impl FromStr for Code {
     }
 }
 
-/// An invitation: where to ask for the certificate of which role, and the code for it. As text `HOST:PORT/node/NAME/CODE`.
+/// An invitation: the address, the role and the code for a certificate. As text `HOST:PORT/node/NAME/CODE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invitation {
     /// `host:port` of the server that issues the certificate.
@@ -101,7 +101,7 @@ pub struct Invitation {
     pub code: Code,
 }
 
-/// Returns the words for a role in an invitation.
+/// Returns the words that stand for a role in an invitation.
 fn words(role: &Role) -> Option<(&'static str, &str)> {
     match role {
         Role::Agent(name) => Some(("node", name)),
@@ -112,7 +112,7 @@ fn words(role: &Role) -> Option<(&'static str, &str)> {
 }
 
 impl Invitation {
-    /// Returns the invitation's text without the code, of which other users of the machine may know.
+    /// Returns the invitation's text without the code, fit for messages that other users of the machine can read.
     pub fn open_part(&self) -> String {
         let (kind, name) = words(&self.role).unwrap_or_default();
         format!("{}/{kind}/{name}", self.server)
@@ -137,7 +137,8 @@ impl FromStr for Invitation {
     }
 }
 
-/// Whether a text is `host:port`, with an IPv6 address in brackets: letters that files of settings and shells take as they are.
+/// Whether the text is `host:port`, with an IPv6 address in brackets. It then has no letter that a shell or a settings
+/// file interprets.
 pub fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -153,7 +154,7 @@ pub fn is_address(text: &str) -> bool {
     is_host && port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Returns the role with these words.
+/// Returns the role that the words stand for.
 pub(super) fn role_of(kind: &str, name: &str) -> Option<Role> {
     let role = match kind {
         "node" => Role::Agent(name.to_owned()),
@@ -165,18 +166,18 @@ pub(super) fn role_of(kind: &str, name: &str) -> Option<Role> {
     is_name.then_some(role)
 }
 
-/// Whether a certificate with this role's name has this role.
+/// Whether the role survives the round trip through a certificate's name.
 fn names_itself(role: &Role) -> bool {
     let name = PeerName { cluster: "c".to_owned(), role: role.clone() };
     name.to_string().parse().as_ref() == Ok(&name)
 }
 
-/// Returns the line by which a client asks for the certificate of a role.
+/// Returns the first line of a client, which requests the certificate of a role.
 pub(super) fn hello(role: &Role) -> Option<String> {
     words(role).map(|(kind, name)| format!("accord join 1 {kind} {name}\n"))
 }
 
-/// Returns the role that a client asks for.
+/// Returns the role that a client's first line requests.
 pub(super) fn asked(line: &str) -> Option<Role> {
     let (kind, name) = line.strip_suffix('\n')?.strip_prefix("accord join 1 ")?.split_once(' ')?;
     role_of(kind, name)

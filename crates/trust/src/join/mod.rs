@@ -1,4 +1,4 @@
-//! Handing out certificates over the network, by invitations that are used once.
+//! Issues certificates over the network, by invitations that are used once.
 //!
 //! ```text
 //! client                                server, with the authority
@@ -10,10 +10,10 @@
 //!   one byte, once they are kept ----->   registers the certificate, closes the invitation
 //! ```
 //!
-//! An invitation whose client breaks off after it was taken is open again.
+//! An invitation is open again if its client disconnects before it has stored the certificate.
 //!
-//! The client makes its private key, which does not leave it. Neither end believes the other without the code: a stranger neither gets
-//! a certificate nor has a node obey another authority.
+//! The client creates its private key and never sends it. Neither end trusts the other without the code, so an attacker
+//! neither gets a certificate nor makes a node trust another authority.
 
 mod invitation;
 
@@ -34,42 +34,42 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What both ends speak within TLS.
+/// The ALPN protocol of both ends.
 const PROTOCOL: &[u8] = b"accord-join";
-/// Longest first line.
+/// Longest first line, in bytes.
 const HELLO_MAX: usize = 300;
-/// An invitation for this role is open.
+/// The answer if an invitation for the role is open.
 const GO: &[u8; 2] = b"go";
-/// None is.
+/// The answer if no invitation for the role is open.
 const NO: &[u8; 2] = b"no";
-/// Longest certificate or address of an answer.
+/// Longest certificate or address in an answer, in bytes.
 const PART_MAX: usize = 64 << 10;
 const KEPT: u8 = 1;
 
-/// Invitations that are open.
+/// The open invitations.
 #[derive(Debug, Default)]
 pub struct Open(ShortLock<OpenState>);
 
 #[derive(Debug, Default)]
 struct OpenState {
-    /// Each with whether a client that has its code is being served.
+    /// The invitations, each with whether a client that knows its code is being served.
     invitations: Vec<(Invitation, bool)>,
     has_ended: bool,
 }
 
 impl Open {
-    /// Opens these invitations.
+    /// Creates a set of open invitations.
     pub fn new(invitations: Vec<Invitation>) -> Self {
         let invitations = invitations.into_iter().map(|invitation| (invitation, false)).collect();
         Self(ShortLock::new(OpenState { invitations, has_ended: false }))
     }
 
-    /// Returns the roles whose certificates are not kept yet.
+    /// Returns the roles whose certificates are not stored yet.
     pub fn roles(&self) -> Vec<Role> {
         self.0.lock().invitations.iter().map(|(invitation, _)| invitation.role.clone()).collect()
     }
 
-    /// Has no further client take an invitation.
+    /// Refuses all further clients.
     pub fn end(&self) {
         self.0.lock().has_ended = true;
     }
@@ -80,7 +80,7 @@ impl Open {
         open.find(|(invitation, _)| invitation.role == *role).map(|(invitation, _)| invitation.code.clone())
     }
 
-    /// Takes an invitation for a client that has its code; `None` if it is not open.
+    /// Reserves an invitation for a client that has proved its code; `None` if the invitation is not open.
     fn take(&self, role: &Role) -> Option<Taken<'_>> {
         let mut state = self.0.lock();
         if state.has_ended {
@@ -91,7 +91,7 @@ impl Open {
     }
 }
 
-/// An invitation while its client is served. Dropped, it is open again.
+/// An invitation that is reserved for a client. Dropping it opens the invitation again.
 struct Taken<'a> {
     open: &'a Open,
     role: Role,
@@ -112,7 +112,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// The certificate that an invitation brings.
+/// The certificate that an invitation has brought.
 pub struct Joined {
     /// The authority's certificate, PEM.
     pub authority: String,
@@ -122,22 +122,23 @@ pub struct Joined {
     pub coordinator: String,
 }
 
-/// What a server hands out.
+/// State that a server needs to issue certificates.
 pub struct Issuer {
     /// Signs the certificates.
     pub authority: Authority,
-    /// The lifetime of each.
+    /// The lifetime of each certificate.
     pub lifetime: Duration,
     /// `host:port` of the cluster's coordinator.
     pub coordinator: String,
 }
 
-/// Serves one client: issues the certificate for which it has an invitation, and registers it once the client keeps it. Returns its role.
-/// `has_code` is set once the client has shown that it has the code. `stream` has to give up by itself.
+/// Serves one client: issues the invited certificate, registers it once the client has stored it, and returns its role.
+/// `has_code` is set once the client has proved that it knows the code. Reads and writes of `stream` must time out.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if no invitation for its role is open, `acc_error_device_unavailable` if it does not have the code
-/// or breaks off before it keeps the certificate; the errors of [`Authority::sign`] and [`Authority::register`].
+/// Returns `acc_error_invalid_argument` if no invitation for the client's role is open. Returns
+/// `acc_error_device_unavailable` if the client does not know the code, or disconnects before it has stored the
+/// certificate. Also returns the errors of [`Authority::sign`] and [`Authority::register`].
 pub fn accept(mut stream: impl Read + Write, open: &Open, issuer: &Issuer, has_code: &AtomicBool) -> Result<Role> {
     let Issuer { authority, lifetime, coordinator } = issuer;
     let line = read_line(&mut stream).map_err(|error| broken("it does not say what it asks for", &error))?;
@@ -173,11 +174,13 @@ pub fn accept(mut stream: impl Read + Write, open: &Open, issuer: &Issuer, has_c
     Ok(role)
 }
 
-/// Gets the certificate of an invitation over a connection to its server, has `keep` keep it, and says so. `stream` has to give up by itself.
+/// Obtains an invitation's certificate over a connection to its server, passes it to `keep`, and confirms it to the
+/// server. Reads and writes of `stream` must time out.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` if the invitation is not open there, `acc_error_device_unavailable` if the server does not answer, does
-/// not have the code or answers with another certificate; the error of `keep`.
+/// Returns `acc_error_invalid_argument` if the invitation is not open at the server. Returns
+/// `acc_error_device_unavailable` if the server does not answer, does not know the code, or sends a certificate that
+/// does not fit. Also returns the error of `keep`.
 pub fn join(
     mut stream: impl Read + Write,
     invitation: &Invitation,
@@ -212,13 +215,13 @@ pub fn join(
     let joined = Joined { authority, issued: Issued { certificate, key: pair.serialize_pem() }, coordinator };
     check(&joined, role)?;
     keep(&joined)?;
-    // The server only says whether its client got so far.
+    // The confirmation may fail: the certificate is stored, only the server does not know it.
     let _ = stream.write_all(&[KEPT]).and_then(|()| stream.flush());
     tls.send_close_notify();
     Ok(())
 }
 
-/// Whether the certificate is of the own key and role, and the coordinator has an address.
+/// Refuses an answer whose certificate is not of the own key and role, or whose coordinator has no valid address.
 fn check(joined: &Joined, role: &Role) -> Result<()> {
     let Joined { authority, issued: Issued { certificate, key }, coordinator } = joined;
     let other = |why: String| Error::new(ErrorCode::DeviceUnavailable, format!("the server's answer: {why}"));
@@ -229,7 +232,7 @@ fn check(joined: &Joined, role: &Role) -> Result<()> {
     if name.role != *role {
         return Err(other(format!("it is a certificate of {}", name.role)));
     }
-    // Root's settings get the coordinator's address, and a user's shell.
+    // The address goes into root's settings and a user's shell.
     if is_address(coordinator) { Ok(()) } else { Err(other(format!("{coordinator:?} is no address HOST:PORT"))) }
 }
 

@@ -1,9 +1,9 @@
-//! The placer against a plain search over all nodes, and what must stay true of it.
+//! Compares the placer with an exhaustive search, and checks its invariants.
 
 use crate::placement::potential::POINT;
 use crate::placement::{Bounds, Models, NodeState, Placement, Placer, Random, Task, WHOLE};
 
-/// Kinds of task: whole devices and shares, on any model or on some, with and without much of the host.
+/// Kinds of tasks: whole devices and shares, on any model or on some, with little or much of the host.
 const KINDS: [(u8, u16, u32, u32, u64); 8] = [
     (1, 1000, 8_000, 30_000, 0),
     (1, 470, 6_000, 12_000, 0),
@@ -21,7 +21,7 @@ fn task(random: &mut Random) -> Task {
     Task { devices, share, cores, memory, models }
 }
 
-/// Nodes with what each of their devices has left, and running tasks.
+/// Nodes with the free share of each device, and running tasks.
 struct Cluster {
     placer: Placer,
     free: Vec<(u32, u32, u8, Vec<u16>)>,
@@ -47,7 +47,7 @@ impl Cluster {
         self.placer.set(node as u32, Some(self.state(node)));
     }
 
-    /// Changes what is free of a node by a task.
+    /// Adds or removes a task's demand on a node.
     fn change(&mut self, task: &Task, node: u32, devices: &[usize], takes: bool) {
         let by = |free: u32, task: u32| if takes { free - task } else { free + task };
         let (cores, memory, _, remainders) = &mut self.free[node as usize];
@@ -73,7 +73,7 @@ impl Cluster {
     }
 }
 
-/// A run of arrivals, ends, losses and returns of nodes; `visit` sees the cluster before each arrival.
+/// Runs arrivals, ends, losses and returns of nodes; `visit` gets the cluster before each arrival.
 fn history(bounds: Bounds, steps: usize, mut visit: impl FnMut(&mut Cluster, &Task)) -> Vec<Option<Placement>> {
     let (mut cluster, mut random, mut placements) = (Cluster::new(bounds), Random::new(11), Vec::new());
     for step in 0..steps {
@@ -105,10 +105,10 @@ fn refuses_no_task_that_fits_somewhere() {
     assert!(fits.contains(&true) && fits.contains(&false));
 }
 
-/// The best placement by a search over all nodes, which keeps nothing: the smallest score, then the first node.
+/// Returns the best placement by an exhaustive search: the smallest score, then the first node.
 fn search(cluster: &Cluster, mix: &[Task], task: &Task) -> Option<Placement> {
     let placements = (0..24u32).filter_map(|node| {
-        // A placer for which only this node takes new tasks judges it by itself.
+        // A placer in which only this node takes new tasks judges it in isolation.
         let mut alone = Cluster::new(Bounds { memo: 1, rankings: 1, ranked: 1 });
         mix.iter().for_each(|task| alone.placer.arrived(task));
         (0..24).filter(|other| *other != node).for_each(|other| {
@@ -126,7 +126,7 @@ fn chooses_what_a_search_over_all_nodes_finds() {
     let placements = history(Bounds::default(), 60, |cluster, task| {
         mix.push(*task);
         at += 1;
-        // The mix is made ready with the arrival of the task itself.
+        // The mix is applied with the arrival of the task itself.
         found.push((at % 7 == 0).then(|| search(cluster, &mix, task)));
     });
     for (placement, found) in placements.iter().zip(found) {

@@ -47,7 +47,7 @@ impl Naive {
         self.accounts[account].settled = self.now;
     }
 
-    /// Device-milliseconds in thousandths, exactly.
+    /// Returns the exact usage in thousandths of devices times milliseconds.
     pub(crate) fn usage(&self, account: &str) -> Option<u128> {
         let at = self.policy.accounts.iter().position(|known| known.name == account)?;
         let passed = self.now.since(self.accounts[at].settled);
@@ -108,7 +108,7 @@ impl Naive {
         })
     }
 
-    /// Whether what a job's accounts hold of the classes that it holds is within a guarantee.
+    /// Whether the holdings of a job's accounts in the classes `mine` are within a guarantee.
     pub(super) fn is_within_guarantee(&self, job: &NJob, mine: &BTreeSet<usize>) -> bool {
         self.path(job.account).into_iter().any(|account| {
             let quotas = &self.policy.accounts[account].guaranteed;
@@ -137,7 +137,7 @@ impl Naive {
         })
     }
 
-    /// Compares the places of two waiting jobs.
+    /// Compares the order of two waiting jobs.
     pub(crate) fn order(&self, one: &NJob, other: &NJob) -> Ordering {
         match (one.front, other.front) {
             (Some(one), Some(other)) => return one.cmp(&other),

@@ -1,4 +1,4 @@
-//! What a job can start with, and the pass.
+//! Possible starts of jobs, and the pass.
 
 use super::*;
 
@@ -60,12 +60,12 @@ impl Naive {
         all
     }
 
-    /// From when a device may not be used any more, the claim of one job left out.
+    /// Returns the time from which on a device may not be used, ignoring the claim of one job.
     pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
         self.free_until_but(at, but, None)
     }
 
-    /// The same for a job's reserved start: of others those count that are before it.
+    /// Returns the same time for a job's reserved start, which only earlier reserved starts precede.
     fn free_until_before(&self, at: At, job: JobId, starts: Millis) -> Millis {
         let others = self.jobs.values().filter(|other| other.id != job).filter_map(|other| other.promise.as_ref());
         let before = others.filter(|promise| promise.places.contains(&at) && promise.starts <= starts);
@@ -75,7 +75,8 @@ impl Naive {
         limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
     }
 
-    /// The same for the jobs of a reservation: others count before their starts only if they go before it.
+    /// Returns the same time for jobs of a reservation. Other reservations count from their starts only if they take
+    /// precedence.
     fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<&Reservation>) -> Millis {
         let device = self.device_id(at);
         let mut until = self.deadline(device);
@@ -92,7 +93,7 @@ impl Naive {
         until
     }
 
-    /// Whether a reservation has a device at one time with another one before that.
+    /// Whether a reservation takes precedence over another one on the same device at the same time.
     pub(super) fn goes_before(one: &Reservation, other: &Reservation) -> bool {
         match (one.members.is_empty(), other.members.is_empty()) {
             (true, false) => true,
@@ -101,7 +102,7 @@ impl Naive {
         }
     }
 
-    /// When a reservation takes a device from the jobs of another one.
+    /// Returns when a reservation takes a device from the jobs of another one.
     pub(super) fn begins_beside(one: &Reservation, other: &Reservation) -> Millis {
         if Self::goes_before(one, other) {
             return one.starts;
@@ -139,7 +140,7 @@ impl Naive {
         nodes.flat_map(|(node, of)| (0..of.devices.len()).map(move |device| (node, device))).collect()
     }
 
-    /// What every device has for a job that lasts until a time: of its milli and memory, and whether it is whole.
+    /// Returns the capacity of each device for a job until its end: milli, memory, and whether it is whole.
     pub(super) fn place_for<'a>(&'a self, job: &'a NJob, with_bounded: bool) -> Vacancies<'a> {
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         let mut rooms = BTreeMap::new();
@@ -152,7 +153,7 @@ impl Naive {
                 left.milli -= grant.amount.milli;
                 left.memory -= grant.amount.memory;
             }
-            // The driver's part for the first of them, or for this job, is not in the device's memory.
+            // The device's memory does not include the driver's share for the first holder, or for this job.
             let parts = holders.len() as u64 * device.context;
             let holds_one_more = left.memory >= parts;
             left.memory = left.memory.saturating_sub(parts);
@@ -195,7 +196,7 @@ impl Naive {
             && !job.request.avoid_nodes.contains(&of.name)
     }
 
-    /// What a job can start with now.
+    /// Returns a start that is possible now.
     pub(super) fn fit(&self, job: &NJob) -> Option<Fit> {
         if self.too_many_run(job.account) {
             return None;
@@ -236,7 +237,8 @@ impl Naive {
         self.allowed(job, &least, &picks).then_some((least, picks))
     }
 
-    /// Nodes, free devices that are taken, and what these nodes have free: 16 cores are as much as a device.
+    /// Returns the number of nodes, the free devices taken, and the free capacity of the nodes, with 16 cores counted
+    /// as a device.
     fn cost(&self, picks: &[(usize, At)]) -> (usize, usize, u64) {
         let class = |at: At| self.nodes[at.0].devices[at.1].class;
         let is_free = |at: At| self.is_sound(at) && self.holders_of(at).next().is_none();
@@ -248,11 +250,11 @@ impl Naive {
         (nodes.len(), taken, free as u64 * 16_000 + cores)
     }
 
-    /// Cores and host memory of a node that no job has.
+    /// Returns the cores and host memory of a node that no job holds.
     fn left_of(&self, node: usize) -> (u64, u64) {
         let grants = self.jobs.values().flat_map(|job| &job.grants);
         let there = grants.filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
-        // A CPU device's memory is the node's.
+        // The memory of CPU devices is the node's.
         let own = |grant: &NGrant| {
             let is_cpu = self.classes[grant.class].kind == DeviceType::Cpu;
             if is_cpu { grant.amount.memory } else { 0 }
@@ -292,7 +294,7 @@ impl Naive {
         capped
     }
 
-    /// The devices of a job's reserved start, if all are free.
+    /// Returns the devices of a job's reserved start, if all are free.
     pub(super) fn promised(&self, job: &NJob) -> Option<Picks> {
         let promise = job.promise.as_ref()?;
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
@@ -400,7 +402,7 @@ impl Naive {
         self.touch(account);
     }
 
-    /// Whether a reservation is for a user, or for an account or one above.
+    /// Whether a reservation is for a user, or for an account or an ancestor.
     pub(super) fn is_for(&self, reservation: &Reservation, user: &str, account: usize) -> bool {
         let Members { accounts, users } = &reservation.members;
         let mut path = self.path(account).into_iter();
@@ -408,7 +410,7 @@ impl Naive {
             || path.any(|above| accounts.contains(&self.policy.accounts[above].name))
     }
 
-    /// What a job can start with on devices of a reservation that is for it.
+    /// Returns a start on devices of a reservation that the job may use.
     fn reserved_fit(&self, job: &NJob) -> Option<Fit> {
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         for reservation in self.reservations.values() {
@@ -425,7 +427,7 @@ impl Naive {
                 .filter(|&at| self.is_sound(at) && self.holders_of(at).next().is_none())
                 .filter(|&at| until <= limit(at))
                 .collect();
-            // Those that are set aside first are taken first.
+            // Devices with the earliest bound are taken first.
             free.sort_by_key(|&at| (limit(at), at));
             for choice in self.choices(job) {
                 let classes: BTreeSet<usize> = choice.iter().map(|want| want.class).collect();
@@ -474,7 +476,7 @@ impl Naive {
         None
     }
 
-    /// Free devices for each of some ranks, of one node each: as many ranks on the first node as fit, and so on.
+    /// Returns free devices for ranks, each on one node, with as many ranks as possible on the first nodes.
     fn ranks_within(&self, free: &[At], nodes: &[usize], choice: &[Want], ranks: u32) -> Option<Picks> {
         let (mut left, mut picks, mut ranks) = (free.to_vec(), Picks::new(), ranks);
         for &node in nodes {

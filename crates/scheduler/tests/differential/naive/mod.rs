@@ -1,5 +1,5 @@
-//! The scheduler as simply as it can be said: every question is answered by looking at everything. It shares types and the
-//! policy's arithmetic with the fast one, and nothing else.
+//! The scheduler in its simplest form, which searches everything for each decision. It shares only types and the
+//! policy's arithmetic with the fast scheduler.
 
 mod accounts;
 mod fit;
@@ -54,7 +54,7 @@ pub(crate) struct NPromise {
     pub(crate) ends: Millis,
     pub(crate) places: Vec<At>,
     pub(crate) choice: Vec<Want>,
-    /// 0 gives way to the others, 1 is the first job's, 2 of a job within a guarantee.
+    /// 0 yields to the others, 1 is the first job's, 2 is that of a job within a guarantee.
     pub(crate) rank: u8,
     pub(crate) planned: Millis,
 }
@@ -94,7 +94,7 @@ struct NAccount {
     standing: Option<(bool, i64, u64)>,
 }
 
-/// What a job starts with.
+/// The classes and devices of a start.
 type Fit = (Vec<Want>, Picks);
 
 /// A start, its devices and their classes.
@@ -107,7 +107,7 @@ pub(crate) struct Naive {
     policy: Policy,
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) nodes: Vec<NNode>,
-    /// Racks and switches in the order in which they appeared.
+    /// Racks and switches in the order of their appearance.
     domains: Vec<(String, String)>,
     pub(crate) jobs: BTreeMap<JobId, NJob>,
     accounts: Vec<NAccount>,
@@ -117,11 +117,11 @@ pub(crate) struct Naive {
     /// The first job beyond all guarantees.
     head: Option<JobId>,
     reservations: BTreeMap<ReservationId, Reservation>,
-    /// Reservations that are still to begin.
+    /// Reservations that have not begun.
     ahead: BTreeSet<ReservationId>,
     drains: BTreeMap<DrainTarget, (Millis, bool)>,
     due_drains: BTreeSet<DrainTarget>,
-    /// Devices in quarantine, whether an administrator put each there, and whether jobs are charged for it.
+    /// Devices in quarantine, each with whether an administrator put it there and whether jobs are charged for it.
     quarantined: BTreeMap<DeviceId, (bool, bool)>,
     path_times: PathTimesByClass,
 }
@@ -240,14 +240,14 @@ impl Naive {
                     effects.push(Effect::Quarantine { device });
                 }
             }
-            // Histories begin with the scheduler, and all that they use are jobs' devices.
+            // Histories begin with the scheduler, and only jobs use devices in them.
             Input::NodeReturned(..) | Input::InUse { .. } => {}
             Input::Pause { paused, .. } => self.paused = paused,
         }
         self.pass(effects);
     }
 
-    /// Whether a job is charged for a device that it has.
+    /// Whether a job is charged for a device.
     fn is_charged(&self, grant: &NGrant) -> bool {
         matches!(grant.hold, NHold::Held | NHold::Releasing) && self.charges(grant.device)
     }
@@ -256,7 +256,7 @@ impl Naive {
         self.quarantined.get(&device).is_none_or(|(_, charged)| *charged)
     }
 
-    /// Changes what jobs are charged for from now on.
+    /// Changes a quarantine, and the charges of jobs from now on.
     fn change_quarantine(&mut self, device: DeviceId, to: Option<(bool, bool)>) {
         let changes = self.charges(device) != to.is_none_or(|(_, charged)| charged);
         let has = |job: &&NJob| job.grants.iter().any(|of| of.device == device && of.hold != NHold::Freed);
@@ -272,11 +272,11 @@ impl Naive {
         accounts.into_iter().for_each(|account| self.touch(account));
     }
 
-    /// Faults put a tenth of a class's devices into quarantine at most, or one.
+    /// Begins a quarantine. Faults put at most a tenth of a class's devices, or one, into quarantine.
     fn quarantine(&mut self, device: DeviceId, by_administrator: bool, charged: bool, effects: &mut Vec<Effect>) {
         let charged = charged && !by_administrator && self.charges(device);
         if self.quarantined.contains_key(&device) {
-            // A fault changes nothing, but that it may end the charge.
+            // A further fault can only end the charge.
             if by_administrator || charged != self.charges(device) {
                 self.change_quarantine(device, Some((by_administrator, charged)));
                 effects.push(Effect::Quarantine { device });
@@ -371,7 +371,7 @@ impl Naive {
         }
     }
 
-    /// Removes a reservation. Jobs that it kept on its devices end there if another one says so.
+    /// Removes a reservation. Jobs that it protected end if another reservation ends jobs.
     fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         self.ahead.remove(&id);
         if let Some(removed) = self.reservations.remove(&id) {
@@ -379,7 +379,7 @@ impl Naive {
         }
     }
 
-    /// Ends jobs on some devices that reservations which have begun do not let stay there.
+    /// Ends jobs on some devices if reservations that have begun do not admit them.
     fn end_strangers_of_all(&mut self, among: &ReservedDevices, effects: &mut Vec<Effect>) {
         let begun = self.reservations.values().filter(|of| of.starts <= self.now && self.now < of.ends);
         for id in begun.map(|of| of.id).collect::<Vec<_>>() {
@@ -387,7 +387,7 @@ impl Naive {
         }
     }
 
-    /// Ends jobs of others on those devices of a reservation that are among some, if it says so.
+    /// Ends other jobs on a reservation's devices that are among some devices, if it ends jobs.
     fn end_strangers(&mut self, id: ReservationId, among: &ReservedDevices, effects: &mut Vec<Effect>) {
         let reservation = self.reservations[&id].clone();
         if !reservation.end_jobs {
@@ -543,7 +543,7 @@ impl Naive {
         effects.push(Effect::Queued { job: id });
     }
 
-    /// Which quota all alternatives are beyond for ever.
+    /// Returns the account and quota that all alternatives exceed.
     fn never(&self, account: usize, parts: &[Part], request: &Request) -> Option<(usize, u32)> {
         let ranks = if request.per_rank { request.ranks } else { 1 };
         for above in self.path(account) {

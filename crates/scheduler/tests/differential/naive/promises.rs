@@ -109,7 +109,7 @@ impl Naive {
         self.too_many_run(job.account) || self.beyond_most(job.account, &self.first_demand(job))
     }
 
-    /// Reserved starts to which others give way. Returns whether anything has changed.
+    /// Plans the reserved starts to which others yield. Returns whether anything has changed.
     fn reserve_first(&mut self, effects: &mut Vec<Effect>) -> bool {
         let mut changed = false;
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
@@ -157,7 +157,7 @@ impl Naive {
         }
     }
 
-    /// Takes back the reserved start of a job that gives way now, if there are too many. Returns whether there is such a job.
+    /// Drops the reserved start of a job that now yields, if there are too many. Returns whether there is such a job.
     fn leave_first(&mut self, demoted: Option<JobId>) -> bool {
         let promised = self.jobs.values().filter(|job| job.promise.is_some()).count();
         if let Some(id) = demoted
@@ -173,7 +173,7 @@ impl Naive {
         self.jobs.get_mut(&id).unwrap().promise.as_mut().unwrap().rank = rank;
     }
 
-    /// The first job of a leaf.
+    /// Returns the first job of a leaf.
     pub(super) fn leaf_first(&self, leaf: usize) -> Option<&NJob> {
         let waiting =
             self.jobs.values().filter(|job| job.account == leaf && job.phase == NPhase::Waiting && !job.on_hold);
@@ -205,7 +205,7 @@ impl Naive {
         changed
     }
 
-    /// Whether a job is within a guarantee, with reserved starts to which others give way counted as held.
+    /// Whether a job is within a guarantee, with reserved starts to which others yield counted as held.
     fn first_entitled(&self, job: &NJob) -> bool {
         let demand = self.first_demand(job);
         self.path(job.account).into_iter().any(|account| {
@@ -246,7 +246,7 @@ impl Naive {
         firsts.first().filter(|job| above(job)).or(present).map(|job| job.id)
     }
 
-    /// Plans a job's start before those of lower ranks, as few of them as make it start until `latest`.
+    /// Plans a job's start and displaces as few starts of lower ranks as necessary for a start until `latest`.
     fn plan_before(&mut self, id: JobId, rank: u8, latest: Millis, effects: &mut Vec<Effect>) -> bool {
         let job = &self.jobs[&id];
         if rank == 1 && !self.may_fit_beside_guarantees(job, &self.first_demand(job)) {
@@ -256,7 +256,7 @@ impl Naive {
         let mut last = 0;
         for ignored in 0..=rank {
             last = ignored;
-            // The job's own reserved start is left out in any case.
+            // The job's own reserved start is always ignored.
             let found = self.plan(&self.jobs[&id], ignored, &[]);
             if let Some(found) = found
                 && best.as_ref().is_none_or(|best| found.0 < best.0)
@@ -311,7 +311,7 @@ impl Naive {
         true
     }
 
-    /// Running jobs without a limit and beyond their guarantees that hold devices of a job's classes.
+    /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes.
     fn lent_to(&self, job: &NJob) -> Vec<JobId> {
         let wanted: BTreeSet<usize> = self.choices(job).iter().flatten().map(|want| want.class).collect();
         let running = self.jobs.values().filter(|job| job.phase == NPhase::Running && job.planned_end == Millis::NEVER);
@@ -323,7 +323,7 @@ impl Naive {
         lent.map(|job| job.id).collect()
     }
 
-    /// When jobs with long limits leave room for the first job beside all guarantees.
+    /// Returns when jobs with long limits leave room for the first job besides all guarantees.
     fn beside_guarantees(&self, job: &NJob, choice: &[Want]) -> Option<Millis> {
         let demand = self.demand(job, choice);
         if !self.is_long(job) || self.entitled(job.account, &demand) {
@@ -348,7 +348,7 @@ impl Naive {
         None
     }
 
-    /// What ended jobs held of a set of classes, all or those below an account.
+    /// Returns the holdings of ended jobs in a set of classes, of all jobs or of those below an account.
     fn charged_of(&self, gone: &[JobId], account: Option<usize>, set: &[usize]) -> u64 {
         let there = self.jobs.values().filter(|job| {
             gone.contains(&job.id) && account.is_none_or(|account| self.path(job.account).contains(&account))
@@ -362,7 +362,8 @@ impl Naive {
         !self.is_long(job) || self.entitled(job.account, demand) || self.fits_beside_guarantees(job, demand, None)
     }
 
-    /// Whether a demand fits beside all guarantees once some jobs with long limits have ended; none: all of them.
+    /// Whether a demand fits besides all guarantees once some jobs with long limits have ended; `None` stands for all
+    /// of them.
     fn fits_beside_guarantees(&self, job: &NJob, demand: &BTreeMap<usize, u64>, gone: Option<&[JobId]>) -> bool {
         self.guaranteed_sets().into_iter().all(|set| {
             let taken: u64 = set.iter().filter_map(|class| demand.get(class)).sum();
@@ -381,7 +382,7 @@ impl Naive {
         })
     }
 
-    /// Whether a job with a long limit may have more devices: all guarantees can be had within a quantum still.
+    /// Whether all guarantees can still be met within a quantum if a job with a long limit takes these devices.
     pub(super) fn leaves_guarantees(&self, job: &NJob, taken: &BTreeMap<usize, u64>) -> bool {
         let head = self.head.filter(|&head| head != job.id).map(|head| &self.jobs[&head]);
         let head = head.and_then(|head| Some((head.account, self.demand(head, &head.promise.as_ref()?.choice))));
@@ -416,7 +417,7 @@ impl Naive {
         self.policy.accounts.iter().flat_map(|account| &account.guaranteed).map(|quota| self.set(quota)).collect()
     }
 
-    /// Guarantees without any above them, of classes of a set only.
+    /// Returns guarantees without a guaranteed ancestor that cover only classes of a set.
     fn bounds_within(&self, set: &[usize]) -> Vec<(usize, &Quota)> {
         let accounts = self.policy.accounts.iter().enumerate().filter(|(at, _)| {
             self.path(*at).iter().all(|above| above == at || self.policy.accounts[*above].guaranteed.is_empty())
@@ -425,7 +426,7 @@ impl Naive {
         bounds.filter(|(_, quota)| self.set(quota).iter().all(|class| set.contains(class))).collect()
     }
 
-    /// Devices that work and are not to be drained, and those of them that jobs with long limits hold.
+    /// Returns the number of devices that work and are not drained, and of those that jobs with long limits hold.
     fn in_use(&self, set: &[usize]) -> (u64, u64) {
         let places = self.places().into_iter().filter(|at| {
             set.contains(&self.nodes[at.0].devices[at.1].class)
@@ -443,7 +444,7 @@ impl Naive {
         charged.filter(|grant| self.is_of(quota, grant.class)).map(|grant| grant.milli).sum()
     }
 
-    /// From when on nothing that is known of is on a device.
+    /// Returns the time from which on a device is free of all known jobs and claims.
     fn available(&self, at: At, but: JobId, ignored: u8, lent: &[JobId]) -> Millis {
         let device = self.device_id(at);
         if !self.is_sound(at) || self.deadline(device) != Millis::NEVER {
@@ -461,19 +462,19 @@ impl Naive {
         job.limit.unwrap_or(self.policy.quantum())
     }
 
-    /// Whether a job that starts at a time does not meet a reservation.
+    /// Whether a job that starts at a time does not overlap a reservation.
     fn leaves(reservation: &Reservation, starts: Millis, lease: u64) -> bool {
         starts.plus(lease) <= reservation.starts || reservation.ends <= starts
     }
 
-    /// Whether all reservations of a device leave it to a job that starts at a time.
+    /// Whether a job that starts at a time overlaps no reservation of a device.
     fn is_left(&self, job: &NJob, at: At, starts: Millis) -> bool {
         let mut there = self.reservations.values().filter(|of| Self::is_reserved(of, self.device_id(at)));
         there.all(|reservation| Self::leaves(reservation, starts, self.lease(job)))
     }
 
-    /// The earliest start with one choice, at `from` or later: the first one for which reservations leave as many devices, of all times at
-    /// which they begin or cease to be in the way, and those at which devices become available.
+    /// Returns the earliest start with one choice, not before `from`. It tries all times at which a reservation begins
+    /// or ceases to block a start, and those at which devices become available.
     fn plan_choice(
         &self,
         job: &NJob,
@@ -496,7 +497,7 @@ impl Naive {
         }
         tried.insert(self.now.plus(1));
         for time in tried.into_iter().filter(|&time| time >= from) {
-            // What could start by now is to start a little later.
+            // A start that is possible now is planned a little later.
             let starts = if time <= self.now { self.now.plus(RELEASE_EXPECTED_MS) } else { time };
             let left = times.iter().filter(|(at, _)| self.is_left(job, **at, starts));
             let left: BTreeMap<At, Millis> = left.map(|(at, time)| (*at, *time)).collect();
@@ -509,7 +510,8 @@ impl Naive {
         None
     }
 
-    /// The earliest start of a job beside the reserved starts of others, lower ranks than `ignored` left out. Jobs in `lent` end with their quantum.
+    /// Returns the earliest start of a job besides the reserved starts of others, ignoring ranks below `ignored`. Jobs
+    /// in `lent` end with their quantum.
     fn plan(&self, job: &NJob, ignored: u8, lent: &[JobId]) -> Option<Planned> {
         if job.request.reservation.is_some() {
             return None;
