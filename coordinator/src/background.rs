@@ -1,7 +1,7 @@
 //! Runs a coordinator on a thread inside another program.
 
-use crate::cluster::Limits;
 use crate::service::{Attestation, Driver, DriverSettings, Listeners, PROGRAM_LOST_AFTER, serve};
+use accord_cluster::Limits;
 use accord_trust::Identity;
 use accord_trust::Trust;
 use accord_types::threads;

@@ -1,7 +1,7 @@
 //! The coordinator's process: reads flags, serves, stops on SIGTERM.
 #![forbid(unsafe_code)]
 
-use accord_coordinator::cluster::Limits;
+use accord_cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::{self, TABLE};
 use accord_coordinator::service::{

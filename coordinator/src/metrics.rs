@@ -1,6 +1,6 @@
 //! The coordinator's metrics, through the `metrics` facade. They cost nothing without an exporter.
 
-use crate::cluster::{ClientPush, Cluster, Effect, Input};
+use accord_cluster::{ClientPush, Cluster, Effect, Input};
 use accord_monitoring::Metric;
 use accord_scheduler::ledger::Activity;
 use accord_scheduler::{DeviceState, EndCause, Scheduler};

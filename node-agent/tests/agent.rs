@@ -2,7 +2,7 @@
 
 mod support;
 
-use accord_coordinator::cluster::Limits;
+use accord_cluster::Limits;
 use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::Purpose;

@@ -5,8 +5,8 @@
 mod crowd;
 mod support;
 
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;

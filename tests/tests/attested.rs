@@ -1,8 +1,8 @@
 //! Users without certificates: whose their programs are the system says on the coordinator's machine, and MUNGE where a site runs it. Never they
 //! themselves.
 
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_coordinator::service::Attestation;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};

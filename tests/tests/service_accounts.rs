@@ -1,7 +1,7 @@
 //! Pods without certificates: a program is the service account of its token, by the word of Kubernetes' API server and never by its own.
 
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_coordinator::service::{ApiServer as Asked, Attestation};
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;

@@ -2,9 +2,7 @@
 
 use super::text;
 use crate::scheduler::{Random, class, request, shape};
-use accord_coordinator::cluster::{
-    ClientId, Input, KernelLimits, Limits, LinkId, NewReservation, Registration, ReservedTarget,
-};
+use accord_cluster::{ClientId, Input, KernelLimits, Limits, LinkId, NewReservation, Registration, ReservedTarget};
 use accord_coordinator::service::{Driver, DriverSettings};
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;

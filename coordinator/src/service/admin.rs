@@ -3,7 +3,7 @@
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
 use super::tenants::Tenants;
-use crate::cluster::{Cluster, Input};
+use accord_cluster::{Cluster, Input};
 use accord_proto::convert::check_version;
 use accord_proto::v1;
 use accord_scheduler::{DrainTarget, Millis};

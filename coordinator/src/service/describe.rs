@@ -6,7 +6,7 @@ use super::driver::{Driver, unix_ms};
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
-use crate::cluster::{Cluster, Input, KernelLimits, MeasuredPath, Millis, Node, NodeState, Session, Viewer};
+use accord_cluster::{Cluster, Input, KernelLimits, MeasuredPath, Millis, Node, NodeState, Session, Viewer};
 use accord_proto::bounds::PAGE_ITEMS_MAX;
 use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
 use accord_proto::v1;

@@ -3,10 +3,10 @@
 
 use super::journal::Journal;
 use super::outbound;
-use crate::cluster::{
+use crate::metrics::Metrics;
+use accord_cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot, left_out,
 };
-use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
 use accord_proto::v1;

@@ -1,7 +1,7 @@
 //! Unix groups of users, which policies may name.
 
 use super::driver::Driver;
-use crate::cluster::Input;
+use accord_cluster::Input;
 use accord_proto::threads::on_thread;
 use accord_types::short_lock::ShortLock;
 use nix::unistd::{Group, User, getgrouplist};

@@ -7,7 +7,7 @@ use super::groups::Groups;
 use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
 use super::questions::{Questions, View};
 use super::viewer::Viewer;
-use crate::cluster::Input;
+use accord_cluster::Input;
 use accord_proto::bounds::EXPLANATION_LINES_MAX;
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
@@ -229,7 +229,7 @@ impl v1::jobs_server::Jobs for Jobs {
         };
         let (viewer, driver) = (Viewer::of(&caller), self.driver.clone());
         let question = move || {
-            let (usage, others) = (driver.usage(), driver.with_cluster(crate::cluster::Cluster::others_jobs));
+            let (usage, others) = (driver.usage(), driver.with_cluster(accord_cluster::Cluster::others_jobs));
             let rows = usage.by(by, viewer.only(others)).into_iter().map(|line| {
                 let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
                 v1::UsageRow {

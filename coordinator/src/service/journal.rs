@@ -2,8 +2,8 @@
 //!
 //! Decisions that arrive while a batch is written form the next batch.
 
-use crate::cluster::{ClientId, Effect, LinkId, Step};
 use crate::store::Changes;
+use accord_cluster::{ClientId, Effect, LinkId, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -142,7 +142,7 @@ fn recipient(effect: &Effect) -> Option<Recipient> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{ClientPush, Record};
+    use accord_cluster::{ClientPush, Record};
 
     fn records(key: &str) -> Step {
         Step { records: vec![Record { key: key.to_owned(), value: Some(vec![1]) }], concerns_jobs: true }

@@ -40,7 +40,7 @@ pub use witness::Attestation;
 use session_endpoint::SessionEndpoint;
 use tenants::Tenants;
 
-use crate::cluster::Cluster;
+use accord_cluster::Cluster;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, POLICY_REQUEST_MAX, REQUEST_MAX};
 use accord_proto::v1::admin_server::AdminServer;
 use accord_proto::v1::cluster_server::ClusterServer;

@@ -1,6 +1,6 @@
 //! Converts the core's effects to messages.
 
-use crate::cluster::{AgentOrder, Cluster, Refusal};
+use accord_cluster::{AgentOrder, Cluster, Refusal};
 use accord_proto::{VERSION, v1};
 use tonic::Status;
 use v1::coordinator_message::Body;

@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::Driver;
-use crate::cluster::Input;
+use accord_cluster::Input;
 use accord_proto::bounds::{POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX};
 use accord_proto::convert::check_version;
 use accord_proto::threads::on_thread;

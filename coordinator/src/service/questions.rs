@@ -3,7 +3,7 @@
 
 use super::caller::{Caller, over_quota};
 use super::driver::Driver;
-use crate::cluster::Snapshot;
+use accord_cluster::Snapshot;
 use accord_proto::threads::on_thread;
 use accord_scheduler::follower::Follower;
 use accord_scheduler::ledger::Clock;
@@ -273,7 +273,7 @@ mod tests {
         let view = || questions.view(&driver, None, Instant::now());
         let change = |paused| {
             let changed = accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() };
-            driver.input(crate::cluster::Input::Schedule(changed));
+            driver.input(accord_cluster::Input::Schedule(changed));
         };
         let (first, again) = (view(), view());
         assert!(Arc::ptr_eq(&first, &again));
@@ -294,9 +294,9 @@ mod tests {
         let driver = Arc::new(Driver::new(DriverSettings::default()));
         let pause = |paused| {
             let changed = accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() };
-            driver.input(crate::cluster::Input::Schedule(changed));
+            driver.input(accord_cluster::Input::Schedule(changed));
         };
-        let lacking = || driver.with_cluster(crate::cluster::Cluster::lacking);
+        let lacking = || driver.with_cluster(accord_cluster::Cluster::lacking);
         pause(true);
         assert_eq!(lacking(), 0, "nothing is recorded for a copy that does not exist");
         let questions = Questions::new(&driver);

@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
-use crate::cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registration};
+use accord_cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;

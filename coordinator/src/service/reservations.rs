@@ -5,7 +5,7 @@ use super::describe::Room;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::viewer::Viewer;
-use crate::cluster::{Input, NewReservation, ReservationView, ReserveError, ReservedTarget};
+use accord_cluster::{Input, NewReservation, ReservationView, ReserveError, ReservedTarget};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_telemetry::log::AUDIT;

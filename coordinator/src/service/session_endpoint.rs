@@ -5,7 +5,7 @@ use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use super::groups::Groups;
 use super::report_pace::ReportPace;
 use super::shared_stream::SharedStream;
-use crate::cluster::Input;
+use accord_cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
 use accord_proto::Stream;

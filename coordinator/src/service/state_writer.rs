@@ -2,8 +2,8 @@
 
 use super::driver::{Driver, DriverSettings, unix_ms};
 use super::journal::{DECISIONS_MAX, Journal};
-use crate::cluster::{Cluster, Input};
 use crate::store::{Changes, Store};
+use accord_cluster::{Cluster, Input};
 use accord_types::threads;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The coordinator's state file: the last value of each key, in an embedded database.
 //!
 //! [`Store`] opens the file and writes to it. It treats keys and values as opaque; the core defines them
-//! ([`crate::cluster::Record`]).
+//! ([`accord_cluster::Record`]).
 
 mod error;
 mod file;
@@ -12,7 +12,7 @@ mod uptime;
 
 pub use error::StoreError;
 
-use crate::cluster::{Millis, Records, Restart};
+use accord_cluster::{Millis, Records, Restart};
 use error::{DatabaseFailure, explain};
 use file::{BOOT_KEY, EPOCH_KEY, META, NOW_KEY, RECORDS, UNIX_KEY, UPTIME_KEY, open_file, sync_folder};
 use format::{CONVERSIONS, Conversion};

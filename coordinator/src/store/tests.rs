@@ -1,7 +1,7 @@
 use super::file::RECORDS;
 use super::format::{Conversion, backup_path};
 use super::{Changes, Store};
-use crate::cluster::{Millis, Records};
+use accord_cluster::{Millis, Records};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

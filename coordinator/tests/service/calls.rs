@@ -2,8 +2,8 @@
 
 use crate::requests::{register, request};
 use crate::watching::{rows_of, watch};
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
 use accord_fabric::session_endpoint::{self, Attachment, Heard, OpenRetries, SessionConnection};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};

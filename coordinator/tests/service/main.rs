@@ -9,7 +9,6 @@ mod crowds_unattested;
 mod full_stderr;
 mod munged;
 mod process;
-#[path = "../requests/mod.rs"]
 mod requests;
 mod roles;
 mod tenants;

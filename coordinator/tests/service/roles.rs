@@ -3,8 +3,8 @@
 use crate::requests::request;
 use crate::uncertified::uncertified;
 use crate::watching::{rows_of, watch};
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;

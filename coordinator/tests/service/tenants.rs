@@ -4,8 +4,8 @@
 use crate::requests::{register, request};
 use crate::watched::{Coordinator, HOUR};
 use crate::watching::{rows_of, watch};
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{HEADER_LEN, Message, REPLY_MAX};
 use accord_fabric::session_endpoint::{self, PROTOCOL};
 use accord_fabric::transport::{PeerAddress, adopt, connect_tls};

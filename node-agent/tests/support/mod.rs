@@ -2,8 +2,8 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+use accord_cluster::Limits;
 use accord_coordinator::Background;
-use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;

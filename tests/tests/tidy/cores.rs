@@ -7,7 +7,7 @@ use std::path::Path;
 const CORES: &[&str] = &[
     "libacc/runtime/src",
     "libacc/client/src/connection",
-    "coordinator/src/cluster",
+    "crates/cluster/src",
     "node-agent/src/node",
     "crates/scheduler/src",
     "crates/fabric/src/transfer/rendezvous.rs",

@@ -4,7 +4,7 @@ use super::super::job_words::{account, devices, state};
 use super::observe::Look;
 use super::tables::{Eyes, OTHERS};
 use super::{Board, DeviceSeen, JobSeen, UserSeen, index};
-use crate::cluster::Cluster;
+use accord_cluster::Cluster;
 use accord_proto::bounds::{JOB_TEXT_MAX, WATCH_NAMES_MAX};
 use accord_proto::v1;
 use accord_types::texts::{NAME_MAX, cut};

@@ -3,7 +3,7 @@
 
 use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
-use crate::cluster::{Cluster, Millis, Node, NodeState, Session};
+use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
 use accord_scheduler::{DrainTarget, JobId, JobView, Phase, Quarantine};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};

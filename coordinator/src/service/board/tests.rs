@@ -4,7 +4,7 @@ use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
 use super::observe::Look;
 use super::{Board, Boards, Watcher};
-use crate::cluster::{ClientId, Cluster, Input, KernelLimits, Limits, LinkId, Millis, Registration};
+use accord_cluster::{ClientId, Cluster, Input, KernelLimits, Limits, LinkId, Millis, Registration};
 use accord_proto::{VERSION, v1};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, Input as Scheduled};

@@ -1,6 +1,6 @@
 //! A node's agent: the real rules, in a simulated environment.
 
-use accord_coordinator::cluster::{AgentOrder, KernelLimits, LinkId, Registration};
+use accord_cluster::{AgentOrder, KernelLimits, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
 use accord_types::node_labels::NodeLabels;

@@ -4,7 +4,7 @@ use super::agent::{AgentEvent, Executor, Lane};
 use super::key_of;
 use super::program::Program;
 use super::world::{AgentConnection, DELAY_MAX, Event, World};
-use accord_coordinator::cluster::{AgentOrder, Input, LinkId, MeasuredPath, Registration};
+use accord_cluster::{AgentOrder, Input, LinkId, MeasuredPath, Registration};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;

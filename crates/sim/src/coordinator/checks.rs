@@ -3,7 +3,7 @@
 use super::agent::{Agent, Executor};
 use super::program::Program;
 use super::world::{SERVED, World};
-use accord_coordinator::cluster::{Millis, Node, NodeState, Session};
+use accord_cluster::{Millis, Node, NodeState, Session};
 use accord_fabric::handshake::Purpose;
 
 /// The core's own constant of this name.

@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use super::job::Job;
 use super::world::{Event, World};
-use accord_coordinator::cluster::Node;
+use accord_cluster::Node;
 
 /// Longest time that a launcher takes to end the other ranks.
 const LAUNCHER_MAX: u64 = 1_000;

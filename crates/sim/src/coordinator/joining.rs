@@ -3,7 +3,7 @@
 
 use super::agent::AgentEvent;
 use super::world::{AgentConnection, DELAY_MAX, Event, World};
-use accord_coordinator::cluster::{AgentOrder, Input, Joiner, LinkId};
+use accord_cluster::{AgentOrder, Input, Joiner, LinkId};
 
 /// Longest time that an agent tries to open this connection; it then continues without it.
 const TELL_MAX: u64 = 3_000;

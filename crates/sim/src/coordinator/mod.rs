@@ -1,7 +1,7 @@
 //! A coordinator, agents and programs that join, leave, crash, fall silent and reconnect. Links are slow and break, and
 //! the coordinator itself is killed and restarted.
 //!
-//! The cores of the coordinator and the agents are the real ones (`coordinator/src/cluster`, `node-agent/src/node`).
+//! The cores of the coordinator and the agents are the real ones (`crates/cluster/src`, `node-agent/src/node`).
 //! Programs are models of real ones.
 //!
 //! A simulation has two phases. During the trouble any failure may happen, but none may break an invariant. The

@@ -1,6 +1,6 @@
 //! A model of a program.
 
-use accord_coordinator::cluster::ClientId;
+use accord_cluster::ClientId;
 use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use super::program::Program;
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
 use super::{USER, key_of};
-use accord_coordinator::cluster::{ClientId, ClientPush, Input, Origin};
+use accord_cluster::{ClientId, ClientPush, Input, Origin};
 use accord_types::{DeviceId, DeviceKind, OrderPolicy};
 
 impl World {

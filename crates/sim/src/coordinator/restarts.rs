@@ -1,7 +1,7 @@
 //! Kills and restarts coordinators, half of which have a state file.
 
 use super::world::{Event, TICK, World};
-use accord_coordinator::cluster::{Cluster, Limits, Millis, Restart};
+use accord_cluster::{Cluster, Limits, Millis, Restart};
 
 /// Most by which a clock is set back: a day.
 const CLOCK_SET_BACK_MAX: u64 = 86_400_000;

@@ -1,7 +1,7 @@
 //! Sessions with a limited time.
 
 use super::world::World;
-use accord_coordinator::cluster::Origin;
+use accord_cluster::Origin;
 use accord_types::SessionId;
 
 /// Tolerance for the end of a session: delays of messages and the coordinator's tick.

@@ -6,7 +6,7 @@ use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
 use crate::random::Random;
-use accord_coordinator::cluster::{
+use accord_cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, LinkId, Millis, PathOrder, Records, Refusal,
 };
 use accord_node_agent::node::Disconnect;

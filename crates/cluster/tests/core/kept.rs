@@ -4,7 +4,7 @@
 use crate::bench::{KEY, registration};
 use crate::random::Random;
 use crate::requests::request;
-use accord_coordinator::cluster::{
+use accord_cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NewReservation, Record, Records,
     Registration, ReservedTarget, Restart, Step,
 };

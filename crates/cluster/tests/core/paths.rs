@@ -2,9 +2,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration,
-};
+use accord_cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration};
 use accord_types::{DeviceId, NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
+use accord_cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
 use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, JobGrant, JobToken, NodeId, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
 

@@ -2,7 +2,7 @@
 //! name are distinguished.
 
 use crate::bench::{Bench, registration};
-use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
+use accord_cluster::{AgentOrder, Cluster, Effect, Input, Joiner, Limits, LinkId, Registration};
 use accord_types::NodeId;
 
 /// Time until one tick after a rank counts as lost, and until one tick before disconnected ranks are informed.

@@ -11,9 +11,8 @@ mod lies;
 mod liveness;
 mod paths;
 mod policies;
-#[path = "../../../crates/scheduler/tests/random/mod.rs"]
+#[path = "../../../scheduler/tests/random/mod.rs"]
 mod random;
-#[path = "../requests/mod.rs"]
 mod requests;
 mod reservations;
 mod returns;

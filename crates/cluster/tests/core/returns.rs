@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{
+use accord_cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Records, Registration,
     Restart, SessionEnd,
 };

@@ -3,7 +3,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{ClientId, Effect, Input, Joiner, LinkId, NodeState, Registration};
+use accord_cluster::{ClientId, Effect, Input, Joiner, LinkId, NodeState, Registration};
 use accord_types::{
     DeviceFault, DeviceId, DeviceUse, DeviceVerdict, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey,
 };
@@ -136,8 +136,8 @@ fn said(bench: &mut Bench, session: SessionId, membership: Membership, lie: &Inp
 }
 
 /// Whether an honest agent's order is about one of the hostile agent's own sessions.
-fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: SessionId) -> bool {
-    use accord_coordinator::cluster::AgentOrder;
+fn of_another_session(order: &accord_cluster::AgentOrder, session: SessionId) -> bool {
+    use accord_cluster::AgentOrder;
     match order {
         AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
         AgentOrder::SessionClosed(closed, _) | AgentOrder::ClaimClosed(closed, ..) => *closed != session,

@@ -7,6 +7,7 @@
 //! cluster.handle(now, input, &mut effects);   // then carry the effects out
 //! cluster.next_deadline()                     // and come back with Input::Tick by then
 //! ```
+#![forbid(unsafe_code)]
 
 mod agents;
 mod allocation_invariants;

@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
+use accord_cluster::{ClientId, ClientPush, Effect, Input, LinkId};
 use accord_types::{DeviceId, NodeId, SessionId};
 
 const WHY: &str = "signal: 9 (SIGKILL)";

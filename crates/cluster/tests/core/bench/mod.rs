@@ -1,6 +1,6 @@
 //! The core with a simulated clock, and the messages of agents and programs.
 
-use accord_coordinator::cluster::{AgentOrder, Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
+use accord_cluster::{AgentOrder, Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
 use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::bench::{ALICE, Bench, KEY, grant, registration};
 use crate::requests::request;
-use accord_coordinator::cluster::{
+use accord_cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
 };
 use accord_scheduler::policy::SitePolicy;
