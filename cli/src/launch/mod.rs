@@ -1,4 +1,4 @@
-//! Starting a program, with a cluster of its own or without, and taking everything down again.
+//! Starts a program, with a cluster of its own or without, and cleans up after it.
 //!
 //! `accord run` (the *launcher*) either becomes the program, or starts a *supervisor*: a
 //! process that holds the run together. The launcher only passes signals on and waits. With
