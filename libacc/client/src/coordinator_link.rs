@@ -1,5 +1,5 @@
-//! A session's connection to the coordinator. When it breaks, as at the coordinator's restart, the session goes on, and comes back to
-//! the coordinator as soon as there is one.
+//! A session's connection to the coordinator. When it breaks, as when the coordinator restarts, the session goes on,
+//! and reconnects as soon as there is a coordinator.
 
 use crate::own_use::OwnUse;
 use crate::settings::Coordinator;
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-/// The limit of each wait for the coordinator's answer.
+/// The time limit of each answer of the coordinator.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the coordinator's word that a device may be used. A coordinator that is stopped delays each program once by it.
+/// The time limit of the permission to use a device. A stopped coordinator delays each program once by it.
 const USE_ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// The program's connection to the coordinator.
@@ -24,18 +24,18 @@ pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,
     is_of_job: bool,
-    /// The longest wait for an answer that the program can't go on without.
+    /// The time limit of an answer that the program can't go on without.
     open_limit: Duration,
     state: ShortLock<Presence>,
-    /// The session is over, the connection is broken, or an answer is there.
+    /// Notified when the session is over, the connection breaks, or an answer arrives.
     changed: Condvar,
 }
 
 struct Presence {
-    /// None: it is broken.
+    /// `None` while it is broken.
     connection: Option<Arc<SessionConnection>>,
     over: bool,
-    /// The devices that threads wait for permission to use, and the answers.
+    /// The devices that threads wait for permission to use, with the answers.
     asked: BTreeMap<DeviceId, Option<Result<()>>>,
     /// The devices that the program uses without having asked for them. Agents of their nodes know the session.
     used: BTreeSet<DeviceId>,
