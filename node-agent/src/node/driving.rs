@@ -9,7 +9,7 @@ use accord_types::texts::job_time_is_over;
 use accord_types::{Error, ErrorCode, Result, SessionId};
 use std::time::Duration;
 
-/// How long a program may take to stop its devices after the end of its session, before an agent of root kills it. The
+/// Time in which a program must stop its devices after the end of its session, before an agent of root kills it. The
 /// coordinator informs program and agent at the same time.
 pub const HEED_MAX: Duration = Duration::from_secs(30);
 

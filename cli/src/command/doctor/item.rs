@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// One finding of the doctor.
 pub(super) struct Item {
     pub(super) what: String,
-    /// What was found.
+    /// The finding.
     pub(super) is: String,
     pub(super) verdict: Verdict,
 }
