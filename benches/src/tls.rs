@@ -1,4 +1,5 @@
-//! What TLS costs a lane, between two threads: beside a plain program of rustls's over the same kind of connection, and beside TCP without it.
+//! The cost of TLS for a lane between two threads, compared with TCP, and with a plain rustls program over the same
+//! kind of connection.
 
 use crate::report::Report;
 use accord_fabric::transport::{SharedLane, accept_tls, connect_tls, pair};

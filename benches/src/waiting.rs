@@ -1,8 +1,8 @@
 //! The cost of 10,000 requests that wait for devices: wake-ups, processor time and bytes, compared with the same
 //! cluster without waiting requests.
 //!
-//! A coordinator with a state file and an agent run as processes in a network namespace of their own, which needs root,
-//! so that the bytes on its loopback interface are theirs. One job has the only device. Requests come from 20 users,
+//! A coordinator with a state file and an agent run as processes in a network namespace of their own, so that all bytes
+//! on its loopback interface are theirs. This needs root. One job has the only device. Requests come from 20 users,
 //! each over a TLS connection of its own, opened like that of `accord run` by threads of one process. In addition,
 //! whole programs wait: commands of `accord run`, and programs that request devices themselves.
 

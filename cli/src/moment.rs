@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A moment without its time zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// At once.
+    /// The present moment.
     Now,
     /// After a time.
     After(Duration),

@@ -12,7 +12,7 @@ pub(crate) enum ToDevice {
     InProcess,
     /// An executor of another node drives it.
     Executor {
-        /// That node.
+        /// The executor's node.
         node: String,
         /// The transport of the lane to it, and the reason.
         lane: String,

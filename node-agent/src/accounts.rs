@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The account of each session that has an executor.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// By the account's number.
+    /// The holder of each account, by the account's number.
     in_use: ShortLock<HashMap<u32, Tenancy>>,
 }
 

@@ -1,9 +1,9 @@
 //! The memory of the node's CPU devices by session. No driver counts it: each session maps memory in processes of its
 //! own.
+//!
 //! The agent counts, rather than a file or locks that the sessions' processes share. What a process can write, a
 //! hostile session's code can write, or hand to a process that outlives the session. So a session holds no more than
 //! its quota on its leased devices, and nothing once it has ended.
-//! write, or hand to a process that outlives the session. Here a session holds no more than its quota on the devices of its lease, and nothing once it has ended.
 
 use accord_device::{MemoryAccount, registry};
 use accord_fabric::memory_claims::Request;

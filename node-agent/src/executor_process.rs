@@ -32,8 +32,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
-/// The first argument that makes this program, started by root, an executor of another user. That user's number, group and supplementary groups
-/// (separated by commas) follow.
+/// The first argument that makes this program, started by root, an executor of another user. The user's number, group
+/// and supplementary groups (separated by commas) follow.
 pub const ARGUMENT_AS: &str = "executor-as";
 /// Most bytes of an [`ExecutorStart`].
 const START_MAX: u32 = 1 << 20;

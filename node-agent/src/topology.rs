@@ -1,5 +1,5 @@
-//! This machine's hardware: cores and caches by the hwloc crate, NUMA nodes and I/O devices by this crate's own calls
-//! to the same library, because that crate can't read them.
+//! This machine's hardware. The hwloc crate provides cores and caches. This crate's own calls to the same library find
+//! NUMA nodes and I/O devices, which the hwloc crate can't read.
 //!
 //! `HWLOC_XMLFILE` makes hwloc read a machine from a file. Such a machine is displayed, but threads are bound to its
 //! processors only if this machine has them, too.

@@ -106,7 +106,7 @@ impl Drop for Holder {
     }
 }
 
-/// Returns the command behind a prefix that enters a host.
+/// Returns the command with a prefix that enters a host.
 pub(crate) fn entered(entry: &[String], command: &Command) -> Command {
     let mut entered = Command::new(&entry[0]);
     entered.args(&entry[1..]).arg("--").arg(command.get_program()).args(command.get_args());

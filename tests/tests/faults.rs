@@ -19,7 +19,7 @@ const SLACK: Duration = Duration::from_secs(3);
 /// The time limit for closing a connection with garbage.
 const CLOSED: Duration = Duration::from_secs(20);
 
-/// As on one machine, and as between machines.
+/// The transports on one machine and between machines.
 const TRANSPORTS: [&str; 2] = ["shm", "tls"];
 
 fn cluster() -> Cluster {

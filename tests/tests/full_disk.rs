@@ -47,7 +47,7 @@ impl Disk {
         self.0.path().join(name)
     }
 
-    /// Leaves this much room.
+    /// Leaves this many free pages.
     fn fill_up_to(&self, pages: u64) {
         let mut file = File::create(self.path("filler")).unwrap();
         let mut written = 0;

@@ -154,7 +154,7 @@ fn asynchronous_updates_of_rows_go_together() {
     }
 }
 
-/// They are not combined where the program itself may wait for the driver and read the memory.
+/// Rows are not combined where the program itself may wait for the driver and read the memory.
 #[test]
 fn rows_are_not_held_back_from_a_program_that_uses_the_driver_too() {
     let program = Program::read(repository_file("tests/programs/gpu/rows_in_company.c"), Language::C).unwrap();

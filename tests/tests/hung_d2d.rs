@@ -104,7 +104,8 @@ fn both_executors() {
     stopped(Part::Executor, &[SOURCE, TARGET]);
 }
 
-/// It does not read in-flight bytes meanwhile, and the system's buffers fill up: their lane must tolerate that.
+/// The target's executor does not read in-flight bytes while it is stopped, and the system's buffers fill up. Their
+/// lane must tolerate that.
 #[test]
 fn a_target_may_stand_still_for_less_than_that() {
     /// Longer than a host may be silent.

@@ -144,7 +144,7 @@ fn traffic_between_hosts_is_unreadable() {
 
 // ---- changed on its way: an attacker between a program and an agent ------------------------
 
-/// What a man in the middle does from some moment on.
+/// The relay's attack.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Harm {
     None,
@@ -158,7 +158,7 @@ enum Harm {
     Swallow,
 }
 
-/// A man in the middle.
+/// A man in the middle, between programs and an agent.
 struct Relay {
     address: String,
     target: Arc<Mutex<String>>,

@@ -81,9 +81,9 @@ struct Plan {
 #[derive(PartialEq)]
 enum Fate {
     Ends,
-    /// It is interrupted, whether it waits or runs.
+    /// The program is interrupted, whether it waits or runs.
     Withdrawn,
-    /// It is killed once it runs.
+    /// The program is killed once it runs.
     Killed,
 }
 

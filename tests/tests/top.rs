@@ -288,7 +288,7 @@ fn a_terminal_shows_changes_follows_keys_and_its_size() {
     terminal.await_screen("the user", |lines| contains(lines, "RUNNING"));
     terminal.press("n");
     terminal.await_screen("the nodes", |lines| contains(lines, "SESSIONS") && contains(lines, &cluster.host(2)));
-    // The screen has room for two rows, which scroll.
+    // Only two rows fit on the screen; the others scroll.
     terminal.press("d");
     terminal.await_screen("the devices", |lines| contains(lines, "USERS, PROGRAMS"));
     terminal.resize(80, 9);

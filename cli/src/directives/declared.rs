@@ -117,9 +117,9 @@ fn traits(variables: &Variables, line: u32, name: &str) -> Traits {
 
 /// Variables with `declare` in a source.
 pub(super) struct Declared {
-    /// In C by names without scopes; in Fortran those of modules.
+    /// Names: in C without scopes, in Fortran of modules.
     names: BTreeMap<String, Traits>,
-    /// Those of other Fortran program units: the unit's index, and the name.
+    /// Names of other Fortran program units, with the unit's index.
     local: BTreeSet<(usize, String)>,
     variables: Option<Variables>,
 }

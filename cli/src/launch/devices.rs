@@ -56,7 +56,7 @@ pub(super) struct HostDevices {
     first: u32,
     /// The GPUs of each host.
     gpus: Vec<Share>,
-    /// Bytes of each CPU device, if agents must be told, because they don't know of each other.
+    /// Bytes of each CPU device, if agents need this setting because they don't know of each other.
     memory: Option<u64>,
 }
 

@@ -18,13 +18,13 @@ use std::path::PathBuf;
 /// The reason why libacc is not loaded into a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// It is statically linked, with libgomp.
+    /// The program is statically linked, with libgomp.
     Static,
-    /// It contains libgomp, whatever else it is linked with.
+    /// The program contains libgomp, in addition to any other libraries.
     OwnLibgomp,
     /// The dynamic linker ignores `LD_PRELOAD` for it, and for what it starts.
     Privileged,
-    /// It was not compiled for OpenACC, and neither loads nor starts other code.
+    /// The program was not compiled for OpenACC, and neither loads nor starts other code.
     NoOpenAcc,
 }
 

@@ -39,14 +39,15 @@ struct Presence {
     asked: BTreeMap<DeviceId, Option<Result<()>>>,
     /// The devices that the program uses without having asked for them. Agents of their nodes know the session.
     used: BTreeSet<DeviceId>,
-    /// The coordinator has left a question unanswered, and nothing has arrived since.
+    /// Whether the coordinator has left a question unanswered, with no message since.
     is_silent: bool,
-    /// The program has begun to drive a device itself. Before that nothing is sampled, so that no timer wakes an idle program.
+    /// Whether the program has begun to drive a device itself. Until then no use is sampled, so that no timer wakes an
+    /// idle program.
     drives: bool,
 }
 
 impl CoordinatorLink {
-    /// Returns the link of an open session. A question that has to be answered is given up after `open_limit`.
+    /// Creates the link of an open session. `open_limit` is the time limit of a question that needs an answer.
     pub(crate) fn new(
         coordinator: Coordinator,
         claim: Claim,
@@ -66,7 +67,8 @@ impl CoordinatorLink {
         Arc::new(Self { coordinator, claim, is_of_job, open_limit, state, changed })
     }
 
-    /// Tells the coordinator, as [`CoordinatorLink::use_device`], of a device that the program drives itself: its use is sampled from now on.
+    /// Announces a device that the program drives itself, as [`CoordinatorLink::use_device`] does. Its use is sampled
+    /// from now on.
     ///
     /// # Errors
     /// Returns the coordinator's error if a job has the device to itself.
@@ -75,20 +77,20 @@ impl CoordinatorLink {
         self.use_by(device, true)
     }
 
-    /// Tells the coordinator which device is about to be used. A program that has asked for nothing asks and waits for the answer, as the
-    /// device may be a job's by now. Its node's agent learns of the session by the first such question. On nodes that the program uses already
-    /// it goes on without an answer while there is no coordinator, or that does not answer.
+    /// Announces the use of a device to the coordinator. A program without a request waits for permission, because the
+    /// device may belong to a job by now. The first such question about a node makes the session known to its agent. On
+    /// a node that the program already uses, it continues without an answer if the coordinator is absent or silent.
     ///
     /// # Errors
-    /// Returns the coordinator's error if a job has the device to itself, and `acc_error_device_unavailable` if a question about a node that the
-    /// program does not use yet has no answer in time.
+    /// Returns the coordinator's error if a job has the device to itself. Returns `acc_error_device_unavailable` if a
+    /// question about a node that the program does not use yet has no answer in time.
     pub(crate) fn use_device(&self, device: DeviceId) -> Result<()> {
         self.use_by(device, false)
     }
 
     fn use_by(&self, device: DeviceId, is_own: bool) -> Result<()> {
         if self.is_of_job {
-            // The answer, for which nothing waits, wakes the thread that samples the use of the device.
+            // The answer wakes the thread that samples the use of the device; no thread waits for it.
             let connection = self.lock().connection.clone();
             connection.iter().for_each(|connection| connection.ask_use(device));
             return Ok(());
@@ -101,7 +103,8 @@ impl CoordinatorLink {
         Ok(())
     }
 
-    /// Asks for a device of a node whose agent does not know the session, also anew on later connections. Returns `None` if the session is over.
+    /// Asks for a device of a node whose agent does not know the session, and repeats the question on later
+    /// connections. Returns `None` if the session is over.
     fn ask_until_answered(&self, device: DeviceId) -> Result<Option<Result<()>>> {
         let (begun, limit) = (Instant::now(), self.open_limit.max(USE_ANSWER_MAX));
         loop {
@@ -121,8 +124,9 @@ impl CoordinatorLink {
         }
     }
 
-    /// Asks for a device, and waits `time` at most. Returns `None` without an answer: there is no connection, the coordinator is silent, or the
-    /// session is over. A question whose answer `is_needed` waits for a silent coordinator, too.
+    /// Asks for a device, and waits at most `time` for the answer. Returns `None` without an answer: there is no
+    /// connection, the coordinator is silent, or the session is over. If `is_needed`, the wait includes a silent
+    /// coordinator's answer.
     fn ask(&self, device: DeviceId, time: Duration, is_needed: bool) -> Option<Result<()>> {
         let mut state = self.lock();
         let connection = state.connection.clone()?;
@@ -130,7 +134,7 @@ impl CoordinatorLink {
         if waits {
             state.asked.insert(device, None);
         } else {
-            // A refusal that comes later is of a device in use.
+            // Marks the device as in use, so that a later refusal ends the session.
             state.used.insert(device);
         }
         drop(state);
@@ -149,7 +153,8 @@ impl CoordinatorLink {
         state.asked.remove(&device).flatten()
     }
 
-    /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for, of a device that is in use already.
+    /// Hands an answer to the thread that waits for it. Without such a thread, returns the error if the device is
+    /// already in use.
     fn answer(&self, device: DeviceId, answer: Result<()>) -> Result<()> {
         let mut state = self.lock();
         let is_in_use = state.used.contains(&device);
@@ -163,14 +168,15 @@ impl CoordinatorLink {
         Ok(())
     }
 
-    /// Records that the session is over. No thread waits for an answer any more: the start of its device fails with the reason, which its node
-    /// knows already.
+    /// Records the end of the session, and wakes all threads that wait for an answer. Their device starts fail with the
+    /// reason, which the node already knows.
     pub(crate) fn session_is_over(&self) {
         self.lock().over = true;
         self.changed.notify_all();
     }
 
-    /// Reports to the coordinator what the program did on its devices. Best effort: later reports contain it.
+    /// Reports the program's use of its devices to the coordinator. A lost report does no harm, because later ones
+    /// contain it.
     pub(crate) fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
         let connection = self.lock().connection.clone();
         if let Some(connection) = connection {
@@ -190,7 +196,7 @@ impl CoordinatorLink {
         }
     }
 
-    /// Whether the program uses the devices of a job, which it or a policy has asked for.
+    /// Whether the devices are those of a job, which the program requested or a policy assigned.
     pub(crate) fn is_of_job(&self) -> bool {
         self.is_of_job
     }
@@ -199,12 +205,12 @@ impl CoordinatorLink {
     fn pass_on(&self, message: Message) -> Option<Message> {
         self.lock().is_silent = false;
         let Message::UseAnswered { device, error } = message else { return Some(message) };
-        // A late one: the device is in use, and the session has no right to it.
+        // A late refusal: the device is in use, and the session has no right to it.
         self.answer(device, error.map_or(Ok(()), Err)).err().map(|error| Message::Ended(words(&error)))
     }
 
-    /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns why
-    /// it is, if it has ended while there was no connection.
+    /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns
+    /// the reason for the session's end if it ended while the connection was broken.
     pub(crate) fn listen(&self, own_use: &OwnUse, hear: impl Fn(Message)) -> Option<String> {
         loop {
             let connection = self.lock().connection.clone()?;
@@ -234,7 +240,8 @@ impl CoordinatorLink {
         }
     }
 
-    /// Connects again, with pauses, for as long as it takes. Why the session is over, if the coordinator says so.
+    /// Reconnects, with pauses and without a time limit. Returns the reason for the session's end if the coordinator
+    /// reports one.
     fn come_back(&self) -> Option<String> {
         let (begun, mut backoff) = (Instant::now(), Backoff::new(Duration::MAX, u64::from(self.claim.request.pid)));
         loop {
@@ -249,11 +256,11 @@ impl CoordinatorLink {
             let identity = trust.current(|_| ());
             match session_endpoint::attach(address, &identity, SESSION_TIMEOUT, &self.claim) {
                 Ok(Attachment::Open(connection)) => {
-                    // Another coordinator gives none of them to a job.
+                    // A replacement coordinator must not give these devices to a job.
                     let used: Vec<DeviceId> = self.lock().used.iter().copied().collect();
                     connection.report_in_use(&used);
                     let mut state = self.lock();
-                    // Else the session has ended meanwhile: so does the connection.
+                    // Otherwise the session has ended meanwhile, and dropping the connection ends it, too.
                     if !state.over {
                         state.connection = Some(Arc::new(connection));
                     }

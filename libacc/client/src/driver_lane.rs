@@ -2,9 +2,9 @@
 //! agent releases the program's job only after the lane has ended. A restarted agent watches the process that had the
 //! lane.
 //!
-//! A program without a request that finds no agent goes on without, because an agent's restart must not end programs;
-//! the next device start tries again. A program of a job does not. An agent that was cut off may have confirmed that no
-//! program drives the job's devices, and the coordinator may have given them to another job.
+//! A program without a request continues if it finds no agent, because an agent's restart must not end programs; the
+//! next device start tries again. A program of a job does not continue. Its agent may have been cut off, and may have
+//! confirmed that no program drives the job's devices. Then the coordinator may have given them to another job.
 
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};

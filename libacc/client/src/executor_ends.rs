@@ -54,7 +54,7 @@ struct Told {
     session: Option<String>,
     /// The last end on each node, and when it was reported.
     nodes: BTreeMap<NodeId, (Instant, LaneEnd)>,
-    /// When a thread first waited for the session's end.
+    /// Time at which a thread first waited for the session's end.
     awaited: Option<Instant>,
 }
 

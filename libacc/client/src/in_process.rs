@@ -139,7 +139,6 @@ impl InProcess {
 
     /// Launches a known function in a known queue, unless that would have to wait for the device. Called without the
     /// locks, because the driver may take long.
-    /// take its time all the same.
     fn launch_known(&self, queue: QueueId, key: u64, dims: LaunchDims, block: ArgBlock<'_>) -> Option<Result<()>> {
         let running = self.running.read().clone()?;
         let function = running.functions.read().get(&key).copied()?;

@@ -1,5 +1,5 @@
-//! The node of an MPI world that died first, as the coordinator reports it. The lanes of all of the world's nodes end
-//! then, one after the other, so the lane that a program waits on is usually another node's.
+//! The node of an MPI world that died first, as the coordinator reports it. Then the lanes of all nodes of the world
+//! end, one after the other. So the lane that a program waits on is usually another node's.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::sync::Condvar;
@@ -20,7 +20,7 @@ pub(crate) struct WorldNews {
 #[derive(Debug, Default)]
 struct Word {
     died: Option<(Instant, String)>,
-    /// When a thread first waited for the report.
+    /// Time at which a thread first waited for the report.
     awaited: Option<Instant>,
 }
 

@@ -50,7 +50,8 @@ impl Mirrors {
     }
 }
 
-/// Launches the kernel of `stub`. `values` has the size of what an argument's address stands for that is passed by value, else 0.
+/// Launches the kernel of `stub`. `values` has the size of each argument that is passed by value through an address,
+/// else 0.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_launch(
     stub: usize,

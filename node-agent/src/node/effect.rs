@@ -62,7 +62,7 @@ pub enum Word {
 /// The reason for an agent's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It was asked to.
+    /// The agent was asked to stop.
     Stopped,
     /// The coordinator asked for it.
     StoppedByCoordinator,

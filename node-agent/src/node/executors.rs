@@ -16,7 +16,7 @@ pub struct ExecutorId(pub u64);
 pub(super) struct Executors {
     places: BTreeMap<SessionId, SessionExecutor>,
     made: u64,
-    /// By user: number of ended sessions with processes that the kernel has not ended.
+    /// Number of each user's ended sessions with processes that the kernel has not ended.
     remains: BTreeMap<String, usize>,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct SessionExecutor {
 pub(super) enum Stage {
     Starting,
     Runs,
-    /// It was asked to end.
+    /// The executor was asked to end.
     Ending,
-    /// It has ended, and successors wait.
+    /// The executor has ended, and successors wait.
     Over,
 }
 

@@ -23,7 +23,7 @@ struct Known {
     grant: SessionGrant,
     /// `None` if it lasts until it is withdrawn.
     end: Option<Duration>,
-    /// Why its last executor ended; empty if orderly, or without one.
+    /// The reason why the last executor ended; empty after an orderly end, or without one.
     executors_end: String,
 }
 

@@ -1,5 +1,6 @@
-//! Decides what the node measures, and when. It measures itself once it has been quiet for a while or a client asks,
-//! and paths to other nodes one at a time when the coordinator orders it. Admits expected measurements of other agents.
+//! Decides what the node measures, and when. The node measures itself once it has been quiet for a while, or when a
+//! client asks. It measures paths to other nodes one at a time, on the coordinator's order. Admits expected
+//! measurements of other agents.
 
 use super::effect::{Effect, Word};
 use super::lanes::Way;

@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// Reports what has changed since the last message, before a heartbeat that names it.
+    /// Reports sessions that have started or ended since the last report, before a heartbeat names them.
     fn tell_of_sessions(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let running = self.running(now);
         for session in self.told.difference(&running) {

@@ -99,7 +99,6 @@ fn comments_cite_what_they_are_about() {
 
 /// The C functions: a doc comment cites the clause of the function below it, directly or through another routine of the
 /// same clause; otherwise the file is about that clause.
-/// clause; else the file is about that clause.
 #[test]
 fn docstrings_cite_their_routines_clause() {
     let (clauses, mut wrong) = (Clauses::read(), Vec::new());

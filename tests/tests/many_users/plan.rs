@@ -42,19 +42,19 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fate {
     Ends,
-    /// It and all its processes get SIGINT shortly after the start, whether it waits or runs.
+    /// The job and all its processes get SIGINT shortly after the start, whether it waits or runs.
     Withdrawn,
-    /// It gets SIGKILL once it runs.
+    /// The job gets SIGKILL once it runs.
     Killed,
-    /// It gets SIGTERM once it runs.
+    /// The job gets SIGTERM once it runs.
     Terminated,
-    /// It and all its processes get SIGINT once it runs.
+    /// The job and all its processes get SIGINT once it runs.
     Interrupted,
-    /// It runs for longer than its limit.
+    /// The job runs for longer than its limit.
     OverLimit,
-    /// Its user holds it, and releases it.
+    /// The job's user holds it, and releases it.
     Held,
-    /// Its user cancels it once it runs.
+    /// The job's user cancels it once it runs.
     Cancelled,
 }
 

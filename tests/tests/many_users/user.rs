@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     AsPlanned,
-    /// It had no request, and a job had its device, or all of them.
+    /// The job had no request, and another job had its device, or all of them.
     WithoutDevice,
     /// A node was lost meanwhile, so that it may have failed.
     InOutage,

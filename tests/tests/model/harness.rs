@@ -27,7 +27,7 @@ pub(crate) enum DevicePlace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Cpu,
-    /// By the tests' own driver, or this machine's: [`gpus`].
+    /// GPUs of the tests' own driver, or of this machine: [`gpus`].
     Gpu,
 }
 

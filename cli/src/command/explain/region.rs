@@ -71,9 +71,9 @@ pub(super) struct Region {
 /// The way in which a region receives its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Block {
-    /// As the kernel's parameter.
+    /// The kernel's parameter.
     Parameter { slots: u32, bytes: u32 },
-    /// By device memory.
+    /// Device memory, with the reason, and a remedy if there is one.
     Memory { why: String, remedy: Option<&'static str> },
 }
 

@@ -78,7 +78,7 @@ impl JoinServer {
                 && let Ok((stream, from)) = self.listener.accept()
             {
                 let address = from.ip().to_canonical();
-                // Further ones of an address are closed at once, to leave room for others.
+                // Further connections from an address are closed at once, so that others find a free slot.
                 if clients.values().filter(|client| client.address == address).count() < ADDRESS_CLIENTS_MAX {
                     number += 1;
                     let client = self.receive(stream, address, number, sender.clone());

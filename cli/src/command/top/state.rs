@@ -175,7 +175,7 @@ impl Sort {
         }
     }
 
-    /// Returns the word for the state.
+    /// Returns the order's name.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Name => "name",

@@ -140,7 +140,8 @@ fn renamed(value: &str, names: &HashMap<String, String>) -> String {
     text + rest
 }
 
-/// The symbol and size of the shared memory that a `cuf.shared_memory` of `function` is in; a size of 0 stands for dynamic shared memory.
+/// Returns the symbol and size of the shared memory that contains a `cuf.shared_memory` of `function`. A size of 0
+/// stands for dynamic shared memory.
 pub(super) fn shared_memory<'a>(op: &Op, function: &str, list: &'a [Op]) -> Option<(&'a str, u64)> {
     let own = op.get("bindc_name").map_or("", unquoted);
     let find = |name: String| list.iter().find(|global| global.name == "fir.global" && global.symbol() == Some(&name));

@@ -36,11 +36,11 @@ pub(super) struct CompletionActions {
 
 /// The use of a copy's bytes.
 pub enum Completion {
-    /// They are written.
+    /// The bytes are written.
     Write,
-    /// They arrive inside an event, and are written only if they have changed.
+    /// The bytes arrive inside an event, and are written only if they have changed.
     Changed(Changed),
-    /// They are compared with the program's bytes.
+    /// The bytes are compared with the program's.
     Compare(Unchanged),
 }
 
@@ -56,12 +56,12 @@ pub struct Begun {
 
 /// Whether a copy's bytes may be stored.
 pub enum Begin {
-    /// They may be stored.
+    /// The bytes may be stored.
     Now(Begun),
     /// An earlier copy must be stored in the same memory first. [`Want::Landed`] with this one says when to ask again.
     /// The earlier copy depends on nothing but its own lane.
     After(TransferId),
-    /// They are discarded: the copy was cancelled, and the program may reuse its memory.
+    /// The bytes are discarded: the copy was cancelled, and the program may reuse its memory.
     Cancelled,
 }
 

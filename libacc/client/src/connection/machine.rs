@@ -34,7 +34,7 @@ pub type Positions = SmallVec<[Position; POSITIONS_FEW]>;
 /// Whether a command may be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It may be appended.
+    /// The command may be appended.
     Left,
     /// Ask again after this event.
     After(Want),
@@ -604,7 +604,8 @@ impl<W: Clone> Machine<W> {
     pub fn requested(&mut self, transfer: TransferId) -> Requested {
         let Some(mut job) = self.copies_in.requested(transfer) else { return Requested::Unknown };
         let after = std::mem::take(&mut job.after);
-        // It must not enter the line before they have completed, because transfers behind it may be what they wait for.
+        // The transfer must not enter the line before these copies have completed, because they may depend on transfers
+        // that would be behind it.
         match self.copies_out.hold(after, job) {
             Some(job) => self.send_asked(vec![job]),
             // The bytes that it waits for may arrive in events.

@@ -35,7 +35,7 @@ mod tests {
         PeerId::executor(NodeId(node), 0).unwrap()
     }
 
-    /// By seeds: whatever the executor reports, each lane follows the previous one, and only once that is lost.
+    /// For any reports of the executor, each lane follows the previous one, and only once that is lost.
     #[test]
     fn the_next_lane_comes_when_the_last_one_is_lost() {
         for seed in 1..500u64 {

@@ -11,9 +11,9 @@ use std::ops::Range;
 /// complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MayStall {
-    /// It is quick.
+    /// The command is quick.
     No,
-    /// It may take long.
+    /// The command may take long.
     Yes,
 }
 

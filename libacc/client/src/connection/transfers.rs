@@ -173,7 +173,6 @@ impl Transfers {
 
     /// Cancels the copies of a failed queue, or of a whole device. Unsent bytes are not read any more, so that the
     /// program may reuse its memory.
-    /// read.
     pub(super) fn cancel(&mut self, device: u32, queue: Option<QueueId>) -> Vec<Job> {
         let fits = |job: &Job| job.is_of(device, queue);
         let all = std::mem::take(&mut self.unasked);

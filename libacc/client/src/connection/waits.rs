@@ -168,7 +168,7 @@ impl<W: Clone> Waits<W> {
         self.waiters.iter().any(|waiter| waiter.want.is_read() && waiter.outcome.is_none())
     }
 
-    /// Whether a waiter waits for room while there may be no reader to receive it.
+    /// Whether a waiter waits for space for a command while there may be no reader to receive the event.
     pub(super) fn is_room_wanted(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
     }

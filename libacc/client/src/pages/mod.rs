@@ -37,9 +37,9 @@ enum Refusal {
 /// Whether a copy may write to a range of the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writable {
-    /// It may be written.
+    /// All of the range may be written.
     Yes,
-    /// It may only be compared: all of it is read-only.
+    /// The range may only be compared: all of it is read-only.
     No,
     /// Either, by part: see [`stretches`].
     Partly,
@@ -180,8 +180,8 @@ enum Files {
     Some,
 }
 
-/// Walks the mappings of a range. `next` gives the first that ends above an address, if there is one; it has no answer at all
-/// where the kernel does not tell.
+/// Walks the mappings of a range. `next` returns the first mapping that ends above an address: `Some(None)` if there is
+/// no such mapping, `None` if the kernel does not provide mappings. In the latter case the walk returns `None`.
 fn walk(
     range: HostRange,
     access: Access,

@@ -73,7 +73,7 @@ impl Connection {
     /// Stores the bytes of a small copy.
     ///
     /// # Errors
-    /// Returns an error if they are not what was requested.
+    /// Returns an error if the bytes are not the requested ones.
     pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // `None` means cancelled.
         let Some(Begun { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };

@@ -54,9 +54,9 @@ pub(crate) struct Connection {
     pub(super) machine: ShortLock<Machine<Thread>>,
     /// The origin of the machine's times.
     begun: Instant,
-    /// Held while sending commands.
+    /// The lock of threads that send commands.
     pub(super) write: TurnLock<Unsent>,
-    /// Held by the reader.
+    /// The lock of the thread that reads.
     pub(super) reader: TurnLock<EventReader>,
     pub(super) copy_wakeups: CopyWakeups,
     /// Started at their first use.

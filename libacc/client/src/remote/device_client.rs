@@ -35,7 +35,7 @@ pub(crate) struct RemoteDeviceClient {
     addresses: ShortLock<Option<(DevicePtr, u64)>>,
     /// Number of bytes that the program may map.
     memory: u64,
-    /// Set between start and shutdown.
+    /// `Some` between start and shutdown.
     connection: ShortRwLock<Option<Arc<Connection>>>,
     /// Launch dimensions that the compiler has fixed, by function, for observers.
     fixed: FixedDims,

@@ -215,8 +215,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns what is known besides an event that reports an error. An executor whose lanes end one after the other
-    /// reports only that. Waits for the coordinator's report.
+    /// Returns which node of the MPI world died, after a wait for the coordinator's report. If the lanes of the world's
+    /// nodes end one after the other, an executor reports only the end of a lane.
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
         let may_be_the_worlds_end = failure.is_lane_end() && self.goes_by_mpi();

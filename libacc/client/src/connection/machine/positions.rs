@@ -98,8 +98,8 @@ impl<W: Clone> Machine<W> {
         Ok(any)
     }
 
-    /// Returns the positions of those of `queues` that are not known to be drained, and of these, those that the
-    /// executor has not reported as reached.
+    /// Returns the positions of `queues` that may not be drained, and of these, the ones that the executor has not
+    /// reported as reached.
     fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<(Positions, Positions)> {
         let state = self.device(device)?;
         let (mut open, mut not_reached) = (Positions::new(), Positions::new());
