@@ -152,7 +152,7 @@ fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> 
             let outcome = hold_patiently(&address(), &identity, START_MAX, &retries, &request(DEVICES));
             let _ = failed.send(outcome.map_or_else(text, |_| "it got the device".to_owned()));
         };
-        // They last as long as this process.
+        // The threads last as long as this process.
         std::thread::Builder::new().stack_size(STACK).spawn(wait).map_err(text)?;
         let begun = Instant::now();
         while waiting.load(Ordering::Relaxed) + OPENING_MAX < at

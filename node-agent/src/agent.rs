@@ -268,7 +268,7 @@ mod tests {
         match address("192.0.2.1:7447") {
             Ok(own) => {
                 assert!(!own.is_loopback(), "{own}");
-                // That is this machine's own address, where the coordinator may be, too.
+                // The coordinator may be at this machine's own address, too.
                 let own = own.to_string();
                 assert_eq!(address(&own.replace(":0", ":7447")).unwrap().to_string(), own);
             }

@@ -62,7 +62,7 @@ fn an_agent_that_ends_while_it_joins_is_told_to_the_ranks_of_its_launchers_run()
     let run = Rank::of_environment(lookup).expect("a rank").job;
     assert_ne!(run, 0);
     let cluster = Cluster::new();
-    // It joins before it finds that there is no MPI.
+    // The agent joins before it finds that there is no MPI.
     let mut command = cluster.command("h1");
     command.args(["--fabric", "mpi", "--world", WORLD, "--mpi", "/nonexistent/libaccord_mpi.so"]).envs(OF_LAUNCHER);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -247,7 +247,7 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     const THREADS_MAX: u64 = 200;
     /// Most ticks of the targeted executor: none of the requests reaches it.
     const EXECUTORS_TICKS_MAX: u64 = 20;
-    /// Its own session's lanes may arrive a moment later.
+    /// Most further threads and descriptors of the executor: lanes of its session may arrive a moment later.
     const EXECUTORS_MORE_MAX: usize = 4;
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Validity of certificates: longer than any test.
 const CERTIFICATES_LAST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Interval of checks whether they have.
+/// Interval of checks of the cluster's state.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The parameters of a cluster.

@@ -35,7 +35,7 @@ pub struct Variant {
     pub optimize: Optimize,
     /// Whether there is code for nvptx.
     pub offload: bool,
-    /// Whether it is linked with libacc instead of having it preloaded.
+    /// Whether the program is linked with libacc instead of having it preloaded.
     pub linked: bool,
 }
 

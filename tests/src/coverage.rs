@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Routine {
     /// Its name.
     pub name: String,
-    /// Whether it has a Fortran interface.
+    /// Whether the routine has a Fortran interface.
     pub fortran: bool,
 }
 

@@ -39,7 +39,7 @@ pub struct Finished {
     pub stdout: String,
     /// Its standard error.
     pub stderr: String,
-    /// Whether it was killed at the time limit.
+    /// Whether the process was killed at the time limit.
     pub timed_out: bool,
     /// Process number and command line of remaining descendants, which were then killed.
     pub left_behind: Vec<String>,
@@ -175,7 +175,7 @@ impl Running {
         kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
     }
 
-    /// Whether it is still running.
+    /// Whether the process is still running.
     pub fn goes_on(&self) -> bool {
         // The thread that waits for its end reaps it.
         kill(Pid::from_raw(self.child_id.cast_signed()), None).is_ok()

@@ -77,7 +77,7 @@ pub struct Expect {
     pub stdout: Vec<Regex>,
     /// Patterns for its standard error.
     pub stderr: Vec<Regex>,
-    /// Whether it needs devices with memory of their own.
+    /// Whether the program needs devices with memory of their own.
     pub device_memory: bool,
 }
 
@@ -92,17 +92,17 @@ pub struct Program {
     pub language: Language,
     /// The expected result.
     pub expect: Expect,
-    /// Whether it is compiled in every variant.
+    /// Whether the program is compiled in every variant.
     pub core: bool,
     /// The oldest version of GCC that compiles it.
     pub gcc: Option<u32>,
     /// The oldest version of GCC for which it is not meant any more.
     pub gcc_before: Option<u32>,
-    /// Whether it needs code for nvptx (`true`) or must not have it (`false`).
+    /// Whether the program needs code for nvptx (`true`) or must not have it (`false`).
     pub offload: Option<bool>,
-    /// Whether it must be linked with libacc.
+    /// Whether the program must be linked with libacc.
     pub linked: bool,
-    /// Whether it uses Accord's headers and module instead of GCC's.
+    /// Whether the program uses Accord's headers and module instead of GCC's.
     pub headers: bool,
     /// Additional compiler flags.
     pub flags: Vec<String>,
@@ -112,7 +112,7 @@ pub struct Program {
     pub plugin: Option<PathBuf>,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Whether it begins on device 0.
+    /// Whether the program begins on device 0.
     pub first_device: bool,
     /// Whether its device shares the host's memory.
     pub shared: bool,

@@ -260,7 +260,7 @@ fn kill_executor(cluster: &Cluster) -> bool {
     };
     let Some(before) = executors().first().cloned() else { return false };
     let id = before.split(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
-    // It may end by itself meanwhile.
+    // The executor may end by itself meanwhile.
     let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
     while executors().contains(&before) {
         std::thread::yield_now();

@@ -149,7 +149,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     let parts =
         |cluster: &Cluster| [cluster.coordinator_id(), cluster.agent_id(0), cluster.agent_id(1), cluster.agent_id(2)];
     let (files, all) = (disk.files(), parts(&cluster));
-    // It fills up while a program runs.
+    // The disk fills up while a program runs.
     let mut program = steps(&cluster);
     step(&mut program, 1);
     disk.fill_up_to(0);

@@ -228,7 +228,7 @@ fn without_a_gpu_there_is_a_cpu_device_and_the_reason_is_told_on_request() {
         if let Some((name, value)) = setting {
             job = job.env(name, value);
         }
-        // It requires a GPU.
+        // The program requires a GPU.
         let finished = job.run().unwrap();
         assert_eq!(finished.code(), 1, "{}", finished.report());
         assert!(finished.stderr.contains(reason), "{}", finished.report());

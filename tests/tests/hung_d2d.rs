@@ -126,7 +126,7 @@ fn a_target_may_stand_still_for_less_than_that() {
     running.finish().unwrap().success().unwrap();
 }
 
-/// Its thread is not needed: a sender of bytes has them in shared memory.
+/// The source's worker is not needed for a copy: the sender of bytes has them in shared memory.
 #[test]
 fn the_sources_worker_is_not_missed() {
     let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();

@@ -140,7 +140,7 @@ fn a_session_outlives_its_executors_at_another_coordinator() {
     cluster
         .await_info("the program", |info| info["sessions"].as_array().is_some_and(|all| all.iter().any(is_back)))
         .unwrap();
-    // It loses all data on other nodes, and starts again there.
+    // The program loses all data on other nodes, and starts again there.
     let mut lost = Vec::new();
     for host in [1, 2] {
         lost.extend(cluster.executors(host));
@@ -167,7 +167,7 @@ fn a_program_begins_on_another_node_when_the_coordinator_is_back() {
     steps.say("use 0");
     steps.say("use 1");
     cluster.kill_coordinator();
-    // It goes on at its present nodes.
+    // The program continues on the nodes that it uses.
     steps.say("shutdown");
     steps.say("use 0");
     steps.say("use 1");

@@ -77,7 +77,7 @@ fn say_again(coordinator: &str, said: &Said, slowly: bool) {
     let mut stream = TcpStream::connect(coordinator).unwrap();
     let mut answer = [0; 4096];
     for piece in said {
-        // It may have disconnected.
+        // The coordinator may have disconnected.
         if stream.write_all(piece).is_err() {
             return;
         }

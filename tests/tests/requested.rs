@@ -81,7 +81,7 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
 fn a_program_that_asked_for_nothing_is_refused_the_device_of_a_job_and_goes_on_with_others() {
     let (program, holds) = (test_program("cluster/refused_device.c").unwrap(), test_program(HOLDS).unwrap());
     let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
-    // It drives devices of its own node itself, and others through an executor.
+    // The program drives devices of its own node itself, and others through an executor.
     for node in [cluster.host(0), "elsewhere".to_owned()] {
         // The previous job's devices are free once the agent has confirmed it.
         cluster.await_devices(2).unwrap();

@@ -78,7 +78,7 @@ fn programs_that_start_when_an_agent_dies_have_the_others_devices() {
     assert_eq!(finish(&cluster, without), [2; PROGRAMS]);
     let before = before.finish().unwrap();
     assert_eq!((before.code(), before.timed_out), (1, false), "{}", before.report());
-    // Its return does not disturb programs that start meanwhile, and its devices are leased as soon as it has
+    // A restarted agent does not disturb programs that start meanwhile. Its devices are leased as soon as it has
     // registered.
     cluster.start_agent(1).unwrap();
     let meanwhile = start(&cluster, &[0, 1, 2]);

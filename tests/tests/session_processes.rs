@@ -134,7 +134,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     assert_ends(&process, "when its program was killed");
     drop(running);
 
-    // It ends with its executor, although nothing there waits for it any more.
+    // The process ends with its executor, although nothing there waits for it any more.
     let (input, output) = std::io::pipe().unwrap();
     let running = site.job(&cluster, &["kill"]).stdin(input).start().unwrap();
     let process = await_process(&running);
@@ -144,7 +144,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     drop(running);
     assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
 
-    // It ends with a killed agent, too.
+    // The process ends with a killed agent, too.
     let running = site.start(&cluster, &["stay"]);
     let process = await_process(&running);
     cluster.kill_agent(1);
@@ -152,7 +152,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     let _ = running.signal(Signal::SIGKILL);
     drop(running);
 
-    // It ends also if the region has stopped its executor before.
+    // The process ends also if the region has stopped its executor before.
     cluster.start_agent(1).unwrap();
     cluster.await_devices(2).unwrap();
     let (input, output) = std::io::pipe().unwrap();

@@ -174,7 +174,7 @@ fn no_device_is_given_to_two_jobs_of_several_users() {
     let total = i64::try_from(HOSTS).unwrap() * i64::from(DEVICES);
     let most = most_at_once(&file);
     assert!(most <= total, "{most} devices were held at once, and there are {total}");
-    // They did wait for each other.
+    // The jobs did wait for each other.
     assert!(most >= total - 2, "at most {most} of {total} devices were held at once");
     for (count, what) in [(&ended, "ended"), (&killed, "were killed"), (&withdrawn, "were withdrawn")] {
         assert!(count.load(Ordering::Relaxed) > 0, "no jobs {what}");

@@ -297,7 +297,7 @@ fn a_terminal_shows_changes_follows_keys_and_its_size() {
     terminal.await_screen("the next row", |lines| contains(lines, "rows 2-3 of 6"));
     terminal.press("\u{1b}[F");
     terminal.await_screen("the last rows", |lines| contains(lines, "rows 5-6 of 6"));
-    // It goes on when the coordinator has returned.
+    // `accord top` continues when the coordinator has returned.
     cluster.kill_coordinator();
     terminal.await_screen("the loss of the coordinator", |lines| contains(lines, "no coordinator answers"));
     cluster.start_coordinator().unwrap();

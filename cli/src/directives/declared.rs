@@ -13,11 +13,11 @@ const KINDS: &[&str] = &["create", "copyin", "copy", "device_resident", "link"];
 /// The relevant properties of a variable with `declare`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Traits {
-    /// Whether it is an array, or of a derived type.
+    /// Whether the variable is an array, or of a derived type.
     pub(crate) whole: bool,
-    /// Whether it is a Fortran allocatable.
+    /// Whether the variable is a Fortran allocatable.
     pub(crate) allocatable: bool,
-    /// Whether it is a Fortran pointer.
+    /// Whether the variable is a Fortran pointer.
     pub(crate) pointer: bool,
 }
 

@@ -7,7 +7,7 @@ use super::Language;
 pub(crate) struct Include {
     /// The name as written.
     pub(crate) name: String,
-    /// Whether it is in quotes, so that the source's folder is searched first.
+    /// Whether the name is in quotes, so that the source's folder is searched first.
     pub(crate) beside: bool,
 }
 

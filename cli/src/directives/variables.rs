@@ -11,9 +11,9 @@ pub(super) struct Variable {
     pub(super) allocatable: bool,
     pub(super) pointer: bool,
     pub(super) contiguous: bool,
-    /// Whether it is an argument of its program unit.
+    /// Whether the variable is an argument of its program unit.
     pub(super) dummy: bool,
-    /// Whether it is of a derived type; `parameters` says whether that has type parameters.
+    /// Whether the variable is of a derived type; `parameters` says whether that type has parameters.
     pub(super) derived: bool,
     /// `class(...)`
     pub(super) polymorphic: bool,
@@ -25,7 +25,7 @@ pub(super) struct Variable {
 }
 
 impl Variable {
-    /// Whether it is an array that may have gaps: an assumed-shape dummy or a pointer.
+    /// Whether the variable is an array that may have gaps: an assumed-shape dummy or a pointer.
     pub(super) fn may_have_gaps(&self) -> bool {
         let open = |bound: &String| bound.ends_with(':');
         let assumed = self.dummy && !self.allocatable && self.bounds.iter().any(open);

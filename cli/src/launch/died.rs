@@ -11,7 +11,7 @@ pub(super) fn who_died(processes: &Processes<'_>) -> Option<String> {
     first_dead(&processes.log("coordinator")).map(str::to_owned)
 }
 
-/// Returns the same once the coordinator's log has it; `None` if it does not until `end`.
+/// Waits for the line of [`who_died`], and returns it; `None` if the coordinator's log does not have it by `end`.
 pub(super) fn who_died_by(processes: &Processes<'_>, end: Instant) -> Option<String> {
     loop {
         let died = who_died(processes);

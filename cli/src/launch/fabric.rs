@@ -7,7 +7,7 @@ use std::fmt;
 /// The chosen fabric.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// Whether it is MPI rather than TCP.
+    /// Whether the fabric is MPI rather than TCP.
     pub(super) mpi: bool,
     /// The reason, for display.
     pub(super) why: String,

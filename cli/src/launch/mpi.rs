@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 pub(crate) struct Mpirun {
     /// The family of its options.
     kind: Kind,
-    /// Whether it ends all ranks at once when one dies, and has an option against that.
+    /// Whether mpirun ends all ranks at once when one dies, and has an option against that.
     lets_others_live: bool,
 }
 

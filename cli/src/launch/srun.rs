@@ -27,7 +27,7 @@ impl Srun {
         Ok(Self { way: best(&listed, mpi), fence_chosen: std::env::var_os(FENCE).is_some() })
     }
 
-    /// Whether it has a way that the usual MPIs support.
+    /// Whether srun can start ranks in a way that the usual MPIs support.
     pub(super) fn speaks_to_ranks(&self) -> bool {
         self.way.is_some()
     }

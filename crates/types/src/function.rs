@@ -9,7 +9,7 @@ pub struct ObjectSpec {
     pub path: String,
     /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
     pub build_id: String,
-    /// Whether it is the program's executable, which a worker has loaded already.
+    /// Whether the file is the program's executable, which a worker has loaded already.
     pub executable: bool,
 }
 

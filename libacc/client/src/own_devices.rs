@@ -46,7 +46,7 @@ impl OwnDevices {
         let (ended, all) = mpsc::channel::<()>();
         let shut_down = move || {
             for device in devices {
-                // Its callers have got the error already.
+                // The device's callers have got the error already.
                 let _ = device.shutdown();
             }
             drop(ended);

@@ -103,7 +103,7 @@ fn a_copy_waits_for_the_targets_earlier_work_and_not_for_its_other_queues() {
     world.session.copy_between(Q1, 0, from, 1, to, 8).unwrap();
     source.wait(&[Q1]).unwrap();
     assert!(!target.test(&[Q2]).unwrap());
-    // It does depend on the target's synchronous queue.
+    // The copy does depend on the target's synchronous queue.
     launch(&*target, QueueId::SYNC, GATE, &[]).unwrap();
     world.session.copy_between(Q1, 0, from, 1, to, 8).unwrap();
     assert!(!source.test(&[Q1]).unwrap());

@@ -63,7 +63,7 @@ fn two_queues_copy_at_the_same_time() {
     let (client, start) = world.mapped(0, 128 * MIB);
     client.store(Q1, start, &[1]).unwrap();
     launch(&*client, Q2, GATE, &[]).unwrap();
-    // It is not read before the gate opens, so its lane stays occupied.
+    // The first copy is not read before the gate opens, so its lane stays occupied.
     copy_in(&*client, Q3, start, &bytes, ReadWhen::InOrder);
     sent(&world, 1);
     copy_in(&*client, Q1, start.offset(64 * MIB), &bytes, ReadWhen::InOrder);

@@ -274,7 +274,7 @@ fn a_program_that_dies_leaves_nothing() {
     let agent = &world.agents[0];
     let client = raw_client(agent, &world.key, 99, Purpose::Command);
     start(&*client);
-    // It dies while its device works and a copy waits for bytes.
+    // The client dies while its device works and a copy waits for bytes.
     let mut bytes = Vec::new();
     let copy = Command::CopyIn { device: 0, queue: 1, dst: 0x1100_0000_0000, len: 100, transfer: 1, eager: true };
     frame::put(&mut bytes, &Command::Map { device: 0, ticket: 0, start: 0x1100_0000_0000, len: MIB }, &[]).unwrap();

@@ -17,7 +17,7 @@ struct StreamTable {
 #[derive(Clone, Copy)]
 struct Stream {
     device: i32,
-    /// Whether it was created with `cudaStreamNonBlocking`: not ordered with the default stream.
+    /// Whether the stream was created with `cudaStreamNonBlocking`: not ordered with the default stream.
     is_free: bool,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn wait(stream: i64) -> bool {
     let Some(device) = device(stream) else { return false };
     let queue = queue(stream);
     if queue == DEFAULT {
-        // Its work follows that of all others.
+        // The default queue's work follows that of all other queues.
         finish([None, None]);
     } else {
         acc::on_device(device, || acc::wait(queue));

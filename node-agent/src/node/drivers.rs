@@ -32,8 +32,8 @@ pub struct Driver {
     pub job: Option<SessionKey>,
     /// Its process, where the kernel attests it.
     pub process: Option<ProcessId>,
-    /// Whether it has a lane, which ends when it drives no device any more. Without one, as after the agent's restart,
-    /// only the end of its process shows that.
+    /// Whether the program has a lane, which ends when it drives no device any more. Without a lane, as after the
+    /// agent's restart, only the end of the process shows that.
     pub has_lane: bool,
 }
 

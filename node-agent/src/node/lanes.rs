@@ -15,9 +15,9 @@ const REPLACE_MAX: Duration = Duration::from_secs(8);
 /// The path by which a lane arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
-    /// Whether it came from another machine.
+    /// Whether the lane came from another machine.
     pub leaves_machine: bool,
-    /// Whether it came over the MPI of the agent's own world.
+    /// Whether the lane came over the MPI of the agent's own world.
     pub is_of_world: bool,
 }
 

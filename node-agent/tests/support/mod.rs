@@ -203,7 +203,7 @@ impl Agent {
         self.child.wait().unwrap()
     }
 
-    /// Whether it has a child: a keeper, or a process that is about to become one.
+    /// Whether the agent has a child: a keeper, or a process that is about to become one.
     pub(crate) fn has_children(&self) -> bool {
         !children(self.child.id()).is_empty()
     }

@@ -150,7 +150,7 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
         (Role::Coordinator, Killed | StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
         (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
         (Role::Coordinator, StoppedForEver) => Due::GoesOn,
-        // It keeps its descriptors and memory, and needs no others.
+        // The coordinator keeps its descriptors and memory, and needs no others.
         (Role::Coordinator, _) => {
             if phase == Phase::Open {
                 Due::Either

@@ -51,7 +51,7 @@ fn act(site: &Site, nth: u64, host: usize) -> Result<()> {
             let last = queue["jobs"].as_array().and_then(|jobs| jobs.iter().rfind(|job| job["state"] == "waiting"));
             let Some(job) = last.and_then(|job| job["job"].as_u64()) else { return Ok(()) };
             let changed = site.administer(&["change", &job.to_string(), "--first"]);
-            // It may have started, or ended.
+            // The job may have started, or ended.
             let is_late = ["does not wait", "no waiting or running job"].iter().any(|why| changed.stderr.contains(why));
             if is_late { Ok(()) } else { changed.success().map(drop) }
         }
@@ -81,7 +81,7 @@ fn look(site: &Site) -> Result<()> {
     }
     for job in jobs.iter().take(5) {
         let explained = site.administer(&["explain", "job", &job["job"].to_string()]);
-        // It may have ended.
+        // The job may have ended.
         if explained.code() != 0 && !explained.stderr.contains("no waiting or running job") {
             return Err(explained.report());
         }

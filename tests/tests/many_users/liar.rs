@@ -51,7 +51,7 @@ pub(crate) fn lie(site: &Site, user: u32, name: &str, numbers: &mut Numbers, tok
         }
         (1, _) => refused(ask("1:cpu account=physics").run()?, &["the account \"physics\" is not for this user"]),
         (2, _) => {
-            // It lies about its node and user, and gets only its own job's devices.
+            // The program lies about its node and user, and gets only its own job's devices.
             let lies = [("USER", victim.to_string()), ("ACCORD_NODE", format!("h{}", (host + 1) % HOSTS))];
             let job = lies.into_iter().fold(ask("1:cpu wait=60s"), |job, (name, value)| job.env(name, value));
             job.run().map(drop)

@@ -158,9 +158,9 @@ impl Plan {
             Way::Nothing => NOTHING,
         };
         let fate = match numbers.pick(&FATES) {
-            // It is no job.
+            // A program without a request is no job.
             Fate::OverLimit | Fate::Held | Fate::Cancelled if way == Way::Nothing => Fate::Ends,
-            // It would be undefined which of its processes gets the signal.
+            // The choice of the process that gets the signal would be undefined.
             fate if way == Way::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
             // Ranks that don't use MPI outlive a killed mpirun.
             Fate::Killed if way == Way::Mpirun => Fate::Terminated,

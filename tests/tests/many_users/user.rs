@@ -127,7 +127,7 @@ fn act(site: &Site, user: u32, name: &str, plan: &Plan, running: &[Running]) -> 
         Fate::Ends | Fate::OverLimit => Ok(()),
         Fate::Withdrawn => {
             std::thread::sleep(Duration::from_millis(plan.lasts));
-            // It may have ended.
+            // The job may have ended.
             let _ = signal_all(first, Signal::SIGINT);
             Ok(())
         }

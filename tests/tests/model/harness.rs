@@ -48,7 +48,10 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// Compiles the driver program.
+    /// Compiles the test program.
+    ///
+    /// # Errors
+    /// Returns the compiler's message.
     pub(crate) fn new(place: DevicePlace, kind: Kind) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let driver = (kind == Kind::Gpu && gpus().is_none()).then(driver);

@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 struct Access {
     place: usize,
     write: bool,
-    /// Whether the calling thread makes it, although the operation belongs to a queue.
+    /// Whether the calling thread makes the access, although the operation belongs to a queue.
     at_call: bool,
     /// Whether it is a copy from or to the program's memory that the runtime orders after earlier copies to that
     /// memory, even without a wait.
@@ -43,7 +43,7 @@ struct Access {
 struct Past {
     /// The last writer, with its time.
     written: Option<(usize, u32)>,
-    /// Whether that was a copy to the program's memory.
+    /// Whether the last write was a copy to the program's memory.
     copied: bool,
     /// Each thread's last read.
     read: Clock,

@@ -64,7 +64,7 @@ pub(super) struct Line {
     pub(super) sources: Vec<Source>,
     /// Whether there is anything to compile or link.
     pub(super) has_input: bool,
-    /// Whether it links: no `-c`, `-S`, `-E` or the like.
+    /// Whether the command links: no `-c`, `-S`, `-E` or the like.
     pub(super) links: bool,
     /// Whether sources are only preprocessed, or only their dependencies written.
     pub(super) preprocesses_only: bool,

@@ -10,7 +10,7 @@ pub(super) struct Options {
     pub(super) sources: Vec<PathBuf>,
     /// Arguments of the linker besides the sources' objects.
     pub(super) link: Vec<OsString>,
-    /// Whether it only compiles (`-c`).
+    /// Whether the command only compiles (`-c`).
     pub(super) compiles_only: bool,
     pub(super) output: Option<PathBuf>,
     /// The optimization level, 0 to 3.

@@ -186,7 +186,7 @@ mod tests {
         assert!(
             bad.is.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
         );
-        // It was switched off on purpose.
+        // The test was switched off on purpose.
         assert!(of(GpuAware::Untried).remedy().is_none());
     }
 

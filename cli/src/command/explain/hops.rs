@@ -50,7 +50,7 @@ pub(super) struct Hop {
     pub(super) what: String,
     /// The action there.
     pub(super) does: String,
-    /// Whether it is a transport rather than a process.
+    /// Whether the hop is a transport rather than a process.
     pub(super) is_lane: bool,
     /// Time of the hop, if known separately.
     pub(super) takes: Option<(u64, Source)>,

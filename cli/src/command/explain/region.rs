@@ -56,7 +56,7 @@ pub(super) struct Region {
     /// The reason why it can't be launched: the compiled number of gangs is unknown.
     pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
-    /// Whether it has a loop, and runs on one thread.
+    /// Whether the region has a loop, and runs on one thread.
     pub(super) one_thread: bool,
     /// The loops of its `kernels` construct that are the reason, if the source states it.
     pub(super) kernels: Vec<Loop>,

@@ -21,7 +21,7 @@ impl Steps {
         Self { is_dry, changes: 0 }
     }
 
-    /// Whether it is a dry run.
+    /// Whether the setup is a dry run.
     pub(super) fn is_dry(&self) -> bool {
         self.is_dry
     }

@@ -1,6 +1,6 @@
 //! FIR's types, as far as the passes distinguish them.
 
-/// Whether it is a number, a logical or an index, which are passed by value.
+/// Whether the type is a number, a logical or an index, which are passed by value.
 pub(super) fn is_scalar(kind: &str) -> bool {
     let plain = |text: &str| text.len() > 1 && text[1..].bytes().all(|byte| byte.is_ascii_digit());
     match kind.as_bytes() {
@@ -9,13 +9,13 @@ pub(super) fn is_scalar(kind: &str) -> bool {
     }
 }
 
-/// Whether it is a memory address.
+/// Whether the type is a memory address.
 pub(super) fn is_address(kind: &str) -> bool {
     ["!fir.ref<", "!fir.ptr<", "!fir.heap<", "!fir.llvm_ptr<"].iter().any(|start| kind.starts_with(start))
         || kind == "!llvm.ptr"
 }
 
-/// Whether it is an array's descriptor.
+/// Whether the type is an array's descriptor.
 pub(super) fn is_box(kind: &str) -> bool {
     kind.starts_with("!fir.box<") || kind.starts_with("!fir.class<")
 }

@@ -78,7 +78,7 @@ pub struct Launches {
     pub vector: u64,
     /// Whether other launches had other dimensions.
     pub dims_vary: bool,
-    /// Whether it has a loop, and was compiled for one thread of the GPU.
+    /// Whether the region has a loop, and was compiled for one thread of the GPU.
     pub one_thread: bool,
     /// Time of the region by the device's clock; counts the launches that the device has reported.
     pub on_device: Tally,

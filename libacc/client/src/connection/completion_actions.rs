@@ -81,7 +81,7 @@ struct CopyOut {
 pub struct Piece {
     /// The target of the piece.
     pub range: HostRange,
-    /// Whether it is written.
+    /// Whether the piece is written.
     pub write: bool,
 }
 

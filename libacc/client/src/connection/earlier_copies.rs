@@ -18,7 +18,7 @@ struct Earlier {
     at: u64,
     transfer: TransferId,
     dst: HostRange,
-    /// Whether it is this queue's own copy.
+    /// Whether the copy is this queue's own.
     own: bool,
     /// Whether the order is ensured without it: the queue's next operation waits for its bytes anyway, or it writes
     /// nothing any more.

@@ -38,7 +38,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether it belongs to a queue, or with `None` to any queue of a device.
+    /// Whether the copy belongs to a queue, or with `None` to any queue of a device.
     pub(super) fn is_of(&self, device: u32, queue: Option<QueueId>) -> bool {
         is_of(self.place, device, queue)
     }

@@ -139,7 +139,7 @@ impl<W: Clone> Waits<W> {
                 }
             }
         }
-        // It may have been woken to read.
+        // This waiter may have been woken to read.
         self.wake_reader(effects);
     }
 

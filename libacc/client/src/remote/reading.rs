@@ -35,7 +35,7 @@ impl Connection {
                 }
                 Turn::Sleep => {
                     let slept = sleeps_since.get_or_insert_with(Instant::now).elapsed();
-                    // It may have been woken for nothing.
+                    // The wake-up may have been spurious.
                     match LONG.checked_sub(slept) {
                         Some(rest) => std::thread::park_timeout(rest),
                         None => self.long_wait(std::thread::park),

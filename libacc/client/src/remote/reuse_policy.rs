@@ -146,7 +146,7 @@ mod tests {
         let error = reuse.failed(1, &Condition::Well, no_context()).unwrap_err();
         assert_eq!(error.cause(), "the context is lost");
         assert!(error.remedy_text().is_some_and(|text| text.ends_with(": gpu 0, gpu 2")), "{error}");
-        // That start is over: the others no longer block it.
+        // The failed start is over: the other devices no longer block it.
         reuse.end(0);
         reuse.end(2);
         assert_eq!(reuse.begin(1, "gpu 1", &Condition::Well), Ok(Reuse::Same));

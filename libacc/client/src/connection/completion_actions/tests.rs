@@ -179,7 +179,7 @@ fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
     assert!(matches!(world.copies.begin(t(2)), Begin::After(TransferId(1))), "though it has not begun");
     world.land(1);
     assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
-    // It does not wait for copies to other memory.
+    // A copy does not wait for copies to other memory.
     world.expect(3, range(1032, 8), &[]);
     world.copies.expect(t(4), PLACE, range(1000, 64), changed(1000), &[t(3)]);
     assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));

@@ -48,7 +48,7 @@ enum Kind {
 struct Op {
     queue: usize,
     kind: Kind,
-    /// Whether it is larger than a socket's buffer, so that it is sent only while the executor reads.
+    /// Whether the copy is larger than a socket's buffer, so that it is sent only while the executor reads.
     large: bool,
     /// Whether the program sends it itself, if possible, and waits until it is sent.
     waited: bool,

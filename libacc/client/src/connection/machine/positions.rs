@@ -85,7 +85,7 @@ impl<W: Clone> Machine<W> {
             }
         }
         for other in others {
-            // They must not use up the credit that threads wait for.
+            // Questions ahead must not use up the credit that threads wait for.
             if !self.credit.is_left() || self.ahead.is_full() {
                 break;
             }
