@@ -1,9 +1,10 @@
-//! What users' questions cost the coordinator's decisions: a cluster as of `accord-bench scheduler`, with and without 100 users who each ask for
-//! the queue, why a job waits, and what a request would get, again as soon as they are answered.
+//! The cost of users' questions for the coordinator's decisions: a cluster as in `accord-bench scheduler`, with and
+//! without 100 users. Each repeatedly asks for the queue, why a job waits, and what a request would get.
 //!
-//! The coordinator serves in this process as it does in its own: one thread for all connections, and threads of their own for questions. Agents
-//! and commands are at the driver, without connections; users who ask have connections through TLS. Events (requests, ends of commands, releases of
-//! devices) come at a steady rate from another thread, as bytes do from the network. Rounds with and without questions alternate.
+//! The coordinator runs in this process with its usual threads: one for all connections, and others for questions.
+//! Agents and commands call the driver without connections; the asking users have connections through TLS. Events
+//! (requests, ends of commands, releases of devices) arrive at a steady rate from another thread, as from the network.
+//! Rounds with and without questions alternate.
 
 mod cluster;
 mod users;
@@ -26,25 +27,25 @@ pub(crate) const NAME: &str = "askers";
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Devices of the smallest cluster.
 const DEVICES_MIN: u32 = 160;
-/// How many times as long as without questions the slowest hundredth of the decisions may take.
+/// Highest ratio of the decisions' 99th percentile with questions to that without.
 const RATIO_MAX: f64 = 1.1;
 
-/// The size of the cluster, and how much is asked of it.
+/// The size of the cluster, and the number of questions.
 #[derive(Clone, Copy)]
 struct Sizes {
     devices: u32,
     waiting: usize,
     askers: usize,
-    /// Rounds of each kind.
+    /// Number of rounds of each kind.
     rounds: usize,
-    /// Seconds of one round.
+    /// Duration of a round in seconds.
     seconds: u64,
-    /// Events of a second.
+    /// Events per second.
     rate: u64,
 }
 
 impl Sizes {
-    /// Reads the flags of this process.
+    /// Parses the flags of this process.
     fn of_flags() -> Result<(Self, String), String> {
         let mut sizes = Self { devices: 80_000, waiting: 1_000, askers: 100, rounds: 9, seconds: 6, rate: 500 };
         let flags: Vec<String> = std::env::args().filter(|argument| argument.starts_with("--")).collect();
@@ -54,7 +55,7 @@ impl Sizes {
             let (name, value) = flag.split_once('=').ok_or_else(wrong)?;
             let value: u32 = value.parse().ok().filter(|value| *value > 0).ok_or_else(wrong)?;
             match name {
-                // Whole nodes, and so many that the smallest job is small.
+                // Whole nodes, and enough that the smallest job is small.
                 "--devices" => sizes.devices = value.max(DEVICES_MIN).next_multiple_of(DEVICES),
                 "--waiting" => sizes.waiting = value as usize,
                 "--askers" => sizes.askers = value as usize,
@@ -101,7 +102,7 @@ pub(crate) fn run() -> Result<Report, String> {
         for (question, ms) in users.answers()? {
             answers.entry(question).or_default().push(ms);
         }
-        // The first round is for warming up.
+        // The first round is a warm-up.
         if round > 0 {
             rounds.entry(if asks { "asked" } else { "quiet" }).or_default().push(took);
         }
@@ -114,7 +115,7 @@ pub(crate) fn run() -> Result<Report, String> {
     Ok(report)
 }
 
-/// Has events happen at their times for a round. An event is late if the one before has taken too long: that counts as its time, too.
+/// Issues the events of a round at their due times. A late event's time includes the delay by earlier ones.
 fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<Took>, String> {
     let begun = Instant::now();
     let due = |event: u64| begun + Duration::from_secs(1).mul_f64(event as f64 / sizes.rate as f64);
@@ -131,7 +132,7 @@ fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<Took>, S
     Ok(took)
 }
 
-/// Puts medians of the rounds into the report.
+/// Adds the medians of the rounds to the report.
 fn put(
     report: &mut Report,
     rounds: &BTreeMap<&str, Vec<Vec<Took>>>,

@@ -1,4 +1,4 @@
-//! What one lane costs, between two threads: shared memory beside this machine's TCP.
+//! The cost of one lane between two threads: shared memory compared with TCP on this machine.
 
 use crate::report::Report;
 use accord_fabric::transport::{SharedLane, Transport, pair, shm_pair};
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 const ROUNDS: usize = 7;
 const WORDS: usize = 20_000;
-/// As large as a launch and a wait are on the wire.
+/// The size of a launch and a wait on the wire.
 const WORD: usize = 288;
 const STREAM: usize = 256 << 20;
-/// As large as a chunk of a transfer.
+/// The size of a transfer's chunk.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -38,7 +38,7 @@ fn ends(transport: Transport) -> Result<(SharedLane, SharedLane), String> {
     ends.map_err(|error| format!("a lane over {transport}: {error}"))
 }
 
-/// Microseconds there and back.
+/// Returns the time of a round trip in microseconds.
 fn ping(transport: Transport) -> Result<f64, String> {
     let (here, there) = ends(transport)?;
     std::thread::scope(|scope| {
@@ -57,11 +57,11 @@ fn ping(transport: Transport) -> Result<f64, String> {
     })
 }
 
-/// Microseconds for all of a stream.
+/// Returns the time of a whole stream in microseconds.
 fn stream(transport: Transport) -> Result<f64, String> {
     let (here, there) = ends(transport)?;
     let from = vec![1_u8; STREAM];
-    // Written before: else the first touch of every page is measured.
+    // Written before, because otherwise the first access to each page is measured.
     let mut to = vec![2_u8; STREAM];
     let start = Instant::now();
     std::thread::scope(|scope| {

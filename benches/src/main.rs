@@ -1,7 +1,7 @@
-//! `accord-bench QUESTION...`: measures, prints a table, keeps the raw samples.
+//! `accord-bench QUESTION...`: measures, prints a table, and keeps the raw samples.
 //!
-//! Every question is answered by a ratio of medians of samples taken in one run, Accord beside the raw
-//! thing. Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
+//! Each question is answered by ratios of medians of samples from one run, Accord compared with the raw mechanism.
+//! Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
 #![forbid(unsafe_code)]
 
 mod askers;
@@ -26,7 +26,7 @@ use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Answers a question.
+/// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
 const QUESTIONS: [(&str, Ask); 16] = [
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         println!("usage: accord-bench [QUESTION...]\nquestions: {}", names().join(", "));
         return ExitCode::SUCCESS;
     }
-    // What it is within a cluster that it has started.
+    // The part of this process inside a cluster that it has started.
     let part = match asked.first().map(String::as_str) {
         Some(secure::PLAIN_PROGRAM) => Some(secure::plain_program(&asked[1..])),
         Some(waiting::IN_NAMESPACE) => Some(waiting::in_namespace(&asked[1..])),
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    // Flags are of one question, which reads them itself.
+    // Flags belong to one question, which parses them itself.
     if asked.first().is_some_and(|first| first == askers::NAME) {
         asked.retain(|argument| !argument.starts_with("--"));
     }
@@ -98,7 +98,7 @@ fn names() -> Vec<String> {
     QUESTIONS.iter().map(|(n, _)| (*n).to_owned()).collect()
 }
 
-/// The repository's folder.
+/// Returns the repository's folder.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
 }

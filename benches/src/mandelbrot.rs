@@ -1,4 +1,4 @@
-//! What a second CPU device brings: the same picture on one device and on two (`programs/mandelbrot.c`).
+//! The gain of a second CPU device: the same picture on one device and on two (`programs/mandelbrot.c`).
 
 use crate::report::{Report, accord, build_folder, compile};
 

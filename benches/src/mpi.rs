@@ -1,10 +1,11 @@
-//! What goes through the gateway and MPI, beside raw MPI between the same hosts in the same processes (`programs/mpi_beside.c`).
+//! Traffic through the gateway and MPI, compared with raw MPI between the same hosts in the same processes
+//! (`programs/mpi_beside.c`).
 
 use crate::report::{Report, accord, build_folder, compile_with};
 
 const ROUNDS: &str = "15";
 const MIB: &str = "256";
-/// How long idle agents are watched.
+/// How long idle agents are observed.
 const IDLE_SECONDS: &str = "60";
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -18,7 +19,8 @@ pub(crate) fn run() -> Result<Report, String> {
         let line = [&start[..], options, &["--", &program], arguments].concat();
         report.take_lines(prefix, &accord(&line, &[])?)
     };
-    // Hosts with a network of their own each, where MPI takes TCP (as root; else the same as below), and processes of one, where it has shared memory.
+    // Hosts with networks of their own, where MPI uses TCP (as root; otherwise the same as below), and processes of one
+    // host, where it uses shared memory.
     for (prefix, options) in [("hosts/", &["-np", "2"][..]), ("loopback/", &["-np", "2", "--loopback"][..])] {
         ask(prefix, options, &["all", ROUNDS, MIB])?;
     }

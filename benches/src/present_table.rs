@@ -1,4 +1,4 @@
-//! What a lookup in a present table of 100,000 entries costs.
+//! The cost of a look-up in a present table of 100,000 entries.
 
 use crate::report::Report;
 use accord_runtime::bench::PresentLookups;
@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<Report, String> {
     let table = PresentLookups::new(ENTRIES);
     let mut report = Report::of("accord-bench present-table");
     for (name, inside) in [("exact_start", 0usize), ("inside", 100)] {
-        // A pseudo-random order, the same in every round.
+        // A pseudo-random order, equal in all rounds.
         let mut state = 12345u64;
         let order: Vec<usize> = (0..LOOKUPS)
             .map(|_| {

@@ -1,10 +1,10 @@
-//! What a tool's events cost, and the interface without a tool (`programs/profiling.c`).
+//! The cost of a tool's events, and of the interface without a tool (`programs/profiling.c`).
 
 use crate::report::{Report, accord, build_folder, compile};
 
 const BLOCKS: &str = "101";
 const REGIONS: &str = "500";
-/// How far two medians of the same thing may be apart.
+/// Largest ratio of two medians of the same measurement.
 const NOISE: f64 = 1.05;
 
 pub(crate) fn run() -> Result<Report, String> {

@@ -1,4 +1,4 @@
-//! What a remote CPU device costs beside TCP and a futex (`programs/remote.c`).
+//! The cost of a remote CPU device compared with TCP and a futex (`programs/remote.c`).
 
 use crate::report::{Report, accord, build_folder, compile, on_one_core};
 
@@ -10,14 +10,14 @@ pub(crate) fn run() -> Result<Report, String> {
     let program = build_folder()?.join("remote");
     compile(&crate::root().join("benches/programs/remote.c"), &program)?;
     let program = program.to_string_lossy().into_owned();
-    // Beside plain TCP: what TLS adds is another question (`secure`).
+    // Compared with plain TCP; `secure` measures the cost of TLS.
     let plain = "--insecure-plain-tcp";
     let arguments = ["run", plain, "--local-cluster", "3x2", "-np", "2", "--", &program, PORT, ROUNDS, MIB];
     let text = accord(&arguments, &[])?;
     let mut report = Report::of(format!("accord {}", arguments.join(" ")));
     report.take_lines("", &text)?;
-    // Where a thread that is woken runs, decides what waking it costs: 3 us on the same core, ten times that on
-    // an idle one of a virtual machine. On one core all wake-ups cost the same, and only the work is compared.
+    // The cost of waking a thread depends on its core: 3 us on the same core, ten times that on an idle one of a
+    // virtual machine. On one core all wake-ups cost the same, so that only the work is compared.
     let arguments = ["run", plain, "--local-cluster", "3x2", "-np", "2", "--", &program, PORT, ROUNDS, "1"];
     report.take_lines("one_core/", &on_one_core(&arguments)?)?;
 

@@ -1,4 +1,4 @@
-//! Samples, medians, ratios and where they are kept.
+//! Samples, medians, ratios, and the files that keep them.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -6,24 +6,24 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One run's samples and what is read from them.
+/// The samples of a run, and the figures from them.
 #[derive(Default)]
 pub(crate) struct Report {
     command: String,
     samples: BTreeMap<String, (String, Vec<f64>)>,
-    /// What, value, unit, the bar, and whether lower is better.
+    /// Name, value, unit, bound, and whether lower is better.
     rows: Vec<(String, f64, &'static str, f64, bool)>,
 }
 
 impl Report {
-    /// An empty report of what `command` measures.
+    /// Creates an empty report on `command`.
     pub(crate) fn of(command: impl Into<String>) -> Self {
-        // As from the repository's folder: reports do not show where that lies.
+        // Relative to the repository's folder, so that reports do not show its place.
         let folder = format!("{}/", crate::root().display());
         Self { command: command.into().replace(&folder, ""), ..Self::default() }
     }
 
-    /// Reads the lines that bench programs print: one JSON object a name, kept with `prefix` before it.
+    /// Parses the lines of bench programs: one JSON object per name, stored with `prefix` before the name.
     pub(crate) fn take_lines(&mut self, prefix: &str, text: &str) -> Result<(), String> {
         for line in text.lines().filter(|l| l.starts_with('{')) {
             let value: Value = serde_json::from_str(line).map_err(|e| format!("{e} in {line}"))?;
@@ -49,12 +49,12 @@ impl Report {
         sorted.get(sorted.len() / 2).copied().ok_or_else(|| format!("no samples of {name}"))
     }
 
-    /// A row of the table: lower values are better, and the bar is the most it may be.
+    /// Adds a row where lower is better, and `bar` is the upper bound.
     pub(crate) fn at_most(&mut self, what: &str, value: f64, unit: &'static str, bar: f64) {
         self.rows.push((what.to_owned(), value, unit, bar, true));
     }
 
-    /// A row of the table: higher values are better, and the bar is the least it may be.
+    /// Adds a row where higher is better, and `bar` is the lower bound.
     pub(crate) fn at_least(&mut self, what: &str, value: f64, unit: &'static str, bar: f64) {
         self.rows.push((what.to_owned(), value, unit, bar, false));
     }
@@ -93,7 +93,7 @@ impl Report {
     }
 }
 
-/// What the figures were taken on.
+/// Describes the machine of the measurement.
 fn machine() -> Value {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
@@ -104,7 +104,7 @@ fn machine() -> Value {
         "memory": memory.lines().next().unwrap_or_default(),
         "kernel": output("uname", &["-sr"]),
         "load": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
-        // Elsewhere than where it was built the copy of the repository may be of another one.
+        // On another machine, the copy of the repository may be of another commit than the build.
         "commit": std::env::var("ACCORD_BENCH_COMMIT").unwrap_or_else(|_| output("git", &["rev-parse", "--short", "HEAD"])),
         "gcc": output("gcc", &["-dumpfullversion"]),
     })
@@ -123,7 +123,7 @@ pub(crate) fn compile(source: &Path, to: &Path) -> Result<(), String> {
     compile_with("gcc", source, to)
 }
 
-/// The same with a compiler of that kind.
+/// Compiles a program of this folder with another compiler.
 pub(crate) fn compile_with(compiler: &str, source: &Path, to: &Path) -> Result<(), String> {
     let status = Command::new(compiler)
         .args(["-O2", "-fopenacc", "-foffload=disable", "-o"])
@@ -134,20 +134,20 @@ pub(crate) fn compile_with(compiler: &str, source: &Path, to: &Path) -> Result<(
     status.success().then_some(()).ok_or_else(|| format!("{compiler} failed on {}", source.display()))
 }
 
-/// Runs a program under `accord` (the release build) and returns what it printed.
+/// Runs a program under `accord` (the release build), and returns its output.
 pub(crate) fn accord(arguments: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     run(to_end_with_this(Command::new("setpriv")).args(arguments).envs(env.iter().copied()))
 }
 
-/// The same with every process on the first processor.
+/// Runs it like [`accord`], with every process on the first processor.
 pub(crate) fn on_one_core(arguments: &[&str]) -> Result<String, String> {
     let mut taskset = Command::new("taskset");
     taskset.args(["-c", "0", "setpriv"]);
     run(to_end_with_this(taskset).args(arguments))
 }
 
-/// Has `setpriv`, which is the last word so far, start `accord` so that it ends when this process does: a bench that is killed leaves no cluster
-/// behind.
+/// Makes `setpriv`, the command so far, start `accord` so that it ends with this process: a killed bench leaves no
+/// cluster behind.
 fn to_end_with_this(mut setpriv: Command) -> Command {
     setpriv.args(["--pdeathsig", "TERM"]).arg(program());
     setpriv
@@ -166,7 +166,7 @@ fn run(command: &mut Command) -> Result<String, String> {
     if output.status.success() { Ok(text) } else { Err(format!("{command:?} ended with {}\n{text}", output.status)) }
 }
 
-/// Where compiled bench programs go.
+/// Returns the folder of compiled bench programs.
 pub(crate) fn build_folder() -> Result<PathBuf, String> {
     let folder = crate::root().join("target/bench-programs");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;

@@ -1,9 +1,9 @@
-//! What scalars of a synchronous `kernels` region cost (`programs/scalars.c`).
+//! The cost of scalars in a synchronous `kernels` region (`programs/scalars.c`).
 
 use crate::report::{Report, accord, build_folder, compile};
 
 const BLOCKS: &str = "31";
-/// In a row, in-process.
+/// Number of regions in sequence, in-process.
 const REGIONS: &str = "2000";
 const REMOTE_REGIONS: &str = "500";
 

@@ -1,4 +1,5 @@
-//! What a decision costs: from an event to its effects, 80,000 devices, 98 % of them busy, 1,000 jobs waiting.
+//! The time of a decision, from an event to its effects, with 80,000 devices, 98 % of them busy, and 1,000 waiting
+//! jobs.
 //!
 //! The mix is fixed: 10,000 nodes of 8 devices in 5 classes; 200 accounts on 3 levels; 100 shapes with ranges, alternatives, shares and
 //! gangs of 1 to 512 nodes; 64 reservations. Jobs end at random times before their limits. An event is a request, the end of a job's
@@ -25,7 +26,7 @@ const SHAPES: u64 = 100;
 const EVENTS: usize = 20_000;
 const SINGLE: usize = 20_000;
 
-/// Shares of devices in thousandths that are busy.
+/// Busy share of all devices, in thousandths.
 const BUSY: u64 = 980;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -60,7 +61,7 @@ pub(crate) fn run() -> Result<Report, String> {
     Ok(report)
 }
 
-/// A generator of numbers (xorshift64*).
+/// A pseudo-random number generator (xorshift64*).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -72,7 +73,7 @@ impl Random {
     }
 }
 
-/// One of the mix's five classes.
+/// Returns one of the mix's five classes.
 pub(crate) fn class(at: u32) -> DeviceClass {
     let (model, memory) = [("h200", 141), ("h100", 80), ("a100", 40), ("l40s", 48), ("t4", 16)][at as usize];
     DeviceClass { kind: DeviceType::Nvidia, model: model.to_owned(), memory: memory << 30, context: 0, compute: (8, 0) }
@@ -111,7 +112,7 @@ fn policy() -> Policy {
     Policy { accounts, ..Policy::default() }
 }
 
-/// Draws a shape. Small shapes are asked for more often, so that large ones don't make up everything.
+/// Draws a shape. Small shapes are drawn more often, so that large ones don't dominate.
 pub(crate) fn shape(random: &mut Random) -> u64 {
     let shape = match random.below(100) {
         0..55 => random.below(40),
@@ -124,7 +125,7 @@ pub(crate) fn shape(random: &mut Random) -> u64 {
     shape % SHAPES
 }
 
-/// One of the fixed shapes.
+/// Returns one of the fixed shapes.
 pub(crate) fn request(shape: u64) -> Request {
     let mut random = Random(shape * 7_919 + 17);
     let filter = |at: u64| match at % 6 {
@@ -262,7 +263,7 @@ impl Site {
         self.devices.values().sum::<u64>() / u64::from(NODES * DEVICES)
     }
 
-    /// Asks until all is busy and the queue is full.
+    /// Issues requests until the devices are busy and the queue is full.
     fn fill(&mut self) {
         while self.busy_milli() < BUSY || self.waiting.len() < WAITING {
             self.now = self.now.plus(1);
@@ -277,7 +278,7 @@ impl Site {
         }
     }
 
-    /// Lets events happen, and returns what they took in microseconds.
+    /// Issues events, and returns their times in microseconds.
     fn run(&mut self, events: usize) -> BTreeMap<&'static str, Vec<f64>> {
         let mut samples: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for _ in 0..events {
@@ -304,7 +305,7 @@ impl Site {
     }
 }
 
-/// Requests for one device, of which the cluster has free ones, without waiters.
+/// Measures requests for one device while there are free ones and no waiting jobs.
 fn single() -> Vec<f64> {
     let mut site = Site::new();
     let request = request(1);

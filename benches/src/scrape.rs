@@ -1,5 +1,5 @@
-//! What it costs programs that coordinator and agents are asked for their metrics every second: in every second period of one program's time they
-//! are, in the others not.
+//! The cost for programs if metrics of coordinator and agents are scraped every second. Periods with and without
+//! scraping alternate within one program's run.
 
 use crate::report::{Report, accord, build_folder, compile};
 use serde_json::json;
@@ -11,20 +11,20 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The argument that makes `accord-bench` run a program and ask meanwhile.
+/// The argument that makes `accord-bench` run a program and scrape meanwhile.
 pub(crate) const WITH_SCRAPES: &str = "__scraped";
-/// Of each way.
+/// Number of periods of each kind.
 const PERIODS: &str = "30";
 const PERIOD_MS: u64 = 2_000;
-/// When they are asked in an even period, in ms from its begin: every second.
+/// Times of the scrapes in an even period, in ms from its begin: every second.
 const ASKED_AT: [u64; 2] = [400, 1_400];
-/// Where all of a local cluster answer: its hosts have addresses of their own.
+/// Address at which all parts of a local cluster answer: its hosts have addresses of their own.
 const METRICS: &str = "0.0.0.0:9464";
 const PARTS: [&str; 4] = ["10.77.0.254:9464", "10.77.0.1:9464", "10.77.0.2:9464", "10.77.0.3:9464"];
 const SOON: Duration = Duration::from_secs(2);
-/// Where the machine alone adds more, the figures beside it say nothing.
+/// Noise of the machine alone above which the comparison is meaningless.
 const NOISE_MAX: f64 = 1.25;
-/// What a page may cost the answering process: a thousandth of a core, if it is asked every second.
+/// Highest cost of a page for the answering process: a thousandth of a core at one scrape per second.
 const ANSWER_MAX_US: f64 = 1_000.0;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<Report, String> {
     for (name, what) in [("launch_wait", "launch and wait"), ("enqueue", "enqueue of an async launch")] {
         let ratio = report.median(&format!("even/{name}"))? / report.median(&format!("odd/{name}"))?;
         report.at_most(&format!("{what}: metrics asked for every second / not"), ratio, "x", 1.05);
-        // What the machine itself adds.
+        // The noise of the machine itself.
         let alone = report.samples(&format!("odd/{name}"))?;
         let half = |first: usize| middle(alone.iter().copied().skip(first).step_by(2).collect());
         let noise = half(0) / half(1);
@@ -60,7 +60,8 @@ fn middle(mut samples: Vec<f64>) -> f64 {
     samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Runs the program and asks all parts of the cluster in even periods; says what the parts took of the processors in each period.
+/// Runs the program and scrapes all parts of the cluster in even periods. Prints the parts' processor time in each
+/// period.
 pub(crate) fn with_scrapes(line: &[String]) -> Result<(), String> {
     let [program, arguments @ ..] = line else { return Err("a program is needed".to_owned()) };
     let (over, parts) = (AtomicBool::new(false), parts());
@@ -87,7 +88,7 @@ pub(crate) fn with_scrapes(line: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns how many pages did not come, and what the parts took in even and in odd periods.
+/// Returns the number of failed scrapes, and the parts' processor time in even and in odd periods.
 fn ask(parts: &[u32], over: &AtomicBool) -> (usize, [Vec<f64>; 2]) {
     let (mut missing, mut taken) = (0, [Vec::new(), Vec::new()]);
     let mut period = day_ms() / PERIOD_MS + 1;
@@ -102,7 +103,7 @@ fn ask(parts: &[u32], over: &AtomicBool) -> (usize, [Vec<f64>; 2]) {
         }
         period += 1;
         until(period * PERIOD_MS);
-        // The last one is not whole.
+        // The last period is incomplete.
         if !over.load(Ordering::Relaxed) {
             taken[usize::from(period.is_multiple_of(2))].push(processor_time(parts) - before);
         }
@@ -119,7 +120,7 @@ fn until(day: u64) {
     std::thread::sleep(Duration::from_millis(day.saturating_sub(day_ms())));
 }
 
-/// The processes of this cluster's coordinator and agents, without executors.
+/// Returns the processes of this cluster's coordinator and agents, without executors.
 fn parts() -> Vec<u32> {
     let programs =
         ["accord-coordinator", "accord-node-agent"].map(|name| crate::root().join("target/release").join(name));
@@ -134,7 +135,7 @@ fn parts() -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_part).collect()
 }
 
-/// Microseconds that the threads of these processes have had a processor.
+/// Returns the processor time of these processes' threads in microseconds.
 fn processor_time(processes: &[u32]) -> f64 {
     let of_thread = |thread: std::fs::DirEntry| {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -144,7 +145,7 @@ fn processor_time(processes: &[u32]) -> f64 {
     threads.flatten().flatten().filter_map(of_thread).sum::<f64>() / 1e3
 }
 
-/// One page of metrics.
+/// Returns one page of metrics.
 fn metrics(part: &str) -> Option<String> {
     let address: SocketAddr = part.parse().ok()?;
     let mut tcp = TcpStream::connect_timeout(&address, SOON).ok()?;

@@ -1,5 +1,5 @@
-//! What TLS costs programs whose devices are on other hosts: beside the same cluster without it, and beside a plain program of rustls's that
-//! sends as many bytes over one connection, as one transfer does.
+//! The cost of TLS for programs whose devices are on other hosts. Compared with the same cluster without TLS, and with
+//! a plain program that sends as many bytes over one connection by rustls.
 
 use crate::report::{Report, accord, build_folder, compile};
 use accord_trust::lane::LaneSeeds;
@@ -17,7 +17,7 @@ const SESSIONS: &str = "15";
 /// The argument that makes `accord-bench` the plain program, on both hosts.
 pub(crate) const PLAIN_PROGRAM: &str = "__rustls";
 const PROTOCOL: &[u8] = b"accord-bench/1";
-/// As large as a chunk of a transfer.
+/// The size of a transfer's chunk.
 const CHUNK: usize = 1 << 20;
 /// The second host of a local cluster.
 const PEER: &str = "10.77.0.2";
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<Report, String> {
     let (remote, open) = (compiled("remote")?, compiled("open")?);
     let own = std::env::current_exe().map_err(|error| error.to_string())?.to_string_lossy().into_owned();
     let mut report = Report::of("accord-bench secure".to_owned());
-    // One after the other, twice: a machine whose speed changes slowly favours none.
+    // In turn, twice: a slow change of the machine's speed favours neither.
     for round in 1..=2 {
         let text = accord(
             &["run", "--bare", "--local-cluster", "2x1", "-np", "2", "--", &own, PLAIN_PROGRAM, PORT, ROUNDS, MIB],
@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<Report, String> {
     Ok(report)
 }
 
-/// The plain program: the second rank takes, the first one sends and says how long that took.
+/// Runs the plain program: the first rank sends and reports the time, the second one receives.
 pub(crate) fn plain_program(arguments: &[String]) -> Result<(), String> {
     let [port, rounds, mib] = arguments else { return Err("PORT ROUNDS MIB are needed".to_owned()) };
     let (rounds, mib): (usize, usize) = (number(rounds)?, number(mib)?);
@@ -92,7 +92,7 @@ pub(crate) fn plain_program(arguments: &[String]) -> Result<(), String> {
         let begin = Instant::now();
         text(bytes.chunks(CHUNK).try_for_each(|chunk| lane.write_all(chunk)).and_then(|()| lane.flush()))?;
         text(lane.read_exact(&mut word))?;
-        // The first one touches the pages.
+        // The first round touches the pages.
         if round > 0 {
             samples.push(begin.elapsed().as_secs_f64() * 1e6);
         }
@@ -101,7 +101,7 @@ pub(crate) fn plain_program(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The other rank may not listen yet.
+/// Connects, with retries, because the other rank may not listen yet.
 fn reach(port: u16) -> Result<TcpStream, String> {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {

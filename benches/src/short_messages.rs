@@ -1,5 +1,5 @@
-//! What a short message costs between a world of ranks and the threads that have its lanes, without MPI: from the world's hands to a lane's reader
-//! and with its answer back, beside two threads that pass a word and the same bytes there and back.
+//! The cost of a short message between a world of ranks and the threads that use its lanes, without MPI: from the world
+//! to a lane's reader, with the reply. Compared with two threads that pass a word and the same bytes to and fro.
 
 use crate::report::Report;
 use accord_fabric::transport::SharedLane;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 7;
 const MESSAGES: usize = 10_000;
-/// As large as a launch and its wait are on the wire; and the reply to the wait.
+/// The sizes of a launch with its wait on the wire, and of the reply.
 const ASKED: usize = 288;
 const ANSWER: usize = 80;
-/// What the reader may answer in all: more than it does.
+/// Credit for the reader's replies: more than it needs.
 const CREDIT: u64 = 1 << 32;
-/// A run that takes longer has come to nothing.
+/// The time limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(60);
-/// A message comes so long after the answer to the one before, as where it had to come from another host.
+/// Pause between an answer and the next message, as if that came from another host.
 const PAUSE: Duration = Duration::from_micros(5);
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -48,7 +48,7 @@ fn pause() {
     }
 }
 
-/// Bytes that go from one thread to another, and the word that says that they are there.
+/// Bytes that one thread passes to another, and the word that announces them.
 #[repr(align(128))]
 struct Words([AtomicU64; 1 + ASKED / 8]);
 
@@ -72,7 +72,7 @@ impl Words {
     }
 }
 
-/// Microseconds there and back.
+/// Returns the time of a round trip in microseconds.
 fn by_words() -> f64 {
     let (there, back) = (Words::new(), Words::new());
     std::thread::scope(|scope| {
@@ -93,11 +93,11 @@ fn by_words() -> f64 {
     })
 }
 
-/// A world that opens a lane to this rank, brings a message by it, and another one after each answer.
+/// A world that opens a lane to this rank, and sends a message on it after each answer.
 struct Asks {
-    /// What comes next; nothing while an answer is awaited.
+    /// The bytes to deliver next; empty while an answer is pending.
     next: VecDeque<Vec<u8>>,
-    /// When the last message was brought.
+    /// The time of the last message.
     begun: Instant,
     times: Vec<Duration>,
     done: mpsc::Sender<Vec<Duration>>,
@@ -158,7 +158,7 @@ impl World for Asks {
     }
 }
 
-/// Microseconds from the world's hands to the reader and back.
+/// Returns the time from the world to the reader and back in microseconds.
 fn by_a_lane() -> Result<f64, String> {
     let failed = |error: io::Error| error.to_string();
     let (done, times) = mpsc::channel();
@@ -178,7 +178,7 @@ fn by_a_lane() -> Result<f64, String> {
     }
 }
 
-/// As an executor that looks whether there is a command. Ends with the world.
+/// Answers messages like an executor that polls for commands. Ends with the world.
 fn answer(lane: &SharedLane) -> io::Result<()> {
     let mut bytes = [0; ASKED];
     loop {

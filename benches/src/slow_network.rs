@@ -1,24 +1,25 @@
-//! What programs get of devices that are 1 ms and 1 Gbit/s away (tests/slow-network, as root): of all devices of three hosts together, beside each of
-//! them alone (`programs/mandelbrot_apart.c`), and of launches and copies, beside plain TCP (`programs/remote.c`).
+//! The speed of devices that are 1 ms and 1 Gbit/s away (tests/slow-network, as root). Compares the devices of three
+//! hosts together with each of them alone (`programs/mandelbrot_apart.c`), and launches and copies with plain TCP
+//! (`programs/remote.c`).
 
 use crate::report::{Report, accord, build_folder, compile};
 
 const PORT: &str = "7796";
-/// Of 64 MiB, half a second each, and of a hundred times as many round trips.
+/// Number of copies of 64 MiB, half a second each; there are a hundred times as many round trips.
 const ROUNDS: &str = "7";
 const MIB: &str = "64";
-/// The picture, its blocks, and its rounds.
+/// The size of the picture, of its blocks, and the rounds.
 const SIZE: &str = "2304";
 const BLOCKS: &str = "288";
 const PICTURES: &str = "5";
-/// What a device of these takes for an iteration, in nanoseconds: several times what a core does, so that all of them, the network and the program
-/// have their share of two cores.
+/// Time of an iteration on these devices, in nanoseconds: several times that of a core, so that all devices, the
+/// network and the program can share two cores.
 const NS: &str = "24";
-/// Blocks that each device has on its way.
+/// Number of blocks in flight per device.
 const DEPTH: &str = "4";
-/// A small picture in blocks of 1.4 ms on average, each far shorter than the way there and back, and deep enough for all the same.
+/// A small picture in blocks of 1.4 ms on average: each is shorter than a round trip, but enough are in flight.
 const SHORT: [&str; 5] = ["1152", "576", PICTURES, "12", "8"];
-/// All of this machine's cores are busy without delaying a region if regions take no longer than they are to.
+/// Largest ratio of regions' actual to nominal time, which shows that the machine's cores are not overloaded.
 const LATE_MAX: f64 = 1.05;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -37,7 +38,7 @@ pub(crate) fn run() -> Result<Report, String> {
         slow.join(" "),
         SHORT.join(" "),
     ));
-    // Beside plain TCP: what TLS adds is another question (`secure`).
+    // Compared with plain TCP; `secure` measures the cost of TLS.
     let start = ["run", "--insecure-plain-tcp", "--local-cluster", "3x2", "-np", "2"];
     let line = [&start[..], &slow, &[&remote, PORT, ROUNDS, MIB]].concat();
     report.take_lines("remote/", &accord(&line, &[])?)?;
@@ -48,7 +49,7 @@ pub(crate) fn run() -> Result<Report, String> {
         let line = [&["run", "--local-cluster", "3x2"], *options, &slow, &picture].concat();
         match accord(&line, &[]) {
             Ok(text) => report.take_lines(&format!("{fabric}/"), &text)?,
-            // Accord is built without, as a rule.
+            // Accord is usually built without MPI.
             Err(why) if *fabric == "mpi" => {
                 eprintln!("slow-network: without MPI: {why}");
                 continue;
@@ -59,13 +60,13 @@ pub(crate) fn run() -> Result<Report, String> {
     }
     let line = [&["run", "--local-cluster", "3x1"][..], &slow, &[&mandelbrot[..]], &SHORT[..]].concat();
     report.take_lines("short/", &accord(&line, &[])?)?;
-    // What its regions were to take, of the time: that of the program's own device would be a busy machine's.
+    // Nominal over actual time of a remote device's regions: the program's own device would measure a busy machine.
     let (late, idle) = (report.median("short/device_1/late")?, report.median("short/device_1/idle")?);
     report.at_least("blocks of 1.4 ms, eight deep: what they were to take / time", (1.0 - idle) / late, "x", 0.75);
     Ok(report)
 }
 
-/// The network itself, and what launches and copies take over it.
+/// Measures the network itself, and launches and copies over it.
 fn beside_tcp(report: &mut Report) -> Result<(), String> {
     let median = |name: &str| report.median(&format!("remote/{name}"));
     let (ping, sent, received) = (median("tcp_ping")?, median("tcp_send")?, median("tcp_receive")?);
@@ -94,7 +95,7 @@ fn beside_tcp(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// All devices together, beside each alone.
+/// Measures all devices together, and each alone.
 fn over_all(report: &mut Report, fabric: &str) -> Result<(), String> {
     let median = |name: &str| report.median(&format!("{fabric}/{name}"));
     let mut rates = Vec::new();

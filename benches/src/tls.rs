@@ -1,4 +1,5 @@
-//! What TLS costs a lane, between two threads: beside a plain program of rustls's over the same kind of connection, and beside TCP without it.
+//! The cost of TLS for a lane between two threads, compared with TCP, and with a plain rustls program over the same
+//! kind of connection.
 
 use crate::report::Report;
 use accord_fabric::transport::{SharedLane, accept_tls, connect_tls, pair};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 7;
 const WORDS: usize = 10_000;
-/// As large as a launch and a wait are on the wire.
+/// The size of a launch and a wait on the wire.
 const WORD: usize = 288;
 const STREAM: usize = 256 << 20;
-/// As large as a chunk of a transfer.
+/// The size of a transfer's chunk.
 const CHUNK: usize = 1 << 20;
 const SHAKES: usize = 50;
 const SOON: Duration = Duration::from_secs(10);
@@ -58,7 +59,7 @@ fn text<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// Both ends of a lane through TLS.
+/// Returns both ends of a lane through TLS.
 fn secure(client: &Identity, server: &Identity) -> Result<(SharedLane, SharedLane), String> {
     let (near, far) = text(pair())?;
     let (client, server) = (text(client.to_coordinator(PROTOCOL))?, text(server.server(&[PROTOCOL]))?);
@@ -73,7 +74,7 @@ fn secure(client: &Identity, server: &Identity) -> Result<(SharedLane, SharedLan
 type Near = StreamOwned<ClientConnection, TcpStream>;
 type Far = StreamOwned<ServerConnection, TcpStream>;
 
-/// Both ends as a program has them that uses rustls as its documents show.
+/// Returns both ends of a connection as in a plain program of rustls.
 fn plain(client: &Identity, server: &Identity) -> Result<(Near, Far), String> {
     let listener = text(TcpListener::bind("127.0.0.1:0"))?;
     let near = text(TcpStream::connect(text(listener.local_addr())?))?;
@@ -90,7 +91,7 @@ fn plain(client: &Identity, server: &Identity) -> Result<(Near, Far), String> {
     Ok((near, far))
 }
 
-/// Microseconds there and back.
+/// Returns the time of a round trip in microseconds.
 fn ping(here: &SharedLane, there: &SharedLane) -> Result<f64, String> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -106,13 +107,13 @@ fn ping(here: &SharedLane, there: &SharedLane) -> Result<f64, String> {
     })
 }
 
-/// Microseconds for all of a stream.
+/// Returns the time of a whole stream in microseconds.
 fn stream(
     mut send: impl FnMut(&[u8]) -> std::io::Result<()> + Send,
     mut receive: impl FnMut(&mut [u8]) -> std::io::Result<()>,
 ) -> Result<f64, String> {
     let from = vec![1_u8; STREAM];
-    // Written before: else the first touch of every page is measured.
+    // Written before, because otherwise the first access to each page is measured.
     let mut to = vec![2_u8; STREAM];
     let start = Instant::now();
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What shared memory gives a program and an executor of one machine, beside TCP (`programs/remote.c`).
+//! The gain of shared memory between a program and an executor of one machine, compared with TCP (`programs/remote.c`).
 
 use crate::report::{Report, accord, build_folder, compile};
 
@@ -10,10 +10,10 @@ pub(crate) fn run() -> Result<Report, String> {
     let program = build_folder()?.join("remote");
     compile(&crate::root().join("benches/programs/remote.c"), &program)?;
     let program = program.to_string_lossy().into_owned();
-    // Hosts with one network between them: the agents can be reached both ways.
+    // Hosts share one network, so that the agents are reachable in both ways.
     let arguments = ["run", "--local-cluster", "3x2", "--loopback", "-np", "2", "--", &program, PORT, ROUNDS, MIB];
     let mut report = Report::of(format!("ACCORD_TRANSPORT=tcp|shm accord {}", arguments.join(" ")));
-    // One after the other, twice: a machine whose speed changes slowly favours neither.
+    // In turn, twice: a slow change of the machine's speed favours neither.
     for round in 1..=2 {
         for transport in ["tcp", "shm"] {
             let text = accord(&arguments, &[("ACCORD_TRANSPORT", transport), ("BENCH_PEER", "127.0.0.1")])?;

@@ -1,9 +1,10 @@
-//! What 10,000 requests that wait for devices cost: wake-ups, processor time and bytes, beside the same cluster in which none waits.
+//! The cost of 10,000 requests that wait for devices: wake-ups, processor time and bytes, compared with the same
+//! cluster without waiting requests.
 //!
-//! A coordinator with a state file and an agent run as processes in a network namespace of their own, which takes root, so that the bytes on its
-//! loopback interface are theirs. One job has the only device. Requests come from 20 users, each over a connection of its own through TLS, opened
-//! as `accord run` does it, by threads of one process. Beside them whole programs wait: commands of `accord run`, and programs that ask by
-//! themselves.
+//! A coordinator with a state file and an agent run as processes in a network namespace of their own, so that all bytes
+//! on its loopback interface are theirs. This needs root. One job has the only device. Requests come from 20 users,
+//! each over a TLS connection of its own, opened like that of `accord run` by threads of one process. In addition,
+//! whole programs wait: commands of `accord run`, and programs that request devices themselves.
 
 use crate::report::{Report, build_folder, compile};
 use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_patiently};
@@ -23,32 +24,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The argument that makes `accord-bench` the cluster and its clients, within a network namespace.
+/// The argument that makes `accord-bench` the cluster and its clients, inside a network namespace.
 pub(crate) const IN_NAMESPACE: &str = "__waiting";
 const WAITING_MAX: usize = 10_000;
 const USERS: usize = 20;
-/// Whole programs of each kind.
+/// Number of whole programs of each kind.
 const PROGRAMS: usize = 8;
-/// Users together may have this part of the coordinator's descriptors.
+/// Users together may use one in this many of the coordinator's descriptors.
 const PART_OF_DESCRIPTORS: usize = 2;
-/// Connections besides those of requests that threads wait for.
+/// Connections besides those of requests from threads.
 const OTHERS: usize = 50;
 const STACK: usize = 128 << 10;
-/// Requests that are opened and not known to wait yet.
+/// Most requests that are opened and not known to wait yet.
 const OPENING_MAX: usize = 400;
-/// In a period of this length each connection is probed once by both ends.
+/// Duration of a period, in which both ends probe each connection once.
 const PERIOD: Duration = Duration::from_secs(180);
-/// After the last request, and before a period.
+/// Pause after the last request, and before a period.
 const SETTLE: Duration = Duration::from_secs(15);
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const ADDRESS: &str = "127.0.0.1:7447";
-/// The whole cluster, in the limits of this bench.
+/// The whole cluster, within the limits of this bench.
 const DEVICES: &str = "1:cpu limit=1d";
 const START_MAX: Duration = Duration::from_secs(60);
-/// Bars for each waiting request, a minute. A program that polls wakes at least once a second.
+/// Bounds per waiting request and minute. A polling program wakes at least once a second.
 const BYTES_MAX: f64 = 100.0;
 const WAKE_UPS_MAX: f64 = 1.0;
-/// For the coordinator: wake-ups with waiting requests, beside none.
+/// Highest ratio of the coordinator's wake-ups with waiting requests to those without.
 const COORDINATOR_MAX: f64 = 1.1;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -85,7 +86,7 @@ pub(crate) fn run() -> Result<Report, String> {
     Ok(report)
 }
 
-/// The cluster and its clients. Prints what they took in a minute.
+/// Runs the cluster and its clients. Prints their use per minute.
 pub(crate) fn in_namespace(line: &[String]) -> Result<(), String> {
     let [program] = line else { return Err("a program is needed".to_owned()) };
     run_to_end(Command::new("ip").args(["link", "set", "lo", "up"]))?;
@@ -133,7 +134,7 @@ fn hold_all(identity: &Identity) -> Result<SessionConnection, String> {
     }
 }
 
-/// Has a thread for each request wait. Returns once all of them do.
+/// Starts a waiting thread for each request. Returns once all requests wait.
 fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> {
     let waiting = Arc::new(AtomicUsize::new(0));
     let (failed, failures) = mpsc::channel();
@@ -142,7 +143,7 @@ fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> 
         let wait = move || {
             let is_known = Cell::new(false);
             let waits = |line: Option<&str>| {
-                // Of a request that has waited for 2 s.
+                // A line is printed once a request has waited for 2 s.
                 if line.is_some() && !is_known.replace(true) {
                     known.fetch_add(1, Ordering::Relaxed);
                 }
@@ -151,7 +152,7 @@ fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> 
             let outcome = hold_patiently(&address(), &identity, START_MAX, &retries, &request(DEVICES));
             let _ = failed.send(outcome.map_or_else(text, |_| "it got the device".to_owned()));
         };
-        // They last as long as this process.
+        // The threads last as long as this process.
         std::thread::Builder::new().stack_size(STACK).spawn(wait).map_err(text)?;
         let begun = Instant::now();
         while waiting.load(Ordering::Relaxed) + OPENING_MAX < at
@@ -169,7 +170,7 @@ fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> 
     Ok(())
 }
 
-/// How many descriptors this process may have, and so the coordinator.
+/// Returns the limit of descriptors of this process, which the coordinator inherits.
 fn descriptors() -> Result<usize, String> {
     let limits = fs::read_to_string("/proc/self/limits").map_err(text)?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -194,14 +195,14 @@ fn request(devices: &str) -> SessionRequest {
     }
 }
 
-/// What some processes took so far.
+/// The use of some processes so far.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     wake_ups: f64,
     processor_us: f64,
 }
 
-/// Prints what the network and processes took of a period, for a minute.
+/// Prints the use of network and processes in a period, per minute.
 fn measure(when: &str, seen: &BTreeMap<&str, Vec<u32>>) -> Result<(), String> {
     let look = || seen.values().map(|processes| taken(processes)).collect::<Vec<_>>();
     let (begun, bytes, before) = (Instant::now(), sent()?, look());
@@ -219,7 +220,7 @@ fn measure(when: &str, seen: &BTreeMap<&str, Vec<u32>>) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that have gone over the loopback interface of this namespace.
+/// Returns the bytes sent over this namespace's loopback interface.
 fn sent() -> Result<f64, String> {
     const SENT: usize = 8;
     let table = fs::read_to_string("/proc/net/dev").map_err(text)?;
@@ -228,7 +229,7 @@ fn sent() -> Result<f64, String> {
     sent.ok_or_else(|| "no loopback interface in /proc/net/dev".to_owned())
 }
 
-/// Of all threads of these processes.
+/// Returns the use of all threads of these processes.
 fn taken(processes: &[u32]) -> Taken {
     let mut all = Taken::default();
     let threads = processes.iter().filter_map(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
@@ -244,7 +245,7 @@ fn taken(processes: &[u32]) -> Taken {
     all
 }
 
-/// A folder that goes when this process has done its work.
+/// A folder that is removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -259,11 +260,11 @@ impl Drop for Folder {
     }
 }
 
-/// Processes, which end with this one.
+/// Processes that end with this one.
 #[derive(Default)]
 struct Parts {
     children: Vec<Child>,
-    /// Kept open: a program may say more.
+    /// Kept open, because a program may write more.
     messages: Vec<BufReader<ChildStderr>>,
 }
 
@@ -282,15 +283,15 @@ impl Parts {
         if line.contains("listening") { Ok(id) } else { Err(format!("{name} does not start: {line}")) }
     }
 
-    /// A command of `accord run` that waits.
+    /// Starts a waiting command of `accord run`.
     fn wait_by_command(&mut self, folder: &Path) -> Result<u32, String> {
         let mut command = Command::new(release("accord"));
         self.wait(folder, command.args(["run", "--devices", "1:cpu", "--limit", "1d", "--", "true"]))
     }
 
-    /// A program that waits.
+    /// Starts a waiting program.
     fn wait_by_itself(&mut self, folder: &Path, program: &str) -> Result<u32, String> {
-        // One round of the program, as it starts it itself.
+        // One round of the program, as the program starts it itself.
         let mut command = Command::new(program);
         command.args(["one", "round"]).env("LD_PRELOAD", release("libacc.so")).env("ACCORD_DEVICES", DEVICES);
         self.wait(folder, &mut command)

@@ -1,4 +1,4 @@
-//! Questions to a coordinator.
+//! Requests to a coordinator.
 
 mod jobs;
 mod reservations;
@@ -24,18 +24,18 @@ use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
-/// How long a connection or an answer may take.
+/// The time limit of a connection, and of an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Silence after which the coordinator's machine is probed, and the time for its answer.
+/// Silence after which the coordinator's machine is probed, and the time limit of its answer.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// How often the coordinator is asked whether measurements have come.
+/// Interval of requests for pending measurements.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often an answer of several pages is begun anew because the cluster has changed.
+/// Most tries to get an answer of several pages while the cluster changes.
 const ATTEMPTS: u32 = 4;
 
-/// A coordinator, as this process reaches it. The connection is made at the first question.
+/// A connection to a coordinator, made at the first request.
 pub(crate) struct Coordinator {
     address: String,
     runtime: Runtime,
@@ -46,7 +46,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
+    /// Creates a connection to the coordinator at `address` (`host:port`), with the certificates in `trust`.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
         let reach = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
@@ -60,7 +60,7 @@ impl Coordinator {
         Ok(Self { address: address.to_owned(), runtime, cluster, admin, channel, reach })
     }
 
-    /// The coordinator that the settings name, for commands that have nothing to do without one.
+    /// Returns the coordinator of the settings, for commands that need one.
     pub(crate) fn required() -> Result<Self> {
         Self::of_environment()?.ok_or_else(|| {
             let name = settings::COORDINATOR.name;
@@ -68,7 +68,7 @@ impl Coordinator {
         })
     }
 
-    /// The coordinator that the settings name, as a program reaches it. None if they name none.
+    /// Returns the coordinator of the settings, as a program reaches it, or `None` if they name none.
     pub(crate) fn of_environment() -> Result<Option<Self>> {
         let Some(address) = variable(settings::COORDINATOR.name) else { return Ok(None) };
         let (folder, munge, token) =
@@ -83,13 +83,13 @@ impl Coordinator {
         &self.address
     }
 
-    /// The cluster as it is, and with `viewer` how that process would number its devices.
+    /// Describes the cluster, and with `viewer` how that process would number its devices.
     pub(crate) fn describe(&mut self, viewer: Option<Viewer>) -> Result<ClusterView> {
         self.ask(DescribeRequest { viewer, ..request() }).map_err(|status| self.explain(&status))
     }
 
-    /// Describes the cluster as [`Coordinator::describe`], once all is measured that can be now, or after `wait`; with
-    /// the paths between these nodes, or all that were measured.
+    /// Describes the cluster as [`Coordinator::describe`], once all possible measurements are done, or after `wait`.
+    /// Includes the paths between these nodes, or all measured paths.
     pub(crate) fn describe_measured(
         &mut self,
         viewer: Option<&Viewer>,
@@ -117,7 +117,7 @@ impl Coordinator {
         }
     }
 
-    /// All pages of an answer. Begins anew if the cluster changes meanwhile, unless it does so all the time.
+    /// Returns all pages of an answer. Starts over if the cluster changes meanwhile, a limited number of times.
     fn ask(&mut self, request: DescribeRequest) -> Result<ClusterView, Status> {
         let mut attempts = ATTEMPTS;
         'anew: loop {
@@ -135,12 +135,12 @@ impl Coordinator {
         }
     }
 
-    /// Drains a node or a device, or takes that back. Returns the sessions and jobs that still use it.
+    /// Drains a node or a device, or ends that. Returns the sessions and jobs that still use it.
     pub(crate) fn drain(&mut self, request: DrainNodeRequest) -> Result<DrainNodeReply> {
         answered(&self.runtime, self.admin.drain_node(request)).map_err(|status| self.explain(&status))
     }
 
-    /// Calls `told` with what uses a node or device, at once and whenever that changes, until nothing does.
+    /// Calls `told` with the users of a node or device, at once and at each change, until there are none.
     pub(crate) fn watch_drain(
         &mut self,
         node: &str,
@@ -148,7 +148,7 @@ impl Coordinator {
         mut told: impl FnMut(&DrainNodeReply),
     ) -> Result<()> {
         let request = WatchDrainRequest { version: accord_proto::VERSION, node_name: node.to_owned(), ordinal };
-        // The answer takes as long as it likes. The end of the coordinator's machine is to be seen meanwhile.
+        // The answer has no time limit, so probes detect the end of the coordinator's machine.
         let probed = |endpoint: Endpoint| {
             endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
         };
@@ -166,7 +166,7 @@ impl Coordinator {
         watched.map_err(|status| self.explain(&channel::reason(&status).unwrap_or(status)))
     }
 
-    /// Puts a device into quarantine, or takes it out. Returns the jobs that hold it.
+    /// Puts a device into quarantine, or releases it. Returns the jobs that hold it.
     pub(crate) fn quarantine(&mut self, request: QuarantineRequest) -> Result<QuarantineReply> {
         answered(&self.runtime, self.admin.quarantine(request)).map_err(|status| self.explain(&status))
     }
@@ -177,7 +177,7 @@ impl Coordinator {
         answered(&self.runtime, self.admin.close_session(request)).map(drop).map_err(|status| self.explain(&status))
     }
 
-    /// Stops the coordinator, and with `agents` those too.
+    /// Stops the coordinator, and with `agents` all agents.
     pub(crate) fn shutdown(&mut self, agents: bool) -> Result<()> {
         let request = ShutdownRequest { version: accord_proto::VERSION, agents };
         answered(&self.runtime, self.admin.shutdown(request)).map(drop).map_err(|status| self.explain(&status))
@@ -199,7 +199,7 @@ impl Coordinator {
     }
 }
 
-/// Adds what a further page of an answer has.
+/// Appends a further page of an answer.
 fn append(view: &mut ClusterView, page: ClusterView) {
     view.nodes.extend(page.nodes);
     view.sessions.extend(page.sessions);
@@ -208,17 +208,17 @@ fn append(view: &mut ClusterView, page: ClusterView) {
     view.next = page.next;
 }
 
-/// What every question begins with.
+/// Returns a request for the first page.
 fn request() -> DescribeRequest {
     DescribeRequest { version: accord_proto::VERSION, ..DescribeRequest::default() }
 }
 
-/// An environment variable, unless it is empty.
+/// Returns an environment variable, unless it is empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Waits for an answer, for as long as one may take.
+/// Waits for an answer within the time limit.
 fn answered<T>(runtime: &Runtime, answer: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
     answered_within(runtime, ANSWER_LIMIT, answer)
 }
@@ -228,14 +228,14 @@ fn answered_within<T>(
     limit: Duration,
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {
-    // The timer has to be made inside the runtime.
+    // The timer must be created inside the runtime.
     match runtime.block_on(async { tokio::time::timeout(limit, answer).await }) {
         Ok(answer) => answer.map(Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status)),
         Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()))),
     }
 }
 
-/// The cause that says most: what the system said.
+/// Returns the innermost cause, which is the system's message.
 fn innermost(status: &Status) -> String {
     let mut cause: &dyn std::error::Error = status;
     while let Some(deeper) = cause.source() {

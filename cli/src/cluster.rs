@@ -1,4 +1,4 @@
-//! The cluster as the command line shows it: from a coordinator's view, or this machine alone.
+//! The cluster as commands print it: a coordinator's view, or this machine alone.
 
 use crate::failure::{Failure, Result};
 use crate::machine;
@@ -19,25 +19,25 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Cluster {
     pub(crate) coordinator: Option<CoordinatorRow>,
     pub(crate) nodes: Vec<NodeRow>,
-    /// Devices by number; devices that the process would not get come last.
+    /// Devices by number; devices that the process would not get are last.
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) sessions: Vec<SessionRow>,
-    /// Sessions of other users, which the caller does not see.
+    /// Number of other users' sessions that are hidden from the caller.
     pub(crate) other_sessions: u32,
-    /// Times of paths between nodes, as far as they were asked for and are known.
+    /// Requested and known times of paths between nodes.
     pub(crate) paths: Vec<PathRow>,
-    /// Measurements that were asked for and have not come.
+    /// Number of requested measurements that are pending.
     pub(crate) measuring: u32,
-    /// The reason why GPUs of this machine are not among the devices, if there are some or should be.
+    /// The reason why GPUs of this machine are missing, if there are or should be some.
     pub(crate) note: Option<String>,
 }
 
 pub(crate) struct CoordinatorRow {
     pub(crate) address: String,
     pub(crate) uptime_ms: u64,
-    /// Version of its view of the cluster.
+    /// Version of the coordinator's view.
     pub(crate) view: u64,
-    /// Whether traffic between machines is in clear.
+    /// Whether traffic between machines is unencrypted.
     pub(crate) plain_tcp: bool,
     /// The limits of one session.
     pub(crate) limits: v1::SessionLimits,
@@ -48,32 +48,32 @@ pub(crate) struct NodeRow {
     pub(crate) name: String,
     pub(crate) state: &'static str,
     pub(crate) devices: usize,
-    /// `tcp 10.0.0.1:7000`
+    /// Addresses of its links: `tcp 10.0.0.1:7000`
     pub(crate) links: Vec<String>,
     /// The endpoint of its agent.
     pub(crate) endpoint: Option<Endpoint>,
-    /// The route of a program that starts here to its devices: `shm (same machine)`
+    /// The route to its devices from a program that starts here: `shm (same machine)`
     pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
-    /// The limits of sessions that its kernel enforces; of another machine's agent.
+    /// The limits of sessions that its kernel enforces; only of other machines' agents.
     pub(crate) kernel_limits: Option<v1::KernelLimits>,
     pub(crate) labels: NodeLabels,
-    /// Its measurements within itself.
+    /// The node's measurements of itself.
     pub(crate) figures: Option<NodeFigures>,
 }
 
 pub(crate) struct DeviceRow {
-    /// Its number as a program started like this process would see it.
+    /// Its number in a program that is started like this process.
     pub(crate) num: Option<DeviceNum>,
-    /// The type under which that program would see it.
+    /// Its type in that program.
     pub(crate) device_type: DeviceType,
     pub(crate) info: DeviceInfo,
     /// Its quarantine, if it is in quarantine.
     pub(crate) quarantine: Option<Quarantine>,
 }
 
-/// The reason why a device is given to no job.
+/// The reason why a device is assigned to no job.
 pub(crate) struct Quarantine {
     pub(crate) reason: String,
     pub(crate) since_unix_ms: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Quarantine {
 pub(crate) struct PathRow {
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) cost: Cost,
-    /// The transport of the bytes.
+    /// The transport.
     pub(crate) transport: String,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct SessionRow {
     pub(crate) pid: u32,
     pub(crate) rank: Option<u32>,
     pub(crate) devices: usize,
-    /// Its program is connected to the coordinator.
+    /// Whether its program is connected to the coordinator.
     pub(crate) attached: bool,
     pub(crate) age_ms: u64,
     /// Its use of devices, as reported.
@@ -163,7 +163,7 @@ impl Cluster {
         for device in &mut devices {
             device.quarantine = quarantined.remove(&device.info.id);
         }
-        // In the order of device numbers: the one in which nodes registered differs from one start of the cluster to the next.
+        // Sorted like device numbers, because the order of registration differs between starts of the cluster.
         nodes.sort_by(|a, b| natural_order(&a.name, &b.name));
         devices[numbered_devices..].sort_by(|a, b| {
             natural_order(&a.info.node_name, &b.info.node_name).then(a.info.id.ordinal.cmp(&b.info.id.ordinal))
@@ -197,7 +197,7 @@ impl Cluster {
         Ok(Self { coordinator, nodes, devices, sessions, other_sessions, paths, measuring, note: None })
     }
 
-    /// Looks how a program that starts on the node called `own` would reach the others.
+    /// Sets the routes by which a program that starts on the node called `own` would reach the others.
     pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted) {
         let plain_tcp = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.plain_tcp);
         let terms = LaneTerms { wanted, plain_tcp };
@@ -221,9 +221,9 @@ impl Cluster {
         let cpu_type = settings::ACC_DEVICE_TYPE
             .find(lookup)
             .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
-        // As a program does it: CPU devices where there is no GPU, or where settings ask for them.
+        // As in a program: CPU devices if there is no GPU, or if settings ask for them.
         let found = registry::find(NodeId(0), node_name);
-        // A machine without GPUs is nothing to talk about.
+        // A machine without GPUs needs no note.
         let note = found.note.filter(|_| found.failed || !found.devices.is_empty());
         let mut infos = found.devices;
         if infos.is_empty() || config.devices.is_some() || cpu_type {
@@ -293,7 +293,7 @@ impl Cluster {
 }
 
 impl NodeRow {
-    /// GPUs and network interfaces with their NUMA nodes: `eth0@0 gpu 0000:3b:00.0@1`.
+    /// Returns GPUs and network interfaces with their NUMA nodes: `eth0@0 gpu 0000:3b:00.0@1`.
     pub(crate) fn near(&self) -> String {
         let devices = self.hardware.iter().flat_map(|hardware| &hardware.devices);
         let words: Vec<String> = devices
@@ -398,13 +398,13 @@ fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
         .collect()
 }
 
-/// The type under which programs see devices of a kind.
+/// Returns the type under which programs see devices of a kind.
 pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
     let emulated = std::env::var(settings::EMULATE.name).is_ok_and(|value| value == "nvidia");
     match registry::capabilities(kind) {
         Some(able) if !(emulated && able.fallback) => able.device_type,
         Some(_) => DeviceType::Nvidia,
-        // Of a node with another version.
+        // A node of another version may have an unknown kind.
         None => DeviceType::NotHost,
     }
 }
@@ -433,7 +433,7 @@ fn parsed<T>(found: Option<(&str, String)>, parse: impl Fn(&str) -> Option<T>) -
     };
     parse(text.trim()).map(Some).ok_or_else(|| Failure::new(format!("{name}={text}: that makes no sense")))
 }
-/// Returns the use of a device by a session; `null` is unknown.
+/// Returns the use of a device by a session; `null` means unknown.
 fn use_json(devices: &HashMap<DeviceId, &DeviceRow>, used: &v1::SessionUse) -> Value {
     let device = devices.get(&DeviceId { node: NodeId(used.node), ordinal: used.ordinal });
     json!({

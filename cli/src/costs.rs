@@ -1,4 +1,4 @@
-//! What ways take, put together from what agents have measured.
+//! Costs of ways, combined from agents' measurements.
 
 use crate::cluster::{Cluster, DeviceRow, PathRow};
 use crate::ways::{BetweenDevices, ToDevice};
@@ -6,17 +6,17 @@ use accord_fabric::copy_way::{CopyWay, into_mapped, measured, over_lane};
 use accord_types::{Cost, DeviceFigures, GpuAware, NodeFigures, NodeId, Source};
 
 impl Cluster {
-    /// The path between two nodes, either way.
+    /// Returns the path between two nodes, in either direction.
     pub(crate) fn path(&self, a: NodeId, b: NodeId) -> Option<&PathRow> {
         self.paths.iter().find(|path| path.ends == (a, b) || path.ends == (b, a))
     }
 
-    /// Returns its node's measurements of a device.
+    /// Returns the measurements of a device by its node.
     pub(crate) fn device_figures(&self, device: &DeviceRow) -> Option<DeviceFigures> {
         self.node_figures(device.info.id.node)?.device(device.info.id.ordinal).copied()
     }
 
-    /// Returns the findings of a node's agent about its MPI.
+    /// Returns whether a node's MPI is GPU-aware, as its agent found.
     pub(crate) fn gpu_aware(&self, node: NodeId) -> Option<&GpuAware> {
         self.node_figures(node)?.gpu_aware.as_ref()
     }
@@ -25,12 +25,12 @@ impl Cluster {
         self.nodes.iter().find(|row| row.id == node)?.figures.as_ref()
     }
 
-    /// The node that the program is on, if it has an agent.
+    /// Returns the node that the program is on, if it has an agent.
     fn own_node(&self, own: &str) -> Option<NodeId> {
         self.nodes.iter().find(|row| row.name == own).map(|row| row.id)
     }
 
-    /// The nodes whose path the bytes of a copy between two devices take.
+    /// Returns the nodes at the ends of the path that a copy between two devices takes.
     fn ends(&self, own: &str, between: &BetweenDevices, from: &DeviceRow, to: &DeviceRow) -> Option<(NodeId, NodeId)> {
         let [from_node, to_node] = [from, to].map(|row| row.info.id.node);
         match between {
@@ -41,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// The path that the bytes of a copy take between processes.
+    /// Returns the path that a copy takes between processes.
     pub(crate) fn path_between(
         &self,
         own: &str,
@@ -53,7 +53,7 @@ impl Cluster {
         self.path(a, b)
     }
 
-    /// The path from the program to an executor.
+    /// Returns the path from the program to an executor.
     pub(crate) fn path_to(&self, own: &str, device: &DeviceRow, way: &ToDevice) -> Option<&PathRow> {
         match way {
             ToDevice::InProcess => None,
@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the times of a way between two devices: as far as its parts were measured, else the usual ones.
+    /// Returns the times of a way between two devices: measured ones where available, otherwise defaults.
     pub(crate) fn cost(
         &self,
         way: CopyWay,
@@ -84,7 +84,7 @@ impl Cluster {
         known.unwrap_or_else(|| way.usual())
     }
 
-    /// A copy within one process of the source's node.
+    /// Returns the cost of a copy within one process of the source's node.
     fn pair(&self, from: &DeviceRow, to: &DeviceRow) -> Option<Cost> {
         let (a, b) = (from.info.id, to.info.id);
         let (times, exact) = self.node_figures(a.node)?.pair(a.ordinal, b.ordinal)?;

@@ -5,17 +5,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Reads a deadline: a time from now, or a time of day in UTC. Returns the time until then.
+/// Parses a deadline, a time from now or a time of day in UTC. Returns the time until then.
 ///
 /// # Errors
-/// Returns the forms that a deadline has if the text has none of them.
+/// Returns the valid forms of a deadline if the text has none of them.
 pub(crate) fn deadline(text: &str) -> Result<Duration, String> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let forms = "use a time from now such as 30m or 2h, or a time of day in UTC such as 18:00";
     until(text, unix.as_secs()).ok_or_else(|| forms.to_owned())
 }
 
-/// Returns the time of day in UTC, at a time since 1970: `18:00`.
+/// Returns the time of day in UTC at a time since 1970: `18:00`.
 pub(crate) fn time_of_day(unix: Duration) -> String {
     let minutes = unix.as_secs() % DAY / 60;
     format!("{:02}:{:02}", minutes / 60, minutes % 60)

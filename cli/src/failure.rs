@@ -1,20 +1,20 @@
-//! What ends the command with a message, and the exit codes.
+//! Failures of commands, with message and exit code.
 
 use accord_types::scarce;
 use std::fmt;
 
-/// Accord itself failed, before or after the program.
+/// Accord itself failed.
 const ACCORD_FAILED: u8 = 125;
-/// A cluster gives no devices: the request was refused, or has waited for as long as it says.
+/// The cluster assigned no devices: the request was refused, or its wait expired.
 const NO_DEVICES: u8 = 121;
-/// The command line makes no sense.
+/// The command line is invalid.
 const USAGE: u8 = 2;
-/// The program is there but can't be executed.
+/// The program exists but can't be executed.
 const CANNOT_EXECUTE: u8 = 126;
-/// The program is not there.
+/// The program does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// A failure of the command itself: cause, remedy, exit code.
+/// A failure of the command itself: a message with cause and remedy, and an exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -22,25 +22,25 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The exit code if the command's job has ended before its program: by its limit, or by accord cancel.
+    /// The exit code if the command's job ended before its program, by its limit or by accord cancel.
     pub(crate) const JOB_ENDED: u8 = 122;
 
-    /// A request for devices that a cluster does not fulfil.
+    /// Creates the failure of a request for devices.
     pub(crate) fn no_devices(why: Self) -> Self {
         Self { code: NO_DEVICES, ..why }
     }
 
-    /// Accord can't do what it was asked to. `message` says why and what to do.
+    /// Creates a failure of Accord; `message` has cause and remedy.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { code: ACCORD_FAILED, message: message.into() }
     }
 
-    /// A command line that makes no sense. `message` says where and what to write.
+    /// Creates the failure of an invalid command line; `message` says what to write.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, message: message.into() }
     }
 
-    /// A file that can't be executed.
+    /// Creates the failure for a file that can't be executed.
     pub(crate) fn cannot_execute(message: impl Into<String>) -> Self {
         Self { code: CANNOT_EXECUTE, message: message.into() }
     }
@@ -50,13 +50,13 @@ impl Failure {
         Self::new(format!("{what}: {error}"))
     }
 
-    /// A signal that came before the program was started.
+    /// Creates the failure for a signal that came before the program was started.
     pub(crate) fn interrupted(signal: i32) -> Self {
         let code = u8::try_from(128 + signal).unwrap_or(u8::MAX);
         Self { code, message: "interrupted before the program was started".to_owned() }
     }
 
-    /// A program that could not be started.
+    /// Creates the failure for a program that could not be started.
     pub(crate) fn start(program: impl fmt::Debug, error: &std::io::Error) -> Self {
         let code = match error.kind() {
             std::io::ErrorKind::NotFound => NOT_FOUND,
@@ -65,7 +65,7 @@ impl Failure {
         Self { code, message: format!("can't start {program:?}: {error}") }
     }
 
-    /// The command's exit code.
+    /// Returns the command's exit code.
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
@@ -74,7 +74,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        // A process that lacks a resource reports it in the system's words, and other processes' messages have them, too.
+        // A process that lacks a resource reports it in the system's words, which other processes' messages may
+        // contain, too.
         match scarce::remedy_of_words(&self.message).filter(|_| !self.message.contains("ulimit")) {
             Some(remedy) if self.message.ends_with('\n') => write!(f, "{remedy}"),
             Some(remedy) => write!(f, "; {remedy}"),
@@ -85,7 +86,7 @@ impl fmt::Display for Failure {
 
 impl From<accord_types::Error> for Failure {
     fn from(error: accord_types::Error) -> Self {
-        // Conditions of the specification mean nothing on a command line.
+        // The specification's error conditions mean nothing on a command line.
         let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         Self::new(format!("{}{remedy}", error.cause()))
     }

@@ -1,4 +1,4 @@
-//! The command lines of what is generated from the command line itself.
+//! The options of commands whose output is generated from the command line's definition.
 
 use clap::Args;
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! The command line's words about jobs.
+//! The options of commands for jobs.
 
 use crate::request_args::RequestArgs;
 use accord_types::settings::parse_time;

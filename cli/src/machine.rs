@@ -1,4 +1,4 @@
-//! This machine's make-up, where no agent has looked at it: what the kernel tells in /sys.
+//! This machine's hardware as /sys shows it, where there is no agent.
 
 use accord_types::{Hardware, NumaNode};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 const NODES: &str = "/sys/devices/system/node";
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Cores, processors and NUMA nodes. Devices near them take an agent, which asks hwloc.
+/// Returns cores, processors and NUMA nodes. Devices near them are known only to agents, which use hwloc.
 pub(crate) fn hardware() -> Hardware {
     let mut numa: Vec<NumaNode> = numbered(NODES, "node")
         .into_iter()
@@ -29,19 +29,19 @@ pub(crate) fn hardware() -> Hardware {
     Hardware { cores: count(cores.len()), processors: count(processors.len()), numa, devices: Vec::new() }
 }
 
-/// The NUMA node that has all of `cpus`.
+/// Returns the NUMA node that contains all of `cpus`.
 pub(crate) fn numa_of(hardware: &Hardware, cpus: &[u32]) -> Option<u32> {
     let has_all = |node: &&NumaNode| !cpus.is_empty() && cpus.iter().all(|cpu| node.cpus.contains(cpu));
     hardware.numa.iter().find(has_all).map(|node| node.index)
 }
 
-/// The numbers of the entries called `prefix` and a number.
+/// Returns the numbers of the entries named `prefix` and a number.
 fn numbered(folder: &str, prefix: &str) -> Vec<u32> {
     let entries = std::fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()).collect()
 }
 
-/// The kernel's form of a set of numbers: `0-3,8`.
+/// Parses the kernel's form of a set of numbers: `0-3,8`.
 fn parse_list(text: &str) -> Vec<u32> {
     let parts = text.trim().split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

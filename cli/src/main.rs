@@ -1,4 +1,4 @@
-//! `accord`: runs programs over a cluster's devices, shows the cluster, draws traces.
+//! `accord`: runs programs over a cluster's devices, displays the cluster, draws traces.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord");
-    // Before all else: their options are the compiler's.
+    // First, because all further options are the compiler's.
     if let Some(arguments) = args::cuf_line(std::env::args_os()) {
         return ended(command::cuf::compile(&arguments));
     }
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A command's exit code; what ended it early is said.
+/// Returns a command's exit code, and prints the failure that ended it.
 fn ended(result: failure::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),

@@ -11,11 +11,11 @@ use std::time::Duration;
 /// A moment without its time zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// At once.
+    /// The present moment.
     Now,
     /// After a time.
     After(Duration),
-    /// The next time that the clock shows this.
+    /// The next time at which the clock shows this.
     TimeOfDay(Time),
     /// A day and a time.
     At(DateTime),
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(at("now"), "2026-10-24T20:00:00+02:00[Europe/Berlin]");
         assert_eq!(at("90m"), "2026-10-24T21:30:00+02:00[Europe/Berlin]");
         assert_eq!(at("21:15"), "2026-10-24T21:15:00+02:00[Europe/Berlin]");
-        // The clock is set back at night.
+        // The clock is set back in that night.
         assert_eq!(at("06:00"), "2026-10-25T06:00:00+01:00[Europe/Berlin]");
         assert_eq!(at("12h"), "2026-10-25T07:00:00+01:00[Europe/Berlin]");
         assert_eq!(at("2026-12-01T08:00"), "2026-12-01T08:00:00+01:00[Europe/Berlin]");

@@ -1,4 +1,4 @@
-//! The command line's words about certificates.
+//! The options of `accord pki`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The command line's words about policies.
+//! The options of `accord policy`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

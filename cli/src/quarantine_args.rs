@@ -1,4 +1,4 @@
-//! The command line's words about devices in quarantine.
+//! The options of `accord quarantine`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! The options of `accord run` that ask for devices: the words of a request, as options.
+//! The options of `accord run` that request devices: the parts of a request, as options.
 
 use crate::failure::{Failure, Result};
 use accord_scheduler::Request;

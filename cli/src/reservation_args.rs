@@ -1,4 +1,4 @@
-//! The command line's words about reservations.
+//! The options of `accord reservation`.
 
 use crate::moment::Start;
 use accord_types::settings::parse_time;

@@ -1,4 +1,4 @@
-//! The command line's words about setting up a cluster.
+//! The options of `accord setup`.
 
 use accord_types::settings;
 use accord_types::unknown_settings::unknown_settings;

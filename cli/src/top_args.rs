@@ -1,4 +1,4 @@
-//! The command line of `accord top`.
+//! The options of `accord top`.
 
 use crate::command::top::{Sort, View};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! The cluster as a program sees it that starts where this process is.
+//! The cluster as seen by a program that starts where this process is.
 
 use crate::client::{Coordinator, variable};
 use crate::cluster::Cluster;
@@ -21,8 +21,8 @@ pub(crate) fn cluster() -> Result<Cluster> {
     }
 }
 
-/// Returns the cluster as [`cluster`], with the times of nodes and of the paths between some devices: measured now, as
-/// far as no session is disturbed, for at most `wait`.
+/// Returns the cluster as [`cluster`], with the times of nodes and of paths between some devices. They are measured now
+/// for at most `wait`, if that disturbs no session.
 pub(crate) fn measured_cluster(devices: &[u32], wait: Duration) -> Result<Cluster> {
     let Some(mut coordinator) = Coordinator::of_environment()? else { return Cluster::of_this_machine(&node_name()) };
     let viewer = viewer()?;
@@ -39,7 +39,7 @@ pub(crate) fn measured_cluster(devices: &[u32], wait: Duration) -> Result<Cluste
     Ok(cluster)
 }
 
-/// This process as a program that might open a session.
+/// Returns this process as a program that might open a session.
 fn viewer() -> Result<Viewer> {
     let order = match settings::DEVICE_ORDER.find(variable) {
         None => OrderPolicy::default(),
@@ -55,18 +55,18 @@ fn viewer() -> Result<Viewer> {
     })
 }
 
-/// What is to carry the lanes of a program that starts here.
+/// Returns the transport setting of a program that starts here.
 fn wanted() -> Result<Wanted> {
     let (value, _) = settings::TRANSPORT.in_force(variable);
     value.parse().map_err(|remedy| Failure::new(format!("{}={value}: {remedy}", settings::TRANSPORT.name)))
 }
 
-/// This process's place in an MPI job, as launchers tell it.
+/// Returns this process's place in an MPI job, as launchers state it.
 fn rank() -> Option<Rank> {
     Rank::of_environment(variable)
 }
 
-/// The name of the node that a program here is on.
+/// Returns the name of the node that a program here is on.
 pub(crate) fn node_name() -> String {
     variable(settings::NODE.name)
         .or_else(|| nix::unistd::gethostname().ok()?.into_string().ok())

@@ -1,52 +1,52 @@
-//! Which processes and lanes an operation passes, for a program that starts where this process is.
+//! The processes and lanes that an operation passes, for a program that starts where this process is.
 
 use crate::cluster::{Cluster, DeviceRow, NodeRow};
 use accord_device::registry;
 use accord_fabric::copy_way::CopyWay;
 use accord_types::{DeviceNum, DeviceType, GpuAware, NodeId, settings};
 
-/// Between the program and a device.
+/// The way between the program and a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ToDevice {
-    /// The program drives it itself.
+    /// The program drives the device itself.
     InProcess,
-    /// The executor of another node does.
+    /// An executor of another node drives it.
     Executor {
-        /// That node.
+        /// The executor's node.
         node: String,
-        /// What carries commands and bytes to it, and why.
+        /// The transport of the lane to it, and the reason.
         lane: String,
     },
 }
 
-/// Between two devices.
+/// The way between two devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BetweenDevices {
-    /// The program drives both.
+    /// The program drives both devices.
     InProcess,
-    /// One executor does.
+    /// One executor drives both.
     OneExecutor {
         /// Its node.
         node: String,
     },
-    /// The program has one of them, and a lane to the other's executor.
+    /// The program drives one device, and has a lane to the other's executor.
     Lane {
         /// The other's node.
         node: String,
-        /// What carries the bytes.
+        /// The transport of the bytes.
         lane: String,
     },
-    /// Two executors have one each, and a lane between them.
+    /// Two executors drive one device each, with a lane between them.
     Executors {
         /// The source's node, and the target's.
         nodes: [String; 2],
-        /// What carries the bytes, as far as it can be told from here.
+        /// The transport of the bytes, as far as known here.
         lane: String,
     },
 }
 
 impl ToDevice {
-    /// Returns the name for people.
+    /// Returns the name for display.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::InProcess => "in this process".to_owned(),
@@ -56,7 +56,7 @@ impl ToDevice {
 }
 
 impl BetweenDevices {
-    /// The lane is MPI's.
+    /// Whether the lane is MPI's.
     fn is_by_mpi(&self) -> bool {
         match self {
             Self::InProcess | Self::OneExecutor { .. } => false,
@@ -64,7 +64,7 @@ impl BetweenDevices {
         }
     }
 
-    /// Returns the name for people: the same for all pairs that go alike.
+    /// Returns the name for display, equal for all pairs with the same kind of way.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::InProcess => "in this process".to_owned(),
@@ -76,12 +76,12 @@ impl BetweenDevices {
 }
 
 impl Cluster {
-    /// The device with a number of the type that a program uses.
+    /// Returns the device with a number of the type that a program uses.
     pub(crate) fn device(&self, device_type: DeviceType, number: u32) -> Option<&DeviceRow> {
         self.devices.iter().find(|row| row.device_type == device_type && row.num == Some(DeviceNum(number)))
     }
 
-    /// The type of devices that a program uses if it does not say: that of the settings, else GPUs if there are some.
+    /// Returns a program's default device type: that of the settings, else GPUs if there are some.
     pub(crate) fn default_type(&self) -> DeviceType {
         let set = settings::ACC_DEVICE_TYPE.find(crate::client::variable).map(|(_, name)| name.to_ascii_lowercase());
         let has = |wanted| self.devices.iter().any(|row| row.num.is_some() && row.device_type == wanted);
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the program's way to a device.
+    /// Returns the way from the program to a device.
     pub(crate) fn way_to(&self, own: &str, device: &DeviceRow) -> ToDevice {
         if self.is_own(own, device) {
             return ToDevice::InProcess;
@@ -101,7 +101,7 @@ impl Cluster {
         ToDevice::Executor { node: device.info.node_name.clone(), lane: self.lane_to(device.info.id.node) }
     }
 
-    /// Returns the way of bytes from one device to another.
+    /// Returns the way of a copy between two devices.
     pub(crate) fn way_between(&self, own: &str, from: &DeviceRow, to: &DeviceRow) -> BetweenDevices {
         let [from_node, to_node] = [from, to].map(|row| row.info.id.node);
         let node = |row: &DeviceRow| row.info.node_name.clone();
@@ -114,7 +114,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a way between two devices is possible for so many bytes, as far as it can be told from here; else why not.
+    /// Checks that a way between two devices is possible for this many bytes, as far as known here; otherwise returns
+    /// the reason.
     pub(crate) fn may_go(
         &self,
         way: CopyWay,
@@ -146,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the agents of two devices' nodes are reached at one address, or both by this machine's memory.
+    /// Whether the agents of two devices' nodes have the same address, or are both on this machine.
     fn is_one_machine(&self, from: &DeviceRow, to: &DeviceRow) -> bool {
         let node = |row: &DeviceRow| self.nodes.iter().find(|node| node.id == row.info.id.node);
         let is_here = |node: &NodeRow| {

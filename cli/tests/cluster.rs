@@ -25,7 +25,7 @@ fn a_program_sees_every_device_its_own_hosts_first() {
         let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
         let nodes: Vec<_> = list(&info, "nodes").iter().map(|node| (text(node, "name"), text(node, "state"))).collect();
         assert_eq!(nodes, [("h1", "up"), ("h2", "up"), ("h3", "up")], "{way:?}");
-        // Hosts in network namespaces of their own do not meet by shared memory.
+        // Hosts in network namespaces of their own can't use shared memory.
         let route = if *way == ["--loopback"] { "shm (same machine)" } else { "tls (another machine)" };
         let routes: Vec<_> = list(&info, "nodes").iter().map(|node| text(node, "route")).collect();
         assert_eq!(routes, ["in-process", route, route], "{way:?}");
@@ -36,7 +36,7 @@ fn a_program_sees_every_device_its_own_hosts_first() {
         let hosts = ["h1", "h1", "h2", "h2", "h3", "h3"];
         let expected: Vec<_> = (0..).zip(hosts).map(|(num, node)| (num, node, "acc_device_nvidia")).collect();
         assert_eq!(devices, expected, "{way:?}");
-        // Six devices share the machine.
+        // Six devices share the machine's memory.
         let memory: u64 = list(&info, "devices").iter().map(|device| device["memory"].as_u64().unwrap()).sum();
         assert!(memory < machine_memory(), "{memory}");
         run.assert_nothing_left(None);
@@ -102,7 +102,7 @@ fn coordinator_and_agents_end_with_the_run() {
     }
 }
 
-/// Moments of its start, when certificates are written, and of its work.
+/// Times during its start, when certificates are written, and during its work.
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_no_certificates_and_no_process() {
     const MOMENTS: u64 = 18;
@@ -176,7 +176,7 @@ fn a_timeline_shows_every_ranks_devices() {
     }
 }
 
-/// Also of a rank that a signal kills.
+/// This includes a rank that a signal kills.
 #[test]
 fn times_of_all_ranks_are_added_up() {
     if !built() {
@@ -232,7 +232,7 @@ fn compiled(run: &Run) -> bool {
     compiled
 }
 
-/// Runs a region on every device and says so; without arguments it goes on and on, with `killed` a signal ends it.
+/// Runs a region on every device and prints a line. Loops without arguments; with `killed`, a signal ends it.
 const USES_EVERY_DEVICE: &str = r#"
 #include <openacc.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-//! The reference pages are true: settings and help texts in them are the programs' own.
-//! ACCORD_UPDATE_DOCS=1 rewrites the pages instead.
+//! Tests that settings and help texts in the reference pages are those of the programs. ACCORD_UPDATE_DOCS=1 rewrites
+//! the pages instead.
 #![forbid(unsafe_code)]
 
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn the_page_of_settings_is_the_table() {
         ));
     }
     let page = std::fs::read_to_string(reference("env.md")).unwrap_or_default();
-    // The sections behind the table are written by hand.
+    // The sections after the table are written by hand.
     fresh.push_str(page.find("\n## ").map_or("", |at| &page[at..]));
     compare("env.md", &page, &fresh);
 }
@@ -68,7 +68,7 @@ fn compare(name: &str, page: &str, fresh: &str) {
     );
 }
 
-/// What a program prints for `command`; `None` if it isn't built.
+/// Returns a program's output for `command`; `None` if it isn't built.
 fn help(command: &str) -> Option<String> {
     let mut words = command.split(' ');
     let name = words.next().unwrap();
@@ -79,7 +79,7 @@ fn help(command: &str) -> Option<String> {
     }
     let output = Command::new(program)
         .args(words)
-        // Defaults, not this machine's values.
+        // Print defaults, not this machine's values.
         .env_clear()
         .output()
         .unwrap();

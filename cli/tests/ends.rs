@@ -1,4 +1,4 @@
-//! `accord run` whose own processes are stopped, or may have nothing any more: it ends with the program or by a signal,
+//! `accord run` whose own processes are stopped, or have no resources left: it ends with the program or by a signal,
 //! and leaves nothing.
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// A run that has not ended by then never does.
+/// The time limit of a run's end.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn supervisor_of(launcher: &Child) -> String {
@@ -50,7 +50,7 @@ fn a_stopped_supervisor_ends_the_run_when_the_launcher_is_asked_to_or_is_killed(
     }
 }
 
-/// Whether processes can be given limits while they run.
+/// Whether limits of running processes can be set.
 fn can_limit() -> bool {
     let can = Command::new("prlimit").arg("--version").output().is_ok();
     if !can {
@@ -59,7 +59,7 @@ fn can_limit() -> bool {
     can
 }
 
-/// No descriptor, and no memory, beyond what a process has.
+/// No descriptors and no memory beyond what a process has.
 const LIMITS: [&str; 2] = ["--nofile=3:", "--as=1048576:"];
 
 fn limit(process: &str, limit: &str) {
@@ -105,7 +105,8 @@ fn of_two_that_may_have_nothing_any_more_each_takes_everything_down_without_the_
     }
 }
 
-/// The disk of the run's folder is full, sooner or later: the command says so, and takes away what it has written. In the end there is room.
+/// The disk of the run's folder fills up at various times: the command reports it and removes its files. At last there
+/// is room.
 #[test]
 fn a_run_on_a_full_disk_says_so_and_leaves_nothing() {
     let parts = Path::new(env!("CARGO_BIN_EXE_accord")).parent().unwrap();
@@ -117,7 +118,7 @@ fn a_run_on_a_full_disk_says_so_and_leaves_nothing() {
     }
     let run = Run::cluster(&["--loopback"], "2x1");
     let mut told = 0;
-    // Pages of a disk on which each file takes one at least.
+    // Pages of a disk on which each file needs at least one.
     for pages in (1..=16).chain([256]) {
         let disk = format!("mount -t tmpfs -o size={}k tmpfs \"$DIR\"", 4 * pages);
         let command = run.command("true");

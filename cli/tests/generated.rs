@@ -1,4 +1,4 @@
-//! Completions and manual pages, which are generated from the command line.
+//! Completions and manual pages, generated from the command line's definition.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn the_shell_takes_its_completions() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("accord");
     std::fs::write(&file, &script.stdout).unwrap();
-    // What the shell would offer behind these words.
+    // The shell's suggestions after these words.
     let offered = |words: &str| {
         let asked = format!(
             "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \

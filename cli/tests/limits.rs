@@ -1,5 +1,5 @@
-//! `accord run` that has too little of something from its beginning, as all that it starts has: it goes on, or says which limit it is and what to
-//! do, and leaves nothing.
+//! `accord run` with too little of some resource from its start: it continues, or reports the limit and its remedy, and
+//! leaves nothing.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -13,7 +13,7 @@ use process_group::ProcessGroup;
 use std::path::Path;
 use std::process::Command;
 
-/// What the loader says where a program can't even begin.
+/// The loader's message if a program can't even start.
 const CANNOT_BEGIN: &str = "error while loading shared libraries";
 
 /// Whether the parts of a cluster are built.
@@ -26,7 +26,7 @@ fn is_built() -> bool {
     built
 }
 
-/// Runs a cluster for a program that does nothing, after a shell has done `limit`. How often it could not, and said so.
+/// Runs a cluster for an empty program, after a shell has run `limit`. Returns how often it failed with a message.
 fn told(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
     let mut told = 0;
     for way in ways() {
@@ -47,7 +47,7 @@ fn told(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
             let report = format!("{way:?}, {limit}: {:?}: {said}", output.status);
             match output.status.code() {
                 Some(0) => {}
-                // The loader, or the system: no word of Accord's could be said.
+                // The loader or the system failed before Accord could write a message.
                 Some(127) if !said.starts_with("accord: ") => assert!(said.contains(CANNOT_BEGIN), "{report}"),
                 None => assert_eq!(said, "", "{report}"),
                 Some(125..=127) => {
@@ -73,11 +73,11 @@ fn too_few_descriptors() {
 #[test]
 fn too_little_address_space() {
     if is_built() {
-        // A debug build, and one that is smaller.
+        // For a debug build, and for a smaller one.
         let amounts = (12_000..112_000).step_by(4_000).map(|kib| format!("ulimit -v {kib}"));
         let told = told(amounts, "ulimit -v");
         assert!(told > 4, "{told} times");
-        // Without a cluster the loader would leave libacc out, and the program would run.
+        // Without a cluster the loader would omit libacc, and the program would run.
         let mut plain = Command::new("sh");
         plain.args(["-c", "ulimit -v 52000; exec \"$0\" run -- true", env!("CARGO_BIN_EXE_accord")]);
         let output = plain.output().unwrap();
@@ -100,12 +100,12 @@ fn too_few_processes_and_threads() {
         return;
     }
     if !nix::unistd::geteuid().is_root() {
-        // Those that this user has already count, too.
+        // This user's existing processes count, too.
         let told = told([1, 2].into_iter().map(|many| format!("ulimit -u {many}")), "ulimit -u");
         assert!(told > 0, "{told} times");
         return;
     }
-    // The limit on processes does not hold for root, that of a control group does.
+    // The limit on processes does not hold for root, but that of a control group does.
     let groups: Vec<_> = (1..24).map_while(ProcessGroup::new).collect();
     if groups.is_empty() {
         println!("skipped: there is no control group for processes");

@@ -1,4 +1,4 @@
-//! `accord pki`: what it makes, and what it refuses.
+//! `accord pki`: its output, and its refusals.
 #![forbid(unsafe_code)]
 
 use accord_trust::{Identity, Role};
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code and all that was said.
+/// Returns exit code and all output.
 fn pki(folder: &Path, line: &str) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_accord"))
         .arg("pki")

@@ -1,5 +1,5 @@
-//! `accord run`: exit codes, hosts, and that nothing is left, whatever ends it. Most tests use
-//! hosts without coordinator and agents, so that they test the launcher alone.
+//! `accord run`: exit codes, hosts, and that nothing is left, whatever ends it. Most tests use hosts without
+//! coordinator and agents, in order to test the launcher alone.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -28,7 +28,7 @@ fn programs_that_are_not_there_or_not_executable_have_shells_exit_codes() {
                 .arg("run")
                 .args(&options)
                 .args(["--", program])
-                // Without a cluster the library has to be somewhere.
+                // Without a cluster the library must exist.
                 .env("ACCORD_LIBACC", "/etc/passwd")
                 .env_remove("LD_PRELOAD")
                 .output()
@@ -78,7 +78,7 @@ fn the_machines_own_network_is_left_as_it_was() {
         println!("skipped: no right to make namespaces");
         return;
     }
-    // Other tests' hosts are not in this namespace either, so that any change is this run's.
+    // Other tests' hosts are not in this namespace either, so this run causes any change.
     let links = || Command::new("ip").args(["-o", "link"]).output().unwrap().stdout;
     let before = links();
     let run = Run::bare(&[], "2x1");
@@ -137,7 +137,7 @@ fn a_second_signal_kills_at_once() {
         signal(&child, "-INT");
         signal(&child, "-TERM");
         let code = child.wait().unwrap().code().unwrap();
-        // Which of the two comes first is up to the kernel.
+        // The kernel decides which of the two comes first.
         assert!([128 + 2, 128 + 15].contains(&code), "{way:?} {code}");
         run.assert_nothing_left(None);
     }
@@ -207,7 +207,7 @@ fn ranks_on_all_hosts_die_with_the_launcher() {
     }
 }
 
-/// The launcher makes no folder itself, and the supervisor none before it can tell that the launcher is gone.
+/// The launcher creates no folder itself, and the supervisor none before it follows the launcher.
 #[test]
 fn a_launcher_that_is_killed_at_any_moment_leaves_nothing() {
     for way in ways() {
@@ -276,7 +276,7 @@ fn ctrl_c_in_a_terminal_reaches_the_program_once() {
     }
 }
 
-/// A command as a line of shell that becomes it.
+/// Returns a command as a line of shell that executes it.
 fn quoted(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"));

@@ -1,5 +1,5 @@
-//! Keepers whose agent is gone and that do not end: a region of an agent that is not root's can stop its keeper. The next agent's start ends them, with
-//! all that is below them.
+//! Orphaned keepers. A region of an agent that is not root's can stop its keeper, which then outlives the agent. The
+//! next agent ends such keepers and all processes below them.
 
 use crate::keeper;
 use accord_device::descendants::{Process, end_trees};
@@ -8,10 +8,10 @@ use rustix::process::Pid;
 use std::fs;
 use std::time::Duration;
 
-/// How long the kernel may take to end them.
+/// How long to wait for the kernel to end the processes.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Ends what agents of this process's user have left.
+/// Ends the sessions' processes that earlier agents of this process's user have left.
 pub(crate) fn end_abandoned() {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
@@ -25,15 +25,16 @@ pub(crate) fn end_abandoned() {
     }
 }
 
-/// Whether it is a keeper of this process's user whose parent is no agent any more.
+/// Whether the process is a keeper of this process's user whose parent is no agent.
 fn is_abandoned(pid: Pid) -> bool {
     let read = |pid: i32, name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let pid = pid.as_raw_nonzero().get();
     is_left(&read(pid, "cmdline"), &read(pid, "status"), getuid().as_raw(), |parent| read(parent, "cmdline"))
 }
 
-/// By proc_pid_cmdline(5) and proc_pid_status(5). An orphan's parent is init, or a subreaper such as `accord run`. The parent is known by its program and
-/// not by the number that the keeper was told: in another process namespace the agent has another number.
+/// Decides by proc_pid_cmdline(5) and proc_pid_status(5). An orphan's parent is init, or a subreaper such as `accord
+/// run`. The parent is identified by its program, because an agent in another process namespace has another number
+/// there.
 fn is_left(command: &str, status: &str, own: u32, command_of: impl Fn(i32) -> String) -> bool {
     let is_agents = |program: &str| program.ends_with("accord-node-agent");
     let mut words = command.split('\0');
@@ -54,7 +55,7 @@ mod tests {
     fn keepers_of_this_user_without_their_agent_are_abandoned_and_no_other_process_is() {
         let keeper = "/usr/bin/accord-node-agent\0keeper\x0017\0";
         let status = |parent: u32, uid: u32| format!("Name:\tx\nPPid:\t{parent}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
-        // In a process namespace that this one sees into, the agent that is 17 there is 1017 here.
+        // In a process namespace that can see into the agent's, agent 17 is process 1017.
         let command_of = |pid| match pid {
             17 | 1017 => "/usr/bin/accord-node-agent\0--node\0h1\0".to_owned(),
             _ => "/sbin/init\0".to_owned(),

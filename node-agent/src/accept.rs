@@ -1,4 +1,4 @@
-//! The node's port: takes connections that have proven their session's key, and hands them to executors.
+//! The node's port: accepts connections that prove their session's key, and hands them to executors.
 
 use crate::metrics;
 use crate::node::{DriverId, ExecutorId};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections whose key is proven and that wait for their executor: each has a thread.
+/// Most authenticated connections that wait for their executor; each has a thread.
 const PROVEN_MAX: usize = 1_024;
-/// The time in which a connection has to read its welcome, or its refusal.
+/// The time limit for sending a welcome or a refusal to a client.
 pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after the system could not give a connection: most likely it is out of descriptors.
+/// Pause after a failed accept, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Takes connections for as long as the process lives.
+/// Accepts connections until the process ends.
 pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! {
     let (proven, spare) = (Arc::new(AtomicUsize::new(0)), Spare::start());
     supervisor.wake_at_news(acceptor.waker());
@@ -45,7 +45,7 @@ pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! 
     }
 }
 
-/// One of [`PROVEN_MAX`]. Dropping it leaves that to others.
+/// A place among [`PROVEN_MAX`], released on drop.
 struct Turn(Arc<AtomicUsize>);
 
 impl Turn {
@@ -61,7 +61,7 @@ impl Drop for Turn {
     }
 }
 
-/// Finds its executor, on a thread of its own, or on the spare one.
+/// Finds the connection's executor, on a thread of its own or on the spare one.
 fn introduce(turn: Turn, spare: &Spare, incoming: IncomingLane, client: Proven, supervisor: &Arc<Supervisor>) {
     let supervisor = supervisor.clone();
     let work = move || {
@@ -102,7 +102,7 @@ pub(crate) fn introduced(
     }
 }
 
-/// Has it done by a thread of its own, or by the spare one.
+/// Runs `work` on a thread of its own, or on the spare one.
 pub(crate) fn start(spare: &Spare, work: Work) {
     let start = |work: Work| threads::spawn("accord-hello", work).map(drop);
     if let Err(error) = spare.or_spare(work, start) {
@@ -110,16 +110,16 @@ pub(crate) fn start(spare: &Spare, work: Work) {
     }
 }
 
-/// Says who was turned away.
+/// Counts and logs a refused connection.
 pub(crate) fn refused(name: &str, why: &Error) {
     metrics::refused();
     tracing::info!("a connection of {name} was refused: {}", why.cause());
 }
 
-/// Whether anything here is for it.
+/// Checks that this agent serves the connection's purpose.
 ///
 /// # Errors
-/// Returns an error if not.
+/// Returns `acc_error_device_unavailable` if only a coordinator serves the purpose.
 pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
         Purpose::Command
@@ -148,7 +148,7 @@ pub(crate) enum Admitted {
     Measurement,
 }
 
-/// Admits a lane that has proven its key.
+/// Admits a lane that has proven its session's key.
 ///
 /// # Errors
 /// Returns an error with the reason for the client.
@@ -161,17 +161,17 @@ pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Superviso
     }
 }
 
-/// Undoes [`admit`] for a lane whose client has gone before it was welcomed.
+/// Undoes [`admit`] for a lane whose client disconnected before the welcome.
 pub(crate) fn give_up(admitted: Option<Admitted>, supervisor: &Supervisor) {
     if let Some(Admitted::Driver(driver)) = admitted {
         supervisor.driver_gone(driver);
     }
 }
 
-/// Hands a lane that was let in to its executor.
+/// Hands an admitted lane to its executor.
 ///
 /// # Errors
-/// Returns an error if that is gone, or the lane fails.
+/// Returns an error if the executor has ended, or the lane fails.
 pub(crate) fn hand_over(
     lane: &SharedLane,
     client: Introduced,

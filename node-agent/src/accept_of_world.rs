@@ -1,5 +1,5 @@
-//! Lanes of an MPI world's other agents, and of their machines' processes. MPI can't wait for several of them at once, so that each has a thread
-//! until its key is proven, too.
+//! Accepts lanes from other agents of an MPI world and from processes of their machines. MPI can't wait for several
+//! lanes at once, so each has a thread even before its key is proven.
 
 use crate::accept::{self, WELCOME_TIMEOUT, admit, check_purpose, introduced, refused};
 use crate::metrics;
@@ -15,16 +15,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 
-/// Handshakes under way whose key is not proven. For one more the oldest ends.
+/// Most handshakes in progress whose key is not proven. One more evicts the oldest.
 const UNPROVEN_MAX: usize = 256;
-/// The same of one rank.
+/// Most unproven handshakes of one rank.
 const UNPROVEN_OF_ONE_RANK_MAX: usize = 128;
-/// Threads of handshakes, with those that have to end and do so within [`Supervisor::key_of`]'s next look.
+/// Most threads of handshakes, including evicted ones, which end at their next check in [`Supervisor::key_of`].
 const THREADS_MAX: usize = 512;
-/// Lanes whose key is proven and that wait for their executor.
+/// Most lanes whose key is proven and that wait for their executor.
 const PROVEN_MAX: usize = 1_024;
 
-/// Takes lanes until there are none any more; why.
+/// Accepts lanes until the fabric fails, and returns that error.
 pub(crate) fn accept_of_world(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) -> std::io::Error {
     let (handshakes, spare) = (Arc::new(Handshakes::default()), Spare::start());
     loop {
@@ -36,7 +36,7 @@ pub(crate) fn accept_of_world(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) 
     }
 }
 
-/// Looks who it is, on a thread of its own, or on the spare one.
+/// Performs the handshake, on a thread of its own or on the spare one.
 fn introduce(
     handshakes: &Arc<Handshakes>,
     spare: &Spare,
@@ -71,10 +71,10 @@ fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Resu
     introduced(lane, welcomed, admitted.get(), supervisor)
 }
 
-/// Handshakes under way. Who has not proven a key yet waits here, so that others may take their place.
+/// Handshakes in progress. Those without a proven key are bounded by eviction of the oldest.
 struct Handshakes {
     state: ShortLock<Places>,
-    /// A thread has ended.
+    /// Notified when a handshake's thread ends.
     fewer: Condvar,
 }
 
@@ -96,7 +96,7 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// One more begins; the one that has to go for it ends at once.
+    /// Begins a handshake. Shuts down the lane that it evicts.
     fn begin(this: &Arc<Self>, rank: &str, lane: &SharedLane) -> Turn {
         let many = |places: &mut Places| places.threads >= THREADS_MAX + places.proven;
         let mut state = ShortGuard::wait_while(this.lock(), &this.fewer, many);
@@ -117,7 +117,7 @@ impl Handshakes {
     }
 }
 
-/// One handshake. Dropping it ends it.
+/// One handshake, which ends on drop.
 struct Turn {
     handshakes: Arc<Handshakes>,
     ticket: Ticket,
@@ -125,12 +125,12 @@ struct Turn {
 }
 
 impl Turn {
-    /// Another one has taken its place.
+    /// Whether another handshake has evicted this one.
     fn has_to_go(&self) -> bool {
         !self.proven.get() && !self.handshakes.lock().unproven.contains_key(&self.ticket)
     }
 
-    /// The key is proven: this connection keeps its place.
+    /// Records that the key is proven: this handshake can't be evicted any more.
     fn prove(&self) -> Result<()> {
         let mut state = self.handshakes.lock();
         if !state.room.leave(self.ticket) || state.proven >= PROVEN_MAX {

@@ -1,4 +1,4 @@
-//! Under which accounts sessions run at this time: no account is two users' at one time.
+//! The accounts that sessions run under. No account belongs to two users at one time.
 
 use crate::users::{Account, RunsAs, Treatment, find_account, person, treatment};
 use accord_trust::users::UserRules;
@@ -10,23 +10,24 @@ use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Remembers the account of each session that has an executor.
+/// The account of each session that has an executor.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// By the account's number.
+    /// The holder of each account, by the account's number.
     in_use: ShortLock<HashMap<u32, Tenancy>>,
 }
 
-/// Whose an account is.
+/// The user who holds an account at this time.
 #[derive(Debug)]
 struct Tenancy {
     person: String,
     sessions: usize,
-    /// Those of them that have ended, and whose processes the kernel has not.
+    /// Number of ended sessions with processes that the kernel has not ended.
     left: usize,
 }
 
-/// One session's use of an account: to be dropped when no process of the session is left. That leaves the account to other users.
+/// One session's use of an account. Drop it when no process of the session is left: other users may then get the
+/// account.
 #[derive(Debug)]
 pub(crate) struct AccountUse {
     accounts: Arc<Accounts>,
@@ -35,11 +36,11 @@ pub(crate) struct AccountUse {
 }
 
 impl Accounts {
-    /// Takes the account as which this process runs a session of `user` that begins now.
+    /// Takes the account for a new session of `user`.
     ///
     /// # Errors
-    /// Returns the errors of [`treatment`]; `acc_error_device_unavailable` if the account, or each of the range, is
-    /// another user's at this time.
+    /// Returns the errors of [`treatment`]; `acc_error_device_unavailable` if another user holds the account, or each
+    /// of the range.
     pub(crate) fn take(self: &Arc<Self>, rules: &UserRules, user: &str) -> Result<(RunsAs, Option<AccountUse>)> {
         self.assign(treatment(rules, user)?, user, &person(user), &|uid| find_account(&uid.to_string()).is_some())
     }
@@ -86,14 +87,16 @@ impl Accounts {
         AccountUse { accounts: self.clone(), uid, is_left: false }
     }
 
-    /// Counts a session of the person's. False if the account is another one's.
+    /// Counts a session of the person. Returns `false` if another person holds the account.
     fn claim(&self, uid: u32, person: &str) -> bool {
         count(&mut self.in_use.lock(), uid, person)
     }
 
-    /// Counts a session of the person's under the number of the range that it has, or the first that is free and no user's of the machine.
+    /// Counts a session of the person under the person's number of the range. Without one, takes the first free number
+    /// that no user of the machine has.
     fn claim_number(&self, range: &RangeInclusive<u32>, person: &str, is_known: &dyn Fn(u32) -> bool) -> Option<u32> {
-        // Numbers that were looked up, which takes a while and is done without the lock; whether a user of the machine has them.
+        // Whether a user of the machine has the number, for numbers looked up so far. A look-up is slow, so it is done
+        // without the lock.
         let mut looked_up = HashMap::new();
         loop {
             let candidate = {
@@ -111,14 +114,14 @@ impl Accounts {
         }
     }
 
-    /// How many numbers of the range have processes that the kernel has not ended.
+    /// Returns how many numbers of the range have processes that the kernel has not ended.
     fn left_in(&self, range: &RangeInclusive<u32>) -> usize {
         let in_use = self.in_use.lock();
         in_use.iter().filter(|(uid, tenancy)| range.contains(uid) && tenancy.left > 0).count()
     }
 
-    /// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
-    /// the user has here. Root may be any user.
+    /// Whether a process of this machine's user `uid` may belong to one of `user`'s sessions. It may if `uid` is the
+    /// user's own account here, the account that its sessions run under, or root.
     ///
     /// # Errors
     /// Returns an error if this process does not serve the user.
@@ -132,7 +135,7 @@ impl Accounts {
         Ok(uid == 0 || Some(uid) == account || is_own)
     }
 
-    /// Which number of the range the person has at this time.
+    /// Returns the person's number of the range, if there is one at this time.
     fn number_of(&self, range: &RangeInclusive<u32>, person: &str) -> Option<u32> {
         own_number(&self.in_use.lock(), range, person)
     }
@@ -142,7 +145,7 @@ fn own_number(in_use: &HashMap<u32, Tenancy>, range: &RangeInclusive<u32>, perso
     in_use.iter().find(|(uid, tenancy)| range.contains(uid) && tenancy.person == person).map(|(uid, _)| *uid)
 }
 
-/// Counts a session of the person's. False if the account is another one's.
+/// Counts a session of the person. Returns `false` if another person holds the account.
 fn count(in_use: &mut HashMap<u32, Tenancy>, uid: u32, person: &str) -> bool {
     let tenancy = in_use.entry(uid).or_insert_with(|| Tenancy { person: person.to_owned(), sessions: 0, left: 0 });
     let is_own = tenancy.person == person;
@@ -151,7 +154,7 @@ fn count(in_use: &mut HashMap<u32, Tenancy>, uid: u32, person: &str) -> bool {
 }
 
 impl AccountUse {
-    /// The session has ended, and not all of its processes have: the account is kept back from other users until this is dropped.
+    /// Marks an ended session that still has processes: other users don't get the account until this is dropped.
     pub(crate) fn keep_back(&mut self) {
         self.is_left = true;
         if let Some(tenancy) = self.accounts.in_use.lock().get_mut(&self.uid) {
@@ -188,7 +191,7 @@ mod tests {
         let accounts = Arc::<Accounts>::default();
         let take = |user: &str| accounts.assign(Treatment::OneOf(500..=503), user, user, &|uid| uid == 501);
         let (alice, bob) = (take("alice").unwrap(), take("bob").unwrap());
-        // 501 is a user's of the machine itself.
+        // 501 belongs to a user of the machine.
         assert_eq!((uid_of(&alice), uid_of(&bob)), (500, 502));
         let again = take("alice").unwrap();
         assert_eq!(uid_of(&again), 500);
@@ -219,7 +222,7 @@ mod tests {
         let take = |is_known: &dyn Fn(u32) -> bool| {
             accounts.assign(Treatment::OneOf(500..=503), "alice", "alice", is_known).unwrap()
         };
-        // While 500 is looked up, the other session begins.
+        // The other session begins while 500 is being looked up.
         let second = take(&|uid| {
             if uid == 500 {
                 let taken = take(&|uid| uid == 500);
@@ -241,7 +244,7 @@ mod tests {
         assert!(error.cause().contains("1 of them by processes that do not end"), "{error}");
         let one = |user: &str| accounts.assign(Treatment::As(Account::of_numbers(500, 500)), user, user, &|_| false);
         assert!(one("bob").unwrap_err().cause().contains("processes of another user's session that do not end"));
-        // They are alice's own.
+        // The remaining processes are alice's own.
         drop(take("alice").unwrap());
         drop(alice);
         assert_eq!(uid_of(&take("bob").unwrap()), 500);

@@ -1,4 +1,4 @@
-//! Wires the parts of an agent together.
+//! Assembles the parts of an agent and runs it.
 
 use crate::ask::LateTests;
 use crate::config::{Config, Fabric, Ipc, Measure};
@@ -32,7 +32,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Where the agent listens: as it is told, or where the coordinator's machine and others on its network can reach it.
+/// Returns the agent's listen address: the configured one, or one that the coordinator's machine and others on its
+/// network can reach.
 fn listen_address(config: &Config) -> Result<ListenAddress> {
     match (config.listen, local::path_of(&config.coordinator)) {
         (Some(address), _) => Ok(address),
@@ -44,7 +45,7 @@ fn listen_address(config: &Config) -> Result<ListenAddress> {
     }
 }
 
-/// Runs an agent until it is told to stop.
+/// Runs an agent until it is stopped.
 ///
 /// # Errors
 /// Returns the failure and its remedy in one line.
@@ -58,14 +59,14 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
     let coordinator = Coordinator::new(&config.coordinator, trust.clone(), CONNECT_TIMEOUT)
         .telling(|error| tracing::warn!("the certificates stay as they were: {error}"));
-    // First of all: whatever fails below is told to the world's other ranks.
+    // Before anything that may fail, so that the world's other ranks learn of the failure.
     let joining = match config.fabric {
         Fabric::Tcp => None,
         Fabric::Mpi => Joining::begin(coordinator.clone(), node_name.clone(), config.world.clone()),
     };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
-    // Agents of one MPI job serve that alone: nothing is shared there.
+    // Agents of an MPI job serve only that job: no device is shared.
     let measures = config.measure == Measure::On && config.fabric == Fabric::Tcp;
     let gpus = gpus::look(&program, &node_name, &config.gpus, measures);
     let has_gpus = !gpus.is_empty();
@@ -182,7 +183,8 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Returns the file of grants for the agent's next start. `None` for ranks of an MPI world: they end together, and so do their grants.
+/// Returns the file of grants for the agent's next start. `None` for ranks of an MPI world, which end together with
+/// their grants.
 fn kept_grants(config: &Config, node: &str) -> Option<KeptGrants> {
     let folder = match config.keep.as_deref() {
         Some(folder) if folder == Path::new("off") => return None,
@@ -200,7 +202,7 @@ fn kept_grants(config: &Config, node: &str) -> Option<KeptGrants> {
     kept.inspect_err(lost).ok()
 }
 
-/// An agent that serves its own user only divides nothing.
+/// Returns the quota of users. An agent that serves only its own user needs none.
 fn quota(config: &Config) -> Quota {
     if config.fabric == Fabric::Mpi || !geteuid().is_root() {
         return Quota::of_one_user();
@@ -208,7 +210,7 @@ fn quota(config: &Config) -> Quota {
     Quota::of_user(usize::from(config.user_sessions))
 }
 
-/// As whom the coordinator knows this agent.
+/// Returns the credentials by which the coordinator identifies this agent.
 fn trust(config: &Config, node: &str) -> Result<Trust> {
     if local::path_of(&config.coordinator).is_some() {
         return Ok(Trust::of_system());
@@ -225,7 +227,7 @@ fn trust(config: &Config, node: &str) -> Result<Trust> {
     Ok(trust)
 }
 
-/// Takes connections of processes of this machine that share memory, once the node has its number.
+/// Accepts shared-memory connections from processes of this machine, once the node has its number.
 fn accept_near(supervisor: &Arc<Supervisor>) {
     let Some(endpoint) = supervisor.await_node() else { return };
     match Listener::bind_local(&endpoint).and_then(Acceptor::new) {
@@ -244,7 +246,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The kernel's name for this boot of the machine. Without one all its boots count as the same.
+/// Returns the kernel's identifier of this boot; empty if unreadable, so that all boots count as the same.
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -262,11 +264,11 @@ mod tests {
     fn without_listen_an_agent_is_at_the_loopback_only_for_a_coordinator_there() {
         assert_eq!(address("127.0.0.1:7447").unwrap().to_string(), "127.0.0.1:0");
         assert_eq!(address("unix:/run/accord.sock").unwrap().to_string(), "127.0.0.1:0");
-        // An address of documents, which no machine has: without a way there the agent does not start.
+        // An address for documentation, which no machine has. Without a route to it the agent does not start.
         match address("192.0.2.1:7447") {
             Ok(own) => {
                 assert!(!own.is_loopback(), "{own}");
-                // That is this machine's, where the coordinator may be too.
+                // The coordinator may be at this machine's own address, too.
                 let own = own.to_string();
                 assert_eq!(address(&own.replace(":0", ":7447")).unwrap().to_string(), own);
             }

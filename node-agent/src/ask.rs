@@ -1,4 +1,4 @@
-//! Questions that a process of its own answers: if it crashes or hangs, this process goes on.
+//! Questions that a child process answers, so that a crash or hang does not affect this process.
 
 use crate::process::{self, Spawner};
 use accord_types::short_lock::ShortLock;
@@ -10,16 +10,16 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The reason why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// The process can't be started.
+    /// The process could not be started.
     Refused(io::Error),
-    /// It took too long, and was killed. It ends once it doesn't hang inside the kernel.
+    /// The process exceeded its time and was killed. A process that hangs inside the kernel ends later.
     Late(Late),
-    /// It ended so.
+    /// The process ended with this status.
     Failed(ExitStatus),
-    /// What it wrote, or how it ended, can't be read.
+    /// The process's output or status could not be read.
     Unread(io::Error),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum NoAnswer {
 #[derive(Debug)]
 pub(crate) struct Late(pub(crate) mpsc::Receiver<Answer>);
 
-/// What a process wrote, and how it ended.
+/// A process's output and its status.
 pub(crate) type Answer = (io::Result<Vec<u8>>, io::Result<ExitStatus>);
 
 impl Late {
@@ -37,12 +37,12 @@ impl Late {
     }
 }
 
-/// Tests that took too long, by the devices' ordinals: the last one of each device. A process that hangs inside the kernel can't be ended.
+/// The last late test of each device, by ordinal. A process that hangs inside the kernel can't be ended.
 #[derive(Debug, Default)]
 pub(crate) struct LateTests(ShortLock<BTreeMap<u32, Late>>);
 
 impl LateTests {
-    /// Whether the process of a device's late test has not ended yet.
+    /// Whether the process of a device's late test still runs.
     pub(crate) fn hangs(&self, ordinal: u32) -> bool {
         let late = self.0.lock();
         late.get(&ordinal).is_some_and(|late| !late.has_ended())
@@ -53,8 +53,8 @@ impl LateTests {
     }
 }
 
-/// Runs `command` and returns its standard output, `most` bytes of it at most. With a `spawner` that starts it,
-/// processes that it leaves behind are ended.
+/// Runs `command` and returns at most `most` bytes of its standard output. With a `spawner`, which then starts it,
+/// orphaned descendants are ended.
 pub(crate) fn ask(
     mut command: Command,
     spawner: Option<&Spawner>,
@@ -76,12 +76,12 @@ pub(crate) fn ask(
         if let Some(spawner) = spawner {
             spawner.end_orphans();
         }
-        // Fails if the caller has given up waiting.
+        // Fails if the caller has timed out.
         let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
     };
     threads::spawn("accord-ask", wait).map_err(NoAnswer::Refused)?;
     let Ok((bytes, status)) = answer.recv_timeout(limit) else {
-        // A process that hangs inside the kernel doesn't even take this signal; only this thread waits for it.
+        // A process that hangs inside the kernel does not end on this signal; only this thread waits for it.
         let _ = pidfd_send_signal(&process, Signal::KILL);
         return Err(NoAnswer::Late(Late(answer)));
     };

@@ -1,5 +1,6 @@
-//! Control groups of sessions' processes, where the kernel has version 2 and the agent may make groups below its own: the kernel then ends
-//! all processes of a session at once, and keeps them within the session's limits where the agent's group has the controllers for that.
+//! Control groups of sessions' processes, with version 2 where the agent may create groups below its own. The kernel
+//! then ends all processes of a session at once. It enforces the session's limits if the agent's group has the
+//! controllers.
 
 use crate::cgroup_controllers::{Controllers, delegate};
 use crate::session_limits::SessionLimits;
@@ -10,26 +11,26 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How an agent's group is named, with the agent's process number behind it.
+/// Prefix of the name of an agent's group; the agent's process number follows.
 const NAME: &str = "accord-agent-";
-/// Numbers that are tried where a name is taken, as by an agent of another container.
+/// Numbers to try if a name is taken, as by an agent of another container.
 const NAMES_MAX: u32 = 16;
-/// Pause between looks at a group that is about to be empty.
+/// Pause between tries to remove a group that is being emptied.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The group that an agent's sessions have theirs in.
+/// The parent group of the groups of an agent's sessions.
 #[derive(Debug)]
 pub(crate) struct AgentCgroup {
     folder: PathBuf,
     /// Locked for as long as the agent lives.
     _lock: File,
-    /// What the kernel bounds in the sessions' groups, or why nothing.
+    /// The controllers of the sessions' groups, or the reason for having none.
     controllers: Result<Controllers, String>,
 }
 
 impl AgentCgroup {
-    /// Makes it below the calling process's own group. Groups of agents that were killed are ended with all that is in them. None where the
-    /// system does not let this process do so.
+    /// Creates the group below the calling process's own, and ends groups that killed agents have left. Returns `None`
+    /// if the system does not permit it.
     pub(crate) fn make() -> Option<Self> {
         Self::make_in(&own_folder()?)
     }
@@ -38,12 +39,14 @@ impl AgentCgroup {
         remove_abandoned(parent);
         (0..NAMES_MAX).find_map(|number| {
             let folder = parent.join(format!("{NAME}{}-{number}", std::process::id()));
-            // Others must not open it: who holds its lock makes it look like a living agent's.
+            // Private to this user, because a process that holds the lock would make the group look like a living
+            // agent's.
             DirBuilder::new().mode(0o700).create(&folder).ok()?;
             let lock =
                 File::open(&folder).and_then(|file| Ok(flock(&file, FlockOperation::LockExclusive).map(|()| file)?));
             match lock {
-                // Of Linux 5.14 and later. Another agent that starts may have taken the group for an abandoned one, and removed it.
+                // `cgroup.kill` needs Linux 5.14. Another starting agent may have removed the group as abandoned before
+                // it was locked.
                 Ok(lock) if folder.join("cgroup.kill").exists() => {
                     let controllers = delegate(parent, &folder);
                     Some(Self { folder, _lock: lock, controllers })
@@ -56,10 +59,10 @@ impl AgentCgroup {
         })
     }
 
-    /// Makes a group for one executor and all that it starts, which stay within `limits` as far as the kernel bounds groups here.
+    /// Creates a group for one executor and its descendants, with `limits` as far as the controllers allow.
     ///
     /// # Errors
-    /// Returns the system's error if it refuses a group, as where it has too many, or a limit.
+    /// Returns the system's error if it refuses the group, as when there are too many, or a limit.
     pub(crate) fn of_executor(&self, number: u64, limits: SessionLimits) -> io::Result<SessionCgroup> {
         let folder = self.folder.join(number.to_string());
         fs::create_dir(&folder)?;
@@ -73,12 +76,12 @@ impl AgentCgroup {
     /// Returns the limits that the kernel enforces in the sessions' groups.
     ///
     /// # Errors
-    /// Returns why it bounds nothing.
+    /// Returns the reason if the kernel enforces no limits.
     pub(crate) fn controllers(&self) -> Result<&Controllers, &str> {
         self.controllers.as_ref().map_err(String::as_str)
     }
 
-    /// Removes it. It stays while a session is in it; the next agent removes it then, as that of an agent that was killed.
+    /// Removes the group. A group with a session in it stays, and the next agent removes it as abandoned.
     pub(crate) fn remove(&self) {
         if let Ok(controllers) = &self.controllers {
             controllers.give_back(&self.folder);
@@ -87,14 +90,14 @@ impl AgentCgroup {
     }
 }
 
-/// The group of one executor and all that it has started. Dropping it removes it.
+/// The group of one executor and its descendants, removed on drop.
 #[derive(Debug)]
 pub(crate) struct SessionCgroup {
     folder: PathBuf,
 }
 
 impl SessionCgroup {
-    /// Puts a process into it.
+    /// Moves a process into the group.
     ///
     /// # Errors
     /// Returns an error if the system refuses.
@@ -102,12 +105,12 @@ impl SessionCgroup {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }
 
-    /// Kills all that is in it.
+    /// Kills all processes of the group.
     pub(crate) fn kill(&self) {
         kill(&self.folder);
     }
 
-    /// Whether the kernel has killed one of its processes because they had more memory than the session may have.
+    /// Whether the kernel has killed a process because the session's processes exceeded their memory.
     pub(crate) fn was_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -122,11 +125,11 @@ impl Drop for SessionCgroup {
 }
 
 fn kill(folder: &Path) {
-    // A group that is gone has nothing in it.
+    // A removed group has no processes.
     let _ = fs::write(folder.join("cgroup.kill"), "1");
 }
 
-/// Removes an empty group; it may take the kernel a moment to see that it is.
+/// Removes an empty group, which the kernel may consider busy for a moment.
 fn remove(folder: &Path) {
     const WITHIN: Duration = Duration::from_millis(200);
     let end = Instant::now() + WITHIN;
@@ -138,7 +141,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Ends the processes that killed agents have left: no process holds the lock of their groups.
+/// Ends the processes of killed agents' groups: groups whose lock no process holds.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let folder = entry.path();
@@ -158,14 +161,14 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Where the calling process's own group is.
+/// Returns the folder of the calling process's own group.
 fn own_folder() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     folder_of(&mounts, &groups)
 }
 
-/// By proc_pid_mountinfo(5) and cgroups(7).
+/// Parses proc_pid_mountinfo(5) and cgroups(7).
 fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {
@@ -188,7 +191,7 @@ mod tests {
 
     const LIMITS: SessionLimits = SessionLimits { memory: 64 << 20, processes: 16 };
 
-    /// A shell in a group, which runs `script` once it is there.
+    /// Starts a shell that runs `script` once it is in the group.
     fn shell(group: &SessionCgroup, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -207,7 +210,7 @@ mod tests {
             known => return println!("skipped: the kernel does not bound groups here: {known:?}"),
         }
         assert!(!group.was_out_of_memory());
-        // `tail` keeps the last line, which does not end.
+        // `tail` keeps the last line, which never ends.
         let output = shell(&group, "head -c 200000000 /dev/zero | tail -n 1 | wc -c").wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
         assert!(group.was_out_of_memory());
@@ -256,12 +259,12 @@ mod tests {
         drop(session);
         assert!(!folder.exists());
 
-        // As if it had been killed: its lock is gone and its groups are there.
+        // As if the agent had been killed: its lock is released and its groups are left.
         let left = agent.of_executor(2, LIMITS).unwrap();
         let mut child = start(&left);
         let (parent, own) = (agent.folder.parent().unwrap().to_owned(), agent.folder.clone());
         if let Ok(controllers) = agent.controllers() {
-            // A process that was killed is in no group.
+            // A killed process is in no group.
             controllers.give_back(&agent.folder);
         }
         flock(&agent._lock, FlockOperation::Unlock).unwrap();

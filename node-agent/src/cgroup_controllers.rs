@@ -1,12 +1,12 @@
-//! Controllers of control groups: what the kernel counts and bounds in the groups of sessions. A group hands controllers on to those below it only while no
-//! process is in it itself (cgroups(7)), so an agent that is alone in its group goes into one of its own below.
+//! Controllers of control groups, which count and limit the processes of sessions. A group can delegate controllers
+//! only if no process is in it (cgroups(7)). So an agent that is alone in its group moves into a group below.
 
 use crate::session_limits::SessionLimits;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The group that the agent itself is in while its parent hands controllers on.
+/// The agent's own group while its parent delegates controllers.
 const OWN: &str = "agent";
 const CONTROLLERS: &str = "cgroup.controllers";
 const HANDED_ON: &str = "cgroup.subtree_control";
@@ -17,14 +17,14 @@ const PROCESSES: &str = "cgroup.procs";
 pub(crate) struct Controllers {
     pub(crate) memory: bool,
     pub(crate) processes: bool,
-    /// The group that the agent has left, and what that has handed on since.
+    /// The group that the agent has left, and the orders that revoke its delegation.
     left: Option<(PathBuf, String)>,
 }
 
-/// Has the kernel bound what is in the groups below `folder`, which is below `parent`, the group of the calling process.
+/// Delegates the controllers to the groups below `folder`. `folder` is below `parent`, the calling process's group.
 ///
 /// # Errors
-/// Returns why it can't, in words.
+/// Returns the reason if the controllers can't be delegated.
 pub(crate) fn delegate(parent: &Path, folder: &Path) -> Result<Controllers, String> {
     let known = read_words(parent, CONTROLLERS);
     let [memory, processes] = ["memory", "pids"].map(|name| known.iter().any(|word| word == name));
@@ -60,7 +60,7 @@ pub(crate) fn delegate(parent: &Path, folder: &Path) -> Result<Controllers, Stri
     Ok(controllers)
 }
 
-/// Puts the calling process into a group, which is made.
+/// Creates a group and moves the calling process into it.
 fn enter(group: &Path) -> io::Result<()> {
     fs::create_dir(group)?;
     fs::write(group.join(PROCESSES), std::process::id().to_string())
@@ -75,7 +75,7 @@ impl Controllers {
     /// Sets the limits of a session's group.
     ///
     /// # Errors
-    /// Returns the system's error if it takes no limit.
+    /// Returns the system's error if it refuses a limit.
     pub(crate) fn limit(&self, group: &Path, limits: SessionLimits) -> io::Result<()> {
         if self.memory {
             fs::write(group.join("memory.max"), limits.memory.to_string())?;
@@ -86,7 +86,7 @@ impl Controllers {
         Ok(())
     }
 
-    /// Brings the agent back to the group that it has left, if nothing below that needs the controllers any more.
+    /// Moves the agent back to its original group, and revokes the delegation.
     pub(crate) fn give_back(&self, folder: &Path) {
         let Some((parent, orders)) = &self.left else { return };
         let _ = fs::write(folder.join(HANDED_ON), orders);
@@ -101,7 +101,7 @@ impl Controllers {
 mod tests {
     use super::*;
 
-    /// A folder with the files of a group.
+    /// Creates a folder with the files of a group.
     fn group(folder: &Path, controllers: &str, processes: &str) {
         fs::create_dir_all(folder).unwrap();
         for (file, text) in [(CONTROLLERS, controllers), (HANDED_ON, ""), (PROCESSES, processes)] {

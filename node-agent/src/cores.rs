@@ -1,12 +1,13 @@
-//! The cores that a launcher leaves an agent: many bind each process to one, and an agent's devices and threads share what it has.
+//! The cores that a launcher grants to an agent. Many launchers bind each process to one core, which all of the agent's
+//! devices and threads then share.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-/// An agent with fewer is told of it where the machine has more: a thread for MPI, one for commands, one for a queue, and a device's own.
+/// Fewest cores without a warning: one each for MPI, commands, a queue and a device.
 const CORES_MIN: usize = 4;
 
-/// Returns how many of how many cores this thread may use; `None` where the system does not say.
+/// Returns how many cores this thread may use, and how many are online; `None` if the system does not say.
 pub(crate) fn given() -> Option<(usize, usize)> {
     let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let may_use = (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count();
@@ -14,7 +15,7 @@ pub(crate) fn given() -> Option<(usize, usize)> {
     Some((may_use, usize::try_from(online).ok()?))
 }
 
-/// Returns the warning if that is too little.
+/// Returns the warning if the cores are too few.
 pub(crate) fn too_few((may_use, online): (usize, usize)) -> Option<String> {
     (may_use < CORES_MIN && may_use < online).then(|| {
         format!(

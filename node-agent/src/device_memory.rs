@@ -1,7 +1,9 @@
-//! Which session has how much of the memory of the node's CPU devices. No driver counts that: each session maps memory in a process of its own.
+//! The memory of the node's CPU devices by session. No driver counts it: each session maps memory in processes of its
+//! own.
 //!
-//! The agent counts, and not a file or locks that the sessions' processes share: what a process can write, the code of a hostile session can
-//! write, or hand to a process that outlives the session. Here a session holds no more than its quota on the devices of its lease, and nothing once it has ended.
+//! The agent counts, rather than a file or locks that the sessions' processes share. What a process can write, a
+//! hostile session's code can write, or hand to a process that outlives the session. So a session holds no more than
+//! its quota on its leased devices, and nothing once it has ended.
 
 use accord_device::{MemoryAccount, registry};
 use accord_fabric::memory_claims::Request;
@@ -10,12 +12,13 @@ use accord_types::{DeviceInfo, Error, ErrorCode, MemoryClaim, Result, SessionGra
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Accounts at one time: each session's executor, and as many programs that drive the node's devices themselves.
+/// Most open accounts: one for each session's executor, and as many for programs that drive the node's devices
+/// themselves.
 pub(crate) const ACCOUNTS_MAX: usize = 2_048;
-/// Accounts of one session: its executor's, its program's, and one that is about to end as a connection was lost.
+/// Most accounts of one session: its executor's, its program's, and one of a lost connection that is being closed.
 const ACCOUNTS_OF_SESSION_MAX: usize = 3;
 
-/// Whether the agent counts a device's memory, as no driver does.
+/// Whether the agent counts a device's memory, because no driver does.
 pub(crate) fn is_counted(device: &DeviceInfo) -> bool {
     registry::capabilities(device.kind).is_some_and(|able| !able.native_handles)
 }
@@ -29,17 +32,17 @@ struct Ledger {
     /// Bytes of each device, by its ordinal.
     capacities: BTreeMap<u32, u64>,
     accounts: BTreeMap<u64, Holdings>,
-    /// Accounts that were ever opened.
+    /// Number of accounts opened so far.
     opened: u64,
 }
 
-/// What one process of a session holds.
+/// The memory of one process of a session.
 #[derive(Debug)]
 struct Holdings {
     session: SessionId,
-    /// On each of its devices, in bytes.
+    /// Bytes by device ordinal, for each leased device.
     held: BTreeMap<u32, u64>,
-    /// Most of a session on a device; none: no limit.
+    /// Most bytes of a session on one device; `None` means no limit.
     quota: Option<u64>,
 }
 
@@ -57,7 +60,7 @@ impl Ledger {
         Some(self.opened)
     }
 
-    /// The answer to a request; none if it is not the account's to make.
+    /// Returns the answer to a request, or `None` if the account may not make it.
     fn answer(&mut self, number: u64, request: Request) -> Option<MemoryClaim> {
         let account = self.accounts.get(&number)?;
         let (session, quota) = (account.session, account.quota);
@@ -89,7 +92,7 @@ impl Ledger {
 }
 
 impl DeviceMemory {
-    /// The memory of those of a node's devices that no driver counts.
+    /// Creates the memory of those devices that no driver counts.
     pub(crate) fn of(devices: &[DeviceInfo]) -> Arc<Self> {
         let counted = devices.iter().filter(|device| is_counted(device));
         let capacities = counted.map(|device| (device.id.ordinal, device.memory)).collect();
@@ -105,7 +108,7 @@ impl DeviceMemory {
     /// Opens an account of a session.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if there are too many.
+    /// Returns `acc_error_device_unavailable` if there are too many accounts.
     pub(crate) fn open(self: &Arc<Self>, grant: &SessionGrant) -> Result<Account> {
         let number = self.0.lock().open(grant).ok_or_else(|| {
             let cause = format!("session {} has too many connections that count device memory", grant.session);
@@ -115,7 +118,7 @@ impl DeviceMemory {
     }
 }
 
-/// One process's account. It ends with this.
+/// One process's account, closed on drop.
 #[derive(Debug)]
 pub(crate) struct Account {
     memory: Arc<DeviceMemory>,
@@ -123,12 +126,12 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Answers a request of the process; none if it may not make it, or its session has ended.
+    /// Answers a request of the process; `None` if the account may not make it or is closed.
     pub(crate) fn answer(&self, request: Request) -> Option<MemoryClaim> {
         self.memory.0.lock().answer(self.number, request)
     }
 
-    /// Frees all that the process has, which may claim nothing more.
+    /// Closes the account, which frees all its memory.
     pub(crate) fn end(&self) {
         self.memory.0.lock().accounts.remove(&self.number);
     }
@@ -140,7 +143,7 @@ impl Drop for Account {
     }
 }
 
-/// For executors in the agent's own process.
+/// Used by executors in the agent's own process.
 impl MemoryAccount for Account {
     fn claim(&self, ordinal: u32, bytes: u64) -> Result<MemoryClaim> {
         let answer = self.answer(Request::Claim { ordinal, bytes });

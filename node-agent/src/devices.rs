@@ -1,4 +1,4 @@
-//! Makes this node's devices inside an executor.
+//! Creates this node's devices inside an executor.
 
 use accord_device::{Device, MemoryAccount, Printed, StartConfig, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
@@ -7,17 +7,17 @@ use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result, os_text};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The devices of the inventory that a lease names.
+/// The leased devices of this node.
 pub(crate) struct NodeDevices {
     /// The devices by ordinal.
     pub(crate) devices: Vec<DeviceInfo>,
-    /// The library that workers preload; `None` if their program brings libacc itself.
+    /// The library that workers preload; `None` if the program is linked with libacc.
     pub(crate) libacc: Option<PathBuf>,
-    /// The folder of compiled code for GPUs; `None`: it is not kept.
+    /// The folder of compiled GPU code; `None` if it is not kept.
     pub(crate) cache: Option<PathBuf>,
-    /// Other processes of the machine may reach the memory of GPUs.
+    /// Whether other processes of the machine may access GPU memory.
     pub(crate) ipc: bool,
-    /// Counts the memory of CPU devices together with other sessions'.
+    /// Counts the memory of CPU devices across all sessions.
     pub(crate) memory: Option<Arc<dyn MemoryAccount>>,
     /// The captured output of regions on GPUs.
     pub(crate) printed: Arc<OnceLock<Option<Printed>>>,
@@ -63,7 +63,7 @@ impl NodeDevices {
         let backend = registry::backend(info.kind)?;
         let able = backend.capabilities;
         if able.prints_here {
-            // Without it regions print to the agent's output.
+            // Without it, the output of regions goes to the agent's standard output.
             let _ = self.printed.get_or_init(|| Printed::keep().ok());
         }
         let config = StartConfig {
@@ -74,7 +74,7 @@ impl NodeDevices {
             cache: self.cache.clone(),
             ipc: self.ipc,
             scrub: true,
-            // The runtime of another process says where it is to lie.
+            // The other process's runtime chooses the addresses.
             allocate: false,
             company: None,
         };

@@ -1,4 +1,4 @@
-//! Programs that drive the node's devices themselves, as processes of this machine.
+//! Processes of this machine that drive the node's devices themselves.
 
 use crate::node::{HEED_MAX, ProcessId};
 use accord_device::descendants::Process;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Pause after a wait that the system has refused or a signal has ended.
+/// Pause after a failed or interrupted wait.
 const POLL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Returns the process that has this number now.
@@ -18,11 +18,11 @@ pub(crate) fn process_of(pid: i32) -> Option<ProcessId> {
     Some(ProcessId { pid, started })
 }
 
-/// Returns a descriptor of this very process, or `None` if it has ended.
+/// Returns a descriptor of exactly this process, or `None` if it has ended.
 fn open(process: ProcessId) -> Option<OwnedFd> {
     let pid = Pid::from_raw(process.pid)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // The number is not another process's as long as this one has not been waited for.
+    // The number can't be reused while the descriptor's process is the same.
     let is_it = Process::of(pid).is_ok_and(|now| now.started() == process.started);
     is_it.then_some(descriptor)
 }
@@ -30,12 +30,12 @@ fn open(process: ProcessId) -> Option<OwnedFd> {
 /// Calls `gone` when the process has ended, on a thread of its own.
 ///
 /// # Errors
-/// Returns the system's error if there is no thread.
+/// Returns the system's error if no thread can be started.
 pub(crate) fn watch(process: ProcessId, gone: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let watch = move || {
         if let Some(descriptor) = open(process) {
             let mut ended = [PollFd::new(&descriptor, PollFlags::IN)];
-            // Not as an end: the program would still drive the devices that are freed then.
+            // A failed wait is not an end: the program would still drive devices that are then considered free.
             while poll(&mut ended, None).is_err() {
                 std::thread::sleep(POLL_AGAIN);
             }
@@ -45,8 +45,8 @@ pub(crate) fn watch(process: ProcessId, gone: impl FnOnce() + Send + 'static) ->
     threads::spawn("accord-driver", watch).map(drop)
 }
 
-/// Ends a program that drives devices of a session that has ended, and did not stop them. Only an agent of root does so. Returns whether the process is
-/// there.
+/// Kills a program that drives devices of an ended session and did not stop them. Only an agent of root does so.
+/// Returns whether the process still existed.
 pub(crate) fn end(process: ProcessId) -> bool {
     let pid = process.pid;
     let Some(descriptor) = open(process) else { return false };

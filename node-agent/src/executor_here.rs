@@ -14,24 +14,24 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Starts them.
+/// Starts executors as threads.
 pub(crate) struct ExecutorsHere {
-    /// How they reach others.
+    /// The transport of executors to their peers.
     wanted: Wanted,
-    /// What regions on GPUs print comes by way of this process, whichever session prints it.
+    /// The captured output of regions on GPUs, shared by all sessions, because it goes through this process.
     printed: Arc<OnceLock<Option<Printed>>>,
 }
 
 impl ExecutorsHere {
-    /// Creates executors that reach others in this way.
+    /// Creates a starter of executors that use this transport.
     pub(crate) fn new(wanted: Wanted) -> Self {
         Self { wanted, printed: Arc::default() }
     }
 
-    /// Starts one, whose device memory `memory` counts.
+    /// Starts an executor; `memory` is the account of its device memory.
     ///
     /// # Errors
-    /// Returns an error if it is to be another user's; `acc_error_system` if there is no thread.
+    /// Returns an error if the executor belongs to another user; `acc_error_system` if no thread can be started.
     pub(crate) fn start(
         &self,
         start: ExecutorStart,
@@ -54,23 +54,23 @@ impl ExecutorsHere {
     }
 }
 
-/// One of them.
+/// An executor in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct ExecutorHere {
     lanes: Arc<HandedLanes>,
 }
 
 impl ExecutorHere {
-    /// Hands it a connection.
+    /// Hands a connection to the executor.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if it is gone.
+    /// Returns `acc_error_system` if the executor has ended.
     pub(crate) fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         let (lane, client) = Handover::within_process(lane, client)?;
         self.lanes.send(lane, client)
     }
 
-    /// Makes it end. Nothing here can end one by force: that takes the agent's end.
+    /// Asks the executor to end. An executor that does not comply ends only with the agent.
     pub(crate) fn end(&self) {
         self.lanes.close();
     }

@@ -1,5 +1,5 @@
-//! What an executor writes to its standard error, and what it reports: it has a pipe to the agent there, and nothing of the agent's own. The agent puts the lines
-//! into its log, so many and so long at most.
+//! The log of an executor's standard error, and its reports. An executor gets a pipe as standard error, and nothing of
+//! the agent's own. The agent logs a bounded number of bounded lines.
 
 use crate::executor_reports::ExecutorReports;
 use accord_types::SessionId;
@@ -8,14 +8,14 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-/// Lines of one executor that are logged; further ones are counted.
+/// Most lines of one executor that are logged; further ones are counted.
 const LINES_MAX: u64 = 64;
-/// Longest line, in bytes; the rest is left out.
+/// Most bytes of a line; the rest is dropped.
 const LINE_MAX: usize = 1 << 10;
-/// Reads of the pipe when the executor has ended: another process may go on writing there.
+/// Most reads of the pipe after the executor's end, since another process may go on writing to it.
 const READS_AFTER_END_MAX: u32 = 16;
 
-/// The agent's end of such a pipe.
+/// The agent's end of an executor's standard error.
 pub(crate) struct ExecutorOutput {
     pipe: File,
     session: SessionId,
@@ -28,7 +28,7 @@ impl ExecutorOutput {
         Self { pipe: pipe.into(), session, lines: Lines::default(), reports }
     }
 
-    /// Logs the lines of the pipe, and passes reports on, until `process`, the executor, has ended.
+    /// Logs the lines of the pipe, and passes reports on, until the executor `process` ends.
     pub(crate) fn log_until_end_of(mut self, process: &OwnedFd) {
         let (mut open, mut left) = (true, READS_AFTER_END_MAX);
         loop {
@@ -61,7 +61,7 @@ impl ExecutorOutput {
         self.finish();
     }
 
-    /// False at the pipe's end.
+    /// Reads the pipe. Returns `false` at its end.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.pipe.read(&mut bytes) {
@@ -93,7 +93,7 @@ impl ExecutorOutput {
 /// Divides the bytes read into lines that can be logged.
 #[derive(Default)]
 struct Lines {
-    /// The beginning of a line, [`LINE_MAX`] bytes at most.
+    /// The start of an incomplete line, at most [`LINE_MAX`] bytes.
     begun: Vec<u8>,
     logged: u64,
     dropped: u64,
@@ -112,7 +112,7 @@ impl Lines {
         lines
     }
 
-    /// Ends a line. None if there is none, or it is one too many.
+    /// Ends a line. Returns `None` if it is empty or beyond the limit.
     fn last(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.begun);
         if line.is_empty() {
@@ -123,7 +123,7 @@ impl Lines {
             return None;
         }
         self.logged += 1;
-        // Nothing in it that a terminal would obey, or that would look like another line.
+        // Escaped, so that it can't control a terminal or look like another line.
         Some(String::from_utf8_lossy(&line).escape_debug().to_string())
     }
 }

@@ -1,5 +1,5 @@
-//! The executor's side of its start: this same program, started by its keeper with its end of a
-//! socket to the agent as standard input.
+//! The executor's side of its start. It is this same program, started by its keeper, with its end of a socket to the
+//! agent as standard input.
 
 use crate::device_memory::is_counted;
 use crate::devices::NodeDevices;
@@ -32,17 +32,17 @@ use std::sync::{Arc, OnceLock};
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
-/// The first argument that makes this program, started by root, an executor of another user. That user's number, group and supplementary groups
-/// (separated by commas) follow.
+/// The first argument that makes this program, started by root, an executor of another user. The user's number, group
+/// and supplementary groups (separated by commas) follow.
 pub const ARGUMENT_AS: &str = "executor-as";
-/// Longest [`ExecutorStart`], in bytes.
+/// Most bytes of an [`ExecutorStart`].
 const START_MAX: u32 = 1 << 20;
 
 /// Serves one session.
 pub fn main() -> ExitCode {
     let _flush = Flush;
     match start() {
-        // Its keeper ends what regions have left.
+        // The keeper ends processes that regions have left.
         Ok((control, config)) => accord_executor::run(control, config),
         Err(error) => {
             let _ = writeln!(
@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Gives root up for good and becomes an executor. Nothing was read or opened before; what follows runs in a fresh image.
+/// Gives up root for good, and executes this program again as an executor. Nothing is read or opened before.
 pub fn become_user() -> ExitCode {
     let mut arguments = std::env::args().skip(2);
     let mut number = || arguments.next()?.parse().ok();
@@ -70,7 +70,7 @@ pub fn become_user() -> ExitCode {
         return failed("executors are started by an agent only".to_owned());
     };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    // The user last: only root may change groups.
+    // Groups first, because only root may change them.
     let given_up = setgroups(&groups).and_then(|()| setresgid(gid, gid, gid)).and_then(|()| setresuid(uid, uid, uid));
     if let Err(error) = given_up {
         return failed(format!("cannot become user {uid}: {error}"));
@@ -87,7 +87,7 @@ pub fn become_user() -> ExitCode {
     }
 }
 
-/// Tells a new executor what it is.
+/// Sends the start message to a new executor.
 pub(crate) fn send_start(mut control: &Handover, start: &ExecutorStart) -> std::io::Result<()> {
     let body = start.encode_to_vec();
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
@@ -95,7 +95,7 @@ pub(crate) fn send_start(mut control: &Handover, start: &ExecutorStart) -> std::
 }
 
 fn start() -> Result<(Handover, ExecutorConfig), String> {
-    // A keeper that is killed ends nothing any more; the agent then does.
+    // The agent takes over if the keeper is killed, because a killed keeper ends no processes.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     keep_apart().map_err(|error| error.to_string())?;
     let control = take_standard_input().map_err(|error| error.to_string())?;
@@ -104,7 +104,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
     if keeper.is_none() || getppid() != keeper {
         return Err("its keeper is gone".to_owned());
     }
-    // The agent counts the memory of CPU devices only, and sends the lane for that next.
+    // The agent counts the memory of CPU devices only, and sends the lane for it next.
     let is_counted = |device: &v1::Device| DeviceInfo::try_from(device.clone()).is_ok_and(|device| is_counted(&device));
     let memory: Option<Arc<dyn MemoryAccount>> = match start.devices.iter().any(is_counted) {
         true => Some(Arc::new(AgentAccount::receive(&control).map_err(|error| error.to_string())?)),
@@ -115,17 +115,18 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
     Ok((control, config_of(start, wanted()?, Arc::default(), memory, report)?))
 }
 
-/// Keeps this process apart from the agent's terminal and from the regions of its session, which run in processes of the same user: they
-/// can't trace it, nor open what it has. What they fork stays below this process for as long as that lives, and below its keeper then.
+/// Isolates this process from the agent's terminal and from the session's regions, which run in processes of the same
+/// user: they can't trace it or open its descriptors. Processes that regions fork stay below this process while it
+/// lives, then below its keeper.
 fn keep_apart() -> std::io::Result<()> {
-    // Of a session of its own already, if this fails.
+    // Fails if this process leads a session already.
     let _ = setsid();
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     collect_orphans()
 }
 
-/// Returns the configuration of the executor's crate. Executors that print by way of this process have the same
-/// `printed`; `memory` counts that of CPU devices; `report` receives their use.
+/// Returns the executor's configuration. Executors that share a process share `printed`; `memory` counts the memory of
+/// CPU devices; `report` receives their use.
 pub(crate) fn config_of(
     start: ExecutorStart,
     wanted: Wanted,
@@ -164,7 +165,7 @@ pub(crate) fn config_of(
     })
 }
 
-/// To devices of other processes of this machine.
+/// Returns the ways of copies to devices of other processes of this machine.
 fn ways(mapped: Option<v1::PathTimes>, lane: Option<v1::PathTimes>) -> CopyWays {
     let known =
         |times: Option<v1::PathTimes>| times.map(|times| Cost { times: times.into(), source: Source::Estimated });
@@ -173,13 +174,13 @@ fn ways(mapped: Option<v1::PathTimes>, lane: Option<v1::PathTimes>) -> CopyWays 
         .with_known(CopyWay::Lane, known(lane))
 }
 
-/// The agent's setting, which it hands on.
+/// Returns the agent's transport setting, which executors inherit.
 pub(crate) fn wanted() -> Result<Wanted, String> {
     let (text, _) = TRANSPORT.in_force(|name| std::env::var(name).ok());
     text.parse().map_err(|remedy: String| format!("{} is {text:?}: {remedy}", TRANSPORT.name))
 }
 
-/// The socket to the agent. Workers must not find it as their standard input.
+/// Takes the socket to the agent from standard input, so that workers do not inherit it.
 fn take_standard_input() -> std::io::Result<Handover> {
     let control = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;

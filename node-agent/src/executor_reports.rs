@@ -1,17 +1,17 @@
-//! Reports of an executor on its use of devices. They arrive at the socket on which the agent passes it connections.
+//! Reports of an executor on its use of devices. They arrive at the socket by which the agent hands it connections.
 
 use accord_executor::UseSink;
 use accord_fabric::transport::Handover;
 use accord_fabric::use_report::UseReader;
 use std::time::{Duration, Instant};
 
-/// Most reads at one time.
+/// Most reads per batch.
 const READS_MAX: usize = 16;
-/// Shortest time between two of those. A region may have its executor report without end, which must not cost the agent
-/// more than honest reports do.
+/// Shortest time between two batches. A region may make its executor report endlessly, which must not cost the agent
+/// more than honest reports.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The agent's end of that socket.
+/// The agent's end of the socket.
 pub(crate) struct ExecutorReports {
     /// `None` once the executor has closed its end.
     control: Option<Handover>,
@@ -31,7 +31,7 @@ impl ExecutorReports {
         self.control.as_ref()
     }
 
-    /// Returns the time until the next read, if that is not now.
+    /// Returns the time until the next batch, unless that is now.
     pub(crate) fn pause(&self) -> Option<Duration> {
         let left = READ_INTERVAL.saturating_sub(self.read?.elapsed());
         (!left.is_zero()).then_some(left)

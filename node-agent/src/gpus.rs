@@ -1,5 +1,5 @@
-//! This machine's GPUs, looked for in a process of its own: the agent outlives a driver that hangs or crashes, and
-//! holds no device open, so that a driver can be replaced while it runs.
+//! This machine's GPUs, listed by a child process. So the agent survives a driver that hangs or crashes. It holds no
+//! device open, so that a driver can be replaced while it runs.
 
 use crate::ask::{self, NoAnswer};
 use crate::offered_gpus::Gpus;
@@ -13,16 +13,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The first argument that makes this program look for GPUs, print what it found and end.
+/// The first argument that makes this program list the GPUs and exit.
 pub const ARGUMENT: &str = "gpus";
-/// A second argument: how much memory the driver takes for each process is measured.
+/// A second argument: also measure the memory that the driver takes for each process.
 const CONTEXTS: &str = "contexts";
-/// How long that may take. Drivers of machines with many GPUs take seconds to start.
+/// The time limit of the listing. Drivers of machines with many GPUs take seconds to start.
 const LOOK_MAX: Duration = Duration::from_secs(30);
-/// Longest [`Gpus`], in bytes.
+/// Most bytes of a [`Gpus`].
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Looks for GPUs.
+/// Lists the GPUs.
 pub fn main() -> ExitCode {
     match print() {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 fn print() -> std::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut answer = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
-    // What a driver has to say must not get between.
+    // The driver's output must not mix with the answer.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     let mut found = registry::find(NodeId(0), "");
     if std::env::args_os().nth(2).is_some_and(|argument| argument == CONTEXTS) {
@@ -51,8 +51,8 @@ fn print() -> std::io::Result<()> {
     answer.write_all(&gpus.encode_to_vec())
 }
 
-/// The GPUs that can be used and are to be offered, as `program`, this one, finds them in a process of its own. What there is to say goes to the log.
-/// `measures`: that process measures how much memory the driver takes for each process.
+/// Returns the usable GPUs that are offered, listed by a child process of `program`, this one, and logs problems. With
+/// `measures` the child also measures the memory that the driver takes for each process.
 pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus, measures: bool) -> Vec<DeviceInfo> {
     if *wanted == Gpus::Off {
         return Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus, measures: boo
     devices
 }
 
-/// Has another process look. The error says what to do.
+/// Lists the GPUs by a child process. The error includes the remedy.
 fn ask(program: &Path, limit: Duration, measures: bool) -> Result<v1::Gpus, String> {
     let mut command = Command::new(program);
     command.arg(ARGUMENT).args(measures.then_some(CONTEXTS));
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// What a program that does `script` instead of looking leads to.
+    /// Returns the outcome of a program that runs `script` instead of listing GPUs.
     fn ask_script(script: &str, limit: Duration) -> Result<v1::Gpus, String> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
@@ -112,7 +112,7 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         loop {
             match ask(&program, limit, false) {
-                // Another test's child, just forked, has the file open for writing.
+                // Another test's newly forked child has the file open for writing.
                 Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
                 answer => return answer,
             }
@@ -138,7 +138,7 @@ mod tests {
         let why = ask_script("echo no protobuf", LOOK_MAX).unwrap_err();
         assert!(why.contains("did not say"), "{why}");
         assert!(look(Path::new("/nonexistent"), "h", &Gpus::Auto, true).is_empty());
-        // No bytes are an empty message.
+        // An empty output decodes as an empty message.
         assert_eq!(ask_script("true", LOOK_MAX), Ok(v1::Gpus::default()));
     }
 }

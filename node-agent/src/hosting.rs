@@ -1,5 +1,5 @@
-//! How an agent has executors: each in a process of its own, or, as a rank of an MPI world, all in its own process, so that MPI and the
-//! devices' memory are in one.
+//! How an agent runs executors: each in a process of its own, or all in the agent's process. A rank of an MPI world
+//! does the latter, so that MPI and the devices' memory are in one process.
 
 use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
@@ -30,19 +30,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 const SIGKILL: i32 = 9;
-/// What to do where an executor has had more memory than there was. Most of it is its devices'.
+/// The remedy for an executor that was out of memory. Most of its memory is its devices'.
 const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
 
 /// The way in which an agent runs executors.
 pub(crate) enum Hosting {
-    /// A tenant's fault is that tenant's alone.
+    /// One process each: a fault affects only its own tenant.
     Processes(Processes),
-    /// One job of one user.
+    /// Threads of the agent, for one job of one user.
     Here(ExecutorsHere),
 }
 
 impl Hosting {
-    /// Returns the spawner of the agent's processes, if it has executors in some.
+    /// Returns the spawner of the agent's processes, if executors are processes.
     pub(crate) fn spawner(&self) -> Option<&Spawner> {
         match self {
             Self::Processes(processes) => Some(&processes.spawner),
@@ -74,17 +74,18 @@ impl Hosting {
         }
     }
 
-    /// Starts no executor any more.
+    /// Ends the starting of executors.
     pub(crate) fn close(&self) {
         if let Self::Processes(Processes { cgroup: Some(cgroup), .. }) = self {
             cgroup.remove();
         }
     }
 
-    /// Starts an executor, whose device memory `memory` counts, and whose use of devices goes to `report`. The returned `HostEnd` is for waiting for its end.
+    /// Starts an executor. `memory` is the account of its device memory, and `report` receives its use of devices. The
+    /// returned `HostEnd` waits for its end.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if it can't be started; those of [`ExecutorsHere::start`].
+    /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
     pub(crate) fn start(
         &self,
         start: ExecutorStart,
@@ -105,7 +106,7 @@ impl Hosting {
 /// Starts executors as processes.
 pub(crate) struct Processes {
     spawner: Spawner,
-    /// None where the system lets this agent make no control groups.
+    /// `None` if the system does not let this agent create control groups.
     cgroup: Option<AgentCgroup>,
     started: AtomicU64,
 }
@@ -148,17 +149,17 @@ impl Processes {
 /// A running executor.
 #[derive(Clone, Debug)]
 pub(crate) enum Host {
-    /// It is a process.
+    /// A process.
     Process(Arc<ExecutorProcess>),
-    /// It is a part of this one.
+    /// A part of this process.
     Here(ExecutorHere),
 }
 
 impl Host {
-    /// Hands it a connection.
+    /// Hands a connection to the executor.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if it is gone or stuck.
+    /// Returns `acc_error_system` if the executor has ended or is stuck.
     pub(crate) fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         match self {
             Self::Process(process) => process.send(&*lane, &client),
@@ -166,7 +167,8 @@ impl Host {
         }
     }
 
-    /// Makes it end, and tell its program why if it is a process: the end of an MPI world's agent is the world's. Returns at once.
+    /// Asks the executor to end, without waiting. A process reports `ending` to its program; an executor in this
+    /// process does not, because the end of an MPI world's agent ends the world.
     pub(crate) fn end(&self, ending: Option<ExecutorEnding>) {
         match self {
             Self::Process(process) => process.end(ending),
@@ -183,7 +185,7 @@ impl Host {
     }
 }
 
-/// The sign of an executor's end.
+/// Waits for the end of an executor.
 pub(crate) enum HostEnd {
     Process(Box<ProcessEnd>),
     Here(JoinHandle<ExitCode>),
@@ -191,7 +193,7 @@ pub(crate) enum HostEnd {
 
 /// The end of an executor that is a process.
 pub(crate) struct ProcessEnd {
-    /// Readable once it has ended.
+    /// Readable once the process has ended.
     handle: OwnedFd,
     output: ExecutorOutput,
     out_of_memory: OutOfMemory,
@@ -199,7 +201,7 @@ pub(crate) struct ProcessEnd {
 }
 
 impl ProcessEnd {
-    /// As [`HostEnd::wait`].
+    /// Waits as [`HostEnd::wait`].
     fn wait(self) -> (String, Option<Remains>) {
         let Self { handle, output, out_of_memory, mut remains } = self;
         output.log_until_end_of(&handle);
@@ -213,7 +215,7 @@ impl ProcessEnd {
             Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
                 format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
             }
-            // "signal: 9 (SIGKILL)", "exit status: 1"
+            // The status displays as "signal: 9 (SIGKILL)" or "exit status: 1".
             Ok(status) => status.to_string(),
             Err(_) => "the process that keeps it was killed".to_owned(),
         };
@@ -222,7 +224,8 @@ impl ProcessEnd {
 }
 
 impl HostEnd {
-    /// Waits for the end, and ends what is left of the session. Returns why the end came, empty if it was orderly, and what the kernel has not ended.
+    /// Waits for the executor's end, and ends the session's other processes. Returns the reason, empty for an orderly
+    /// end, and the processes that the kernel has not ended.
     pub(crate) fn wait(self) -> (String, Option<Remains>) {
         let why = match self {
             Self::Process(end) => return end.wait(),

@@ -1,26 +1,26 @@
-//! What this node offers.
+//! The devices that this node offers.
 
 use crate::topology::Topology;
 use accord_device::cpu::{self, CpuConfig};
 use accord_types::{DeviceInfo, NodeId};
 use std::path::Path;
 
-/// Share of the available memory that CPU devices are made of, in percent.
+/// Share of the available memory that CPU devices get, in percent.
 const MEMORY_SHARE: u64 = 80;
-/// Where a control group says how much memory it may use.
+/// Root of the control groups, which may limit memory.
 const CGROUP: &str = "/sys/fs/cgroup";
 
 /// The configuration of this node's devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InventoryConfig {
-    /// Number of CPU devices; if not given, one per NUMA node, and none beside GPUs.
+    /// Number of CPU devices; if `None`, one per NUMA node, and none beside GPUs.
     pub cpu_devices: Option<u32>,
-    /// Bytes of each CPU device; a share of what is available if not given.
+    /// Bytes of each CPU device; if `None`, an equal share of the available memory.
     pub cpu_memory: Option<u64>,
 }
 
-/// Returns the devices of this node by ordinal: `gpus`, and CPU devices where there is none or where settings ask for
-/// them. The coordinator numbers the node.
+/// Returns this node's devices by ordinal: `gpus`, and CPU devices if there are no GPUs or settings ask for them. The
+/// coordinator assigns the node's number later.
 pub fn inventory(
     node_name: &str,
     gpus: Vec<DeviceInfo>,
@@ -29,7 +29,7 @@ pub fn inventory(
 ) -> Vec<DeviceInfo> {
     let mut devices = gpus;
     if devices.is_empty() || config.cpu_devices.is_some() {
-        // There may be gaps: they are the driver's numbers, as a rule.
+        // GPU ordinals may have gaps, because they usually are the driver's numbers.
         let first = devices.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
         devices.extend(cpus(node_name, config, topology).into_iter().map(|mut cpu| {
             cpu.id.ordinal += first;
@@ -60,23 +60,23 @@ fn cpus(node_name: &str, config: &InventoryConfig, topology: &Topology) -> Vec<D
     devices
 }
 
-/// The allowed processors of each NUMA node that has some.
+/// Returns the allowed processors of each NUMA node that has some.
 fn usable_numa(topology: &Topology, allowed: &[u32]) -> Vec<Vec<u32>> {
     let nodes = topology.hardware.numa.iter();
     let usable = nodes.map(|node| node.cpus.iter().copied().filter(|cpu| allowed.contains(cpu)).collect());
     usable.filter(|cpus: &Vec<u32>| !cpus.is_empty()).collect()
 }
 
-/// The processors that this process may run on.
+/// Returns the processors that this process may run on.
 fn allowed_cpus() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     let cpus = 0..rustix::thread::CpuSet::MAX_CPU;
     cpus.filter(|&cpu| set.is_set(cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
-/// Bytes that can be used without swapping: of the machine, and of the control group.
+/// Returns the bytes that can be used without swapping, limited by the machine and by the control group.
 fn available_memory(meminfo: &str, cgroup: Option<u64>) -> u64 {
-    /// What a machine that says nothing is taken to have.
+    /// Assumed for a machine that does not report its memory.
     const UNKNOWN: u64 = 1 << 30;
     let machine = meminfo
         .lines()
@@ -86,7 +86,7 @@ fn available_memory(meminfo: &str, cgroup: Option<u64>) -> u64 {
     machine.min(cgroup.unwrap_or(u64::MAX))
 }
 
-/// Bytes that the control group (version 2 or 1) still allows, if it limits memory at all.
+/// Returns the bytes that the control group (version 2 or 1) still allows, if it limits memory.
 fn cgroup_limit(root: &Path) -> Option<u64> {
     let number = |path: &str| std::fs::read_to_string(root.join(path)).ok()?.trim().parse::<u64>().ok();
     let pairs = [("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")];
@@ -130,7 +130,7 @@ mod tests {
             Some(second) => assert_eq!((second.numa, &second.cpus[..]), (Some(1), rest)),
             None => assert!(rest.is_empty()),
         }
-        // A machine of which hwloc knows nothing has one device with all its cores.
+        // A machine unknown to hwloc has one device with all its cores.
         let devices = inventory("h", Vec::new(), &InventoryConfig::default(), &Topology::default());
         assert_eq!((devices.len(), &devices[0].cpus), (1, &allowed));
     }

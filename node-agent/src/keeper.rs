@@ -1,6 +1,6 @@
-//! A session's keeper: the parent of its executor, and of all that regions have forked when that has lost its own parent. It is a process of the agent's
-//! user, so that under an agent of root no region can signal, stop or trace it. It ends the session's processes when the executor has ended, or the
-//! agent, and ends itself when none is left.
+//! A session's keeper: the parent of its executor, and of orphans that its regions have forked. It belongs to the
+//! agent's user, so that no region can signal, stop or trace it under an agent of root. It ends the session's processes
+//! when the executor or the agent has ended, and exits when none is left.
 
 use crate::executor_process;
 use crate::users::RunsAs;
@@ -20,19 +20,19 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// The first argument that makes this program a keeper. The agent's process number follows, then, if the executor is another user's, that user's
-/// number, group and supplementary groups (separated by commas).
+/// The first argument that makes this program a keeper. The agent's process number follows. For another user's
+/// executor, so do that user's number, group and supplementary groups (separated by commas).
 pub const ARGUMENT: &str = "keeper";
-/// What an executor of another user than the agent's has of the agent's environment: what belongs to the machine, and not to root.
+/// The variables of the agent's environment that another user's executor gets: those of the machine, not of root.
 const MACHINE_ENVIRONMENT: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
-/// The same, by the beginnings of names.
+/// Prefixes of further such variables.
 const MACHINE_ENVIRONMENT_PREFIXES: &[&str] = &["CUDA_", "NVIDIA_"];
-/// How long an executor may take to end by itself when the agent has ended.
+/// How long an executor may take to end by itself after the agent's end.
 const END_GRACE: Duration = Duration::from_secs(1);
-/// Pause between rounds of killing processes that the kernel does not end.
+/// Pause between rounds of killing.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// Keeps one session's processes, from before the first to after the last one.
+/// Keeps one session's processes, from the first to the last.
 pub fn main() -> ExitCode {
     match keep() {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,11 +48,11 @@ fn keep() -> Result<(), String> {
     let agent = arguments.next().and_then(|text| Pid::from_raw(text.parse().ok()?)).ok_or("it has no agent")?;
     let system = |what: &str, error: io::Error| format!("cannot {what}: {error}");
     let follow = pidfd_open(agent, PidfdFlags::empty()).map_err(|error| system("follow the agent", error.into()))?;
-    // The agent may have ended before there was a descriptor of it: then the parent is another process.
+    // The agent may have ended before its descriptor was opened; the parent then is another process.
     if getppid() != Some(agent) {
         return Err("the agent is gone".to_owned());
     }
-    // Of a session of its own already, if this fails.
+    // Fails if this process leads a session already.
     let _ = setsid();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| system("keep apart", error.into()))?;
     set_child_subreaper(Some(getpid())).map_err(|error| system("collect orphans", error.into()))?;
@@ -63,19 +63,19 @@ fn keep() -> Result<(), String> {
     command.arg(argument).args(account).stdout(Stdio::null());
     let mut executor = command.spawn().map_err(|error| system("start an executor", error))?;
     let pid = Pid::from_child(&executor);
-    // The socket to the agent and the pipe for messages are the executor's.
+    // Only the executor uses the socket to the agent and the pipe for messages.
     let given_up = File::open("/dev/null").and_then(|null| {
         rustix::stdio::dup2_stdin(&null)?;
         Ok(rustix::stdio::dup2_stderr(&null)?)
     });
     given_up.map_err(|error| system("open /dev/null", error))?;
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| system("watch the executor", error.into()))?;
-    // The agent is gone if it does not read this: then nothing is said.
+    // The write fails if the agent has ended; the word is then dropped.
     let mut agent_reads = io::stdout();
     let mut say = |word: i32| drop(agent_reads.write_all(&word.to_le_bytes()).and_then(|()| agent_reads.flush()));
     say(pid.as_raw_nonzero().get());
     if await_end(&handle, &follow) {
-        // It stays a zombie until the keeper ends, so that its number is no other process's before.
+        // The zombie stays until the keeper ends, so that its number is not reused.
         let status = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         say(status.ok().flatten().map_or(0, |status| raw(&status)));
         end_all(Process::of(pid).ok());
@@ -86,14 +86,15 @@ fn keep() -> Result<(), String> {
     Ok(())
 }
 
-/// Blocks until the executor has ended. `false` if the agent has, and the executor has had time enough to do so by itself: first lanes end, by the end
-/// of the agent's socket, so that the program learns of the agent's end and not of killed workers.
+/// Blocks until the executor has ended and returns `true`. Returns `false` if the agent has ended and the executor
+/// exceeded its grace period. The executor's lanes end first, with the agent's socket. So the program learns of the
+/// agent's end rather than of killed workers.
 fn await_end(executor: &OwnedFd, agent: &OwnedFd) -> bool {
     loop {
         let mut handles = [PollFd::new(executor, PollFlags::IN), PollFd::new(agent, PollFlags::IN)];
         match poll(&mut handles, None) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Nothing can be waited for.
+            // Waiting is impossible.
             Err(_) => return false,
         }
         let [executor_ended, agent_ended] = handles.map(|handle| !handle.revents().is_empty());
@@ -108,7 +109,7 @@ fn await_end(executor: &OwnedFd, agent: &OwnedFd) -> bool {
     }
 }
 
-/// Ends all processes below this one but `zombie`, and returns when they are gone, however long the kernel takes.
+/// Ends all processes below this one except `zombie`, and returns when they are gone, however long the kernel takes.
 fn end_all(zombie: Option<Process>) {
     let mut children = || {
         let mut children = descendants::own_children();
@@ -120,7 +121,7 @@ fn end_all(zombie: Option<Process>) {
     }
 }
 
-/// As `wait` of POSIX has it.
+/// Encodes a status as `wait` of POSIX does.
 fn raw(status: &WaitIdStatus) -> i32 {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => (code & 0xff) << 8,
@@ -153,10 +154,10 @@ pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
     command
 }
 
-/// Reads one of the two numbers that a keeper writes to its standard output: its executor's process number, and that one's status when it has ended.
+/// Reads one of the two numbers that a keeper writes: its executor's process number, then that process's status.
 ///
 /// # Errors
-/// Returns the system's error; `UnexpectedEof` if the keeper has ended before.
+/// Returns the system's error; `UnexpectedEof` if the keeper ended before.
 pub(crate) fn read_word(from: &mut (impl Read + AsFd), limit: Option<Duration>) -> io::Result<i32> {
     let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let ready = loop {

@@ -1,5 +1,5 @@
-//! The file that keeps what outlives an agent: jobs that hold devices, and the programs that drive these themselves. It counts for this boot of the
-//! machine, this node and this coordinator.
+//! The file of state that outlives an agent: jobs that hold devices, and programs that drive these themselves. It is
+//! valid for this boot of the machine, this node and this coordinator.
 
 use crate::node::{Driver, Kept, ProcessId};
 use accord_proto::v1;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest file that is read, in bytes: more than the rules' bounds allow.
+/// Most bytes to read: more than the rules' bounds allow.
 const BYTES_MAX: u64 = 16 << 20;
 /// Name of the file's format.
 const FORM: &str = "accord grants 1";
@@ -24,11 +24,11 @@ const FORM: &str = "accord grants 1";
 pub(crate) struct KeptGrants {
     file: PathBuf,
     head: String,
-    /// Which change of the rules was written last.
+    /// The number of the last written change.
     written: TurnLock<Option<u64>>,
 }
 
-/// Returns the default folder: in memory, this user's own.
+/// Returns the default folder, private to this user and in memory where possible.
 pub(crate) fn default_folder() -> PathBuf {
     const NAME: &str = "accord-node-agent";
     match (geteuid(), std::env::var_os("XDG_RUNTIME_DIR")) {
@@ -39,10 +39,10 @@ pub(crate) fn default_folder() -> PathBuf {
 }
 
 impl KeptGrants {
-    /// Returns the file in `folder`, which is made if it does not exist.
+    /// Returns the file in `folder`, which is created if it does not exist.
     ///
     /// # Errors
-    /// Returns the error of making the folder, or `PermissionDenied` if other users can write to it.
+    /// Returns the error of creating the folder, or `PermissionDenied` if other users can write to it.
     pub(crate) fn new(folder: &Path, boot: &str, coordinator: &str, node: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let found = fs::symlink_metadata(folder)?;
@@ -59,7 +59,8 @@ impl KeptGrants {
         Ok(Self { file, head, written: TurnLock::new(None) })
     }
 
-    /// Returns the kept grants with the time that is left of them at `since_boot`; none if they are of another boot.
+    /// Reads the kept grants with the time that they have left at `since_boot`. They are empty if the file is of
+    /// another boot, node or coordinator.
     pub(crate) fn read(&self, since_boot: Duration) -> Kept {
         let mut bytes = Vec::new();
         let read = File::open(&self.file).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
@@ -67,7 +68,7 @@ impl KeptGrants {
         kept.unwrap_or_default()
     }
 
-    /// Writes the grants, whole or not at all, unless `change` was written already. Removes the file if there is nothing to keep.
+    /// Replaces the file atomically, unless `change` is written already. Removes it if there is nothing to keep.
     pub(crate) fn write(&self, change: u64, kept: impl FnOnce() -> Kept, since_boot: Duration) {
         let mut written = self.written.take();
         if *written == Some(change) {
@@ -89,7 +90,7 @@ impl KeptGrants {
         let new = self.file.with_extension("new");
         let whole = [self.head.as_bytes(), &encode(kept, since_boot)].concat();
         let replaced = write_to(&new, &whole).and_then(|()| fs::rename(&new, &self.file));
-        // A full disk leaves a part of it.
+        // A write to a full disk leaves a partial file.
         replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 }

@@ -1,8 +1,8 @@
 //! The node agent: offers a machine's devices to the programs of a cluster.
 //!
-//! [`run`] registers with the coordinator, takes connections and starts one executor process
-//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone. As a rank of an MPI world, which is one
-//! user's, it has the executors in its own process.
+//! [`run`] registers with the coordinator, accepts connections and starts one executor process per session
+//! ([`executor_process`], [`accord_executor`]). So a fault affects only its own tenant. A rank of an MPI world, which
+//! belongs to one user, runs the executors in its own process.
 #![deny(unsafe_code)]
 
 mod abandoned;

@@ -1,4 +1,4 @@
-//! The node agent's process, and its executors'.
+//! The programs of the node agent: agent, keeper, executor, and children that test and measure.
 #![forbid(unsafe_code)]
 
 use accord_device::cpu::{is_worker, worker_main};
@@ -13,11 +13,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord-node-agent");
-    // Of the process that tests a CPU device.
+    // A worker of the process that tests a CPU device.
     if is_worker() {
         return ExitCode::from(u8::try_from(worker_main()).unwrap_or(u8::MAX));
     }
-    // Of executors too.
+    // Executors read this setting, too.
     if let Err(error) = spin_policy::read_cores(|name| std::env::var(name).ok()) {
         let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
         return ExitCode::FAILURE;

@@ -1,4 +1,4 @@
-//! How sessions' processes claim memory of the node's CPU devices from the agent, which counts it ([`crate::device_memory`]).
+//! The protocol by which sessions' processes claim memory of CPU devices from the agent ([`crate::device_memory`]).
 
 use crate::device_memory::Account;
 use accord_device::MemoryAccount;
@@ -12,12 +12,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an executor waits for the agent's answer, which takes microseconds unless the agent is stopped.
+/// The time limit of the agent's answer, which takes microseconds unless the agent is stopped.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long an answer may take to be sent, which its reader waits for; and how often it is looked whether the session of a program's account goes on.
+/// The time limit of sending an answer, and the interval for checking whether the session of a program's account goes
+/// on.
 const SEND_MAX: Duration = Duration::from_secs(5);
 
-/// Answers the claims of one executor process. Dropping it frees all that the process had: drop it when nothing of the session is left.
+/// Answers the claims of one executor process. Dropping it frees the process's memory, so drop it only when no process
+/// of the session is left.
 #[derive(Debug)]
 pub(crate) struct MemoryService {
     lane: SharedLane,
@@ -25,7 +27,7 @@ pub(crate) struct MemoryService {
 }
 
 impl MemoryService {
-    /// Starts a thread that answers. Returns the executor's end, too.
+    /// Starts a thread that answers claims. Returns the executor's end of the lane, too.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the system has no socket or thread.
@@ -38,7 +40,7 @@ impl MemoryService {
         let account = Arc::new(account);
         let (served, requests) = (lane.clone(), account.clone());
         let serve = move || {
-            // An executor that breaks the protocol gets no more memory.
+            // An executor that violates the protocol gets no more memory.
             let _ = ClaimChannel::new(served, SEND_MAX)
                 .and_then(|channel| channel.serve(|request| requests.answer(request), || true));
         };
@@ -49,18 +51,18 @@ impl MemoryService {
 
 impl Drop for MemoryService {
     fn drop(&mut self) {
-        // Another process may have got the executor's end.
+        // Another process may have inherited the executor's end.
         self.lane.shutdown();
         self.account.end();
     }
 }
 
-/// Answers the claims of a program that drives the node's devices itself, until it ends or `goes_on` says that its session has ended.
+/// Answers the claims of a program that drives the node's devices itself, until it ends or `goes_on` returns `false`.
 ///
 /// # Errors
-/// Returns the lane's.
+/// Returns the errors of the lane.
 pub(crate) fn serve_program(lane: SharedLane, account: &Account, goes_on: impl Fn() -> bool) -> io::Result<()> {
-    // A program that always asks would else keep what it has for ever.
+    // Otherwise a program that keeps asking would hold its memory forever.
     let answer = |request| if goes_on() { account.answer(request) } else { None };
     ClaimChannel::new(lane, SEND_MAX)?.serve(answer, &goes_on)
 }
@@ -68,7 +70,7 @@ pub(crate) fn serve_program(lane: SharedLane, account: &Account, goes_on: impl F
 /// Sends a new executor its end of the lane to its account.
 ///
 /// # Errors
-/// Returns `BrokenPipe` if it is gone.
+/// Returns `BrokenPipe` if the executor has ended.
 pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: SessionId) -> io::Result<()> {
     let hello = Hello::new(Purpose::Memory, session, 0, PeerId::PROGRAM);
     control.send(lane, &hello.into()).map_err(|_| io::ErrorKind::BrokenPipe.into())
@@ -76,12 +78,12 @@ pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: Session
 
 /// An executor's account at its agent.
 pub(crate) struct AgentAccount {
-    /// The first failure once there was one: a late answer would be taken for that to the next claim.
+    /// The channel, or its first failure: after a timeout, a late answer would be taken for the next claim's.
     channel: TurnLock<std::result::Result<ClaimChannel, io::ErrorKind>>,
 }
 
 impl AgentAccount {
-    /// Takes the lane that the agent sends behind the start message.
+    /// Receives the lane that the agent sends after the start message.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
@@ -119,7 +121,7 @@ impl AgentAccount {
     }
 }
 
-/// Returns the error of a claim that the agent leaves unanswered. The agent's end is its devices' loss.
+/// Returns the error of a claim without an answer. If the agent has ended, its devices are lost.
 fn unanswered(failure: io::ErrorKind) -> Error {
     use io::ErrorKind::{TimedOut, WouldBlock};
     const REMEDY: &str = "see the agent's messages, and start the program again";
@@ -137,7 +139,7 @@ impl MemoryAccount for AgentAccount {
     }
 
     fn give_back(&self, ordinal: u32, bytes: u64) {
-        // Without the agent memory is not counted.
+        // Without the agent, memory is not counted.
         let _ = self.by_channel(|channel| channel.tell(ordinal, bytes));
     }
 
@@ -161,7 +163,7 @@ mod tests {
         let (agent, executor) = pair().unwrap();
         let account = AgentAccount::over(executor, Duration::from_millis(1)).unwrap();
         assert!(account.claim(0, 1).is_err(), "the agent is stopped");
-        // Granted.
+        // The answer "granted".
         agent.write_all(&mut [IoSlice::new(&[0; 16])]).unwrap_or_default();
         let error = account.claim(0, 100).expect_err("the answer is the first claim's");
         assert_eq!(error.code(), ErrorCode::System);

@@ -1,11 +1,11 @@
-//! What is counted, through the `metrics` facade: without an exporter it costs nothing.
+//! Metrics, recorded through the `metrics` facade: without an exporter they cost nothing.
 
 use accord_monitoring::Metric;
 use accord_trust::Trust;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All of it.
+/// All metrics of the agent.
 pub const TABLE: [Metric; 7] = [
     Metric::gauge(REGISTERED, "1 while the coordinator has the node in, 0 while it does not"),
     Metric::gauge(EXECUTORS, "executors"),
@@ -16,28 +16,28 @@ pub const TABLE: [Metric; 7] = [
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
-/// Whether the coordinator has the node in.
+/// Whether the coordinator counts the node as registered.
 pub const REGISTERED: &str = "accord_agent_registered";
 /// Expiry of the agent's certificate, if it has one.
 pub const CERTIFICATE_EXPIRY: &str = "accord_agent_certificate_expiry_timestamp_seconds";
-/// Executors at this time.
+/// Number of executors.
 pub const EXECUTORS: &str = "accord_agent_executors";
-/// Connections that were handed to executors.
+/// Connections handed to executors.
 pub const CONNECTIONS: &str = "accord_agent_connections_total";
-/// Connections that were turned away.
+/// Refused connections.
 pub const REFUSED: &str = "accord_agent_refused_total";
-/// Times that the coordinator took this node in.
+/// Successful registrations.
 pub const REGISTRATIONS: &str = "accord_agent_registrations_total";
 
-/// Messages that were dropped, as standard error took none.
+/// Log messages dropped because standard error was blocked.
 pub const LOG_DROPPED: &str = "accord_agent_log_dropped_total";
 
-/// Counts a message that standard error had no room for.
+/// Counts a dropped log message.
 pub fn log_dropped() {
     metrics::counter!(LOG_DROPPED).increment(1);
 }
 
-/// Shows when the certificate in use expires.
+/// Records when the certificate in use expires.
 pub(crate) fn certificate_expiry(trust: &Trust) {
     let identity = trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
     if let (Some(expiry), Ok(name)) = (identity.expiry(), identity.name()) {
@@ -57,7 +57,7 @@ pub(crate) fn refused() {
     metrics::counter!(REFUSED).increment(1);
 }
 
-/// Whether the coordinator has the node in at this time.
+/// Whether the node is registered at the coordinator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registered(Arc<AtomicBool>);
 

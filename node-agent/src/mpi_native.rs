@@ -1,5 +1,5 @@
-//! Whether this machine's MPI copies from and to GPUs' own memory: tried in a process of its own, since an MPI that does not ends with a fault, and
-//! what an MPI says of itself is not what becomes of it.
+//! A test whether this machine's MPI is GPU-aware. It runs in a child process, because an MPI that is not crashes. What
+//! an MPI reports about itself is not reliable.
 
 use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
@@ -16,19 +16,19 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first argument that makes this program try it, and end; the second one is the object with MPI in it.
+/// The first argument that makes this program run the test and exit; the second one is the object linked with MPI.
 pub const ARGUMENT: &str = "mpi-gpus";
-/// How long that may take: MPI and the driver start, a few messages go.
+/// The time limit of the test: MPI and the driver start, and a few messages are sent.
 const TRY_MAX: Duration = Duration::from_secs(20);
-/// How long a message to the same process may take.
+/// The time limit of a message to the same process.
 const MESSAGE_MAX: Duration = Duration::from_secs(5);
-/// Bytes of the messages: MPIs have other ways for few than for many.
+/// Bytes of the messages: MPIs handle short and long ones differently.
 const SIZES: [usize; 2] = [64 << 10, 4 << 20];
-/// Memory of a device for it: what is sent, and where it goes.
+/// Memory on each device: room for a message's source and target.
 const ROOM: u64 = 8 << 20;
-/// The answer.
+/// The answer of a GPU-aware MPI.
 const YES: &[u8] = b"yes\n";
-/// What a launcher tells its processes by: one that finds these would take the agent's place in the world.
+/// Prefixes of launchers' variables. A child that inherited them would take the agent's place in the world.
 const OF_LAUNCHERS: &[&str] = &[
     "PMIX_",
     "PMI_",
@@ -48,8 +48,8 @@ const OF_LAUNCHERS: &[&str] = &[
     "PALS_",
 ];
 
-/// Whether it does, as this agent's configuration has it. `object` is the one that the agent uses; `shown` are the GPUs that it may be tried
-/// with, if not all that the agent sees.
+/// Returns whether MPI is GPU-aware, by the agent's setting or by the test. `object` is the agent's MPI object; `shown`
+/// limits the GPUs of the test.
 pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path, shown: Option<&str>) -> GpuAware {
     match setting {
         MpiGpus::On => GpuAware::Yes,
@@ -74,7 +74,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
         NoAnswer::Late(_) => format!("it took more than {} s", limit.as_secs()),
         NoAnswer::Failed(status) => format!("it ended the process that tried it ({status})"),
     })?;
-    // MPI itself may have had something to say.
+    // MPI itself may print messages before.
     match answer.ends_with(YES) {
         true => Ok(()),
         false => Err(String::from_utf8_lossy(&answer).trim().to_owned()),
@@ -83,7 +83,7 @@ fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> s
 
 /// Runs the process that is started with [`ARGUMENT`].
 pub fn main() -> ExitCode {
-    // Its parent alone reads the answer.
+    // Only the parent reads the answer.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         let _ = writeln!(std::io::stderr(), "accord-node-agent {ARGUMENT}: {error}");
         return ExitCode::FAILURE;
@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// MPI first, as in an agent; then the devices, and messages between any two neighbours of them.
+/// Starts MPI first, as an agent does, then the devices, and sends messages between neighbouring devices.
 fn try_all(object: &Path) -> Result<()> {
     let system = |error: std::io::Error| Error::new(ErrorCode::System, error.to_string());
     let mut world = MpiObject::load(object).and_then(|object| object.join()).map_err(system)?;
@@ -110,7 +110,7 @@ fn try_all(object: &Path) -> Result<()> {
         return Err(Error::new(ErrorCode::DeviceUnavailable, "there is no GPU that it could be tried with"));
     }
     for (at, from) in devices.iter().enumerate() {
-        // One GPU sends to itself.
+        // A single GPU sends to itself.
         let to = &devices[(at + 1) % devices.len()];
         for (round, len) in SIZES.into_iter().enumerate() {
             let pattern: Vec<u8> = (0..len).map(|at| (at % 251 + round) as u8).collect();
@@ -127,14 +127,14 @@ fn try_all(object: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A device with some memory, as an executor has it.
+/// A device with some memory, as in an executor.
 struct Tried {
     device: Arc<dyn Device>,
     start: DevicePtr,
 }
 
 impl Tried {
-    /// None if libraries do not reach memory of such devices.
+    /// Returns `None` if libraries can't access memory of such devices.
     fn start(info: DeviceInfo) -> Result<Option<Self>> {
         let backend = registry::backend(info.kind)?;
         if !backend.capabilities.native_handles {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// What a program that does `script` instead of trying it leads to.
+    /// Returns the outcome of a program that runs `script` instead of the test.
     fn ask_script(script: &str, limit: Duration) -> std::result::Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
@@ -181,7 +181,7 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         loop {
             match ask(&program, Path::new("/object"), None, limit) {
-                // Another test's child, just forked, has the file open for writing.
+                // Another test's newly forked child has the file open for writing.
                 Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
                 answer => return answer,
             }

@@ -1,4 +1,5 @@
-//! An agent that is a rank of an MPI world: takes lanes of the world's other agents, and is the gateway of its machine's processes to them.
+//! An agent that is a rank of an MPI world. It accepts lanes from the world's other agents, and is the gateway to them
+//! for its machine's processes.
 
 use crate::accept_of_world::accept_of_world;
 use crate::config::Config;
@@ -19,18 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The object with MPI in it.
+/// The object linked with MPI.
 const OBJECT: &str = "libaccord_mpi.so";
-/// How long an agent waits for the one before it, which registers first: the coordinator numbers nodes as they come.
+/// How long an agent waits for the previous rank to register: the coordinator numbers nodes in the order of
+/// registration.
 const TURN_MAX: Duration = Duration::from_secs(20);
-/// How long the agents of a world of the same name may take to end, which was run just before.
+/// How long agents of an earlier world with the same name may take to end.
 const GATEWAY_MAX: Duration = Duration::from_secs(5);
 const GATEWAY_PAUSE: Duration = Duration::from_millis(50);
 
-/// The first argument that makes this program say which MPI there is, and end.
+/// The first argument that makes this program print which MPI is installed, and exit.
 pub const ARGUMENT: &str = "mpi";
 
-/// Prints for which MPI its part was built, which one is here, and whether that is the same, each in a line.
+/// Prints three lines: the MPI that the object was built for, the installed one, and whether they match.
 pub fn main() -> ExitCode {
     let named = MPI.find(|name| std::env::var(name).ok()).map(|(_, path)| PathBuf::from(path));
     let path =
@@ -52,19 +54,19 @@ pub fn main() -> ExitCode {
 /// The agent's part of an MPI world.
 pub(crate) struct MpiWorld {
     fabric: Arc<MpiFabric>,
-    /// The machine's processes' way, unless another agent of the machine has it.
+    /// The gateway's name; another agent of the machine may serve it.
     name: GatewayName,
-    /// None without GPUs.
+    /// `None` without GPUs.
     gpu_aware: Option<GpuAware>,
     leaving: Arc<AtomicBool>,
 }
 
 impl MpiWorld {
-    /// Joins the world that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these, by a process that sees
-    /// those that are `shown`, or what this one sees.
+    /// Joins the world that the launcher started this process in; `program` is this program. With `gpus`, a child
+    /// process tests whether MPI is GPU-aware, on the GPUs in `shown`, or all visible ones.
     pub(crate) fn join(config: &Config, program: &Path, gpus: bool, shown: Option<&str>) -> Result<Self, String> {
         let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
-        // MPI starts meanwhile.
+        // MPI starts while the test runs.
         let reaches_gpus = gpus.then(|| {
             let (setting, program, path) = (config.mpi_gpus, program.to_owned(), path.clone());
             let shown = shown.map(str::to_owned);
@@ -106,12 +108,12 @@ impl MpiWorld {
         Ok(Self { fabric, name, gpu_aware, leaving: Arc::default() })
     }
 
-    /// Whether its MPI is GPU-aware; none without GPUs.
+    /// Returns whether the world's MPI is GPU-aware; `None` without GPUs.
     pub(crate) fn gpu_aware(&self) -> Option<GpuAware> {
         self.gpu_aware.clone()
     }
 
-    /// The fabric between its ranks.
+    /// Returns the fabric between the world's ranks.
     pub(crate) fn fabric(&self) -> Arc<MpiFabric> {
         self.fabric.clone()
     }
@@ -121,8 +123,9 @@ impl MpiWorld {
         Wanted::Mpi(self.name)
     }
 
-    /// Is the gateway of this machine's processes, unless another agent of the machine is. Its ranks come one after the other
-    /// ([`MpiWorld::await_turn`]), so that it is the first one's; a gateway that is there before the world's first rank comes is another world's.
+    /// Serves the gateway of this machine's processes, unless another agent of the machine does. Ranks open it one
+    /// after the other ([`MpiWorld::await_turn`]), so the machine's first rank does. A gateway that exists before rank
+    /// 0 opens one belongs to another world.
     pub(crate) fn open_gateway(&self) -> Result<(), String> {
         let (is_first, begun) = (self.fabric.rank() == 0, Instant::now());
         loop {
@@ -147,14 +150,14 @@ impl MpiWorld {
         }
     }
 
-    /// Takes lanes of other agents. The world has begun when all ranks are nodes of the cluster: `joining` ends then.
+    /// Accepts lanes from other agents. `joining` completes when all ranks are registered.
     pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>, joining: Option<Joining>) -> Result<(), String> {
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();
         start("accord-accept", move || {
             let why = accept_of_world(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
-                // No rank can be reached any more, and a world that has failed can't be joined again.
+                // No rank can be reached any more, and a failed world can't be joined again.
                 let _ = writeln!(io::stderr(), "accord-node-agent: {why}");
                 std::process::exit(1);
             }
@@ -180,14 +183,15 @@ impl MpiWorld {
         Err(format!("the agent of rank {before} has not registered in {} s", TURN_MAX.as_secs()))
     }
 
-    /// Leaves the world, as far as its other agents let it.
+    /// Leaves the world, as far as the other agents permit.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.fabric.stop();
     }
 }
 
-/// Says for people that a process of this machine got no way to another node; that one sees its end only.
+/// Logs that a process of this machine could not be connected to another node; that process sees only the end of its
+/// connection.
 fn no_way(error: &io::Error) {
     match scarce::remedy_of_words(&error.to_string()) {
         Some(remedy) => tracing::warn!("the gateway has no way for a process of this machine: {error}; {remedy}"),

@@ -1,4 +1,4 @@
-//! Which of the machine's GPUs an agent offers.
+//! The GPUs that an agent offers.
 
 use accord_types::DeviceInfo;
 use std::collections::BTreeSet;
@@ -8,21 +8,21 @@ use std::str::FromStr;
 /// The choice of `--gpus`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Gpus {
-    /// All that the driver shows.
+    /// All GPUs that the driver lists.
     #[default]
     Auto,
-    /// None.
+    /// No GPUs.
     Off,
-    /// These, in this order.
+    /// The GPUs of a list, in its order.
     These(Vec<Gpu>),
 }
 
-/// A GPU, as people name it.
+/// A GPU as a user names it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Gpu {
     /// The driver's number.
     Number(u32),
-    /// The driver's name, or as much of its beginning as no other one has.
+    /// The driver's UUID, or a unique prefix of it.
     Name(String),
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Gpu {
 }
 
 impl Gpu {
-    /// Which of those that the driver shows it is.
+    /// Returns the GPU of `shown` that this names.
     fn find<'a>(&self, shown: &'a [DeviceInfo]) -> Result<&'a DeviceInfo, String> {
         let is_it = |info: &&DeviceInfo| match self {
             Self::Number(number) => info.id.ordinal == *number,
@@ -83,8 +83,8 @@ impl Gpu {
 }
 
 impl Gpus {
-    /// Returns which of `shown`, which have the driver's numbers, are offered, and the notes on others. Those of a list
-    /// have its numbers: the first is 0.
+    /// Returns the offered GPUs out of `shown`, which have the driver's numbers, and notes on those of the list that
+    /// can't be. GPUs of a list are renumbered by it, from 0.
     pub(crate) fn choose(&self, shown: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<String>) {
         let list = match self {
             Self::Auto => return (shown, Vec::new()),
@@ -108,8 +108,8 @@ impl Gpus {
         (offered, notes)
     }
 
-    /// Returns the value of the driver's own variable, [`accord_device::cuda::VISIBLE`], for a process that is to touch
-    /// offered ones only; `None` if it may see what the agent sees.
+    /// Returns the value of the driver's own variable, [`accord_device::cuda::VISIBLE`], for a process that must use
+    /// offered GPUs only. Returns `None` if it may use all that the agent sees.
     pub(crate) fn shown_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
         let names = || offered.iter().map(|info| info.uuid.as_str()).filter(|name| !name.is_empty());
         matches!(self, Self::These(_)).then(|| names().collect::<Vec<_>>().join(","))
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// What is offered of three by `text`: numbers and names.
+    /// Returns numbers and names of the GPUs that `text` offers out of three, and the notes.
     fn offered(text: &str) -> (Vec<(u32, String)>, Vec<String>) {
         let shown = vec![gpu(0, "GPU-aa10"), gpu(1, "GPU-ab20"), gpu(3, "GPU-cc30")];
         let (offered, notes) = text.parse::<Gpus>().unwrap().choose(shown);

@@ -1,4 +1,4 @@
-//! The agent's child processes; above all executors, as the agent sees them.
+//! The agent's child processes, in particular executors.
 
 use crate::cgroup::SessionCgroup;
 use crate::executor_process::send_start;
@@ -24,15 +24,16 @@ use std::time::Duration;
 
 /// The time in which an executor may end by itself before it is killed.
 pub(crate) const END_GRACE: Duration = Duration::from_secs(1);
-/// The limit of waits for killed processes. One that is inside of the kernel may take longer.
+/// The time limit of waits for killed processes. A process that hangs inside the kernel may take longer.
 pub(crate) const ORPHANS_END_MAX: Duration = Duration::from_secs(5);
-/// How long a keeper may take to start its executor. It waits for no process.
+/// The time limit of a keeper's start of its executor. The keeper waits for no other process.
 const KEEPER_START_MAX: Duration = Duration::from_secs(10);
-/// How long a message to an executor may take. Its reader only hands connections on.
+/// The time limit of a message to an executor. Its reader only hands connections on.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts the agent's child processes, all on one thread, which therefore knows which of the agent's children are no such: those that
-/// keepers which were killed have left, and processes that measure. Children are told when that thread ends, so that it must be one that lives as long as the agent.
+/// Starts the agent's child processes, all on one thread. So that thread knows which children the agent did not start:
+/// those that killed keepers have left, and processes that measure. Children get a signal when that thread ends, so it
+/// lives as long as the agent.
 #[derive(Clone)]
 pub(crate) struct Spawner {
     requests: mpsc::Sender<Request>,
@@ -48,11 +49,11 @@ enum Request {
 pub(crate) struct Started {
     pub(crate) process: ExecutorProcess,
     pub(crate) keeper: KeeperProcess,
-    /// Readable once it has ended.
+    /// Readable once the executor has ended.
     pub(crate) handle: OwnedFd,
-    /// Its standard error.
+    /// The executor's standard error.
     pub(crate) output: OwnedFd,
-    /// The socket of its reports.
+    /// The socket of the executor's reports.
     pub(crate) reports: Handover,
 }
 
@@ -60,13 +61,14 @@ pub(crate) struct Started {
 #[derive(Debug)]
 pub(crate) struct KeeperProcess {
     child: Child,
-    /// Readable once it has ended.
+    /// Readable once the keeper has ended.
     handle: OwnedFd,
     words: ChildStdout,
 }
 
 impl Spawner {
-    /// Starts the thread that starts `program`. From now on the calling process is the parent of what its children leave behind.
+    /// Starts the thread that starts child processes; `program` is the keepers' program. Makes this process the parent
+    /// of orphans.
     ///
     /// # Errors
     /// Returns `acc_error_system` if there are no more threads.
@@ -96,7 +98,7 @@ impl Spawner {
         Ok(Self { requests, program })
     }
 
-    /// Starts a process. The child is for the thread that waits for its end; the descriptor is readable then.
+    /// Starts a process. Returns the child for waiting, and a descriptor that is readable at its end.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -108,19 +110,20 @@ impl Spawner {
         answer.recv().map_err(|_| gone())?
     }
 
-    /// Ends what children of this process have left behind when they ended. Returns whether nothing is left, after [`ORPHANS_END_MAX`] at most.
+    /// Ends orphaned descendants of this process's children. Returns whether none is left, after at most
+    /// [`ORPHANS_END_MAX`].
     pub(crate) fn end_orphans(&self) -> bool {
         descendants::end_all(&mut || self.orphans(), ORPHANS_END_MAX)
     }
 
-    /// Children of this process that it has not started itself.
+    /// Returns the children of this process that it has not started itself.
     fn orphans(&self) -> Vec<Process> {
         let (reply, answer) = mpsc::channel();
         let asked = self.requests.send(Request::Orphans { reply });
         asked.ok().and_then(|()| answer.recv().ok()).unwrap_or_default()
     }
 
-    /// Starts an executor, in `cgroup` if there is one. By `memory` it claims device memory.
+    /// Starts an executor, in `cgroup` if there is one. It claims device memory over `memory`.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the process can't be started.
@@ -140,13 +143,13 @@ impl Spawner {
         control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
         let (output, says) = io::pipe().map_err(failed)?;
         let mut command = keeper::command(&self.program, account);
-        // Nothing of the agent's own: what regions can make their executor write must not come where the agent writes.
+        // The executor gets nothing of the agent's own, because regions can make it write anything.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(says);
         let (mut child, handle) = self.spawn(command).map_err(failed)?;
         let words = child.stdout.take().ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
         let mut keeper = KeeperProcess { child, handle, words };
         let begun = keeper.executor().and_then(|(id, handle)| {
-            // It does nothing before its start message comes.
+            // The executor waits for its start message.
             if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.add(id)) {
                 tracing::warn!("session {} is in no control group: {error}", start.session);
             }
@@ -162,7 +165,7 @@ impl Spawner {
                 Ok(Started { process, keeper, handle, output: output.into(), reports })
             }
             Err(error) => {
-                // Its executor, which can't have done anything yet, ends with it.
+                // The executor, which has done nothing yet, ends with its keeper.
                 let _ = keeper.child.kill();
                 let _ = keeper.child.wait();
                 Err(failed(error))
@@ -172,11 +175,11 @@ impl Spawner {
 }
 
 impl KeeperProcess {
-    /// Process number and descriptor of its executor, which has just been started.
+    /// Returns process number and descriptor of the executor, which was just started.
     fn executor(&mut self) -> io::Result<(u32, OwnedFd)> {
         let id = keeper::read_word(&mut self.words, Some(KEEPER_START_MAX))?;
         let pid = Pid::from_raw(id).ok_or(io::ErrorKind::InvalidData)?;
-        // The number is the executor's for as long as the keeper lives. Afterwards both have ended.
+        // The number is the executor's while the keeper lives. Afterwards both have ended.
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) if !has_ended_within(&self.handle, Duration::ZERO) => handle,
             _ => self.handle.try_clone()?,
@@ -184,7 +187,7 @@ impl KeeperProcess {
         Ok((id.cast_unsigned(), handle))
     }
 
-    /// Returns how the executor has ended.
+    /// Returns the executor's exit status.
     ///
     /// # Errors
     /// Returns an error if the keeper was killed before.
@@ -192,10 +195,10 @@ impl KeeperProcess {
         keeper::read_word(&mut self.words, None).map(ExitStatus::from_raw)
     }
 
-    /// Waits until none of the session's processes is left, `limit` at most; without end if there is none. Returns whether that is so: `None` if the
-    /// keeper was killed before.
+    /// Waits until no process of the session is left, at most for `limit`. Returns whether none is left, or `None` if
+    /// the keeper was killed before.
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Option<bool> {
-        // A region of an agent that isn't root may have stopped it.
+        // A region of an agent that isn't root may have stopped the keeper.
         let _ = pidfd_send_signal(&self.handle, Signal::CONT);
         if limit.is_some_and(|limit| !has_ended_within(&self.handle, limit)) {
             return Some(false);
@@ -204,7 +207,7 @@ impl KeeperProcess {
     }
 }
 
-/// Starts a child: a descriptor of it is readable once it has ended.
+/// Starts a child. The returned descriptor is readable once the child has ended.
 ///
 /// # Errors
 /// Returns the system's error.
@@ -225,8 +228,8 @@ pub(crate) fn start(command: &mut Command) -> io::Result<(Child, OwnedFd, Proces
     }
 }
 
-/// Children that are not among `own`. Drops from `own` the processes that have ended and been waited for, and no others: a listing of
-/// children may miss a live one, and an executor that is forgotten would count as an orphan.
+/// Returns the children that are not among `own`, and drops ended ones from `own`. A listing of children may miss a
+/// live one. So only an ended process is dropped, lest an executor count as an orphan.
 fn orphans(own: &mut Vec<Process>) -> Vec<Process> {
     let mut children = descendants::own_children();
     children.retain(|child| !own.contains(child));
@@ -238,28 +241,28 @@ fn orphans(own: &mut Vec<Process>) -> Vec<Process> {
 #[derive(Debug)]
 pub(crate) struct ExecutorProcess {
     control: Handover,
-    /// Messages go out one after the other.
+    /// Serialises messages.
     turn: TurnLock<()>,
     process: OwnedFd,
     id: u32,
 }
 
 impl ExecutorProcess {
-    /// Its process id, for messages.
+    /// Returns the process number, for messages.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Hands it a connection.
+    /// Hands a connection to the executor.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if it is gone or stuck.
+    /// Returns `acc_error_system` if the executor has ended or is stuck.
     pub(crate) fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
         let _turn = self.turn.take();
         self.control.send(lane, client)
     }
 
-    /// Makes it end, and tell its program why; the hard way if it does not do so by itself. Returns at once.
+    /// Asks the executor to end and to report `ending` to its program. Kills it after a grace period. Does not wait.
     pub(crate) fn end(self: &Arc<Self>, ending: Option<ExecutorEnding>) {
         if ending.is_none() {
             self.control.shutdown_writes();
@@ -267,7 +270,7 @@ impl ExecutorProcess {
         let executor = self.clone();
         let wait = move || {
             if let Some(ending) = ending {
-                // One that reads nothing does not hear it.
+                // An executor that does not read misses the reason.
                 if let Some(_turn) = executor.turn.try_take() {
                     let _ = executor.control.send_ending(&ending);
                 }
@@ -283,7 +286,7 @@ impl ExecutorProcess {
     }
 
     fn kill(&self) {
-        // The handle names this process for good, so that no other process can be hit.
+        // The descriptor identifies the process for good, so that no other process can be hit.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
 }

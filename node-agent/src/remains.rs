@@ -1,5 +1,5 @@
-//! What is left of a session when its executor has ended: processes that its regions have forked, however they did (`setsid`, twice). They
-//! end with it, and their devices' memory too.
+//! The processes of a session that outlive its executor: regions may have forked them in any way (`setsid`, twice).
+//! They are ended, which frees their devices' memory.
 
 use crate::cgroup::SessionCgroup;
 use crate::memory_service::MemoryService;
@@ -8,40 +8,40 @@ use accord_types::SessionId;
 use std::io;
 use std::process::ExitStatus;
 
-/// Ends what is left of one session.
+/// Ends the remaining processes of one session.
 pub(crate) struct Remains {
     pub(crate) session: SessionId,
-    /// Has all of the session's processes below it, and ends them.
+    /// The parent of all of the session's processes, which ends them.
     pub(crate) keeper: KeeperProcess,
-    /// Ends what a keeper that was killed has left.
+    /// Ends processes that a killed keeper has left.
     pub(crate) spawner: Spawner,
-    /// The group in which the kernel can end them at once.
+    /// The control group, by which the kernel ends the processes at once.
     pub(crate) cgroup: Option<SessionCgroup>,
-    /// Counts the session's device memory until nothing is left.
+    /// Counts the session's device memory until no process is left.
     pub(crate) memory: Option<MemoryService>,
 }
 
 impl Remains {
-    /// Returns how the executor has ended.
+    /// Returns the executor's exit status.
     ///
     /// # Errors
-    /// Returns an error if that is not known: its keeper was killed.
+    /// Returns an error if the keeper was killed, so that the status is unknown.
     pub(crate) fn status(&mut self) -> io::Result<ExitStatus> {
         self.keeper.status()
     }
 
-    /// Whether the kernel has killed one of the session's processes because they had more memory than the session may have.
+    /// Whether the kernel has killed one of the session's processes because they exceeded their memory.
     pub(crate) fn was_out_of_memory(&self) -> bool {
         self.cgroup.as_ref().is_some_and(SessionCgroup::was_out_of_memory)
     }
 
-    /// Ends the processes that an executor has left, after its own end. Returns the remaining ones after
+    /// Ends the processes that an executor has left, after its own end. Returns `self` if some are left after
     /// [`ORPHANS_END_MAX`].
     pub(crate) fn end(mut self) -> Option<Self> {
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
-        // A session's processes may leave its group where the agent isn't root; they never leave its keeper.
+        // Where the agent isn't root, processes may leave the session's group, but never its keeper.
         let is_over = self.keeper.wait(Some(ORPHANS_END_MAX)).unwrap_or_else(|| self.spawner.end_orphans());
         if is_over {
             drop(self.memory.take());
@@ -55,7 +55,7 @@ impl Remains {
         Some(self)
     }
 
-    /// Returns when nothing is left.
+    /// Blocks until no process is left.
     pub(crate) fn await_end(mut self) {
         while self.keeper.wait(None).is_none() && !self.spawner.end_orphans() {}
         drop(self.memory.take());

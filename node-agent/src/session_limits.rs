@@ -1,17 +1,18 @@
-//! What the processes of one session may have together, where the kernel counts them by control groups: a region that overwrites or replaces its
-//! executor, which otherwise keeps the limits, stays within these.
+//! Limits on the processes of one session, enforced by control groups. They also hold for a region that overwrites or
+//! replaces its executor, which otherwise enforces the limits.
 
 use accord_proto::v1::{DeviceKind, ExecutorStart};
 
-/// Memory of an executor beside that of its CPU devices: images of GPU code, which may be half of this, and buffers of copies and lanes.
+/// Memory of an executor besides that of its CPU devices: images of GPU code, up to half of this, and buffers of copies
+/// and lanes.
 const EXECUTOR_MEMORY: u64 = 2 << 30;
-/// Memory of a CPU device's worker beside the device's: the program's own data and libraries.
+/// Memory of a CPU device's worker besides the device's: the program's own data and libraries.
 const WORKER_MEMORY: u64 = 512 << 20;
-/// The host's memory for a GPU: the driver's, and page-locked buffers of copies.
+/// Host memory for a GPU: the driver's, and page-locked buffers of copies.
 const GPU_MEMORY: u64 = 4 << 30;
-/// Threads of an executor: one for each lane, of which it may have 12,000 to and from other executors.
+/// Threads of an executor: one for each lane, up to 12,000 of them with other executors.
 const EXECUTOR_PROCESSES: u64 = 16 << 10;
-/// Threads and processes for each device: of its streams, and what regions start.
+/// Threads and processes for each device: those of its streams, and those that regions start.
 const DEVICE_PROCESSES: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// Returns the limits of a session whose executor is started so.
+    /// Returns the limits of a session with this start message.
     pub(crate) fn of(start: &ExecutorStart) -> Self {
         let quota = if start.memory_quota == 0 { u64::MAX } else { start.memory_quota };
         let mut limits = Self { memory: EXECUTOR_MEMORY, processes: EXECUTOR_PROCESSES };
@@ -53,7 +54,7 @@ mod tests {
         let two = vec![cpu.clone(), cpu.clone()];
         assert_eq!(memory(0, two.clone()), EXECUTOR_MEMORY + 2 * (WORKER_MEMORY + (8 << 30)));
         assert_eq!(memory(1 << 20, two), EXECUTOR_MEMORY + 2 * (WORKER_MEMORY + (1 << 20)));
-        // A GPU's own memory is the driver's to bound.
+        // The driver bounds a GPU's own memory.
         assert_eq!(memory(0, vec![gpu]), EXECUTOR_MEMORY + GPU_MEMORY);
         let endless = Device { memory: u64::MAX, ..cpu };
         assert_eq!(memory(0, vec![endless.clone(), endless.clone()]), u64::MAX);

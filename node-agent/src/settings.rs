@@ -1,4 +1,4 @@
-//! What executors are told.
+//! The settings that an agent passes to executors.
 
 use crate::node::Quota;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
@@ -13,22 +13,22 @@ pub(crate) struct Settings {
     pub(crate) node_name: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) libacc: Option<PathBuf>,
-    /// Folder for compiled GPU code; none: the executor's user's own.
+    /// Folder for compiled GPU code; `None` means the default folder of the executor's user.
     pub(crate) cache: Option<PathBuf>,
-    /// GPUs of other processes of the machine are copied to directly.
+    /// Whether GPUs of different processes of this machine copy to each other directly.
     pub(crate) ipc: bool,
     /// Rules for the served users.
     pub(crate) users: UserRules,
-    /// Lanes from other machines may be in clear, where their session's grant says so too.
+    /// Whether lanes from other machines may be unencrypted, if their session's grant permits it, too.
     pub(crate) plain_tcp: bool,
-    /// Whether it measures the node and paths to others.
+    /// Whether the agent measures the node and paths to others.
     pub(crate) measures: bool,
     /// The division of executors among users.
     pub(crate) quota: Quota,
 }
 
 impl Settings {
-    /// Returns the parameters of an executor's start: it knows no more of the node than its lease names.
+    /// Returns the parameters of an executor's start, which contain nothing of the node beyond the lease.
     pub(crate) fn start(&self, grant: &SessionGrant, node: NodeId, figures: Option<&NodeFigures>) -> v1::ExecutorStart {
         let ways = figures.map(CopyWays::of_one_machine).unwrap_or_default();
         let known = |way| ways.cost(way).filter(|cost| cost.source != Source::Default).map(|cost| cost.times.into());
@@ -43,7 +43,7 @@ impl Settings {
             devices: leased.cloned().map(Into::into).collect(),
             key: grant.key.0.to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
-            // Known when that has been started.
+            // Known once the keeper has been started.
             keeper_pid: 0,
             cache: self.cache.as_ref().map(text).unwrap_or_default(),
             ipc: self.ipc,

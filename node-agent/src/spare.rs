@@ -1,17 +1,17 @@
-//! A thread for work that the system gives no thread for.
+//! A thread in reserve, for work that the system gives no thread for.
 
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// Connections that wait for the spare thread.
+/// Most connections that wait for the spare thread.
 const SPARE_WAITING_MAX: usize = 64;
 
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread that is there before it is needed: where the system has no more threads, connections of running sessions are still introduced, one
-/// after the other.
+/// A thread that is started before it is needed. If the system has no more threads, it still introduces connections of
+/// running sessions, one after the other.
 pub(crate) struct Spare(Option<SyncSender<Work>>);
 
 impl Spare {
@@ -22,7 +22,7 @@ impl Spare {
         Self(started.is_ok().then_some(waiting))
     }
 
-    /// Has it done by a thread that `start` makes; if there is none, by this one.
+    /// Runs `work` on a thread that `start` makes, or on this one if that fails.
     pub(crate) fn or_spare(&self, work: Work, start: impl FnOnce(Work) -> std::io::Result<()>) -> std::io::Result<()> {
         let kept = Arc::new(ShortLock::new(Some(work)));
         let take = |kept: &ShortLock<Option<Work>>| kept.lock().take();
@@ -61,7 +61,7 @@ mod tests {
         spare.or_spare(said(3), |work| std::thread::Builder::new().spawn(work).map(drop)).unwrap();
         assert_eq!(done.recv_timeout(soon).unwrap(), (3, None));
 
-        // It is one, and few wait for it.
+        // The spare thread takes one work at a time, and its queue is short.
         let ((hold, held), (begins, begun)) = (channel::<()>(), channel());
         let holds = move || {
             begins.send(()).unwrap();

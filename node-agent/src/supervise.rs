@@ -1,4 +1,4 @@
-//! Around the node's rules ([`crate::node`]): executors that start and end, lanes that wait, and a lock.
+//! Runs the node's rules ([`crate::node`]) under a lock, starts and ends executors, and lets lanes wait.
 
 use crate::accounts::{AccountUse, Accounts};
 use crate::device_memory::DeviceMemory;
@@ -26,10 +26,10 @@ use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How often a connection that waits for its session's announcement looks whether it has to make room for another one.
+/// How often a connection that waits for its session's announcement checks whether it was evicted.
 const ANNOUNCEMENT_LOOK: Duration = Duration::from_millis(100);
 
-/// Starts, feeds and ends executors. Its methods may be called from any thread.
+/// Starts, feeds and ends executors. All methods are thread-safe.
 pub(crate) struct Supervisor {
     settings: Settings,
     hosting: Hosting,
@@ -38,19 +38,19 @@ pub(crate) struct Supervisor {
     kept: Option<KeptGrants>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
-    /// For threads: something has happened.
+    /// Notified after each change, for threads.
     changed: Condvar,
-    /// The same for the task that talks to the coordinator.
+    /// Notified after each change, for the task that talks to the coordinator.
     news: Notify,
-    /// The same for ports, where connections wait for their sessions.
+    /// Woken after each change, for ports, where connections wait for their sessions.
     wakers: ShortLock<Vec<Arc<Waker>>>,
 }
 
 struct ExecutorTable {
     node: Node,
-    /// Those that have been started.
+    /// The started executors.
     hosts: HashMap<ExecutorId, Host>,
-    /// How often something has happened.
+    /// Number of changes so far.
     changes: u64,
 }
 
@@ -70,7 +70,7 @@ impl Supervisor {
         this
     }
 
-    /// Watches the programs that an earlier agent has left, until they end.
+    /// Watches the programs of an earlier agent that still drive devices, until they end.
     fn watch_left(self: &Arc<Self>) {
         for (driver, process) in self.look(|node, _| node.unwatched_drivers()) {
             let supervisor = self.clone();
@@ -80,10 +80,10 @@ impl Supervisor {
         }
     }
 
-    /// Ends a program that has not stopped devices of a session that has ended.
+    /// Ends a program that has not stopped devices of an ended session.
     pub(crate) fn end_driver(&self, driver: DriverId, process: ProcessId) {
         if !drivers::end(process) {
-            // Another process, a child of it, has the lane.
+            // The process has ended, but another process, such as its child, holds the lane.
             self.driver_gone(driver);
         }
     }
@@ -96,12 +96,12 @@ impl Supervisor {
         }
     }
 
-    /// Tells the rules what has happened.
+    /// Applies an event to the rules.
     pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Node, Duration, &mut Vec<ExecutorId>) -> R) -> R {
         self.change(|state, now, ends| what(&mut state.node, now, ends))
     }
 
-    /// Something has happened.
+    /// Applies an event, and notifies all waiters.
     fn change<R>(&self, what: impl FnOnce(&mut ExecutorTable, Duration, &mut Vec<ExecutorId>) -> R) -> R {
         let answer = self.ask(|state, now, ends| {
             state.changes += 1;
@@ -112,12 +112,12 @@ impl Supervisor {
         answer
     }
 
-    /// Has this one woken from now on when something has happened.
+    /// Registers a waker, which is woken after each event.
     pub(crate) fn wake_at_news(&self, waker: Arc<Waker>) {
         self.wakers.lock().push(waker);
     }
 
-    /// Asks the rules, and has executors end.
+    /// Queries the rules, and ends the executors that they name.
     fn ask<R>(&self, what: impl FnOnce(&mut ExecutorTable, Duration, &mut Vec<ExecutorId>) -> R) -> R {
         let (mut state, mut ends) = (self.lock(), Vec::new());
         let answer = what(&mut state, self.now(), &mut ends);
@@ -138,24 +138,24 @@ impl Supervisor {
         })
     }
 
-    /// Returns when something has happened since it returned last.
+    /// Completes once there was an event since the last call.
     pub(crate) async fn news(&self) {
         self.news.notified().await;
     }
 
-    /// Looks at what the rules know.
+    /// Reads the state of the rules.
     pub(crate) fn look<R>(&self, what: impl FnOnce(&Node, Duration) -> R) -> R {
         what(&self.lock().node, self.now())
     }
 
-    /// Waits for the node's number and address; none if the agent stops before.
+    /// Blocks until the node has its number and address; `None` if the agent stops before.
     pub(crate) fn await_node(&self) -> Option<Endpoint> {
         let unknown = |state: &mut ExecutorTable| state.node.endpoint().is_none() && !state.node.is_stopping();
         ShortGuard::wait_while(self.lock(), &self.changed, unknown).node.endpoint().cloned()
     }
 
-    /// Returns the proof that a connection with this hello owes, which has come at `since`, or until when it may wait
-    /// for the coordinator's word.
+    /// Returns the key that a connection with this hello must prove, or until when it may wait for the coordinator's
+    /// announcement. The connection arrived at `since`.
     ///
     /// # Errors
     /// Returns the errors of [`Node::key_of`].
@@ -165,10 +165,10 @@ impl Supervisor {
         Ok(key.map_or(Asked::Later(self.began + Node::key_within(since)), |key| Asked::Key(key.into())))
     }
 
-    /// Returns the key as [`Supervisor::key_or_wait`], and waits for it.
+    /// Returns the key as [`Supervisor::key_or_wait`], but blocks until it is known.
     ///
     /// # Errors
-    /// Returns the errors of [`Node::key_of`]; soon if it `has_to_go`.
+    /// Returns the errors of [`Node::key_of`], or soon an error if `has_to_go`.
     pub(crate) fn key_of(&self, hello: &Hello, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
         let since = self.now();
         let look = |node: &Node, now| node.key_of(now, hello.purpose, hello.session, since);
@@ -185,7 +185,8 @@ impl Supervisor {
         }
     }
 
-    /// Lets a connection with this hello in: a command lane gets a new executor, all others have to find one. Which one it gets.
+    /// Admits a connection with this hello, and returns its executor. A command lane gets a new executor, all others
+    /// need an existing one.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -204,7 +205,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns the grant here of the session of a lane with this hello.
+    /// Returns this node's grant for the session of a lane with this hello.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -217,10 +218,11 @@ impl Supervisor {
         Ok(grant)
     }
 
-    /// Counts the device memory of a program that drives the node's devices itself, on a thread of its own, as long as its session and this lane last.
+    /// Counts the device memory of a program that drives the node's devices itself, on a thread of its own, until its
+    /// session or this lane ends.
     ///
     /// # Errors
-    /// Returns an error if the session has too many such lanes, or there is no thread.
+    /// Returns an error if the session has too many such lanes, or no thread can be started.
     pub(crate) fn count_memory(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let grant = move |node: &Node, now| node.grant(now, session);
@@ -240,7 +242,7 @@ impl Supervisor {
         started.map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
     }
 
-    /// Admits a program that drives the node's devices itself. It is written to the file of grants before it is welcomed.
+    /// Admits a program that drives the node's devices itself. It is written to the file of grants before its welcome.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
@@ -257,13 +259,13 @@ impl Supervisor {
     /// Reads a driver's lane to its end, on a thread of its own.
     ///
     /// # Errors
-    /// Returns `acc_error_system` if there is no thread.
+    /// Returns `acc_error_system` if no thread can be started.
     pub(crate) fn watch_driver(self: &Arc<Self>, lane: SharedLane, client: Introduced, driver: DriverId) -> Result<()> {
         let supervisor = self.clone();
         let watch = move || {
             let lane = Handover::within_process(lane, client).and_then(|(lane, client)| client.secure(lane));
             if let Ok(lane) = lane {
-                // It carries nothing.
+                // The lane carries no data.
                 while lane.read(&mut [0]).is_ok_and(|read| read > 0) {}
             }
             supervisor.driver_gone(driver);
@@ -279,16 +281,16 @@ impl Supervisor {
         self.tell(|node, _, _| node.drives_no_longer(driver));
     }
 
-    /// Answers the measurement of another agent, whose lane has come with this hello and proven its key.
+    /// Answers another agent's measurement, over a lane that has proven its key.
     ///
     /// # Errors
-    /// Returns an error if it is not expected, or the lane fails.
+    /// Returns an error if the lane fails.
     pub(crate) fn answer_measurement(lane: SharedLane, client: Introduced) -> Result<()> {
         let (lane, client) = Handover::within_process(lane, client)?;
         measurement::answer(&*client.secure(lane)?)
     }
 
-    /// Lets a measurement's lane in.
+    /// Admits the lane of a measurement.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -297,7 +299,7 @@ impl Supervisor {
         self.tell(|node, now, _| node.admit_measurement(now, hello, way))
     }
 
-    /// On this machine the system says whose process it is: it has to be the session's user's.
+    /// Checks that a process of this machine, whose user the system attests, belongs to the session's user.
     fn check_user(&self, grant: &SessionGrant, attested: u32) -> Result<()> {
         let SessionGrant { session, user, .. } = grant;
         let may_be = self.accounts.may_be(&self.settings.users, user, attested);
@@ -309,10 +311,10 @@ impl Supervisor {
         Err(Error::new(ErrorCode::DeviceUnavailable, why))
     }
 
-    /// Hands a connection that was admitted to its executor.
+    /// Hands an admitted connection to its executor.
     ///
     /// # Errors
-    /// Returns an error if that is gone.
+    /// Returns an error if the executor has ended.
     pub(crate) fn deliver(&self, executor: ExecutorId, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let host = self.lock().hosts.get(&executor).cloned().ok_or_else(|| {
@@ -324,7 +326,7 @@ impl Supervisor {
         host.send(lane, client).inspect_err(give_up)
     }
 
-    /// Ends all executors; returns when they have, or have had time enough.
+    /// Ends all executors, and waits until they have ended or their grace period is over.
     pub(crate) fn stop(&self) {
         self.tell(|node, _, ends| node.stop(ends));
         let running = |state: &mut ExecutorTable| !state.node.is_idle();
@@ -332,7 +334,7 @@ impl Supervisor {
         self.hosting.close();
     }
 
-    /// Starts a session's executor, when the one before has ended.
+    /// Starts a session's executor, once the previous one has ended.
     fn begin(self: &Arc<Self>, grant: SessionGrant) -> Result<ExecutorId> {
         let session = grant.session;
         let taken = self.accounts.take(&self.settings.users, &grant.user);
@@ -344,7 +346,7 @@ impl Supervisor {
             let Ok(end) = end.recv() else { return };
             let (why, remains) = end.wait();
             let Some(remains) = remains else {
-                // Nothing of the session is left by now, so that the account may be another user's.
+                // No process of the session is left, so that another user may get the account.
                 drop(account_use);
                 return supervisor.ended(session, executor, &why, None);
             };
@@ -354,7 +356,7 @@ impl Supervisor {
             drop(account_use);
             supervisor.tell(|node, _, _| node.remains_gone(&user));
         };
-        // Only this thread reports its end.
+        // Only this thread reports the executor's end.
         let reaper = threads::spawn("accord-reap", reaper);
         let started = reaper
             .map_err(|error| {
@@ -363,7 +365,7 @@ impl Supervisor {
             .and_then(|_| self.start(&grant, executor, account));
         match started {
             Ok(end) => {
-                // It waits for this.
+                // The thread waits for this.
                 let _ = hand_over.send(end);
                 Ok(executor)
             }
@@ -388,7 +390,7 @@ impl Supervisor {
         }
     }
 
-    /// Without the lock, which heartbeats need: a start takes a while on a machine that is busy with others.
+    /// Starts an executor without the lock, which heartbeats need: a start takes a while on a busy machine.
     fn start(self: &Arc<Self>, grant: &SessionGrant, executor: ExecutorId, account: RunsAs) -> Result<HostEnd> {
         let whom = match &account {
             RunsAs::Agent => String::new(),
@@ -411,7 +413,7 @@ impl Supervisor {
         Ok(end)
     }
 
-    /// An executor has ended. Some of its processes have not if `remains_of` names its session's user.
+    /// Records that an executor has ended. `remains_of` names the session's user if some of its processes are left.
     fn ended(&self, session: SessionId, executor: ExecutorId, why: &str, remains_of: Option<&str>) {
         let is_expected = self.change(|state, _, _| {
             remains_of.iter().for_each(|user| state.node.remains(user));
@@ -441,13 +443,13 @@ pub(crate) fn since_boot() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// On which way a lane has come.
+/// Returns the path by which a lane arrived.
 fn way_of(lane: &dyn Lane) -> Way {
     let LaneProperties { transport, leaves_machine, .. } = lane.properties();
     Way { leaves_machine, is_of_world: transport == Transport::Mpi }
 }
 
-/// Says whom this agent does not serve.
+/// Logs a refused session.
 fn refused(session: SessionId, error: &Error) {
     tracing::warn!("session {session} is refused: {}", error.cause());
 }

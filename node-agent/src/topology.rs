@@ -1,8 +1,8 @@
-//! This machine's make-up: cores and caches by the hwloc crate, NUMA nodes and I/O devices by
-//! this crate's own calls to the same library (the crate can't read those).
+//! This machine's hardware. The hwloc crate provides cores and caches. This crate's own calls to the same library find
+//! NUMA nodes and I/O devices, which the hwloc crate can't read.
 //!
-//! `HWLOC_XMLFILE` makes hwloc read a machine from a file; such a machine is shown, but nothing
-//! is bound to its processors unless this machine has them too.
+//! `HWLOC_XMLFILE` makes hwloc read a machine from a file. Such a machine is displayed, but threads are bound to its
+//! processors only if this machine has them, too.
 
 #[expect(unsafe_code, reason = "calls of a C library")]
 mod ffi;
@@ -15,20 +15,20 @@ use hwloc2::{ObjectType, TopologyObject};
 pub struct Topology {
     /// The description for other nodes.
     pub hardware: Hardware,
-    /// Caches from the largest on.
+    /// Caches, largest first.
     pub caches: Vec<Cache>,
 }
 
 /// One cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// 1 is the nearest to the core.
     pub level: u32,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Looks at this machine. What can't be found out is left empty.
+/// Reads this machine's hardware. Unknown parts are left empty.
 pub fn topology() -> Topology {
     let mut hardware = ffi::numa_and_devices().unwrap_or_else(|| {
         tracing::warn!("hwloc can't read this machine's NUMA nodes and devices");
@@ -40,7 +40,7 @@ pub fn topology() -> Topology {
     };
     let count = |objects: Vec<&TopologyObject>| u32::try_from(objects.len()).unwrap_or(u32::MAX);
     hardware.processors = tree.objects_with_type(&ObjectType::PU).map_or(0, count);
-    // Some virtual machines don't say which processors share a core.
+    // Some virtual machines do not report which processors share a core.
     hardware.cores = tree.objects_with_type(&ObjectType::Core).map_or(hardware.processors, count);
     let levels = [(3, ObjectType::L3Cache), (2, ObjectType::L2Cache), (1, ObjectType::L1Cache)];
     let caches = levels.iter().flat_map(|(level, kind)| {
@@ -52,7 +52,7 @@ pub fn topology() -> Topology {
 }
 
 impl Topology {
-    /// The NUMA node that has all of `cpus`, if one does.
+    /// Returns the NUMA node that contains all of `cpus`, if one does.
     pub fn numa_of(&self, cpus: &[u32]) -> Option<u32> {
         if cpus.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! As which user of this machine a session's executor runs. Whose a session is the coordinator attests; which users are served, and as whom, is
-//! the agent's own to decide.
+//! The users of this machine that sessions' executors run as. The coordinator attests the owner of a session; the agent
+//! itself decides which users it serves, and under which accounts.
 
 use accord_trust::users::UserRules;
 use accord_types::{Error, ErrorCode, Result};
@@ -20,41 +20,41 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// One that need not be in the system's database.
+    /// Creates an account that need not be in the system's database.
     pub(crate) fn of_numbers(uid: u32, gid: u32) -> Self {
         Self { name: uid.to_string(), uid, gid, groups: Vec::new(), home: "/".into() }
     }
 }
 
-/// Whom a session's executor belongs to.
+/// The user that a session's executor runs as.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RunsAs {
     /// The agent's own user.
     Agent,
-    /// Another one.
+    /// Another user.
     Other(Account),
 }
 
-/// The treatment of a user by the rules.
+/// The rules' decision for a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
     /// Sessions run as the agent's own user.
     Agent,
-    /// As this one.
+    /// Sessions run as this account.
     As(Account),
-    /// As one of these numbers, which is no other user's at the time.
+    /// Sessions run under one of these numbers, which no other user has at the time.
     OneOf(RangeInclusive<u32>),
 }
 
-/// Returns the account as which this process runs sessions of `user`.
+/// Returns the treatment of sessions of `user` by this process.
 ///
 /// # Errors
-/// Returns an error if it does not serve them, with what to do about it.
+/// Returns an error with a remedy if this process does not serve the user.
 pub(crate) fn treatment(rules: &UserRules, user: &str) -> Result<Treatment> {
     decide(rules, user, geteuid().as_raw(), &find_account)
 }
 
-/// Returns the name of a person on this machine: users of several names are one.
+/// Returns the identity of a user on this machine, equal for all names of one account.
 pub(crate) fn person(user: &str) -> String {
     find_account(user).map_or_else(|| user.to_owned(), |account| account.uid.to_string())
 }
@@ -77,7 +77,7 @@ fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option
         if let Some(range) = range_of(account).filter(|_| named) {
             return Ok(Treatment::OneOf(range));
         }
-        // A number that is in no database belongs to the user that a rule gives it to.
+        // A number without an account belongs to the user that a rule assigns it to.
         match find(account).or_else(|| named.then(|| by_number(account)).flatten()) {
             Some(account) if account.uid != 0 => return Ok(Treatment::As(account)),
             Some(_) if named => return Ok(Treatment::Agent),
@@ -105,7 +105,7 @@ fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option
     )
 }
 
-/// Looks into the system's database.
+/// Queries the system's database.
 pub(crate) fn find_account(name: &str) -> Option<Account> {
     let found = User::from_name(name).ok().flatten();
     let user = match name.parse() {
@@ -123,14 +123,14 @@ pub(crate) fn find_account(name: &str) -> Option<Account> {
     })
 }
 
-/// `UID` or `UID:GID`.
+/// Parses `UID` or `UID:GID`.
 fn by_number(text: &str) -> Option<Account> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     let (uid, gid): (u32, u32) = (uid.parse().ok()?, gid.parse().ok()?);
     Some(Account::of_numbers(uid, gid))
 }
 
-/// `UID-UID`; root is in none.
+/// Parses `UID-UID`; a range never includes root.
 fn range_of(text: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = text.split_once('-')?;
     let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

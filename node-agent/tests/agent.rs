@@ -1,4 +1,4 @@
-//! Agents as they run: they register, serve, lose things and get lost.
+//! Agent processes: registration, service, and losses of coordinators, executors and agents.
 
 mod support;
 
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use support::{Agent, Cluster, HOUR, SOON, command_lane, ends_within, handle, lane, lane_with, up};
 
-/// Within this, nothing of an ended session is left.
+/// The time within which an ended session is cleaned up.
 const GONE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -52,7 +52,7 @@ fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     let (_, executor) = agent.executor();
     cluster.until(|view| view.sessions.iter().any(|session| session.executors == [0]));
 
-    // Another session has its own.
+    // Another session has an executor of its own.
     let (other, _other_door) = cluster.open("elsewhere");
     let _other_lane = command_lane(&other).unwrap();
     agent.await_executors(2);
@@ -88,7 +88,7 @@ fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
     assert!(ends_within(&executor, Duration::ZERO), "two executors of one session at the same time");
     assert_ne!(agent.executor().0, number);
     let _ = first.read_to_end(&mut Vec::new());
-    // The other lanes go to the new one.
+    // Other lanes go to the new executor.
     let bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
     let (_, executor) = agent.executor();
     bulk.send(&[0xff; 4096]).unwrap();
@@ -130,12 +130,12 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     rustix::process::kill_process(support::pid(number), Signal::ABORT).unwrap();
     assert!(ends_within(&executor, SOON));
     let mut rest = Vec::new();
-    // The program sees its lane's end, whether orderly or not.
+    // The program sees the end of its lane, orderly or not.
     let _ = lane.read_to_end(&mut rest);
     cluster.until(|view| view.sessions.iter().filter(|session| session.executors.is_empty()).count() == 1);
     agent.await_executors(1);
     assert_eq!(cluster.view().nodes[0].state, up());
-    // The session may start anew.
+    // The session may start another executor.
     let _lane = command_lane(&lease).unwrap();
     agent.await_executors(2);
 }
@@ -154,7 +154,7 @@ fn a_killed_agent_takes_its_executors_along_and_is_lost_in_time() {
         Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
         other => panic!("{other:?}"),
     }
-    // The next agent of that name is the same node.
+    // The next agent of that name counts as the same node.
     let _agent = cluster.agent("h1");
     assert_eq!(cluster.view().nodes.len(), 1);
 }
@@ -177,16 +177,17 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
     assert_eq!((session.id, session.attached, &session.executors[..]), (lease.session.0, false, &[1][..]));
     assert_eq!(session.program, "app");
     assert!(!ends_within(&executor, Duration::ZERO));
-    // It goes on opening lanes, on nodes that it has not used yet too.
+    // The session may go on opening lanes, also on nodes that are new to it.
     let _bulk = lane(&second.address, Purpose::Bulk, &lease).unwrap();
     let lane = lane(&first.address, Purpose::Command, &lease).unwrap();
     cluster.until(|view| view.sessions[0].executors == [0, 1]);
-    // And it ends by its lanes alone.
+    // The end of its lanes ends the session.
     drop((lane, _lane));
     cluster.until(|view| view.sessions.is_empty());
 }
 
-/// Half of a renewal, or another authority's: the agent goes on as who it was, and says so; what comes then counts.
+/// An incomplete renewal, or another authority's, is reported and does not change the agent's identity; a later valid
+/// one does.
 #[test]
 fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     let cluster = Cluster::new();
@@ -203,7 +204,7 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     for name in ["ca.crt", "tls.crt", "tls.key"] {
         std::fs::copy(other.join(name), folder.join(name)).unwrap();
     }
-    // They can be read, but their authority is not trusted.
+    // The files are valid, but their authority is not trusted.
     let cluster = cluster.restart_coordinator();
     said.await_line("of another authority");
     assert!(!is_up(&cluster.view()));
@@ -228,7 +229,7 @@ impl Said {
         Self(said)
     }
 
-    /// Waits for a line with these words; what comes before it is passed over.
+    /// Waits for a line with these words, and skips the lines before.
     fn await_line(&self, words: &str) {
         let begin = Instant::now();
         let left = || (begin + SOON).saturating_duration_since(Instant::now());
@@ -311,7 +312,7 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
     let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address.as_str()).unwrap()).collect();
     let error = lane_with(&agent.address, Purpose::Session, SessionId(0), &Key::random().unwrap()).unwrap_err();
     assert!(error.cause().contains("not the coordinator"), "{error}");
-    // Nonsense on a command lane ends that session's executor only.
+    // Malformed bytes on a command lane end only that session's executor.
     let (lease, _door) = cluster.open("elsewhere");
     let lane = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();

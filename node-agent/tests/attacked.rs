@@ -1,4 +1,4 @@
-//! Programs that attack the executor of their own session: what that costs it, and sessions beside it.
+//! Programs that attack the executor of their own session: the cost for it, and for other sessions.
 
 #[path = "../../coordinator/tests/crowd/mod.rs"]
 #[allow(dead_code)]
@@ -13,9 +13,9 @@ use crowd::{Cost, assert_idle, measured};
 use std::time::{Duration, Instant};
 use support::{Agent, Cluster, SOON, command_lane, ends_within, handle};
 
-/// Lanes of a program for bytes of transfers, as many as an executor takes.
+/// Bulk lanes of a program: as many as an executor accepts.
 const BULK_LANES: u16 = 16;
-/// Threads of an executor beside those of its lanes.
+/// Threads of an executor besides those of its lanes.
 const OWN_THREADS: u64 = 8;
 
 fn bulk_lane(agent: &Agent, lease: &Lease, index: u16) -> Result<SharedLane> {
@@ -23,7 +23,7 @@ fn bulk_lane(agent: &Agent, lease: &Lease, index: u16) -> Result<SharedLane> {
     handshake::connect(&agent.address, &hello, &lease.key.into(), SOON)
 }
 
-/// The executor that has come since.
+/// Returns the executor that was started after `before`.
 fn new_executor(agent: &Agent, before: &[u32]) -> u32 {
     let begin = Instant::now();
     loop {
@@ -43,7 +43,7 @@ fn lanes_that_say_nothing_cost_their_executor_a_thread_each_and_no_processor() {
     let _command = command_lane(&lease).unwrap();
     let (executor, alive) = agent.executor();
     let lanes: Vec<SharedLane> = (0..BULK_LANES).map(|index| bulk_lane(&agent, &lease, index).unwrap()).collect();
-    // More are closed: with a number that is too large, and again with the same numbers.
+    // Further ones are closed: with a number that is too large, or a number in use.
     let more = (0..64)
         .map(|index| bulk_lane(&agent, &lease, if index < 32 { BULK_LANES + index } else { index % BULK_LANES }));
     for lane in more.map(Result::unwrap) {
@@ -112,7 +112,7 @@ fn garbage_ends_its_own_executor_and_costs_others_nothing() {
     measured("executors", "garbage of their own program: 40", &figures);
     assert!(!ends_within(&alive, Duration::ZERO), "another session's executor has gone");
     assert!(most <= THREADS_MAX, "{most} threads");
-    // It may just have begun when it was looked at first.
+    // The executor may have been starting at the first measurement.
     assert!(other.threads <= OWN_THREADS && other.descriptors <= of_other.descriptors + 8, "{other:?}");
     assert!(other.ticks < of_other.ticks + TICKS_MAX, "{of_other:?}, then {other:?}");
     assert!(now.memory_kib < of_agent.memory_kib + MEMORY_MAX_KIB, "{of_agent:?}, then {now:?}");

@@ -1,4 +1,4 @@
-//! Thousands of connections that prove nothing: they cost the agent little, and honest sessions do not wait for them.
+//! Thousands of unauthenticated connections: they cost the agent little, and do not delay honest sessions.
 
 #[path = "../../coordinator/tests/crowd/mod.rs"]
 #[allow(dead_code)]
@@ -13,18 +13,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use support::{Cluster, SOON, command_lane};
 
-/// Addresses that the crowd comes from.
+/// Number of addresses of the crowd.
 const ADDRESSES: u64 = 50;
-/// Of the honest sessions, whose ends take a moment. No connection of a crowd has one.
+/// Most threads of honest sessions, whose ends take a moment. No connection of a crowd has a thread.
 const MORE_THREADS_MAX: u64 = 12;
-/// Those of a crowd that have to be there while an honest session opens: half of the agent's places for them.
+/// Fewest connections of the crowd that must wait while an honest session opens: half of the agent's places for them.
 const WAITING_MIN: usize = 256;
 const MEMORY_MAX_KIB: u64 = 64 << 10;
-/// What an honest session may take to open.
+/// The time limit for opening an honest session.
 const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Of a crowd whose connections each send `words`, for an existing session. `waits`: until its time is over or another
-/// one needs its place.
+/// Opens honest sessions while a crowd of connections sends `words` for an existing session. `waits` says whether these
+/// wait until a timeout or an eviction.
 fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease) -> Vec<u8>) {
     if !has_room() {
         return;
@@ -42,7 +42,7 @@ fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease
     let waiting = || Cost::of(process).descriptors.saturating_sub(before.descriptors);
     let (mut others, mut count) = (Vec::new(), crowd.len());
     for _ in 0..20 {
-        // On a busy machine the time of those before may be over.
+        // On a busy machine, earlier connections may have timed out.
         let begin = Instant::now();
         while waits && waiting() < WAITING_MIN {
             assert!(begin.elapsed() < SOON, "only {} of the crowd wait", waiting());
@@ -78,7 +78,7 @@ fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease
     assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
 }
 
-/// A bulk lane's hello.
+/// Returns a bulk lane's hello.
 fn hello(session: SessionId) -> Vec<u8> {
     Hello::new(Purpose::Bulk, session, 0, PeerId::PROGRAM).encode(&[9; 32]).to_vec()
 }

@@ -1,4 +1,4 @@
-//! Tests of devices: one at a time, each verdict is told once, and the process that does them.
+//! Tests of devices: one at a time, each verdict is sent once; and the process that runs them.
 
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{Disconnect, Effect, Node, Word};
@@ -6,7 +6,7 @@ use accord_types::{DeviceVerdict, NodeId};
 use std::process::Command;
 use std::time::Duration;
 
-/// A device's ordinal, the number of its test, and what that showed.
+/// A device's ordinal, the number of its test, and the verdict.
 type Verdict = (u32, u64, DeviceVerdict);
 
 struct Bench {
@@ -15,7 +15,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An agent that has registered.
+    /// Returns an agent that has registered.
     fn new() -> Self {
         let mut bench = Self { node: Node::new("h1".into(), false, false), now: Duration::ZERO };
         bench.poll();
@@ -53,12 +53,12 @@ fn one_device_is_tested_at_a_time_and_each_verdict_is_told_once() {
         bench.node.test_soon(ordinal, 7);
     }
     assert_eq!(bench.poll(), (vec![(1, 7)], vec![]));
-    // Named again meanwhile, it is tested no second time.
+    // A second order for a running test is ignored.
     bench.node.test_soon(1, 7);
     assert_eq!(bench.poll(), (vec![], vec![]));
     bench.node.tested(1, 7, faulty());
     assert_eq!(bench.poll(), (vec![(0, 7)], vec![(1, 7, faulty())]));
-    // A verdict on a device that is not tested now.
+    // A verdict on a device without a running test is ignored.
     bench.node.tested(1, 7, DeviceVerdict::Works);
     bench.node.tested(0, 7, DeviceVerdict::Works);
     assert_eq!(bench.poll(), (vec![], vec![(0, 7, DeviceVerdict::Works)]));
@@ -71,7 +71,7 @@ fn an_order_with_another_number_has_a_test_of_its_own() {
     let mut bench = Bench::new();
     bench.node.test_soon(1, 7);
     assert_eq!(bench.poll(), (vec![(1, 7)], vec![]));
-    // Only the last one counts of those that wait.
+    // Of the waiting orders only the last one counts.
     bench.node.test_soon(1, 8);
     bench.node.test_soon(1, 9);
     bench.node.tested(1, 7, DeviceVerdict::Works);

@@ -1,4 +1,4 @@
-//! Heartbeats depend on nothing that an agent does for programs.
+//! Heartbeats do not depend on an agent's work for programs.
 
 mod support;
 
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use support::{Agent, Cluster, SOON, command_lane, ends_within, lane, lane_with, pid, up};
 
 const HEARTBEAT: Duration = Duration::from_millis(100);
-/// Heartbeats that have to come while work stands still.
+/// Number of heartbeats that must arrive while work is blocked.
 const BEATS: usize = 20;
 const SESSIONS: usize = 12;
 
-/// Holds a lease on the file at the path: starting it blocks until the lease is given back. For the system's 45 s at
-/// most.
+/// Holds a lease on the file at the path: starting it blocks until the lease is released, at most for the system's 45
+/// s.
 const HOLDER: &str = "
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -30,11 +30,11 @@ print('held', flush=True)
 sys.stdin.read()
 ";
 
-/// A program that can't be started until this is dropped.
+/// A program whose start blocks until this is dropped.
 struct Held(Child);
 
 impl Held {
-    /// None where the system has no python3, or no leases.
+    /// Returns `None` if the system has no python3, or no leases.
     fn hold(program: &Path) -> Option<Self> {
         let holder = Command::new("python3")
             .args(["-c", HOLDER])
@@ -60,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-/// An agent that starts its executors from a file of its own, which takes the place of the one that it was started from itself.
+/// Starts an agent whose executors are started from a copy of its program.
 fn agent_of_a_copy(cluster: &Cluster) -> (Agent, PathBuf) {
     let copy = cluster.dir.path().join("agent");
     let again = cluster.dir.path().join("again");
@@ -76,7 +76,7 @@ fn agent_of_a_copy(cluster: &Cluster) -> (Agent, PathBuf) {
     (agent, copy)
 }
 
-/// Waits for so many heartbeats.
+/// Waits for `count` heartbeats.
 fn await_beats(cluster: &Cluster, count: usize) {
     let (mut beats, mut before, begin) = (0, 0, Instant::now());
     while beats < count {
@@ -90,8 +90,8 @@ fn await_beats(cluster: &Cluster, count: usize) {
     }
 }
 
-/// Executors can't be started, and with them the threads that start them or wait for them stand still. Others wait for
-/// sessions that are never announced.
+/// Starts of executors are blocked, and with them the threads that start them or wait for them. Other connections wait
+/// for sessions that are never announced.
 #[test]
 fn an_agent_whose_work_stands_still_goes_on_beating() {
     let limits = Limits { heartbeat_ms: HEARTBEAT.as_millis() as u64, ..Limits::default() };
@@ -115,7 +115,7 @@ fn an_agent_whose_work_stands_still_goes_on_beating() {
                 lane_with(&agent.address, Purpose::Command, unknown, &Key::random().unwrap()).unwrap_err()
             });
         }
-        // The work has begun: the process that is to become the first keeper is there, and does not get on.
+        // The work has begun: the process that is to become the first keeper exists, and is blocked.
         let begin = Instant::now();
         while !agent.has_children() {
             assert!(begin.elapsed() < SOON, "no executor is being started");
@@ -123,21 +123,21 @@ fn an_agent_whose_work_stands_still_goes_on_beating() {
         }
         await_beats(&cluster, BEATS);
         assert_eq!(opened.load(Ordering::SeqCst), 0, "a session has an executor: nothing stood still");
-        // A new session is announced, taken and ended as ever.
+        // A new session is announced, accepted and ended as usual.
         drop(cluster.open("elsewhere"));
         drop(held);
     });
-    // And then all is done that stood still.
+    // All blocked work is then completed.
     assert_eq!(opened.load(Ordering::SeqCst), SESSIONS);
     let (lease, _door) = cluster.open("elsewhere");
     let _command = command_lane(&lease).unwrap();
     drop(lane(&agent.address, Purpose::Bulk, &lease).unwrap());
 }
 
-/// An executor that takes no lanes holds up those who hand it some.
+/// An executor that accepts no lanes blocks the threads that hand it lanes.
 #[test]
 fn an_agent_that_can_not_get_rid_of_lanes_goes_on_beating() {
-    /// More than wait in the socket to an executor.
+    /// More than fit in the socket to an executor.
     const LANES: usize = 500;
     let limits = Limits { heartbeat_ms: HEARTBEAT.as_millis() as u64, ..Limits::default() };
     let cluster = Cluster::with_limits(limits);
@@ -146,7 +146,7 @@ fn an_agent_that_can_not_get_rid_of_lanes_goes_on_beating() {
     let _command = command_lane(&lease).unwrap();
     let (executor, ends) = agent.executor();
     kill_process(pid(executor), Signal::STOP).unwrap();
-    // Until it is given up: a handshake does not wait for the executor.
+    // Until the agent gives the executor up: a handshake does not wait for it.
     let lanes: Vec<_> = (0..LANES).map_while(|_| lane(&agent.address, Purpose::Bulk, &lease).ok()).collect();
     await_beats(&cluster, BEATS);
     assert!(ends_within(&ends, SOON), "{} lanes have found room", lanes.len());

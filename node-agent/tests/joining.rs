@@ -1,4 +1,4 @@
-//! An agent that begins an MPI world, as the world's other ranks hear of it.
+//! An agent that joins an MPI world, as the world's other ranks see it.
 
 mod support;
 
@@ -13,19 +13,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 const WORLD: &str = "world";
-/// As Open MPI's mpirun has it; the last two are the run.
+/// The variables of Open MPI's mpirun; the last two identify the run.
 const OF_LAUNCHER: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "0"),
     ("OMPI_COMM_WORLD_SIZE", "2"),
     ("PMIX_NAMESPACE", "prterun-h1-77@1"),
     ("OMPI_MCA_ess_base_jobid", "1234"),
 ];
-/// What would be heard by then has not been said.
+/// Nothing may be received within this time.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Another rank that joins, of a run.
+/// Another joining rank of a run.
 struct OtherRank {
-    /// Its end would be heard.
+    /// Kept open, because its end would count as a loss.
     _outbox: mpsc::Sender<v1::AgentMessage>,
     inbound: Streaming<v1::CoordinatorMessage>,
 }
@@ -41,7 +41,7 @@ impl OtherRank {
         Self { _outbox: outbox, inbound }
     }
 
-    /// The node whose rank is said to be lost within a time.
+    /// Returns the node whose rank is reported as lost, if one is within `limit`.
     async fn hears_of(&mut self, limit: Duration) -> Option<String> {
         let lost = async {
             loop {
@@ -62,7 +62,7 @@ fn an_agent_that_ends_while_it_joins_is_told_to_the_ranks_of_its_launchers_run()
     let run = Rank::of_environment(lookup).expect("a rank").job;
     assert_ne!(run, 0);
     let cluster = Cluster::new();
-    // It has joined before it finds that there is no MPI.
+    // The agent joins before it finds that there is no MPI.
     let mut command = cluster.command("h1");
     command.args(["--fabric", "mpi", "--world", WORLD, "--mpi", "/nonexistent/libaccord_mpi.so"]).envs(OF_LAUNCHER);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

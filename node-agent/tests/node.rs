@@ -1,4 +1,4 @@
-//! The rules of an agent, one by one and under whatever order of events: a clock of the test's own.
+//! The rules of an agent, one by one and under random orders of events, with the test's own clock.
 
 mod granted;
 
@@ -19,7 +19,7 @@ const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
 const HERE: Way = Way { leaves_machine: false, is_of_world: false };
 
-/// An agent whose surroundings are the test's.
+/// An agent under the test's control.
 struct Bench {
     node: Node,
     now: Duration,
@@ -27,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// One that has registered.
+    /// Returns an agent that has registered.
     fn new() -> Self {
         let mut bench = Self { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
         bench.poll();
@@ -47,7 +47,7 @@ impl Bench {
     fn poll(&mut self) -> Vec<Effect> {
         let mut effects = self.node.poll(self.now, &mut self.ends);
         self.node.check_invariants(self.now).unwrap();
-        // `uses.rs` is about these.
+        // `uses.rs` tests these.
         effects.retain(|effect| !matches!(effect, Effect::Send(Word::UseEnded(_))));
         effects
     }
@@ -56,7 +56,7 @@ impl Bench {
         self.node.begin(self.now, lane, &mut self.ends).map_err(|error| error.cause().to_owned())
     }
 
-    /// An executor of the session runs.
+    /// Starts an executor of the session.
     fn run(&mut self, session: SessionId) -> ExecutorId {
         let mut lane = CommandLane::new(self.now, session);
         let executor = self.begin(&mut lane).unwrap().expect("there is none yet");
@@ -108,7 +108,7 @@ fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
     node.disconnected(Duration::ZERO, refused());
     let ending = Effect::Leave(Ending::Refused("another authority".to_owned()));
     assert_eq!(node.poll(Duration::ZERO, &mut Vec::new()), [ending]);
-    // Said once, and nothing happens any more.
+    // The effect is returned once, and nothing happens afterwards.
     node.disconnected(Duration::ZERO, unreachable());
     assert!(node.poll(Duration::from_secs(9), &mut Vec::new()).is_empty());
 
@@ -145,7 +145,7 @@ fn the_coordinator_is_told_of_executors_before_a_heartbeat_names_them() {
     assert!(bench.poll().is_empty());
 }
 
-/// What happens while it registers is told after that, as the registration could not say it.
+/// Events during a registration are reported after it, because the registration could not contain them.
 #[test]
 fn what_happens_while_it_registers_is_told() {
     let mut bench = Bench::new();
@@ -175,20 +175,20 @@ fn a_second_command_lane_waits_for_the_end_of_the_first_ones_executor() {
     assert_eq!(bench.begin(&mut second), Ok(None));
     assert_eq!(bench.begin(&mut third), Ok(None));
     assert_eq!(std::mem::take(&mut bench.ends), [first]);
-    // Of a session that goes on here nothing has ended.
+    // The session goes on here, so its end is not reported.
     bench.node.ended(A, first, "signal: 9 (SIGKILL)");
     assert!(bench.poll().is_empty());
     assert!(bench.node.executor_of(bench.now, A).is_err());
     let next = bench.begin(&mut second).unwrap().unwrap();
     assert_ne!(next, first);
     assert!(bench.begin(&mut third).unwrap_err().contains("just being opened"));
-    // Its program, which may be the second one's, asks again.
+    // The rejected program, which may be the second lane's, tries again.
     let mut again = CommandLane::new(bench.now, A);
     assert!(bench.node.begin(bench.now, &mut again, &mut bench.ends).unwrap_err().is_transient());
     bench.node.started(bench.now, A, next, &mut bench.ends);
     assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), next);
     assert!(bench.ends.is_empty() && bench.poll().is_empty());
-    // Late word of the first one is nothing to the second.
+    // Late events of the first executor do not affect the second.
     bench.node.unreachable(A, first, &mut bench.ends);
     bench.node.ended(A, first, "");
     assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), next);
@@ -219,7 +219,7 @@ fn a_lane_that_finds_no_executor_hears_how_the_last_one_has_ended() {
     let error = told(&bench);
     assert!(error.cause().ends_with("any more: its process has ended: exit status: 1"), "{error}");
     assert_eq!(error.remedy_text(), Some("see the agent's messages"));
-    // Of one that has ended in order there is nothing to say.
+    // For an orderly end there is no reason to report.
     let executor = bench.run(A);
     bench.node.ended(A, executor, "");
     assert_eq!(told(&bench).cause(), "session s1 has no executor on node h1 any more");
@@ -290,7 +290,7 @@ fn lanes_for_another_node_or_in_clear_are_refused() {
     assert!(!admit(&Hello { session: B, ..hello }, HERE), "it was not announced");
 }
 
-/// Something that happens. The number chooses a session, a lane or an executor.
+/// An event. The number chooses a session, a lane or an executor.
 #[derive(Clone, Copy, Debug)]
 enum Happens {
     Opened(usize),
@@ -321,7 +321,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// What an agent does around its rules, and what it sees.
+/// The surroundings of an agent's rules.
 struct Around {
     bench: Bench,
     granted: BTreeSet<SessionId>,
@@ -330,7 +330,7 @@ struct Around {
     starting: BTreeMap<ExecutorId, SessionId>,
     hosts: BTreeMap<ExecutorId, SessionId>,
     connecting: bool,
-    /// What the coordinator takes for running here.
+    /// The sessions that the coordinator believes to run here.
     told: BTreeSet<SessionId>,
 }
 
@@ -390,7 +390,7 @@ impl Around {
         }
     }
 
-    /// All who wait ask again; then it is polled.
+    /// Retries all waiting lanes, then polls.
     fn settle(&mut self) {
         for (session, mut lane) in std::mem::take(&mut self.waiting) {
             match self.bench.begin(&mut lane) {
@@ -438,7 +438,8 @@ impl Around {
     }
 }
 
-/// Sessions of `users`, one after the other in turn, until each of them is refused. How many each has, and the last refusal of each.
+/// Starts sessions of `users` in turn until each user is refused. Returns each user's number of sessions and last
+/// refusal.
 fn fill(bench: &mut Bench, users: &[&str]) -> Vec<(usize, String)> {
     let mut counts = vec![(0, String::new()); users.len()];
     let mut session = 0;
@@ -467,10 +468,10 @@ fn no_user_takes_all_executors_of_a_node_and_few_are_left_to_others() {
     let all = fill(&mut bench, &["alice"]);
     assert_eq!(all[0].0, EXECUTORS_MAX / 2);
     assert!(all[0].1.contains("user alice has 512 sessions there, the quota of one user (--user-sessions"), "{all:?}");
-    // The same before its lane is asked for more.
+    // A lane is refused for the same reason before its admission.
     let hello = Hello::new(Purpose::Command, SessionId(513), 0, PeerId::PROGRAM);
     assert!(bench.node.admit(bench.now, &hello, HERE).unwrap_err().cause().contains("quota of one user"));
-    // What the kernel does not end counts too.
+    // Processes that the kernel does not end count, too.
     let first = bench.node.running(bench.now).into_iter().next().unwrap();
     assert_eq!(first, A);
     bench.node.remains("alice");
@@ -485,7 +486,7 @@ fn no_user_takes_all_executors_of_a_node_and_few_are_left_to_others() {
     let all = fill(&mut bench, &["alice", "bob"]);
     assert_eq!(all.iter().map(|(count, _)| count).sum::<usize>(), EXECUTORS_MAX - 128);
     assert!(all[1].1.contains("the others are for users with fewer"), "{all:?}");
-    // A third one still gets some.
+    // A third user still gets some.
     let mut lane = CommandLane::new(bench.now, SessionId(5_000));
     bench.node.opened(bench.now, SessionGrant { user: "carol".to_owned(), ..grant(SessionId(5_000), None) });
     assert!(bench.begin(&mut lane).unwrap().is_some());
@@ -518,7 +519,7 @@ proptest! {
             around.happen(event);
             around.settle();
         }
-        // All that was begun comes to its end, once no session wants it any more.
+        // Everything ends once the sessions are closed.
         (0..3).for_each(|index| around.happen(Happens::Closed(index)));
         while !around.starting.is_empty() {
             around.happen(Happens::Started(0));
@@ -550,7 +551,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
     bench.node.opened(bench.now, grant(B, None));
     let (executor, other) = (bench.run(A), bench.run(B));
     bench.poll();
-    // A coordinator that is started again hears of the job.
+    // A restarted coordinator learns of the job.
     let pause = bench.lose(unreachable());
     bench.now += pause;
     let effects = bench.poll();
@@ -567,7 +568,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
     assert!(!released(&bench.poll()));
     bench.node.ended(A, executor, "");
     assert!(released(&bench.poll()));
-    // The order may come again: the word may not have reached the coordinator.
+    // The coordinator may repeat the order, because the answer may have been lost.
     bench.node.release(job, &mut bench.ends);
     assert!(released(&bench.poll()) && !released(&bench.poll()));
     assert_eq!(bench.node.executor_of(bench.now, B).unwrap(), other);
@@ -586,7 +587,7 @@ fn exclusive(job: SessionKey, ends_in_ms: Option<u64>) -> JobGrant {
 
 const PROCESS: ProcessId = ProcessId { pid: 17, started: 4 };
 
-/// A program of a job that drives the node's device itself.
+/// Returns an agent whose device a program of a job drives itself.
 fn driven(ends_in_ms: Option<u64>) -> (Bench, SessionKey, DriverId) {
     let (mut bench, job) = (Bench::new(), SessionKey([9; SessionKey::LEN]));
     bench.node.job_started(bench.now, exclusive(job, ends_in_ms));
@@ -629,7 +630,7 @@ fn a_program_that_does_not_heed_its_job_s_end_is_ended_and_one_that_does_is_not(
     }
 }
 
-/// To a job that goes on elsewhere the node was lost for a while: its program was told nothing that would make it stop.
+/// A job that goes on elsewhere lost this node for a while: its program was not asked to stop.
 #[test]
 fn a_program_of_a_job_that_has_lost_the_node_is_waited_for_and_not_ended() {
     let (mut bench, job, driver) = driven(None);
@@ -678,7 +679,7 @@ fn a_job_ends_at_its_limit_though_no_coordinator_is_there_and_a_later_limit_coun
     assert_eq!(bench.ends, [executor]);
     let Some(ExecutorEnding::Session(why)) = bench.node.ending(executor) else { panic!("the program is to know why") };
     assert!(why.contains("job 1 has ended: its time limit"), "{why}");
-    // The program hears of its job's end from the coordinator, whose word to the agent comes then, too.
+    // The program learns of its job's end from the coordinator, which now informs the agent, too.
     let ends = |effects: Vec<Effect>| effects.contains(&Effect::EndProcess(driver, PROCESS));
     bench.pass(60_000);
     assert!(!ends(bench.poll()));

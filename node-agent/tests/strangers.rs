@@ -1,4 +1,4 @@
-//! Peers that have a key of their own, or another session's, and want what is not theirs.
+//! Peers with a key of their own, or another session's, that request what is not theirs.
 
 #[path = "../../coordinator/tests/crowd/mod.rs"]
 #[allow(dead_code)]
@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 use support::{Agent, Cluster, HOUR, SOON, command_lane, ends_within, lane, lane_with, up};
 
 const LANES: [Purpose; 4] = [Purpose::Command, Purpose::Bulk, Purpose::Control, Purpose::Peer];
-/// Bytes of a hello, of what an agent answers, and of the proof.
+/// Bytes of a hello, of the agent's answer, and of the proof.
 const HELLO: usize = 68;
 const CHALLENGE: usize = 16 + 64;
 const PROOF: usize = 32;
 
-/// Asserts that a peer with `key` gets no lane of the session, and its executor does not notice.
+/// Asserts that a peer with `key` gets no lane of the session, and does not affect its executor.
 fn assert_kept_out(agent: &Agent, session: SessionId, key: &Key) {
     let (number, executor) = agent.executor();
     for purpose in LANES {
@@ -115,15 +115,15 @@ fn a_session_ends_when_its_time_is_over_whether_its_coordinator_is_there_or_not(
     }
 }
 
-/// A connection between a client and the agent, and what both said.
+/// A recording proxy between a client and the agent.
 struct Tap {
     address: PeerAddress,
-    /// The connections stay open with what was heard.
+    /// Keeps the connections open; returns what was recorded.
     heard: std::thread::JoinHandle<(Vec<u8>, [TcpStream; 2])>,
 }
 
 impl Tap {
-    /// Passes one handshake on and keeps the client's half.
+    /// Forwards one handshake and records the client's half.
     fn new(agent: &Agent) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = PeerAddress::new(listener.local_addr().unwrap());
@@ -161,7 +161,7 @@ fn a_recorded_introduction_opens_nothing() {
 
     let (hello, proof) = heard.split_at(HELLO);
     assert_eq!(refusal(&agent, hello, proof).as_deref(), Some("the keys differ"));
-    // Nor does the agent's own proof, sent back, or one of another hello.
+    // The agent's own proof, sent back, and a proof of another hello fail, too.
     let mut other = Hello::new(Purpose::Command, lease.session, 0, PeerId::PROGRAM).encode(&[1; 32]);
     assert_eq!(refusal(&agent, &other, proof).as_deref(), Some("the keys differ"));
     other[12] = Purpose::Bulk as u8;
@@ -169,7 +169,7 @@ fn a_recorded_introduction_opens_nothing() {
     agent.executor();
 }
 
-/// What the agent answers to these bytes; none: welcome.
+/// Returns the agent's refusal of these bytes; `None` if it is a welcome.
 fn refusal(agent: &Agent, hello: &[u8], proof: &[u8]) -> Option<String> {
     refusal_with(agent, hello, |_| proof.to_vec())
 }
@@ -193,7 +193,7 @@ fn refusal_with(agent: &Agent, hello: &[u8], proof: impl FnOnce(&[u8]) -> Vec<u8
 
 #[test]
 fn a_lease_is_of_its_own_session_only() {
-    // What a program may change in its own copy of the lease changes nothing: the agent has the coordinator's.
+    // A lease that the program changed has no effect: the agent uses the coordinator's.
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
@@ -203,8 +203,8 @@ fn a_lease_is_of_its_own_session_only() {
     assert!(agent.executors().is_empty());
 }
 
-/// The coordinator's port while it is away belongs to the first process that binds it: a tenant of the cluster, or an
-/// attacker with an authority of its own.
+/// While the coordinator is away, any process may bind its port: a tenant of the cluster, or an attacker with an
+/// authority of its own.
 #[test]
 fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     let cluster = Cluster::new();
@@ -219,7 +219,7 @@ fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     let other = Authority::new("tests", HOUR).unwrap().identity(Role::Coordinator, HOUR).unwrap();
     for impostor in [tenant, other] {
         let impostor = Background::start(address, impostor, Limits::default()).unwrap();
-        // The agent asks at least once a second.
+        // The agent connects at least once a second.
         assert!(!ends_within(&executor, Duration::from_millis(2_500)), "a session has ended");
         assert_eq!(agent.child.try_wait().unwrap(), None, "the agent has ended");
         drop(impostor);
@@ -237,7 +237,7 @@ fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     }
 }
 
-/// What hostile peers do, each again and again while honest sessions open: how many tries, and that each was refused.
+/// Hostile requests, repeated while honest sessions open: each must be refused; the number of tries is printed.
 #[test]
 fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessions_go_on() {
     const ROUNDS: u32 = 40;
@@ -245,9 +245,9 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     const PROCESSOR_OF_ONE_MAX: Duration = Duration::from_millis(10);
     const MEMORY_MAX_KIB: u64 = 16 << 10;
     const THREADS_MAX: u64 = 200;
-    /// Of the executor that all of them want: nothing of theirs reaches it.
+    /// Most ticks of the targeted executor: none of the requests reaches it.
     const EXECUTORS_TICKS_MAX: u64 = 20;
-    /// Its own session's lanes may come to it a moment later.
+    /// Most further threads and descriptors of the executor: lanes of its session may arrive a moment later.
     const EXECUTORS_MORE_MAX: usize = 4;
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
@@ -282,7 +282,8 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
         }
         assert_eq!(refusal(&agent, &heard[..HELLO], &heard[HELLO..]).as_deref(), Some("the keys differ"));
         tried += 1;
-        // Each byte of what was recorded, changed: the test does not wait for the answers, some of which take seconds.
+        // The recording with each byte changed in turn. The test does not wait for the answers, some of which take
+        // seconds.
         let changed: Vec<TcpStream> = (0..HELLO + PROOF)
             .map(|at| {
                 let mut bytes = heard.clone();

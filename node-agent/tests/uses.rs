@@ -21,7 +21,7 @@ impl Bench {
         self.node.registered(self.now, Endpoint::new(NodeId(3), "10.0.0.1:7"), Duration::from_millis(500));
     }
 
-    /// Returns reports and ends, in their order.
+    /// Returns reports and ends in order.
     fn words(&mut self) -> Vec<Word> {
         let effects = self.node.poll(self.now, &mut self.ends);
         let words = effects.into_iter().filter_map(|effect| match effect {
@@ -44,7 +44,7 @@ fn reported(busy_ms: u64) -> Word {
     Word::Used(vec![(SESSION, 0, used(busy_ms))])
 }
 
-/// An agent that has registered, and an executor of its only session.
+/// Returns a registered agent with an executor of its only session.
 fn bench() -> (Bench, ExecutorId) {
     let mut bench = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
     bench.words();

@@ -1,4 +1,4 @@
-//! A Kubernetes API server for the time of a test, as far as it reviews tokens: what it answers is in the token.
+//! A Kubernetes API server for tests, which reviews tokens only; each token contains the answer to its review.
 
 use crate::Result;
 use rcgen::generate_simple_self_signed;
@@ -17,10 +17,10 @@ use tempfile::TempDir;
 const OWN_TOKEN: &str = "own.account.token";
 /// Bytes of an answer that is far too long.
 const HUGE: usize = 8 << 20;
-/// How long it says nothing where a token has it hang.
+/// How long the server is silent for a token that makes it hang.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// See the module. Its threads end with the test's process.
+/// A running API server. Its threads end with the test's process.
 pub struct ApiServer {
     address: SocketAddr,
     folder: TempDir,
@@ -28,10 +28,10 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts one on a loopback address, with a certificate of its own.
+    /// Starts a server on a loopback address, with a certificate of its own.
     ///
     /// # Errors
-    /// Returns an error if the system gives it no port or folder.
+    /// Returns an error if the system provides no port or folder.
     pub fn start() -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
         let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).map_err(|error| failed(&error))?;
@@ -60,7 +60,7 @@ impl ApiServer {
         Ok(Self { address, folder, asked })
     }
 
-    /// Returns where it listens.
+    /// Returns the server's address.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -70,12 +70,13 @@ impl ApiServer {
         self.folder.path()
     }
 
-    /// Returns how many tokens it was asked about.
+    /// Returns how many tokens were reviewed.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Writes a token whose middle part says what the server answers: `user-NAMESPACE-NAME`, or one of the faults below. Returns its file.
+    /// Writes a token whose middle part is the server's answer: `user-NAMESPACE-NAME`, or one of the faults below.
+    /// Returns its file.
     ///
     /// # Errors
     /// Returns an error if the file can't be written.
@@ -112,7 +113,7 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, asked: &AtomicUsize) -> O
     stream.flush().ok()
 }
 
-/// The status line and the body of an answer, as the API server's rules have them for a token that says nothing else.
+/// Returns the status line and the body of an answer, by the API server's rules unless the token says otherwise.
 fn answer(first: &str, bearer: &str, question: &Value) -> (&'static str, String) {
     if !first.starts_with("POST /apis/authentication.k8s.io/v1/tokenreviews ") || question["kind"] != "TokenReview" {
         return ("404 Not Found", json!({"kind": "Status"}).to_string());

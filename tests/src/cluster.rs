@@ -1,4 +1,4 @@
-//! A cluster on this machine's loopback addresses, for as long as a test needs it.
+//! A cluster on this machine's loopback addresses, for the duration of a test.
 
 use crate::process::await_leftovers;
 use crate::separate_hosts::{SeparateHosts, entered};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest that agents may take to register.
+/// The time limit for agents to register.
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long certificates count: longer than any test.
+/// Validity of certificates: longer than any test.
 const CERTIFICATES_LAST: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often it is looked whether they have.
+/// Interval of checks of the cluster's state.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How large a cluster is to be.
+/// The parameters of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
     hosts: u32,
@@ -52,83 +52,83 @@ pub struct ClusterBuilder {
     separate: Option<Arc<SeparateHosts>>,
 }
 
-/// By whose word programs are known to the coordinator.
+/// The means by which the coordinator identifies programs.
 #[derive(Clone, Debug)]
 enum KnownBy {
     Certificates,
-    /// There are no certificates, and all goes by a UNIX socket.
+    /// Without certificates: the operating system identifies processes at a UNIX socket.
     System,
-    /// MUNGE's, whose daemon listens there.
+    /// MUNGE, whose daemon listens at this socket.
     Munge(PathBuf),
-    /// Kubernetes' API server's, for the token in this file.
+    /// Kubernetes' API server, by the token in this file.
     Token(PathBuf),
 }
 
 impl ClusterBuilder {
-    /// Hosts, each with an agent.
+    /// Sets the number of hosts, each with an agent.
     #[must_use]
     pub fn hosts(mut self, hosts: u32) -> Self {
         self.hosts = hosts;
         self
     }
 
-    /// CPU devices of each host.
+    /// Sets the number of CPU devices of each host.
     #[must_use]
     pub fn devices(mut self, devices: u32) -> Self {
         self.devices = devices;
         self
     }
 
-    /// GPUs of each host, by the driver that tests bring along; it has to be in the environment's `LD_LIBRARY_PATH`.
+    /// Sets the number of GPUs of each host. The tests' own driver must be in the environment's `LD_LIBRARY_PATH`.
     #[must_use]
     pub fn gpus(mut self, gpus: &[u32]) -> Self {
         gpus.clone_into(&mut self.gpus);
         self
     }
 
-    /// A variable of the coordinator's, the agents' and the programs' environment.
+    /// Sets a variable in the environment of coordinator, agents and programs.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The user whose certificates programs have, and so all sessions; this process's own if it is not said.
+    /// Sets the user in the programs' certificates, who owns all sessions; by default this process's own.
     #[must_use]
     pub fn tenant(mut self, user: u32) -> Self {
         self.tenant = Some(user);
         self
     }
 
-    /// Other users with certificates, in the folders that [`Cluster::tls_of`] knows as `program-` and the user's number.
+    /// Adds users with certificates, in the folders that [`Cluster::tls_of`] names `program-` and the user's number.
     #[must_use]
     pub fn other_tenants(mut self, users: &[u32]) -> Self {
         users.clone_into(&mut self.other_tenants);
         self
     }
 
-    /// Certificates and messages are in a folder of this one, not of the system's for such things.
+    /// Puts certificates and messages into this folder instead of the system's temporary one.
     #[must_use]
     pub fn folder_in(mut self, parent: &Path) -> Self {
         self.folder_in = Some(parent.to_owned());
         self
     }
 
-    /// The user that agents run as.
+    /// Sets the user that agents run as.
     #[must_use]
     pub fn agents_of(mut self, user: u32) -> Self {
         self.agents_of = Some(user);
         self
     }
 
-    /// The address that the coordinator listens at, with any port.
+    /// Sets the address that the coordinator listens at, with any port.
     #[must_use]
     pub fn coordinator_at(mut self, address: &str) -> Self {
         self.coordinator_at = Some(address.to_owned());
         self
     }
 
-    /// Each agent is on a host of its own, and so are programs. There are at least as many of these hosts.
+    /// Gives each agent, and the programs, hosts of their own. There are at least this many.
     #[must_use]
     pub fn on_hosts(mut self, hosts: &Arc<SeparateHosts>) -> Self {
         self.coordinator_at = Some(hosts.coordinator_address());
@@ -136,103 +136,103 @@ impl ClusterBuilder {
         self
     }
 
-    /// Agents find no control groups of version 2, as in many containers. Takes root.
+    /// Hides control groups of version 2 from agents, as in many containers. Requires root.
     #[must_use]
     pub fn without_cgroups(mut self) -> Self {
         self.without_cgroups = true;
         self
     }
 
-    /// Whose sessions agents of root run, see `--users`.
+    /// Sets the users whose sessions agents of root run, see `--users`.
     #[must_use]
     pub fn users(mut self, rules: &str) -> Self {
         rules.clone_into(&mut self.users);
         self
     }
 
-    /// Memory of each CPU device: `512M`.
+    /// Sets the memory of each CPU device: `512M`.
     #[must_use]
     pub fn memory(mut self, memory: &str) -> Self {
         memory.clone_into(&mut self.memory);
         self
     }
 
-    /// Coordinator and agents show their metrics.
+    /// Makes coordinator and agents serve metrics.
     #[must_use]
     pub fn monitored(mut self) -> Self {
         self.monitored = true;
         self
     }
 
-    /// Where others reach a host's agent: a proxy listens there.
+    /// Sets the advertised address of a host's agent, where a proxy listens.
     #[must_use]
     pub fn advertise(mut self, host: usize, address: &str) -> Self {
         self.advertised = Some((host, address.to_owned()));
         self
     }
 
-    /// The labels of each host's node.
+    /// Sets the labels of each host's node.
     #[must_use]
     pub fn labels(mut self, labels: &[&str]) -> Self {
         self.labels = labels.iter().map(|&labels| labels.to_owned()).collect();
         self
     }
 
-    /// An address of this machine for all agents, in place of a loopback address for each.
+    /// Sets an address of this machine for all agents, instead of a loopback address for each.
     #[must_use]
     pub fn listen(mut self, address: &str) -> Self {
         self.listen = Some(address.to_owned());
         self
     }
 
-    /// Whether the coordinator, and the agents, have `--insecure-plain-tcp`.
+    /// Sets whether the coordinator, and the agents, have `--insecure-plain-tcp`.
     #[must_use]
     pub fn insecure(mut self, coordinator: bool, agents: bool) -> Self {
         self.insecure = [coordinator, agents];
         self
     }
 
-    /// Uses no certificates: coordinator and agents meet at a UNIX socket, and the system says whose processes programs
-    /// are.
+    /// Uses no certificates: coordinator and agents connect at a UNIX socket, where the system identifies the owners of
+    /// processes.
     #[must_use]
     pub fn known_by_system(mut self) -> Self {
         self.known_by = KnownBy::System;
         self
     }
 
-    /// Programs have no certificate: MUNGE's daemon at this socket says whose processes they are.
+    /// Gives programs no certificate: MUNGE's daemon at this socket attests their users.
     #[must_use]
     pub fn known_by_munge(mut self, socket: &Path) -> Self {
         self.known_by = KnownBy::Munge(socket.to_owned());
         self
     }
 
-    /// Programs have no certificate: this API server says whose the token in a file is.
+    /// Gives programs no certificate: this API server attests the owner of the token in a file.
     #[must_use]
     pub fn known_by_token(mut self, server: &ApiServer, token: &Path) -> Self {
         self.known_by = KnownBy::Token(token.to_owned());
         self.env("ACCORD_TOKEN_REVIEW", server.address()).env("ACCORD_TOKEN_REVIEW_ACCOUNT", server.account())
     }
 
-    /// Whom the coordinator takes without a certificate, see its `--users`.
+    /// Sets whom the coordinator accepts without a certificate, see its `--users`.
     #[must_use]
     pub fn taken(mut self, rules: &str) -> Self {
         self.taken = Some(rules.to_owned());
         self
     }
 
-    /// An object that the coordinator, agents and programs preload.
+    /// Sets an object that the coordinator, agents and programs preload.
     #[must_use]
     pub fn preload(mut self, object: &Path) -> Self {
         self.preload = Some(object.to_owned());
         self
     }
 
-    /// What processes on a host have in their environment besides this process's own.
+    /// Returns the variables of processes on a host, in addition to this process's environment.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
         if let Some(gpus) = self.gpus.get(host) {
-            // What begins like this reaches executors of other users, too.
+            // Variables with this prefix reach executors of other users, too.
             environment.push(("NVIDIA_FAKE_CUDA_DEVICES".to_owned(), gpus.to_string().into()));
             environment.push(("NVIDIA_FAKE_CUDA_UUID_SEED".to_owned(), host.to_string().into()));
         }
@@ -240,7 +240,7 @@ impl ClusterBuilder {
         environment
     }
 
-    /// Starts it and waits until all devices are there.
+    /// Starts the cluster and waits until all devices are present.
     ///
     /// # Errors
     /// Returns the name of the process that did not start.
@@ -249,30 +249,30 @@ impl ClusterBuilder {
     }
 }
 
-/// A coordinator and agents. Dropping it ends them.
+/// A coordinator and agents, which end on drop.
 pub struct Cluster {
     size: ClusterBuilder,
     folder: TempDir,
     address: String,
     coordinator: Option<Part>,
     agents: Vec<Option<Part>>,
-    /// Ports of the agents that were there last; 0: none yet.
+    /// Ports of the last agents; 0 before the first.
     ports: Vec<u16>,
     mark: String,
 }
 
-/// A process of the cluster. It ends when its standard input does.
+/// A process of the cluster, which ends with its standard input.
 struct Part {
     child: Child,
     stderr: PathBuf,
-    /// Where it listens.
+    /// The address at which it listens.
     address: String,
-    /// Where it shows its metrics.
+    /// The address of its metrics.
     monitored: Option<String>,
 }
 
 impl Cluster {
-    /// A cluster of 1 host with 1 device of 512 MiB, to be changed.
+    /// Returns the default: 1 host with 1 device of 512 MiB.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder {
             hosts: 1,
@@ -284,7 +284,7 @@ impl Cluster {
             other_tenants: Vec::new(),
             folder_in: None,
             agents_of: None,
-            // Tests may run as root, and so may their programs then.
+            // Tests may run as root, so their programs may, too.
             users: "root,0".to_owned(),
             monitored: false,
             advertised: None,
@@ -322,7 +322,7 @@ impl Cluster {
         std::fs::create_dir(&everybody).map_err(|error| error.to_string())?;
         std::fs::copy(folder.path().join("tls/program/ca.crt"), everybody.join("ca.crt"))
             .map_err(|error| error.to_string())?;
-        // Programs of any user come.
+        // Programs of any user connect.
         let open = !matches!(size.known_by, KnownBy::Certificates);
         if open {
             enter(&everybody)?;
@@ -352,22 +352,22 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The coordinator's address.
+    /// Returns the coordinator's address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Folder with the certificates of programs.
+    /// Returns the folder with the certificates of programs.
     pub fn tls(&self) -> PathBuf {
         self.tls_of("program")
     }
 
-    /// Folder with the certificates of the coordinator, a host's agent or an administrator (`admin`).
+    /// Returns the folder with the certificates of the coordinator, a host's agent or an administrator (`admin`).
     pub fn tls_of(&self, part: &str) -> PathBuf {
         self.folder.path().join("tls").join(part)
     }
 
-    /// What a program shows to the coordinator, as its environment says.
+    /// Returns the variables with a program's credentials for the coordinator.
     fn shown(&self) -> Vec<(String, OsString)> {
         let folder = |name: &str| ("ACCORD_TLS".to_owned(), self.tls_of(name).into_os_string());
         match &self.size.known_by {
@@ -378,7 +378,7 @@ impl Cluster {
         }
     }
 
-    /// The same of an administrator, who sees the sessions of all users.
+    /// Returns the variables with an administrator's credentials, who sees the sessions of all users.
     fn shown_by_admin(&self) -> Vec<(String, OsString)> {
         match &self.size.known_by {
             KnownBy::Certificates | KnownBy::Token(_) => {
@@ -388,22 +388,23 @@ impl Cluster {
         }
     }
 
-    /// Name of a host.
+    /// Returns the name of a host.
     pub fn host(&self, host: usize) -> String {
         format!("h{host}")
     }
 
-    /// Process id of the coordinator.
+    /// Returns the process number of the coordinator.
     pub fn coordinator_id(&self) -> Option<u32> {
         self.coordinator.as_ref().map(|part| part.child.id())
     }
 
-    /// Process id of a host's agent.
+    /// Returns the process number of a host's agent.
     pub fn agent_id(&self, host: usize) -> Option<u32> {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
     }
 
-    /// Process ids of a host's executors, of all users: children of keepers, which are the agent's.
+    /// Returns the process numbers of a host's executors, of all users: children of keepers, which are the agent's
+    /// children.
     pub fn executors(&self, host: usize) -> Vec<u32> {
         let is = |id: u32, what: &[u8]| {
             let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -413,27 +414,27 @@ impl Cluster {
         keepers.flat_map(children).filter(|id| is(*id, b"executor")).collect()
     }
 
-    /// The file that is a part's standard error; `None` is the coordinator.
+    /// Returns the file with a part's standard error; `None` is the coordinator.
     pub fn log(&self, host: Option<usize>) -> Option<&Path> {
         let part = host.map_or(&self.coordinator, |host| &self.agents[host]);
         part.as_ref().map(|part| part.stderr.as_path())
     }
 
-    /// Where a host's agent listens.
+    /// Returns the address of a host's agent.
     pub fn agent_address(&self, host: usize) -> Option<&str> {
         self.agents.get(host)?.as_ref().map(|part| part.address.as_str())
     }
 
-    /// Where a part shows its metrics; `None` is the coordinator.
+    /// Returns the address of a part's metrics; `None` is the coordinator.
     pub fn monitored(&self, host: Option<usize>) -> Option<&str> {
         let part = host.map_or(self.coordinator.as_ref(), |host| self.agents.get(host)?.as_ref());
         part?.monitored.as_deref()
     }
 
-    /// Starts the coordinator, again at the same address when it was killed.
+    /// Starts the coordinator, at the same address if it was killed.
     ///
     /// # Errors
-    /// Returns an error if it doesn't come up.
+    /// Returns an error if it doesn't start.
     pub fn start_coordinator(&mut self) -> Result<()> {
         let mut command = Command::new(tool(Tool::Coordinator)?);
         command.args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
@@ -450,10 +451,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a host's agent, again when it was killed.
+    /// Starts a host's agent, also after it was killed.
     ///
     /// # Errors
-    /// Returns an error if it doesn't come up.
+    /// Returns an error if it doesn't start.
     pub fn start_agent(&mut self, host: usize) -> Result<()> {
         let mut command = match cgroups().filter(|_| self.size.without_cgroups) {
             Some(mount) => {
@@ -475,7 +476,7 @@ impl Cluster {
             .args(["--users", &self.size.users])
             .args(self.size.labels.get(host).into_iter().flat_map(|labels| ["--labels", labels]))
             .args(self.size.gpus.is_empty().then_some(["--gpus", "off"]).into_iter().flatten())
-            // Processes and memory are counted. Tests of what is measured say so.
+            // Tests count processes and memory. Tests of measurements enable them.
             .env("ACCORD_MEASURE", "off")
             .env(
                 "ACCORD_KEEP",
@@ -519,7 +520,7 @@ impl Cluster {
         }
     }
 
-    /// Stops a part with SIGTERM and says how it ended; `None` is the coordinator.
+    /// Stops a part with SIGTERM and returns its exit code; `None` is the coordinator.
     ///
     /// # Errors
     /// Returns an error if it isn't running or doesn't end.
@@ -545,7 +546,7 @@ impl Cluster {
         }
     }
 
-    /// A program with the cluster's devices, preloaded, as if on host `host`.
+    /// Returns a program with the cluster's devices, with libacc preloaded, as if on host `host`.
     ///
     /// # Errors
     /// Returns an error if libacc.so can't be built.
@@ -558,7 +559,7 @@ impl Cluster {
         Ok(self.job_of(host, None, &[program.into()])?.env("LD_PRELOAD", preload))
     }
 
-    /// A command on a host, as a user if one is named, with what programs need to reach the cluster.
+    /// Returns a command on a host, as `user` if given, with the variables that programs need to reach the cluster.
     ///
     /// # Errors
     /// Returns an error if libacc.so can't be built.
@@ -575,7 +576,7 @@ impl Cluster {
             .env("ACCORD_TEST_SEPARATE", "1"))
     }
 
-    /// A command on a host; no host is where the coordinator is.
+    /// Returns a command on a host; `None` is the coordinator's.
     fn command(&self, host: Option<usize>, user: Option<u32>, command: &[OsString]) -> Job {
         match &self.size.separate {
             Some(hosts) => {
@@ -589,7 +590,7 @@ impl Cluster {
         }
     }
 
-    /// `accord` with certificates of [`Cluster::tls_of`].
+    /// Returns `accord` with certificates of [`Cluster::tls_of`].
     ///
     /// # Errors
     /// Returns an error if it can't be built.
@@ -614,7 +615,7 @@ impl Cluster {
         await_parts(self.coordinator.iter_mut())
     }
 
-    /// `accord info --json`.
+    /// Returns the output of `accord info --json`.
     ///
     /// # Errors
     /// Returns an error if it fails or isn't JSON.
@@ -631,7 +632,7 @@ impl Cluster {
         serde_json::from_str(&finished.stdout).map_err(|error| format!("{error}: {}", finished.stdout))
     }
 
-    /// Waits until `accord info` shows so many devices that can be used.
+    /// Waits until `accord info` shows this many usable devices.
     ///
     /// # Errors
     /// Returns an error if it doesn't within 20 s.
@@ -645,7 +646,7 @@ impl Cluster {
     /// Waits until `accord info` satisfies a condition.
     ///
     /// # Errors
-    /// Returns an error if it doesn't within 20 s; with what the parts wrote to their standard error.
+    /// Returns an error if that takes more than 20 s, with the standard error of the parts.
     pub fn await_info(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<()> {
         let deadline = Instant::now() + UP_TIMEOUT;
         loop {
@@ -661,7 +662,7 @@ impl Cluster {
         }
     }
 
-    /// Processes of the cluster, executors and workers included, that a condition does not let go within `timeout`.
+    /// Returns the processes of the cluster, executors and workers included, that are still there after `timeout`.
     pub fn processes_besides_parts(&self, timeout: Duration) -> Vec<String> {
         let parts: Vec<String> = self
             .agents
@@ -681,8 +682,9 @@ impl Cluster {
         }
     }
 
-    /// Executors of all hosts and processes that run `program`, its workers among them, whosever they are: what other users have does not carry
-    /// the cluster's mark. Waits until there are none; gives those that there still are.
+    /// Returns executors of all hosts, and processes that run `program`, its workers among them, of all users: other
+    /// users' processes do not carry the cluster's mark. Waits until there are none, and returns the remaining ones
+    /// after `timeout`.
     pub fn processes_of(&self, program: &Path, timeout: Duration) -> Vec<String> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -696,8 +698,8 @@ impl Cluster {
         }
     }
 
-    /// Waits until what the parts wrote to their standard error is as `seen` wants it, and returns it. A part logs by a thread of its own, so
-    /// a program may end before the message of it is written.
+    /// Waits until the parts' standard error satisfies `seen`, and returns it. A part logs on a thread of its own, so a
+    /// program may end before the message about it is written.
     ///
     /// # Errors
     /// Returns the messages so far if that takes longer than a minute.
@@ -715,13 +717,13 @@ impl Cluster {
         }
     }
 
-    /// What the parts wrote to their standard error.
+    /// Returns the standard error of all parts.
     pub fn messages(&self) -> String {
         let parts = self.agents.iter().chain([&self.coordinator]).flatten();
         parts.map(|part| std::fs::read_to_string(&part.stderr).unwrap_or_default()).collect()
     }
 
-    /// Starts a part on a host; no host is where the coordinator is.
+    /// Starts a part on a host; `None` is the coordinator's.
     fn part(&self, command: Command, name: &str, host: Option<usize>) -> Result<(Part, String)> {
         let mut command = match &self.size.separate {
             Some(hosts) => entered(&hosts.entry(host, None), &command),
@@ -753,7 +755,7 @@ impl Cluster {
             if self.size.monitored {
                 let _ = stdout.read_line(&mut monitored);
             }
-            // Whatever else it prints must not fill the pipe.
+            // Further output must not fill the pipe.
             std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         }
         if line.is_empty() {
@@ -773,7 +775,7 @@ impl Drop for Cluster {
             let _ = part.child.kill();
             let _ = part.child.wait();
         }
-        // What the agents started notices and goes; what doesn't is not left to the machine.
+        // Processes that agents started end by themselves; the others are killed.
         for left in await_leftovers(&self.mark, Duration::from_secs(3)) {
             if let Some(id) = left.split(' ').next().and_then(|id| id.parse().ok()) {
                 let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
@@ -801,7 +803,7 @@ fn children(process: u32) -> Vec<u32> {
     children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-/// Where control groups of version 2 are mounted.
+/// Returns where control groups of version 2 are mounted.
 fn cgroups() -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
@@ -820,18 +822,18 @@ fn give(folder: &Path, user: u32) -> Result<()> {
     Ok(())
 }
 
-/// Lets everybody in.
+/// Lets all users enter a folder.
 fn enter(folder: &Path) -> Result<()> {
     std::fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(|error| error.to_string())
 }
 
-/// A user, this process's own if none is said, as certificates name them.
+/// Returns a user's name as in certificates; by default this process's own user.
 fn user_name(user: Option<u32>) -> String {
     let user = user.map_or_else(geteuid, Uid::from_raw);
     User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
 }
 
-/// Processes whose executable this is.
+/// Returns the processes with this executable.
 fn running(program: &Path) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let is_it =

@@ -1,4 +1,4 @@
-//! Compiling, each result once: the file's name is a hash of all that goes into it.
+//! Compiles each source once: the file's name is a hash of everything that affects the result.
 
 use crate::program::support;
 use crate::workspace::{root, scratch};
@@ -16,10 +16,10 @@ const HEADERS: [&str; 3] = ["openacc.h", "acc_prof.h", "openacc_lib.h"];
 
 /// The compiler of MPI.
 const MPICC: &str = "mpicc";
-/// Compilers that run at the same time, over all test processes.
+/// Most compilers at one time, over all test processes.
 const JOBS: u32 = 2;
 
-/// `-O0` or `-O2`.
+/// The optimization level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Optimize {
     /// `-O0`
@@ -28,14 +28,14 @@ pub enum Optimize {
     Yes,
 }
 
-/// One way to build a program.
+/// A way to build a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Variant {
     /// Optimization.
     pub optimize: Optimize,
-    /// With code for nvptx.
+    /// Whether there is code for nvptx.
     pub offload: bool,
-    /// Linked with libacc instead of having it preloaded.
+    /// Whether the program is linked with libacc instead of having it preloaded.
     pub linked: bool,
 }
 
@@ -43,7 +43,7 @@ impl Variant {
     /// The variant that most tests use.
     pub const PLAIN: Self = Self { optimize: Optimize::Yes, offload: false, linked: false };
 
-    /// All eight.
+    /// Returns all eight variants.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..8u8).map(|bits| Self {
             optimize: if bits & 1 == 0 { Optimize::No } else { Optimize::Yes },
@@ -65,16 +65,16 @@ impl fmt::Display for Variant {
     }
 }
 
-/// What [`compile`] made.
+/// The output of [`compile`].
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// The program; of a Python program the script.
+    /// The program; for Python the script.
     pub program: PathBuf,
     /// Its shared object.
     pub plugin: Option<PathBuf>,
 }
 
-/// Compiles a program, unless that was done already.
+/// Compiles a program, unless the result exists.
 ///
 /// # Errors
 /// Returns the compiler's message.
@@ -120,7 +120,7 @@ pub fn compile_mpi(source: &Path, variant: Variant) -> Result<PathBuf> {
     job.output(source, "exe")
 }
 
-/// Compiles one source with GCC as a user would, with `flags` more.
+/// Compiles one source with GCC as a user would, with additional `flags`.
 ///
 /// # Errors
 /// Returns the compiler's message.
@@ -148,7 +148,7 @@ pub fn compile_support(name: &str, folder: &Path) -> Result<PathBuf> {
     Ok(object)
 }
 
-/// The name of the compiler `name` in the version under test: `ACCORD_TEST_GCC=14` makes `gcc` mean `gcc-14`.
+/// Returns the name of the compiler `name` in the version under test: `ACCORD_TEST_GCC=14` makes `gcc` mean `gcc-14`.
 /// MPI's compiler, which has its own, stays.
 pub fn gcc(name: &str) -> String {
     match std::env::var("ACCORD_TEST_GCC") {
@@ -157,7 +157,7 @@ pub fn gcc(name: &str) -> String {
     }
 }
 
-/// The version of the GCC under test, as 12; 0 if there is none.
+/// Returns the major version of the GCC under test; 0 if there is none.
 pub(crate) fn gcc_version() -> u32 {
     static VERSION: OnceLock<u32> = OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -172,7 +172,7 @@ struct CompilerJob {
     variant: Variant,
     flags: Vec<String>,
     sources: Vec<PathBuf>,
-    /// What sources include besides `check.h`.
+    /// Headers of the sources besides `check.h`.
     headers: Vec<PathBuf>,
 }
 
@@ -195,7 +195,7 @@ impl CompilerJob {
         Self { compiler, variant, flags, sources: Vec::new(), headers: Vec::new() }
     }
 
-    /// The compiled file, named after `source`.
+    /// Returns the compiled file, named after `source`.
     fn output(&self, source: &Path, extension: &str) -> Result<PathBuf> {
         let folder = scratch();
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -213,7 +213,7 @@ impl CompilerJob {
         Ok(output)
     }
 
-    /// Hash of the compiler's version, the flags and everything that is read.
+    /// Returns the hash of the compiler's version, the flags and all input files.
     fn key(&self) -> Result<String> {
         let compiler = gcc(self.compiler);
         let version = Command::new(&compiler)
@@ -223,7 +223,7 @@ impl CompilerJob {
         let mut hash = Sha256::new();
         hash.update(&version.stdout);
         if self.compiler == MPICC {
-            // Those of two MPIs call the same compiler.
+            // The wrappers of two MPIs may call the same compiler.
             let show = Command::new(&compiler).arg("-show").output();
             hash.update(show.map_err(|error| format!("cannot start {compiler}: {error}"))?.stdout);
         }
@@ -265,7 +265,7 @@ fn lock(path: &Path) -> Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| format!("{}: {error}", path.display()))
 }
 
-/// One of the [`JOBS`] places; waits for its own by process id when all are taken.
+/// Takes one of the [`JOBS`] places; if all are taken, waits for one chosen by the process number.
 fn compiler_slot(folder: &Path) -> Result<Flock<File>> {
     let path = |slot: u32| folder.join(format!("compiler-{slot}.lock"));
     for slot in 0..JOBS {

@@ -1,4 +1,4 @@
-//! The conformance programs as tests: which program runs how, in which variants.
+//! The conformance programs as tests: modes and variants of each program.
 
 use crate::compile::{Compiled, compile};
 use crate::mpi::no_mpi;
@@ -8,21 +8,21 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Variants of a program that is not a core one, in the long tier.
+/// Number of variants of a non-core program in the long tier.
 const VARIANTS: usize = 2;
 
-/// How a program gets its devices.
+/// The source of a program's devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// From the machine's own libgomp: shows that the program itself is right.
+    /// The machine's own libgomp, which checks the program itself.
     Stock,
-    /// From libacc in the program: two CPU devices of this machine.
+    /// libacc in the program, with two CPU devices of this machine.
     Local,
-    /// From a cluster: two hosts with a CPU device each. It begins on the one that is remote.
+    /// A cluster of two hosts with a CPU device each. The program begins on the remote one.
     Cluster,
-    /// The same, over shared memory.
+    /// The same cluster, over shared memory.
     ClusterShm,
-    /// The same, over MPI.
+    /// The same cluster, over MPI.
     ClusterMpi,
 }
 
@@ -38,7 +38,7 @@ impl Mode {
     }
 }
 
-/// How many of the tests a run has.
+/// The number of tests in a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Breadth {
     /// The short tier: each program in one variant, in-process and on a device of another node.
@@ -59,7 +59,7 @@ impl Breadth {
     }
 }
 
-/// All tests of this run, each named `mode::language::program::variant`.
+/// Returns all tests of this run, each named `mode::language::program::variant`.
 ///
 /// # Errors
 /// Returns an error if a program can't be read.
@@ -83,7 +83,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         if breadth != Breadth::Once {
             trials.extend(first.map(|variant| trial(Mode::ClusterShm, &program, variant)));
         }
-        // What may differ: copies between nodes. The start of a job takes its time.
+        // Only copies between nodes may differ, and the start of a job is slow.
         let by_mpi = match breadth {
             Breadth::Once => false,
             Breadth::Usual => program.core || program.name.starts_with("d2d_"),
@@ -105,7 +105,8 @@ fn variants(program: &Program, breadth: Breadth) -> Vec<Variant> {
     if breadth == Breadth::Full || breadth == Breadth::Usual && program.core {
         return possible;
     }
-    // Over all programs every variant comes up. Two of a program differ in optimization and, where possible, in offloading.
+    // Every variant occurs over all programs. Two of a program differ in optimization and, where possible, in
+    // offloading.
     let start = program.name.bytes().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let step = if possible.len() == 8 { 3 } else { 1 };
     let count = if breadth == Breadth::Once { 1 } else { VARIANTS };
@@ -122,7 +123,7 @@ fn trial(mode: Mode, program: &Program, variant: Variant) -> Trial {
     })
 }
 
-/// Leaves a file that says how a test went, for the table of what has passed.
+/// Writes a file with the test's result, for the conformance table.
 fn keep(test: &str, passed: bool) -> Result<()> {
     let Some(folder) = std::env::var_os("ACCORD_TEST_RECORD") else { return Ok(()) };
     let path = std::path::Path::new(&folder).join(test);
@@ -146,7 +147,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
         }
         Mode::Cluster | Mode::ClusterShm => {
             let transport = match mode {
-                // rustls takes memory for each record: what Accord takes is counted without it.
+                // rustls allocates memory for each record, so Accord's allocations are counted without it.
                 Mode::Cluster if program.name.ends_with("_allocations") => "tcp",
                 Mode::Cluster => "tls",
                 _ => "shm",
@@ -193,7 +194,7 @@ fn command_line(program: &Program, compiled: Compiled) -> Result<Vec<OsString>> 
     Ok(line)
 }
 
-/// The interpreter itself: `python3` may be a script that chooses one.
+/// Returns the interpreter itself: `python3` may be a script that chooses one.
 fn python() -> Result<OsString> {
     static PYTHON: OnceLock<Result<String>> = OnceLock::new();
     let found = PYTHON.get_or_init(|| {

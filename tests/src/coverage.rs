@@ -1,4 +1,4 @@
-//! Which routines the conformance programs call, and what is known of how that went: the table of `docs/reference/conformance.md`.
+//! The routines that conformance programs call, and the results: the table of `docs/reference/conformance.md`.
 
 use crate::conformance::Mode;
 use crate::program::support;
@@ -13,28 +13,28 @@ use std::path::PathBuf;
 pub struct Routine {
     /// Its name.
     pub name: String,
-    /// Whether Fortran has an interface of it.
+    /// Whether the routine has a Fortran interface.
     pub fortran: bool,
 }
 
-/// A place in the table: what a program of a language may run on.
+/// A column of the table: where programs of a language run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// CPU devices in the program.
     CpuLocal,
-    /// CPU devices of another node.
+    /// A GPU in the program, from a kept result of gpu-check.
     CpuRemote,
-    /// A GPU in the program, by a kept result of gpu-check.
+    /// A GPU of another node, from a kept result of gpu-check.
     GpuLocal,
     /// A GPU of another node, by the same.
     GpuRemote,
 }
 
 impl Kind {
-    /// All, in the table's order.
+    /// All columns, in the table's order.
     pub const ALL: [Self; 4] = [Self::CpuLocal, Self::CpuRemote, Self::GpuLocal, Self::GpuRemote];
 
-    /// The conformance tests' mode; GPUs are checked elsewhere.
+    /// Returns the conformance tests' mode; `None` for GPUs, which gpu-check tests.
     fn mode(self) -> Option<Mode> {
         match self {
             Self::CpuLocal => Some(Mode::Local),
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// All routines of `openacc.h` and `acc_prof.h`, in their order.
+/// Returns all routines of `openacc.h` and `acc_prof.h`, in order.
 ///
 /// # Errors
 /// Returns an error if a header can't be read.
@@ -68,7 +68,7 @@ pub fn routines() -> Result<Vec<Routine>> {
     Ok(found)
 }
 
-/// Names of all routines that a program calls, by its text and that of what it includes from `support/`.
+/// Returns the names of all routines that a program calls, from its text and its includes of `support/`.
 ///
 /// # Errors
 /// Returns an error if a source can't be read.
@@ -90,10 +90,10 @@ pub fn called(program: &Program) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// What a run has shown: `mode::language::program`, and whether every variant passed.
+/// Results of a run: whether every variant of `mode::language::program` passed.
 pub type Record = BTreeMap<String, bool>;
 
-/// The record of the last run of the conformance tests.
+/// Returns the record of the last run of the conformance tests.
 ///
 /// # Errors
 /// Returns an error if it can't be read.
@@ -109,7 +109,8 @@ pub fn record(folder: &std::path::Path) -> Result<Record> {
     Ok(all)
 }
 
-/// What the kept results of gpu-check that name their programs say, under `gpu` and `gpu-remote`; of a program the last one.
+/// Returns the results of gpu-check that name their programs, under `gpu` and `gpu-remote`; the last one of each
+/// program.
 ///
 /// # Errors
 /// Returns an error if a result can't be read.
@@ -125,7 +126,7 @@ pub fn gpu_record() -> Result<Record> {
         let Ok(result) = serde_json::from_str::<Value>(&text) else { continue };
         for (part, mode) in [("programs", "gpu"), ("programs-remote", "gpu-remote")] {
             let list = |key: &str| result[part][key].as_array().cloned().unwrap_or_default();
-            // Older results name only what failed.
+            // Older results name only failures.
             if result[part]["names"].is_null() {
                 continue;
             }
@@ -133,7 +134,7 @@ pub fn gpu_record() -> Result<Record> {
                 all.insert(format!("{mode}::{}", name.replace('/', "::")), true);
             }
             for failed in list("failed") {
-                // Results before gpu-check kept a list of what was not run have that among what failed.
+                // Results from before gpu-check listed skipped programs have these among the failures.
                 let not_run = failed["wrong"][0].as_str().is_some_and(|why| why.starts_with("not started"));
                 if let (Some(name), false) = (failed["name"].as_str(), not_run) {
                     all.insert(format!("{mode}::{}", name.replace('/', "::")), false);
@@ -144,7 +145,7 @@ pub fn gpu_record() -> Result<Record> {
     Ok(all)
 }
 
-/// What stands in a cell. `programs` come with what they call.
+/// Returns the text of a cell. `programs` come with the routines that they call.
 pub fn cell(
     routine: &Routine,
     language: Language,

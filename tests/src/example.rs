@@ -1,15 +1,15 @@
-//! The example programs, as tests use them.
+//! The example programs for tests.
 
 use crate::compile::compile_source;
 use crate::{Language, Program, Result, Variant, compile, root};
 use std::path::PathBuf;
 
-/// A file of the repository.
+/// Returns the path of a file of the repository.
 pub fn repository_file(path: &str) -> PathBuf {
     root().join(path)
 }
 
-/// Compiles an example with its own flags: `mandelbrot/mandelbrot.c`.
+/// Compiles an example with its own flags, such as `mandelbrot/mandelbrot.c`.
 ///
 /// # Errors
 /// Returns the compiler's message.
@@ -17,7 +17,7 @@ pub fn example(path: &str, variant: Variant) -> Result<PathBuf> {
     compile_source(&root().join("examples").join(path), &["-ffp-contract=off"], variant)
 }
 
-/// Compiles a C program of `tests/programs`, `cluster/endless.c`, in the plain variant.
+/// Compiles a C program of `tests/programs`, such as `cluster/endless.c`, in the plain variant.
 ///
 /// # Errors
 /// Returns the compiler's message.
@@ -26,7 +26,7 @@ pub fn test_program(path: &str) -> Result<PathBuf> {
     Ok(compile(&program, Variant::PLAIN)?.program)
 }
 
-/// The shared object that comes with such a program.
+/// Returns the shared object of such a program.
 ///
 /// # Errors
 /// Returns the compiler's message, or an error if the program has no shared object.

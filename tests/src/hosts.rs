@@ -1,4 +1,4 @@
-//! Scripts on hosts that have what a site has: mpirun or Slurm of this machine's own, and a folder that all of them share.
+//! Runs scripts on hosts that resemble a site: with mpirun or Slurm of this machine, and a shared folder.
 
 use crate::{Finished, Job, Result, Tool, libacc, no_mpi, tool};
 use std::path::Path;
@@ -8,7 +8,8 @@ pub struct Hosts {
     folder: tempfile::TempDir,
 }
 
-/// `left`: waits until all that a run has started is gone, and prints what is left. Process 1 is the hosts' own supervisor.
+/// `left`: waits until all processes of a run have ended, and prints the remaining ones. Process 1 is the hosts' own
+/// supervisor.
 const LEFT: &str = r#"
 left() {
     for look in $(seq 1 100); do
@@ -22,7 +23,7 @@ left() {
 "#;
 
 impl Hosts {
-    /// None, and why is printed, where there are no namespaces, no MPI, or one of `programs` is missing.
+    /// Returns `None`, and prints why, if there are no namespaces, no MPI, or one of `programs` is missing.
     pub fn new(programs: &[&str]) -> Result<Option<Self>> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let hosts = Self { folder };
@@ -44,12 +45,12 @@ impl Hosts {
         Ok(Some(hosts))
     }
 
-    /// What scripts know as `$W`; the folder of `--shared`, `$SHARED`, is in it.
+    /// Returns the folder `$W` of scripts, which contains `$SHARED`, the folder of `--shared`.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Runs a script on the first host, once its job has been given what `with` adds.
+    /// Runs a script on the first host, after `with` has extended its job.
     pub fn run(&self, script: &str, arguments: &[&Path], with: impl FnOnce(Job) -> Job) -> Result<Finished> {
         let job = job()?.env("W", self.folder()).env("SHARED", self.folder().join("shared"));
         let job = job.env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "128M");
@@ -63,7 +64,7 @@ fn job() -> Result<Job> {
     Ok(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
 }
 
-/// Where scripts find programs: the ones that are tested first, and daemons too.
+/// Returns the search path of scripts: the tested programs first, and folders of daemons, too.
 fn path() -> Result<String> {
     let accord = tool(Tool::Accord)?;
     let bin = accord.parent().unwrap_or(Path::new("/")).display();

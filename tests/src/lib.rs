@@ -1,5 +1,5 @@
-//! What the tests over whole programs share: programs compiled by the machine's GCC, processes
-//! that can't hang, clusters on loopback addresses.
+//! The common parts of tests over whole programs: programs compiled by the machine's GCC, processes that can't hang,
+//! and clusters on loopback addresses.
 #![forbid(unsafe_code)]
 
 mod api_server;
@@ -33,5 +33,5 @@ pub use program::{Expect, Language, Program, programs};
 pub use separate_hosts::SeparateHosts;
 pub use workspace::{Tool, libacc, root, tool};
 
-/// Why a test could not do its work or found something wrong.
+/// The result of a test's step; the error is a failure or an unmet precondition in words.
 pub type Result<T, E = String> = std::result::Result<T, E>;

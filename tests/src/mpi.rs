@@ -1,4 +1,4 @@
-//! The MPI that comes first in `PATH`, and its part of Accord's.
+//! The MPI that is first in `PATH`, and Accord's part for it.
 
 use crate::workspace::{root, target};
 use crate::{Job, Tool, tool};
@@ -6,27 +6,27 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What of MPI is here.
+/// The installed MPI.
 #[derive(Clone, Debug)]
 struct Mpi {
     /// Whether its mpirun is MPICH's.
     is_mpich: bool,
-    /// Its part.
+    /// Accord's object for it.
     object: PathBuf,
 }
 
-/// Why no job of MPI can be started here, if that is so.
+/// Returns the reason if no MPI job can be started here.
 pub fn no_mpi() -> Option<String> {
     mpi().as_ref().err().cloned()
 }
 
-/// Whether the MPI that comes first in `PATH` is MPICH.
+/// Whether the MPI that is first in `PATH` is MPICH.
 pub fn is_mpich() -> bool {
     mpi().as_ref().is_ok_and(|mpi| mpi.is_mpich)
 }
 
 impl Job {
-    /// Has agents use the part for the MPI that is here, one of those that `scripts/build-mpi` may have built.
+    /// Makes agents use the object for the installed MPI, one of those that `scripts/build-mpi` may have built.
     #[must_use]
     pub fn with_mpi(self) -> Self {
         match mpi() {
@@ -45,7 +45,7 @@ fn mpi() -> &'static Result<Mpi, String> {
         let is_mpich = version.contains("HYDRA");
         let name = if is_mpich { "mpich" } else { "openmpi" };
         let built = [target(), root().join("target")].map(|folder| folder.join("mpi").join(name));
-        // A machine that has the programs only has one part, beside them.
+        // A machine with only the programs has one object, next to them.
         let beside = tool(Tool::NodeAgent)?.parent().map(PathBuf::from);
         let mut objects = built.into_iter().chain(beside).map(|folder| folder.join("libaccord_mpi.so"));
         let object = objects.find(|object| object.is_file());

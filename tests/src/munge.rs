@@ -1,4 +1,4 @@
-//! A MUNGE daemon for the time of a test, with a key and a socket of its own.
+//! A MUNGE daemon for tests, with a key and a socket of its own.
 
 use crate::Result;
 use std::fs::{Permissions, set_permissions};
@@ -8,21 +8,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long it may take to listen.
+/// The time limit for the daemon to listen.
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// See the module. Dropping it ends it.
+/// A running daemon, ended on drop.
 pub struct Munged {
     folder: TempDir,
     child: Child,
 }
 
 impl Munged {
-    /// Starts one with a fresh key; none, which is said, where MUNGE is not installed.
+    /// Starts a daemon with a new key. Returns `None`, and prints so, if MUNGE is not installed.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if it does not start.
     pub fn start() -> Result<Option<Self>> {
         let failed = |error: std::io::Error| error.to_string();
         let folder = TempDir::new().map_err(failed)?;
@@ -57,12 +57,12 @@ impl Munged {
         Ok(Some(munged))
     }
 
-    /// Where it listens.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// A credential of MUNGE's own program that says `payload`, by options as its manual has them.
+    /// Returns a credential with `payload` from MUNGE's own program, with these options of the program.
     ///
     /// # Errors
     /// Returns the program's message.

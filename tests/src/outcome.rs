@@ -1,20 +1,20 @@
-//! Comparing what a program did with what it says it should.
+//! Compares a program's result with its expectation.
 
 use crate::{Expect, Finished, Result};
 
-/// A program's end, judged.
+/// The result of a program, with its expectation.
 pub struct Outcome<'a> {
     expect: &'a Expect,
     finished: &'a Finished,
 }
 
 impl<'a> Outcome<'a> {
-    /// Of a program that has ended.
+    /// Creates the comparison for a program that has ended.
     pub fn new(expect: &'a Expect, finished: &'a Finished) -> Self {
         Self { expect, finished }
     }
 
-    /// What differs from the program's expectation.
+    /// Checks the result against the expectation.
     ///
     /// # Errors
     /// Returns the differences, then the program's whole output.

@@ -1,4 +1,4 @@
-//! Processes under a time limit, with everything that they start.
+//! Processes under a time limit, with all their descendants.
 
 use crate::Result;
 use accord_types::settings::SPIN_CORES;
@@ -14,13 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest that a program may run.
+/// The time limit of a program.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest that what a program started may live on after it.
+/// The time limit for descendants after the program's end.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is looked whether something that cannot be awaited has come true.
+/// Interval of polls for conditions that can't be awaited.
 const LOOK: Duration = Duration::from_millis(10);
-/// Marks a run's processes; they inherit it.
+/// The variable that marks a run's processes, which inherit it.
 const MARK: &str = "ACCORD_TEST_RUN";
 
 /// A command to run.
@@ -33,15 +33,15 @@ pub struct Job {
 /// A process that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// Its output.
+    /// Its standard output.
     pub stdout: String,
-    /// Its messages.
+    /// Its standard error.
     pub stderr: String,
-    /// It ran into the time limit and was killed.
+    /// Whether the process was killed at the time limit.
     pub timed_out: bool,
-    /// Process id and command line of what it left behind; killed since.
+    /// Process number and command line of remaining descendants, which were then killed.
     pub left_behind: Vec<String>,
 }
 
@@ -56,14 +56,15 @@ pub struct Running {
     stderr: Reader,
 }
 
-/// Reads a stream to its end; what has come can be looked at meanwhile.
+/// Reads a stream to its end, and makes the text so far available.
 struct Reader {
     text: Arc<(Mutex<Vec<u8>>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Job {
-    /// A command in a process group of its own, without Accord's and OpenACC's settings but `ACCORD_SPIN_CORES`, with which all tests may be run.
+    /// Creates a command in a process group of its own, without settings of Accord and OpenACC except
+    /// `ACCORD_SPIN_CORES`, which may be set for all tests.
     pub fn new(program: impl Into<OsString>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -110,14 +111,14 @@ impl Job {
         all.into_iter().fold(self, |job, (name, value)| job.env(&name, value))
     }
 
-    /// Runs it as this user, and as the group of that number.
+    /// Runs it as this user, and as the group with the same number.
     #[must_use]
     pub fn user(mut self, user: u32) -> Self {
         self.command.uid(user).gid(user);
         self
     }
 
-    /// Gives it standard input.
+    /// Sets its standard input.
     #[must_use]
     pub fn stdin(mut self, from: impl Into<Stdio>) -> Self {
         self.command.stdin(from);
@@ -156,12 +157,12 @@ impl Job {
 }
 
 impl Running {
-    /// Its process id, also its process group.
+    /// Returns its process number, which is also its process group's.
     pub fn id(&self) -> u32 {
         self.child_id
     }
 
-    /// What every process started by it carries in its environment.
+    /// Returns the value by which its descendants are marked in their environment.
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -174,9 +175,9 @@ impl Running {
         kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
     }
 
-    /// Whether it has not ended yet.
+    /// Whether the process is still running.
     pub fn goes_on(&self) -> bool {
-        // The thread that waits for its end takes it from the system's list.
+        // The thread that waits for its end reaps it.
         kill(Pid::from_raw(self.child_id.cast_signed()), None).is_ok()
     }
 
@@ -198,15 +199,15 @@ impl Running {
         self.stderr.await_text(text, self.timeout).map_err(|said| format!("waited in vain for {text:?}\n{said}"))
     }
 
-    /// What it has written to its standard output so far.
+    /// Returns its standard output so far.
     pub fn output(&self) -> String {
         self.stdout.so_far()
     }
 
-    /// Waits for its end, and then for the end of what it started.
+    /// Waits for its end, and then for the end of its descendants.
     ///
     /// # Errors
-    /// Returns an error if the system says nothing about it.
+    /// Returns an error if the system does not report its status.
     pub fn finish(mut self) -> Result<Finished> {
         let (status, timed_out) = match self.ended.recv_timeout(self.timeout) {
             Ok(status) => (status, false),
@@ -223,7 +224,7 @@ impl Running {
     }
 }
 
-/// A test that fails before it calls [`Running::finish`] leaves nothing running.
+/// Kills the processes of a test that fails before [`Running::finish`].
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_finished {
@@ -232,7 +233,7 @@ impl Drop for Running {
     }
 }
 
-/// Kills processes as [`leftovers`] lists them.
+/// Kills processes listed by [`leftovers`].
 fn kill_all(listed: &[String]) {
     for process in listed {
         if let Some(id) = process.split(' ').next().and_then(|id| id.parse().ok()) {
@@ -242,12 +243,12 @@ fn kill_all(listed: &[String]) {
 }
 
 impl Finished {
-    /// Exit status as a shell says it: 128 + n for signal n.
+    /// Returns the exit status as in a shell: 128 + n for signal n.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// An error with all output, unless it ended with status 0, in time and left nothing.
+    /// Returns an error with all output, unless it ended with status 0, in time and without descendants.
     ///
     /// # Errors
     /// Returns the report of a program that has failed.
@@ -258,7 +259,7 @@ impl Finished {
         Err(self.report())
     }
 
-    /// Everything there is to say about it.
+    /// Returns all that is known about it.
     pub fn report(&self) -> String {
         let mut text = format!("exit status {}", self.code());
         if self.timed_out {
@@ -271,7 +272,7 @@ impl Finished {
     }
 }
 
-/// Processes that carry the mark: process id and command line.
+/// Returns process number and command line of the processes with the mark.
 pub fn leftovers(mark: &str) -> Vec<String> {
     let wanted = format!("{MARK}={mark}");
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -290,7 +291,7 @@ pub fn leftovers(mark: &str) -> Vec<String> {
     found
 }
 
-/// Waits until no process carries the mark; gives those that still do in the end.
+/// Waits until no process has the mark; returns the remaining ones.
 pub(crate) fn await_leftovers(mark: &str, timeout: Duration) -> Vec<String> {
     let deadline = Instant::now() + timeout;
     loop {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// A control group for so many processes and threads; removed at the end.
+/// A control group for this many processes and threads, removed on drop.
 pub struct ProcessGroup(PathBuf);
 
 impl ProcessGroup {
-    /// None where it can't be had.
+    /// Returns `None` if the group can't be created.
     pub fn new(most: u32) -> Option<Self> {
         let roots = [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")];
         let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
@@ -16,7 +16,7 @@ impl ProcessGroup {
         Some(group)
     }
 
-    /// What a shell does to be in it.
+    /// Returns the shell command that moves a shell into it.
     pub fn enter(&self) -> String {
         format!("echo $$ > {}/cgroup.procs", self.0.display())
     }

@@ -1,4 +1,4 @@
-//! Conformance programs and what their first comment lines say about them.
+//! Conformance programs, and the properties in their first comment lines.
 //!
 //! ```text
 //! // What it shows, in words.
@@ -68,16 +68,16 @@ impl Language {
     }
 }
 
-/// What a program is expected to do.
+/// The expected result of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     /// Exit status.
     pub exit: i32,
-    /// To be found in its output.
+    /// Patterns for its standard output.
     pub stdout: Vec<Regex>,
-    /// To be found among its messages.
+    /// Patterns for its standard error.
     pub stderr: Vec<Regex>,
-    /// Needs devices with memory of their own.
+    /// Whether the program needs devices with memory of their own.
     pub device_memory: bool,
 }
 
@@ -90,43 +90,43 @@ pub struct Program {
     pub path: PathBuf,
     /// Its language.
     pub language: Language,
-    /// What it is expected to do.
+    /// The expected result.
     pub expect: Expect,
-    /// Compile in every variant.
+    /// Whether the program is compiled in every variant.
     pub core: bool,
-    /// Oldest version of GCC that compiles it.
+    /// The oldest version of GCC that compiles it.
     pub gcc: Option<u32>,
-    /// Oldest version of GCC for which it means something else.
+    /// The oldest version of GCC for which it is not meant any more.
     pub gcc_before: Option<u32>,
-    /// Only with or only without code for nvptx.
+    /// Whether the program needs code for nvptx (`true`) or must not have it (`false`).
     pub offload: Option<bool>,
-    /// Only linked with libacc.
+    /// Whether the program must be linked with libacc.
     pub linked: bool,
-    /// With Accord's headers and module instead of GCC's.
+    /// Whether the program uses Accord's headers and module instead of GCC's.
     pub headers: bool,
-    /// More compiler flags.
+    /// Additional compiler flags.
     pub flags: Vec<String>,
-    /// More sources.
+    /// Additional sources.
     pub with: Vec<PathBuf>,
-    /// Source of the shared object that is its first argument.
+    /// Source of the shared object that is passed as its first argument.
     pub plugin: Option<PathBuf>,
-    /// Environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// It begins on device 0.
+    /// Whether the program begins on device 0.
     pub first_device: bool,
-    /// Its device shares the host's memory.
+    /// Whether its device shares the host's memory.
     pub shared: bool,
 }
 
-/// Folder of the conformance programs.
+/// Returns the folder of the conformance programs.
 pub(crate) fn folder() -> PathBuf {
     root().join("tests/programs")
 }
 
-/// All conformance programs that this GCC compiles but MPI ones, by language and name.
+/// Returns all conformance programs that this GCC compiles, except MPI ones, by language and name.
 ///
 /// # Errors
-/// Returns an error if one can't be read, or says what isn't known.
+/// Returns an error if one can't be read, or has an unknown property.
 pub fn programs() -> Result<Vec<Program>> {
     let mut found = Vec::new();
     for language in Language::ALL {
@@ -151,10 +151,10 @@ pub fn programs() -> Result<Vec<Program>> {
 }
 
 impl Program {
-    /// Reads a program's first comment.
+    /// Parses a program's first comment.
     ///
     /// # Errors
-    /// Returns an error if it can't be read, or says what isn't known.
+    /// Returns an error if it can't be read, or has an unknown property.
     pub fn read(path: PathBuf, language: Language) -> Result<Self> {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! Hosts that are network namespaces of this machine, with a bridge between them. Processes hold the namespaces, so nothing is left of them once the
-//! test has ended, whatever ends it.
+//! Hosts that are network namespaces of this machine, with a bridge between them. Processes hold the namespaces, so
+//! nothing is left of them after the test, whatever ends it.
 
 use crate::Result;
 use nix::unistd::geteuid;
@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 /// The coordinator's address, on the bridge.
 const BRIDGE_ADDRESS: u8 = 254;
 
-/// See the module.
+/// The hosts of a test.
 #[derive(Debug)]
 pub struct SeparateHosts {
-    /// Has the bridge.
+    /// Holds the namespaces with the bridge.
     middle: Holder,
     hosts: Vec<Holder>,
 }
@@ -22,7 +22,7 @@ pub struct SeparateHosts {
 struct Holder(Child);
 
 impl SeparateHosts {
-    /// Makes so many hosts, or returns why this machine can't have them.
+    /// Creates this many hosts.
     ///
     /// # Errors
     /// Returns the reason: this process is not root's, or a namespace, the bridge or a link can't be made.
@@ -55,17 +55,17 @@ impl SeparateHosts {
         Ok(())
     }
 
-    /// A host's address.
+    /// Returns a host's address.
     pub fn address(&self, host: usize) -> String {
         address(u8::try_from(host + 1).unwrap_or(u8::MAX))
     }
 
-    /// The address of the coordinator, which is on none of the hosts.
+    /// Returns the address of the coordinator, which is on none of the hosts.
     pub fn coordinator_address(&self) -> String {
         address(BRIDGE_ADDRESS)
     }
 
-    /// The words that bring a command to a host, as a user if one is named; no host is where the coordinator is.
+    /// Returns the command prefix that enters a host, as `user` if given; `None` is the coordinator's host.
     pub fn entry(&self, host: Option<usize>, user: Option<u32>) -> Vec<String> {
         let process = host.map_or(&self.middle, |host| &self.hosts[host]).0.id();
         let mut words: Vec<String> =
@@ -74,10 +74,10 @@ impl SeparateHosts {
         words
     }
 
-    /// Takes a host's cable out, or plugs it in again.
+    /// Unplugs a host's cable, or plugs it in.
     ///
     /// # Errors
-    /// Returns what `ip` says.
+    /// Returns the message of `ip`.
     pub fn plug(&self, host: usize, is_in: bool) -> Result<()> {
         ip(&self.middle, &["link", "set", &link(host), if is_in { "up" } else { "down" }])
     }
@@ -106,7 +106,7 @@ impl Drop for Holder {
     }
 }
 
-/// The same command after words that bring it to a host.
+/// Returns the command with a prefix that enters a host.
 pub(crate) fn entered(entry: &[String], command: &Command) -> Command {
     let mut entered = Command::new(&entry[0]);
     entered.args(&entry[1..]).arg("--").arg(command.get_program()).args(command.get_args());
@@ -123,7 +123,7 @@ fn address(octet: u8) -> String {
     format!("10.78.0.{octet}")
 }
 
-/// The bridge's end of a host's cable.
+/// Returns the name of the bridge's end of a host's cable.
 fn link(host: usize) -> String {
     format!("host{host}")
 }

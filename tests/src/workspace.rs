@@ -1,4 +1,4 @@
-//! Where the workspace and what it builds are.
+//! Paths of the workspace and its builds.
 
 use crate::Result;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,12 @@ impl Tool {
     }
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// Path of a program.
+/// Returns the path of a program.
 ///
 /// # Errors
 /// Returns an error if it isn't built and can't be.
@@ -39,7 +39,7 @@ pub fn tool(tool: Tool) -> Result<PathBuf> {
     Ok(built()?.join(tool.file()))
 }
 
-/// Path of `libacc.so`.
+/// Returns the path of `libacc.so`.
 ///
 /// # Errors
 /// Returns an error if it isn't built and can't be.
@@ -47,7 +47,7 @@ pub fn libacc() -> Result<PathBuf> {
     Ok(built()?.join("libacc.so"))
 }
 
-/// Folder for what tests compile; kept between runs.
+/// Returns the folder of the tests' compiled files, which is kept between runs.
 pub(crate) fn scratch() -> PathBuf {
     target().join("accord-tests")
 }
@@ -56,8 +56,8 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Folder with libacc.so and the programs: `ACCORD_TEST_BIN`, else that of the profile the tests are built
-/// with. What is missing there is built once.
+/// Returns the folder with libacc.so and the programs: `ACCORD_TEST_BIN`, or that of the tests' profile. Missing files
+/// are built once.
 fn built() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(find_or_build).clone()

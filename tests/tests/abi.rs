@@ -1,4 +1,4 @@
-//! What libacc.so exports: all that programs built by GCC may ask for, and nothing else.
+//! The exports of libacc.so: all symbols that programs built by GCC may need, and no others.
 
 use accord_tests::{Language, Optimize, Result, Variant, compile, gcc, libacc, programs, root};
 use object::{Object, ObjectSymbol};
@@ -123,15 +123,15 @@ const WITH_FORTRAN_DATA: &[&str] = &[
     "acc_update_self_async",
 ];
 
-/// What else may be exported, and why.
+/// Other permitted exports, with reasons.
 const OTHERS: &[&str] = &[
-    // Where an event of the profiling interface happens (accord_prof.h).
+    // Breakpoint for an event of the profiling interface (accord_prof.h).
     "accord_prof_place",
-    // The worker of a CPU device is the program started again: this is where it turns off.
+    // The worker of a CPU device is the program started again, and leaves its normal course here.
     "__libc_start_main",
-    // ThreadSanitizer calls it.
+    // Called by ThreadSanitizer.
     "__tsan_default_suppressions",
-    // ACCORD_UNMAPPED=map has to know the program's blocks; without it these are jumps to the next library's.
+    // ACCORD_UNMAPPED=map must know the program's blocks; without it these jump to the next library's functions.
     "aligned_alloc",
     "calloc",
     "free",
@@ -141,7 +141,7 @@ const OTHERS: &[&str] = &[
     "pvalloc",
     "realloc",
     "valloc",
-    // What they take away is asked about again before a copy; each is a call of the next library's.
+    // Memory that these remove is checked again before a copy; each calls the next library's function.
     "mmap",
     "mmap64",
     "mprotect",
@@ -150,7 +150,7 @@ const OTHERS: &[&str] = &[
     "pkey_mprotect",
     "shmat",
     "shmdt",
-    // By these MPIs give memory to the kernel; where it says EFAULT, it is said whose the address is.
+    // By these, MPIs pass memory to the kernel; after EFAULT, the address's owner is reported.
     "process_vm_readv",
     "process_vm_writev",
     "readv",
@@ -161,7 +161,7 @@ const OTHERS: &[&str] = &[
     "writev",
 ];
 
-/// What stock libgomp has and libacc leaves to it: its lock for atomics without machine instructions.
+/// Symbols that libacc leaves to stock libgomp: its lock for atomics without machine instructions.
 const LEFT_TO_LIBGOMP: &[&str] = &["GOMP_atomic_start", "GOMP_atomic_end"];
 
 #[test]
@@ -175,7 +175,7 @@ fn everything_that_programs_need_is_exported() {
 fn nothing_else_is_exported() {
     let allowed: BTreeSet<String> = required().into_iter().chain(OTHERS.iter().map(|&name| name.to_owned())).collect();
     let exported = exports(&libacc().unwrap()).unwrap();
-    // Routines of newer versions of the specification may come without a change here.
+    // Routines of newer versions of the specification need no change here.
     let unexpected: Vec<_> = exported.difference(&allowed).filter(|name| !name.starts_with("acc_")).collect();
     assert!(unexpected.is_empty(), "libacc.so also exports {unexpected:?}");
 }
@@ -196,7 +196,7 @@ fn everything_of_this_machines_libgomp_is_exported() {
     assert!(missing.is_empty(), "{} has, and libacc.so lacks, {missing:?}", libgomp.display());
 }
 
-/// A library with only some of libgomp's symbol versions makes the loader refuse the program.
+/// With only some of libgomp's symbol versions, the loader would refuse the program.
 #[test]
 fn symbols_have_no_versions() {
     let data = std::fs::read(libacc().unwrap()).unwrap();
@@ -225,7 +225,8 @@ fn only_the_c_library_is_needed() {
     assert!(!needed.is_empty(), "readelf says nothing about libacc.so");
 }
 
-/// Each routine is called by at least one conformance program, in C and in each Fortran form. Compiles all of them without optimization.
+/// Each routine is called by at least one conformance program, in C and in each Fortran form. Compiles all of them
+/// unoptimized.
 #[test]
 #[ignore = "long"]
 fn every_routine_is_called_by_a_program() {
@@ -234,14 +235,14 @@ fn every_routine_is_called_by_a_program() {
         if program.language == Language::Python {
             continue;
         }
-        // Unoptimized, as the compiler folds some calls.
+        // Unoptimized, because the compiler folds some calls.
         let unoptimized = Variant { optimize: Optimize::No, linked: program.linked, ..Variant::PLAIN };
         let compiled = compile(&program, unoptimized).unwrap();
         called.extend(imports(&compiled.program).unwrap());
     }
     let mut not_called = required();
-    // No compiler here emits GCC 5's calls; registration is called by the start files of programs with device
-    // code; the last two are for profiling libraries.
+    // No compiler here emits GCC 5's calls. Start files of programs with device code call the registration. The last
+    // two are for profiling libraries.
     let not_by_programs = [
         "GOMP_offload_register",
         "GOMP_offload_register_ver",
@@ -276,8 +277,8 @@ fn every_routine_is_in_the_headers() {
     assert!(missing.is_empty(), "not declared: {missing:#?}");
 }
 
-/// As the compiler at hand takes it, without a warning; programs of all three languages that call every routine by them are
-/// among the conformance programs (`header_routines`, `module_routines`, `include_routines`).
+/// The compiler in use accepts the headers without a warning. Programs of all three languages that call every routine
+/// through them are among the conformance programs (`header_routines`, `module_routines`, `include_routines`).
 #[test]
 fn headers_compile_by_themselves_in_every_standard() {
     let include = root().join("libacc/include");

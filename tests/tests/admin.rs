@@ -1,5 +1,5 @@
-//! What an administrator does to a cluster by `accord drain`, `accord close` and `accord shutdown`, and that no other
-//! role may.
+//! The actions of an administrator by `accord drain`, `accord close` and `accord shutdown`, which no other role may
+//! take.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Tool, test_program, tool};
@@ -11,7 +11,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap()
 }
 
-/// `accord` with the certificates of one role.
+/// Runs `accord` with the certificates of one role.
 fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who)).run().unwrap()
@@ -29,7 +29,7 @@ fn a_drained_node_takes_part_in_no_new_session_until_that_is_taken_back() {
     assert_eq!(drained.stdout, "h1 takes part in no new session; no session uses it\n", "{}", drained.report());
     cluster.await_devices(1).unwrap();
     assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
-    // Nor does another coordinator in its place forget that.
+    // A replacement coordinator keeps it, too.
     cluster.kill_coordinator();
     cluster.start_coordinator().unwrap();
     let begin = Instant::now();
@@ -57,7 +57,8 @@ fn a_closed_sessions_program_is_told() {
     running.await_output("ready").unwrap();
     let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
     let used = format!("h1 takes part in no new session; session {session} still uses it\n");
-    // The agent's word that it has started an executor may reach the coordinator later than the executor's first answer reaches the program.
+    // The agent's report of the executor's start may reach the coordinator later than the executor's first answer
+    // reaches the program.
     let begin = Instant::now();
     loop {
         let drained = accord(&cluster, "admin", &["drain", "h1"]);
@@ -82,7 +83,7 @@ fn a_drain_that_waits_returns_once_the_node_is_free_and_an_interrupted_one_stays
     let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
     running.await_output("ready").unwrap();
     let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
-    // The coordinator may hear of the executor's start later than the program of its first answer.
+    // The coordinator may learn of the executor's start later than the program gets its first answer.
     let begin = Instant::now();
     while !accord(&cluster, "admin", &["drain", "h1"]).stdout.contains(&session) {
         assert!(begin.elapsed() < Duration::from_secs(20), "{}", cluster.messages());

@@ -1,5 +1,5 @@
-//! In steady state a launch takes nothing from the heap: counted, over a device that does nothing. In an executor what gives credit back
-//! takes some, once in a while.
+//! In steady state a launch makes no heap allocation: counted, with a device that does nothing. In an executor,
+//! returning credit occasionally allocates.
 
 mod counting;
 
@@ -17,7 +17,7 @@ use accord_types::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Takes everything and does nothing, but for counting launches.
+/// A device that accepts all operations and only counts launches.
 struct Nothing {
     info: DeviceInfo,
     launches: AtomicU64,
@@ -59,7 +59,7 @@ impl DeviceClient for Nothing {
         _: &[Part],
         chain: Option<&Arc<Chain>>,
     ) -> Result<()> {
-        // It comes back at once, and as it was.
+        // The variables return at once, and unchanged.
         assert!(!chain.is_some_and(|chain| chain.is_changed(sent, sent)));
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Cluster for One {
     }
 }
 
-/// Host memory that holds zeros.
+/// Host memory filled with zeros.
 struct Zeros;
 
 impl HostMemory for Zeros {
@@ -139,7 +139,7 @@ impl HostMemory for Zeros {
     fn merge(&self, _: usize, _: usize, _: usize, _: usize) {}
 }
 
-/// Counts what it is told.
+/// Counts events.
 struct Counter(Arc<AtomicU64>);
 
 impl Observer for Counter {
@@ -187,7 +187,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     runtime
         .enter_data(&mut thread, NORMAL, &mut Entries::new(&mut hosts, &[4096; 4], &[TO; 4]), -2, &[])
         .expect("enter data");
-    // Four present arrays, two scalars, and a loop's index as GCC maps it inside a data construct.
+    // Four present arrays, two scalars, and a loop index as GCC maps it inside a data construct.
     let (sizes, kinds) =
         ([4096, 4096, 4096, 4096, 8, 4, 4], [FORCE_PRESENT, FORCE_PRESENT, TOFROM, TOFROM, TO, TO, TOFROM]);
     let launch = |thread: &mut LocalThread, queue: &[u32]| {
@@ -221,7 +221,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         kernels(&mut thread);
     }
     assert_eq!(counting::here() - before_kernels, 0, "heap allocations in 1000 synchronous regions");
-    // The same under an observer that counts; libacc's part of an event is in programs/c/prof_allocations.c.
+    // The same with a counting observer; programs/c/prof_allocations.c tests libacc's part of an event.
     let notices = Arc::new(AtomicU64::new(0));
     runtime.observe(Box::new(Counter(notices.clone())));
     for _ in 0..100 {
@@ -240,7 +240,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     assert_eq!(counting::here() - before, 1, "the counter counts");
 }
 
-/// Everything is done at once.
+/// Completes all operations at once.
 struct AllDone;
 
 impl Facts for AllDone {

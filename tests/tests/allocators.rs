@@ -1,4 +1,4 @@
-//! Programs with an allocator of their own, ahead of libacc or behind it.
+//! Programs with an allocator of their own, linked before or after libacc.
 
 use accord_tests::{
     Job, Language, Program, Tool, Variant, compile, compile_support, gcc, libacc, repository_file, tool,
@@ -19,7 +19,7 @@ fn an_allocator_may_come_before_libacc_and_after_it() {
     }
 }
 
-/// It ends the program if it is to free a block of another one.
+/// The allocator ends the program if it must free another one's block.
 #[test]
 fn an_allocator_may_be_linked_into_the_program() {
     let folder = tempfile::tempdir().unwrap();

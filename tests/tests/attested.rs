@@ -1,5 +1,5 @@
-//! Users without certificates: whose their programs are the system says on the coordinator's machine, and MUNGE where a site runs it. Never they
-//! themselves.
+//! Users without certificates: their programs are attested by the system on the coordinator's machine, and by MUNGE
+//! where a site runs it. Programs never identify themselves.
 
 use accord_cluster::Limits;
 use accord_coordinator::Background;
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Users without a name.
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
-/// How `accord` ends when it fails itself.
+/// The exit code of `accord` for its own failures.
 const OWN_FAILURE: i32 = 125;
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -37,7 +37,7 @@ fn is_root() -> bool {
     root
 }
 
-/// A program that says whose process a region is, where everybody may run it.
+/// Creates a program that every user may run, and that prints the owner of a region's process.
 fn who_am_i() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -54,19 +54,19 @@ fn who_am_i() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn run(cluster: &Cluster, program: &Path, user: u32) -> Finished {
-    // What a program says of itself.
+    // A program's claims about its user.
     let job = cluster.job(0, program).unwrap().env("USER", "root").env("LOGNAME", "root").env("HOME", "/root");
     job.user(user).run().unwrap()
 }
 
-/// `accord info` of this user's.
+/// Runs `accord info` as this user.
 fn info(cluster: &Cluster, user: u32, shown: &[(&str, PathBuf)]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(["info"]).env("ACCORD_COORDINATOR", cluster.address());
     let job = shown.iter().fold(job, |job, (name, value)| job.env(name, value));
     job.env("ACCORD_NODE", cluster.host(0)).user(user).run().unwrap()
 }
 
-/// Regions of everybody's are their own, and who is not taken hears why.
+/// Asserts that each user's regions run as that user, and that a refused user gets the reason.
 fn assert_everybody_is_themselves(cluster: &Cluster, shown: &[(&str, PathBuf)]) {
     let (_folder, program) = who_am_i();
     for user in [ALICE, BOB] {
@@ -86,7 +86,7 @@ fn assert_everybody_is_themselves(cluster: &Cluster, shown: &[(&str, PathBuf)]) 
     assert_eq!(cluster.processes_of(&program, Duration::from_secs(5)), Vec::<String>::new());
 }
 
-/// Whom the coordinator and the agents take: one of them is another one there.
+/// Returns the rules of coordinator and agents; they map one user to another account.
 fn rules() -> (String, String) {
     (format!("!{},*", BOB + 1), format!("{ALICE}={ALICE}:{ALICE},{BOB}={BOB}:{BOB},root"))
 }
@@ -102,7 +102,7 @@ fn one_machine_needs_no_certificates() {
     let cluster = cluster.unwrap();
     assert_everybody_is_themselves(&cluster, &[]);
 
-    // An ordinary user's agent would be told other users' keys.
+    // An ordinary user's agent would learn other users' keys.
     let agent = Job::new(tool(Tool::NodeAgent).unwrap()).args(["--coordinator", cluster.address(), "--node", "h9"]);
     let finished = agent.args(["--listen", "127.0.0.9:0", "--gpus", "off"]).user(ALICE).run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
@@ -120,18 +120,18 @@ fn a_socket_whose_place_others_can_take_is_refused() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let coordinator = Job::new(tool(Tool::Coordinator).unwrap()).arg("--socket").arg(&socket).run().unwrap();
     assert!(coordinator.code() == 1 && coordinator.stderr.contains("chmod go-w"), "{}", coordinator.report());
-    // A server listens there all the same.
+    // Another server listens there nevertheless.
     let _impostor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let info = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", &address).run().unwrap();
     assert!(info.code() == OWN_FAILURE && info.stderr.contains("others than user"), "{}", info.report());
     let error = session_endpoint::open(&PeerAddress::new(&address), &Identity::of_system(), SOON, &request());
     assert!(error.unwrap_err().cause().contains("others than user"));
 
-    // A running coordinator keeps its place, in whatever folder.
+    // A running coordinator keeps its socket, in any folder.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let second = Job::new(tool(Tool::Coordinator).unwrap()).arg("--socket").arg(&socket).run().unwrap();
     assert!(second.code() == 1 && second.stderr.contains("listens at"), "{}", second.report());
-    // A user's own folder is no place for root's coordinator: that user could put another one there.
+    // Root's coordinator refuses a user's own folder, where that user could replace the socket.
     std::os::unix::fs::chown(folder.path(), Some(ALICE), Some(ALICE)).unwrap();
     let socket = folder.path().join("other");
     let third = Job::new(tool(Tool::Coordinator).unwrap()).arg("--socket").arg(&socket).run().unwrap();
@@ -169,7 +169,7 @@ fn where_a_site_runs_munge_its_word_counts() {
     let folder = cluster.tls_of("everybody");
     assert_everybody_is_themselves(&cluster, &[("ACCORD_TLS", folder.clone()), ("ACCORD_MUNGE", munged.socket())]);
 
-    // Without the daemon there is no word.
+    // Without the daemon there is no attestation.
     let finished = info(&cluster, ALICE, &[("ACCORD_TLS", folder), ("ACCORD_MUNGE", "/nowhere".into())]);
     assert!(finished.code() == OWN_FAILURE && finished.stderr.contains("munged at /nowhere"), "{}", finished.report());
 }
@@ -187,7 +187,7 @@ fn request() -> SessionRequest {
     }
 }
 
-/// A coordinator that takes MUNGE's word, and what everybody has of it.
+/// A coordinator that accepts MUNGE's attestation, and its public parts.
 struct Hostile {
     munged: Munged,
     coordinator: Background,
@@ -211,7 +211,7 @@ impl Hostile {
         Some(Self { munged, coordinator, own, _folder: folder })
     }
 
-    /// A connection, and what a credential for it has to say.
+    /// Opens a connection, and returns the nonce for its credential.
     fn connect(&self) -> (SharedLane, [u8; NONCE_LEN]) {
         let tcp = adopt(TcpStream::connect(self.coordinator.address()).unwrap().into()).unwrap();
         let config = self.own.to_coordinator(session_endpoint::PROTOCOL.as_bytes()).unwrap();
@@ -222,7 +222,7 @@ impl Hostile {
         (lane, nonce)
     }
 
-    /// What becomes of bytes in a credential's place.
+    /// Sends bytes as a credential, and returns the outcome.
     fn said(lane: &SharedLane, bytes: &[u8]) -> Result<(), String> {
         lane.send(bytes).unwrap();
         let mut verdict = [0];
@@ -237,7 +237,7 @@ impl Hostile {
         Err(words(&text))
     }
 
-    /// What becomes of a credential that MUNGE's own program makes, by what it has to say.
+    /// Sends a credential that MUNGE's own program makes, with the payload for the nonce, and returns the outcome.
     fn tried(&self, options: &[&str], payload_of: impl Fn(&[u8; NONCE_LEN]) -> Vec<u8>) -> Result<(), String> {
         let (lane, nonce) = self.connect();
         Self::said(&lane, &shown(&self.munged.credential(&payload_of(&nonce), options).unwrap()))
@@ -248,7 +248,7 @@ impl Hostile {
 fn credentials_that_are_not_for_this_connection_are_refused() {
     let Some(hostile) = Hostile::start() else { return };
     assert_eq!(hostile.tried(&[], payload), Ok(()));
-    // Taken, and told that there is nothing to be had.
+    // Accepted, and then refused for lack of devices.
     let address = PeerAddress::new(hostile.coordinator.address());
     let error = session_endpoint::open(&address, &hostile.own, SOON, &request()).unwrap_err();
     assert!(error.cause().contains("no node"), "{error}");
@@ -257,7 +257,7 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
         let error = tried.expect_err(why);
         assert!(error.contains(why), "{why}: {error}");
     };
-    // What it says is not this connection's, or more than that.
+    // The payload is not this connection's, or contains more.
     for payload_of in [
         |_: &[u8; NONCE_LEN]| b"accord coordinator".to_vec(),
         |_: &[u8; NONCE_LEN]| payload(&[7; NONCE_LEN]),
@@ -268,23 +268,23 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
         refused(hostile.tried(&[], payload_of), "made for something else");
     }
 
-    // Heard on another connection: it was made for that one, and MUNGE takes it once.
+    // A credential from another connection: it is bound to that one, and MUNGE accepts it once.
     let (first, nonce) = hostile.connect();
     let (second, _) = hostile.connect();
     let credential = shown(&hostile.munged.credential(&payload(&nonce), &[]).unwrap());
     refused(Hostile::said(&second, &credential), "made for something else");
     refused(Hostile::said(&first, &credential), "Replayed credential");
 
-    // For another user's eyes.
+    // A credential that only another user may decode.
     if geteuid().is_root() {
         refused(hostile.tried(&[&format!("--restrict-uid={BOB}")], payload), "Unauthorized credential");
     }
-    // Of another site, with another key.
+    // A credential of another site, with another key.
     let other = Munged::start().unwrap().unwrap();
     let (lane, nonce) = hostile.connect();
     let credential = other.credential(&payload(&nonce), &[]).unwrap();
     refused(Hostile::said(&lane, &shown(&credential)), "Invalid credential");
-    // None at all.
+    // No credential.
     for bytes in [shown(b""), shown(b"MUNGE:AwQF:"), shown(&[0xff; 300])] {
         let (lane, _) = hostile.connect();
         assert!(Hostile::said(&lane, &bytes).unwrap_err().contains("munged says"));
@@ -292,7 +292,7 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
     let (lane, _) = hostile.connect();
     refused(Hostile::said(&lane, &shown(&vec![b'x'; CREDENTIAL_MAX + 1])), "too long");
 
-    // Too late: after its time.
+    // An expired credential.
     let (lane, nonce) = hostile.connect();
     let credential = hostile.munged.credential(&payload(&nonce), &["--ttl=1"]).unwrap();
     std::thread::sleep(Duration::from_millis(2_100));

@@ -1,4 +1,5 @@
-//! `accord bench`, by itself and as the program of `accord run`, over devices of this process, of other nodes and over MPI.
+//! `accord bench`, by itself and as the program of `accord run`, over devices of this process, of other nodes, and over
+//! MPI.
 
 mod driver;
 
@@ -14,7 +15,7 @@ fn accord() -> Job {
         .env("ACCORD_CPU_MEMORY", "256M")
 }
 
-/// `accord run OPTIONS -- accord bench ARGUMENTS`
+/// Returns `accord run OPTIONS -- accord bench ARGUMENTS`.
 fn nested(options: &[&str], arguments: &[&str]) -> Job {
     let bench = tool(Tool::Accord).unwrap();
     accord()
@@ -36,7 +37,7 @@ fn succeeded(job: Job) -> Finished {
 fn figures(job: Job) -> Vec<Value> {
     let told: Value = serde_json::from_str(&succeeded(job).stdout).unwrap();
     let figures = told["figures"].as_array().unwrap().clone();
-    // On a busy machine the time may not suffice for all.
+    // On a busy machine the time may not suffice for all figures.
     assert!(figures.iter().any(|figure| figure["runs"] != 0), "{told:#}");
     for figure in figures.iter().filter(|figure| figure["runs"] != 0) {
         let [p10, median, p90] = ["p10_us", "median_us", "p90_us"].map(|name| figure[name].as_f64().unwrap());
@@ -45,7 +46,7 @@ fn figures(job: Job) -> Vec<Value> {
     figures
 }
 
-/// From, to, size.
+/// Returns source, target and size of each figure.
 fn cells(figures: &[Value]) -> BTreeSet<(Option<u64>, Option<u64>, Option<u64>)> {
     figures.iter().map(|figure| (figure["from"].as_u64(), figure["to"].as_u64(), figure["bytes"].as_u64())).collect()
 }

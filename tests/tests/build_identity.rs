@@ -1,4 +1,4 @@
-//! A worker runs the code that the program has loaded, or none: never that of another file under the same name.
+//! A worker runs the code that the program has loaded, or none: never that of another file with the same name.
 
 use accord_tests::{Cluster, Finished, gcc, repository_file};
 use std::fs;
@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Linkers leave build ids out by this.
+/// Options that make linkers omit build ids.
 const NO_BUILD_ID: &[&str] = &["-Wl,--build-id=none"];
 
-/// What is compiled into the program's own file, and into the other one.
+/// The values that are compiled into the program's own file, and into the other one.
 const OWN: u32 = 33;
 const OTHER: u32 = 11;
 
@@ -42,8 +42,8 @@ impl Builds {
     }
 }
 
-/// Runs a program on a device of another node. Its files are there for as long as it loads them; before its first
-/// region `put_aside` comes in.
+/// Runs a program on a device of another node. Its files exist while it loads them; `put_aside` is called before its
+/// first region.
 fn run(program: &Path, plugin: Option<&Path>, put_aside: impl FnOnce()) -> Finished {
     let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
     let (input, mut output) = std::io::pipe().unwrap();
@@ -64,7 +64,7 @@ fn refused(finished: &Finished, file: &Path) {
     }
 }
 
-/// The file on the other node is another one: this machine's is exchanged, as one file system serves all nodes here.
+/// Replaces this machine's file, as if the other node had another one, because all nodes here share one file system.
 fn exchanged(own: &[&str], other: &[&str]) {
     let builds = Builds::new();
     let program = builds.compile("app", OWN, own);
@@ -104,7 +104,7 @@ fn the_same_file_needs_no_build_id() {
     let program = builds.compile("app", OWN, NO_BUILD_ID);
     let plugin = builds.plugin("plugin.so", OWN, NO_BUILD_ID);
     for plugin in [None, Some(&*plugin)] {
-        // A copy is as good as the file itself.
+        // An identical copy is as good as the file itself.
         let again = builds.folder.path().join("copy");
         let finished = run(&program, plugin, || {
             fs::copy(&program, &again).unwrap();

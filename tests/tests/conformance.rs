@@ -1,5 +1,5 @@
-//! The programs under `programs/`, each in several variants and modes. See `program.rs` for how a program
-//! says what is expected of it.
+//! The programs under `programs/`, each in several variants and modes. `program.rs` describes how a program states its
+//! expected result.
 
 use libtest_mimic::{Arguments, Conclusion};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! docs/reference/conformance.md: which routine has passed where. `make conformance` runs the programs and writes it; these
-//! tests see to it that it has every routine, and a result wherever a program calls one.
+//! docs/reference/conformance.md: the results of each routine. `make conformance` runs the programs and writes the
+//! page. These tests check that it has every routine, and a result wherever a program calls one.
 
 use accord_tests::coverage::{Kind, Record, Routine, called, cell, gpu_record, is_covered, record, routines};
 use accord_tests::{Language, Program, programs, root};
@@ -20,13 +20,13 @@ fn all() -> (Vec<Routine>, Vec<(Program, BTreeSet<String>)>) {
     (routines().unwrap(), programs)
 }
 
-/// The page as it is: each routine's cells.
+/// Returns the cells of each routine on the page.
 fn rows(page: &str) -> Vec<Vec<&str>> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// `known` has the cells for CPU devices, if the record has nothing of them.
+/// Returns the page. `known` has the cells for CPU devices, if the record has none of them.
 fn page(record: &Record, known: Option<&str>) -> String {
     let known = known.map(rows);
     let (routines, programs) = all();
@@ -62,8 +62,8 @@ fn page(record: &Record, known: Option<&str>) -> String {
 
 const PAGE: &str = "docs/reference/conformance.md";
 
-/// Writes the page from what a run has recorded; `make conformance` asks for that. `scripts/conformance --gpu` has it write the GPUs'
-/// columns only, from the kept results of gpu-check.
+/// Writes the page from the record of a run; `make conformance` requests that. `scripts/conformance --gpu` makes it
+/// write the GPUs' columns only, from the kept results of gpu-check.
 #[test]
 fn write_what_a_run_has_shown() {
     let path = root().join(PAGE);
@@ -84,7 +84,7 @@ fn write_what_a_run_has_shown() {
     std::fs::write(path, text).unwrap();
 }
 
-/// What is kept of CPU devices stays, and GPUs' cells say what the record does.
+/// The cells of CPU devices stay, and GPUs' cells come from the record.
 #[test]
 fn the_columns_of_gpus_are_written_alone() {
     let old = std::fs::read_to_string(root().join(PAGE)).unwrap();
@@ -102,7 +102,7 @@ fn the_columns_of_gpus_are_written_alone() {
     assert_eq!(rows(&page(&kept, Some(&old))), rows(&old), "run scripts/conformance --gpu");
 }
 
-/// Each routine has its row, and each cell for CPU devices says how it went where a program calls it.
+/// Each routine has a row, and each cell for CPU devices has a result if a program calls the routine.
 #[test]
 fn the_table_is_fresh() {
     let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
@@ -124,7 +124,7 @@ fn the_table_is_fresh() {
                 let none = *language == Language::Fortran && !routine.fortran;
                 let right = match (none, is_covered(routine, *language, &programs)) {
                     (true, _) => cell == "not in Fortran",
-                    // A program that failed is named, as long as it is there and calls the routine.
+                    // A failed program is named, if it still exists and calls the routine.
                     (false, true) => cell == "passes" || cell.strip_prefix("fails: ").is_some_and(calls),
                     (false, false) => cell == "-",
                 };
@@ -137,11 +137,11 @@ fn the_table_is_fresh() {
     assert!(stale.is_empty(), "run make conformance, and mend what fails: {stale:#?}");
 }
 
-/// No routine without a program in C, and in Fortran where it has an interface.
+/// Each routine has a program in C, and in Fortran if it has an interface.
 #[test]
 fn every_routine_has_programs() {
     let (routines, programs) = all();
-    // A tool's entry, and what tools ask: called by the library or by profiling libraries.
+    // A tool's entry point and queries: called by the library or by profiling libraries.
     let by_tools = ["acc_register_library"];
     let mut missing = Vec::new();
     for routine in routines.iter().filter(|routine| !by_tools.contains(&routine.name.as_str())) {

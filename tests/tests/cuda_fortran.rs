@@ -1,4 +1,5 @@
-//! CUDA Fortran by `accord cuf`, on CPU devices of the program's own node and of others. Skipped, with the reason, where there is no LLVM 22.
+//! CUDA Fortran by `accord cuf`, on CPU devices of the program's own node and of others. Skipped, with a message,
+//! without LLVM 22.
 
 use accord_tests::{Tool, libacc, root, tool};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Command, Output};
 
 const FLANG: &str = "/usr/lib/llvm-22/bin/flang";
 
-/// Whether there is no flang; says so.
+/// Whether flang is missing; prints so.
 fn is_skipped() -> bool {
     let skipped = !Path::new(FLANG).is_file();
     if skipped {
@@ -19,7 +20,7 @@ fn source(name: &str) -> PathBuf {
     root().join("tests/programs/cuda-fortran").join(name)
 }
 
-/// `accord cuf ARGUMENTS` in `folder`.
+/// Runs `accord cuf ARGUMENTS` in `folder`.
 fn cuf<T: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = T>) -> Output {
     libacc().unwrap();
     let mut command = Command::new(tool(Tool::Accord).unwrap());
@@ -33,7 +34,7 @@ fn good(output: &Output) -> String {
     out.into_owned() + &err
 }
 
-/// What a program says on a local cluster, beginning on one of its devices.
+/// Runs a program on a local cluster, beginning on one of its devices. Returns its output.
 fn run(program: &Path, cluster: &[&str], device: &str) -> String {
     let mut command = Command::new(tool(Tool::Accord).unwrap());
     command.args(["run", "--local-cluster"]).args(cluster).arg("--").arg(program);
@@ -109,7 +110,7 @@ programs! {
     two_devices_alive: "43_two_devices_alive.cuf";
 }
 
-/// The product of CUDA Fortran's guide, and the same on each device by the program's own choice.
+/// The matrix product of CUDA Fortran's guide, and the same on each device that the program selects.
 #[test]
 fn matrix_product_on_every_device() {
     if is_skipped() {
@@ -130,7 +131,7 @@ fn matrix_product_on_every_device() {
     }
 }
 
-/// OpenACC by GCC, in C and in Fortran, and CUDA Fortran on one device array.
+/// One device array is used by GCC's OpenACC in C and in Fortran, and by CUDA Fortran.
 #[test]
 fn openacc_and_cuda_fortran_share_an_array() {
     if is_skipped() {
@@ -153,7 +154,7 @@ fn openacc_and_cuda_fortran_share_an_array() {
     }
 }
 
-/// File, line and what to do.
+/// A refusal has file, line and remedy.
 #[test]
 fn what_is_not_supported_is_refused_with_its_line() {
     if is_skipped() {

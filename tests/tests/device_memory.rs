@@ -1,4 +1,4 @@
-//! The memory of a CPU device is that of all sessions together, whether an executor or the program itself drives it.
+//! All sessions share the memory of a CPU device, whether an executor or the program itself drives it.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Running, test_program};
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const MEMORY: u64 = 64 << 20;
-/// More than half of it.
+/// More than half of the memory.
 const MIB: &str = "40";
-/// Within this the system has ended a process that was killed.
+/// The time in which the system ends a killed process.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Where a program runs, and the number of the device there that all have in common.
+/// The host of a program, and the device's number there.
 #[derive(Clone, Copy, Debug)]
 struct DeviceSide(usize, &'static str);
 
-/// On the device's own node, which the program drives itself.
+/// The device's own node, where the program drives the device itself.
 const OWN: DeviceSide = DeviceSide(1, "0");
 const REMOTE: DeviceSide = DeviceSide(0, "1");
 
@@ -33,7 +33,7 @@ impl Site {
         running
     }
 
-    /// Holds as much for a moment.
+    /// Allocates as much for a moment.
     fn try_to_hold(&self, DeviceSide(host, device): DeviceSide) -> Result<(), Finished> {
         let finished = self.cluster.job(host, &self.program).unwrap().args([device, MIB, "once"]).run().unwrap();
         if finished.code() == 0 { Ok(()) } else { Err(finished) }
@@ -66,7 +66,7 @@ fn sessions_share_the_memory_of_a_device() {
         let words = ["bytes asked for", "other sessions hold", "wait until other sessions have ended", "h1", "device"];
         assert!(words.iter().all(|word| told.contains(word)), "{first:?} {second:?} {}", refused.report());
         assert!(free_bytes(&refused) <= MEMORY - (40 << 20), "{}", refused.report());
-        // One that is killed gives back what it had, and so does one that ends.
+        // A killed program returns its memory, and so does one that ends.
         holder.signal(Signal::SIGKILL).unwrap();
         drop(holder.finish().unwrap());
         site.await_room(second);

@@ -1,4 +1,5 @@
-//! The use of devices, as programs and executors report it and `accord info`, `queue`, `history` and `usage` show it.
+//! The use of devices, as programs and executors report it, and as `accord info`, `queue`, `history` and `usage` print
+//! it.
 #![forbid(unsafe_code)]
 
 use accord_fabric::session_endpoint::{self, SessionConnection};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use std::io::PipeWriter;
 use std::time::{Duration, Instant};
 
-/// Another user than that of the tests.
+/// A user other than that of the tests.
 const OTHER: u32 = 12_345;
 /// Bytes that the program copies to its device, holds there, and copies back.
 const BYTES: u64 = 1 << 20;
@@ -28,7 +29,7 @@ fn json(cluster: &Cluster, who: &str, arguments: &[&str]) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
 }
 
-/// Waits until the answer of a command satisfies a condition.
+/// Waits until a command's output satisfies a condition.
 fn await_answer(cluster: &Cluster, command: &[&str], what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
@@ -41,7 +42,7 @@ fn await_answer(cluster: &Cluster, command: &[&str], what: &str, is: impl Fn(&Va
     }
 }
 
-/// A program on a node that has its device busy, and what ends it when dropped.
+/// Starts a program on a node that keeps its device busy. Dropping the pipe ends it.
 fn works(cluster: &Cluster, node: &str, request: Option<&str>) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program("cluster/uses_device.c").unwrap()).unwrap();
@@ -56,7 +57,7 @@ fn sum(rows: &Value, of: &str) -> u64 {
     rows.as_array().unwrap().iter().filter_map(|row| row[of].as_u64()).sum()
 }
 
-/// Waits until a session's use is shown, with a busy time of [`BUSY_MS`] at least.
+/// Waits until a session's use is reported, with a busy time of at least [`BUSY_MS`].
 fn await_use(cluster: &Cluster) -> Value {
     let info = await_answer(cluster, &["info"], "the use of a device", |info| {
         info["sessions"].as_array().unwrap().iter().any(|session| sum(&session["uses"], "busy_ms") >= BUSY_MS)
@@ -82,7 +83,7 @@ fn a_job_s_use_is_shown(cluster: &Cluster, node: &str) {
     drop(ends);
     program.finish().unwrap().success().unwrap();
 
-    // The last report arrives with the end of the session.
+    // The last report precedes the end of the session.
     let number = job["job"].as_u64().unwrap();
     let ended = |history: &Value| -> Option<Value> {
         history["jobs"].as_array().unwrap().iter().find(|job| job["job"] == number).cloned()
@@ -200,14 +201,14 @@ fn a_job_with_idle_devices_is_warned_and_ended_and_a_busy_one_is_not() {
     assert!(job["job"] == 2 && why.contains("did nothing with its devices"), "{history:#}");
     let events = job["events"].as_array().unwrap();
     assert!(events.len() == 1 && events[0]["text"].as_str().unwrap().contains("has done nothing"), "{history:#}");
-    // The other job had its device busy for longer than that.
+    // The other job kept its device busy for longer than that.
     let queue = json(&cluster, "admin", &["queue"]);
     assert_eq!((&queue["jobs"][0]["job"], &queue["jobs"][0]["state"]), (&1.into(), &"running".into()), "{queue:#}");
     drop(ends);
     busy.finish().unwrap().success().unwrap();
 }
 
-/// A session of the other user without a program.
+/// Opens a session of the other user without a program.
 fn hostile(cluster: &Cluster) -> (Lease, SessionConnection) {
     let own = Identity::read(&cluster.tls_of(&format!("program-{OTHER}"))).unwrap();
     let request = SessionRequest {
@@ -237,7 +238,7 @@ fn hostile_reports_are_bounded_and_leave_the_use_by_others_alone() {
     let anywhere =
         (0..16).flat_map(|node| (0..16).map(move |ordinal| DeviceId { node: accord_types::NodeId(node), ordinal }));
     let everything: Vec<(DeviceId, DeviceUse)> = own.into_iter().chain(anywhere).map(|device| (device, huge)).collect();
-    // Floods wait in the connection, and their session ends with it.
+    // A flood is queued in the connection, and ends its session.
     let flood = std::thread::spawn(move || {
         for _ in 0..40 {
             connection.report_used(&everything);
@@ -254,7 +255,7 @@ fn hostile_reports_are_bounded_and_leave_the_use_by_others_alone() {
     let hostile = names.iter().find(|name| name.contains(&mallory)).unwrap_or_else(|| panic!("{names:?}"));
     let row = user(hostile, &usage);
     assert!(row["bytes_in"].as_u64() < Some(1 << 52), "{usage:#}");
-    // The other session has its own use, and others are served meanwhile.
+    // The other session has its own use, and other clients are served meanwhile.
     let info = json(&cluster, "admin", &["info"]);
     for session in info["sessions"].as_array().unwrap() {
         let uses = session["uses"].as_array().unwrap();

@@ -13,14 +13,14 @@ fn cluster() -> Result<Cluster> {
     Cluster::builder().hosts(HOSTS).devices(DEVICES).start()
 }
 
-/// Runs an example over a fresh cluster; gives its output.
+/// Runs an example over a new cluster; returns its output.
 fn run_example(program: &Path, arguments: &[&str]) -> Result<String> {
     let cluster = cluster()?;
     let finished = cluster.job(0, program)?.env("ACCORD_EMULATE", "nvidia").args(arguments.iter().copied()).run()?;
     Ok(finished.success()?.stdout)
 }
 
-/// `name=value` pairs of a line.
+/// Returns the value of a `name=value` pair in a line.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
@@ -104,7 +104,8 @@ fn programs_on_all_hosts_at_the_same_time() {
     }
 }
 
-/// Random enters, exits, updates, launches and copies between devices, compared with a model. `first` is the first seed of the long tier.
+/// Runs random enters, exits, updates, launches and copies between devices, compared with a model. `first` is the first
+/// seed of the long tier.
 fn random_work(first: u64, mut job: impl FnMut(&Path) -> Job) {
     const STEPS: &str = "400";
     const SHORT: u64 = 3;
@@ -133,7 +134,7 @@ fn random_work_on_this_machine() {
     });
 }
 
-/// What a full stream waits for comes, whatever copies were put in after it.
+/// A full stream's operands arrive, whatever copies were enqueued after it.
 #[test]
 fn a_full_stream_gets_the_copy_that_it_waits_for() {
     let cluster = cluster().unwrap();
@@ -142,8 +143,8 @@ fn a_full_stream_gets_the_copy_that_it_waits_for() {
     assert!(finished.code() == 0 && finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
-/// The payload of a copy between two other hosts does not pass through the program's host: its network interface
-/// has counted.
+/// The payload of a copy between two other hosts does not pass through the program's host, as the counters of its
+/// network interface show.
 #[test]
 fn d2d_between_two_remote_nodes_does_not_pass_through_the_programs_host() {
     const MIB: u64 = 32;
@@ -169,12 +170,12 @@ fn d2d_between_two_remote_nodes_does_not_pass_through_the_programs_host() {
         return;
     }
     assert!(remote.unwrap() < 1 << 20, "{}", finished.report());
-    // The same measure sees what does pass through.
+    // The same counters show traffic that does pass through.
     let (_, own, finished) = run("0", "2");
     assert!(own.unwrap() >= MIB << 20, "{}", finished.report());
 }
 
-/// Both devices are other nodes', and each is the first of its node.
+/// Both devices belong to other nodes, and each is the first of its node.
 #[test]
 fn devices_of_other_nodes_have_addresses_of_their_own() {
     let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
@@ -185,8 +186,8 @@ fn devices_of_other_nodes_have_addresses_of_their_own() {
     }
 }
 
-/// In the program's own process device addresses are addresses, for the sake of MPI. Where they are not, an error says
-/// why.
+/// In the program's own process device addresses are valid addresses, for the sake of MPI. Elsewhere an error gives the
+/// reason.
 #[test]
 fn a_program_that_follows_a_device_address_itself_is_told_whose_it_is() {
     let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
@@ -197,14 +198,14 @@ fn a_program_that_follows_a_device_address_itself_is_told_whose_it_is() {
     for (arguments, code) in [(&["1"][..], 128 + 11), (&["1", "handler"][..], 7)] {
         let elsewhere = run(arguments);
         assert_eq!(elsewhere.code(), code, "{}", elsewhere.report());
-        // A handler of its own is the program's to keep.
+        // A handler of the program stays installed.
         let own = code == 7;
         assert_eq!(elsewhere.stderr.contains("It is memory of dev1 (node h1), where"), !own, "{}", elsewhere.report());
         assert_eq!(elsewhere.stdout.contains("own handler"), own, "{}", elsewhere.report());
     }
 }
 
-/// As programs for GPU-aware MPI do.
+/// Like programs for GPU-aware MPI.
 #[test]
 fn mpi_takes_device_addresses_of_the_ranks_own_node() {
     if Command::new("mpirun").arg("--version").output().is_err() {
@@ -223,15 +224,15 @@ fn mpi_takes_device_addresses_of_the_ranks_own_node() {
     let finished = run("1x2", &[]).success().unwrap();
     assert_eq!(finished.stdout.matches("PASS").count(), 2, "{}", finished.report());
     assert!(!finished.stderr.contains("host_data"), "{}", finished.report());
-    // One rank's device is the other rank's node's: MPI gives up, and it is known why.
+    // One rank's device is on the other rank's node: MPI aborts, and the reason is printed.
     let finished = run("2x1", &["1"]);
     assert_ne!(finished.code(), 0, "{}", finished.report());
     let told = "host_data gives addresses of dev1 (node h2), which MPI calls of this process can't reach";
     assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
 }
 
-/// With more ranks on a node than devices, one of them uses another node's, whose addresses MPI can't follow: the job ends and says what helps,
-/// and that helps.
+/// With more ranks on a node than devices, one of them uses another node's device, whose addresses MPI can't access.
+/// The job ends with the remedy, and the remedy helps.
 #[test]
 fn ranks_that_share_a_nodes_devices_can_hand_addresses_to_mpi() {
     if Command::new("mpirun").arg("--version").output().is_err() {
@@ -263,8 +264,8 @@ fn ranks_that_share_a_nodes_devices_can_hand_addresses_to_mpi() {
     }
 }
 
-/// MPI hands the address to the kernel, which says "bad address", or copies from it itself, which is a fault. In either case it is known
-/// whose the address is.
+/// MPI passes the address to the kernel, which returns "bad address", or copies from it itself, which is a fault. In
+/// either case the address's owner is reported.
 #[test]
 fn mpi_is_told_whose_memory_it_was_given() {
     if Command::new("mpirun").arg("--version").output().is_err() {
@@ -308,7 +309,8 @@ fn mpi_ranks_have_sessions_of_their_own() {
     }
 }
 
-/// Where a rank's first region ran, by its trace: the node, the device's ordinal there, and what the program calls it.
+/// Returns the place of a rank's first region, by its trace: node, the device's ordinal there, and the program's name
+/// for it.
 fn place(trace: &Path) -> (String, u64, String) {
     let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -323,7 +325,7 @@ fn place(trace: &Path) -> (String, u64, String) {
     (node, launch["args"]["ordinal"].as_u64().unwrap(), num)
 }
 
-/// How a program reached its devices: the labels of their rows in its trace, one a node.
+/// Returns a program's routes to its devices: the labels of their rows in its trace, one per node.
 fn routes(transport: Option<&str>) -> Vec<String> {
     let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -340,7 +342,7 @@ fn routes(transport: Option<&str>) -> Vec<String> {
     labels.map(|event| event["args"]["labels"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The table of settings says that it is the default, and the trace what was done.
+/// The table of settings gives the default, and the trace shows what was used.
 #[test]
 fn executors_of_this_machine_are_reached_by_shared_memory_unless_told_otherwise() {
     for (transport, way, why) in [
@@ -390,7 +392,7 @@ fn mpi_ranks_get_devices_of_their_own_by_rank_and_by_local_rank() {
             assert_eq!(num, format!("dev{}", field(line, "num").unwrap()), "{idiom} {options:?}: {report}");
             taken.insert((node, ordinal));
         }
-        // A program that names no device gets the node's first one, and a message about it.
+        // A program that names no device gets the node's first one, and a warning.
         let warned = finished.stderr.contains("2 ranks of node");
         let wanted = if idiom == "none" { (3, true) } else { (6, false) };
         assert_eq!((taken.len(), warned), wanted, "{idiom} {options:?}: {taken:?} {}", finished.report());

@@ -1,4 +1,5 @@
-//! What the environment says: what regions see of it, all on their program's own node and a list elsewhere; with how many cores waits reckon.
+//! The environment: regions see all of it on their program's own node and a list of variables elsewhere. It also sets
+//! the number of cores that waits assume.
 
 use accord_tests::{Cluster, Finished, Job, Tool, gcc, repository_file, test_program, tool};
 use std::path::Path;
@@ -43,7 +44,7 @@ fn secrets_in_the_environment_stay_on_their_node() {
     }
 }
 
-/// Programs are right with any number; what has no meaning is an error of programs and agents.
+/// Programs are correct with any number; programs and agents refuse an invalid one.
 #[test]
 fn waits_reckon_with_as_many_cores_as_is_said() {
     let program = test_program("c/d2d_all_pairs.c").unwrap();

@@ -1,4 +1,4 @@
-//! `accord explain image` of programs as users compile them.
+//! `accord explain image` for programs as users compile them.
 
 use accord_tests::{
     Compiled, Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool,
@@ -31,7 +31,7 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&finished.stdout).unwrap()
 }
 
-/// The only object with code.
+/// Returns the only object with code.
 fn image(told: &Value) -> &Value {
     let objects: Vec<&Value> = told["objects"].as_array().unwrap().iter().filter(|o| !o["image"].is_null()).collect();
     assert_eq!(objects.len(), 1, "{told:#}");
@@ -190,7 +190,7 @@ fn shared_objects_are_explained_alone_and_with_their_program() {
     let alone = json(&plugin);
     assert_eq!(alone["regions"], 2, "{alone:#}");
     assert_eq!(image(&alone)["variables"][0]["bytes"], 4, "{alone:#}");
-    // The program loads it only when it runs, and says so.
+    // The program loads the object only when it runs, as the message says.
     refused(&built.program, 1, "no regions");
     let finished =
         job(&built.program).unwrap().env("LD_PRELOAD", &plugin).arg("--json").run().unwrap().success().unwrap();
@@ -201,7 +201,7 @@ fn shared_objects_are_explained_alone_and_with_their_program() {
 #[test]
 fn nothing_of_main_runs_and_constructors_get_no_device() {
     let program = built("tests/programs/gpu/before_main.c", Language::C, OPTIMIZED).program;
-    // There, the program itself fails: it asks for a type of device that is not to be had.
+    // Here the program itself fails, because it requests a missing device type.
     let finished = job(&program).unwrap().env("ACC_DEVICE_TYPE", "radeon").run().unwrap().success().unwrap();
     assert!(finished.stdout.contains("The region gets its argument block"), "{}", finished.report());
     assert!(

@@ -1,5 +1,5 @@
-//! Bad input and faults of the cluster: an error that says what to do, never a hang, and nothing left behind.
-//! What a program does wrong by itself is in `programs/c/bad_*.c`.
+//! Bad input and faults of the cluster: an error with its remedy, never a hang, and nothing left behind. Faults of
+//! programs alone are in `programs/c/bad_*.c`.
 
 use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, libacc, test_program, tool};
 use accord_trust::Role;
@@ -12,14 +12,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Within this a lost node must be known to a program, and what a lost program had be gone.
+/// The time in which a program must notice a lost node, and a lost program's processes must end.
 const LOST: Duration = Duration::from_secs(3);
-/// What a busy machine may add.
+/// Extra time on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
-/// A garbage connection is given so long to be thrown out.
+/// The time limit for closing a connection with garbage.
 const CLOSED: Duration = Duration::from_secs(20);
 
-/// As on one machine, and as between machines.
+/// The transports on one machine and between machines.
 const TRANSPORTS: [&str; 2] = ["shm", "tls"];
 
 fn cluster() -> Cluster {
@@ -101,7 +101,7 @@ fn wrong_certificates() {
     works(&cluster);
 }
 
-/// Something that listens, but is no coordinator: it answers with `answer`, or says nothing.
+/// Starts a listener that is no coordinator: it answers with `answer`, or not at all.
 fn impostor(answer: &'static [u8]) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -110,7 +110,7 @@ fn impostor(answer: &'static [u8]) -> (String, std::thread::JoinHandle<()>) {
         let mut bytes = [0; 4096];
         let _ = stream.read(&mut bytes);
         let _ = stream.write_all(answer);
-        // Until the program hangs up.
+        // Until the program disconnects.
         let _ = stream.set_read_timeout(Some(CLOSED));
         while let Ok(1..) = stream.read(&mut bytes) {}
     });
@@ -137,7 +137,7 @@ fn a_coordinator_that_never_answers() {
     thread.join().unwrap();
 }
 
-/// Runs a program in a shell that has first narrowed a limit.
+/// Runs a program in a shell that has lowered a limit before.
 fn limited(limit: &str) -> Finished {
     let program = test_program("c/data_copy.c").unwrap();
     let script = format!("{limit}; LD_PRELOAD=$LIBRARY exec {}", program.display());
@@ -172,7 +172,7 @@ fn agent_dies_during_by(transport: &str, arguments: &[&str]) {
     let took = killed.elapsed();
     failed_with(&finished, &["acc_error_device_unavailable"]);
     assert!(took < LOST + SLACK, "took {took:?}: {}", finished.report());
-    // The rest goes on, and the node can come back.
+    // The rest goes on, and the node can return.
     cluster.start_agent(1).unwrap();
     cluster.await_devices(2).unwrap();
     works(&cluster);
@@ -198,7 +198,7 @@ fn agent_dies_during_a_d2d_as_target() {
     agent_dies_during(&["d2d", "0", "1"]);
 }
 
-/// Both ends of a copy notice; what is named is the one that was lost.
+/// Both ends of a copy notice; the error names the lost one.
 #[test]
 fn a_loss_in_d2d_names_the_node_that_was_lost() {
     let mut wrong = Vec::new();
@@ -207,14 +207,14 @@ fn a_loss_in_d2d_names_the_node_that_was_lost() {
         let (arguments, lost) =
             (if round % 2 == 0 { ["d2d", "1", "2"] } else { ["d2d", "2", "1"] }, 1 + round as usize / 2 % 2);
         let running = endless(&cluster, &arguments).unwrap();
-        // Not a wait for something: the moment is to be another one each time.
+        // No synchronisation: the delay varies the moment.
         std::thread::sleep(Duration::from_millis(u64::from(round * 7 % 30)));
         cluster.kill_agent(lost);
         let finished = running.finish().unwrap();
         failed_with(&finished, &["acc_error_device_unavailable"]);
         let (named, other) = (format!("h{lost}"), format!("h{}", 3 - lost));
         let line = finished.stderr.lines().find(|line| line.contains("acc_error_")).unwrap().to_owned();
-        // The call is at a device, which may be the other one's; what is lost is said after that.
+        // The prefix names the device of the call, which may be the other one; the lost one follows.
         let said = line.split_once("): ").map_or(&*line, |(_, said)| said);
         if !said.contains(&named) || said.contains(&other) {
             wrong.push(format!("{lost} was lost in {arguments:?}: {line}"));
@@ -223,7 +223,7 @@ fn a_loss_in_d2d_names_the_node_that_was_lost() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Whatever is under way when the agent dies, the program ends with the error, in time.
+/// Whatever is in progress when the agent dies, the program ends with the error in time.
 #[test]
 fn agent_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
@@ -238,7 +238,7 @@ fn agent_dies_at_any_moment() {
             .unwrap();
         // A node without an agent would be in no lease.
         cluster.await_info("a session", |info| info["sessions"].as_array().is_some_and(|all| !all.is_empty())).unwrap();
-        // Not a wait for something: the moment is to be another one each time.
+        // No synchronisation: the delay varies the moment.
         std::thread::sleep(Duration::from_millis(u64::from(seed * seed * 12)));
         let killed = Instant::now();
         cluster.kill_agent(1);
@@ -251,7 +251,7 @@ fn agent_dies_at_any_moment() {
 
 // ---- lost executors -----------------------------------------------------------------------
 
-/// Kills an agent's executor, and waits until it is gone. False if there is none.
+/// Kills an agent's executor, and waits for its end. Returns `false` if there is none.
 fn kill_executor(cluster: &Cluster) -> bool {
     let executors = || {
         let mut found = cluster.processes_besides_parts(Duration::ZERO);
@@ -260,7 +260,7 @@ fn kill_executor(cluster: &Cluster) -> bool {
     };
     let Some(before) = executors().first().cloned() else { return false };
     let id = before.split(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
-    // It may end by itself meanwhile.
+    // The executor may end by itself meanwhile.
     let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
     while executors().contains(&before) {
         std::thread::yield_now();
@@ -282,7 +282,7 @@ fn executor_dies_during_work() {
     }
 }
 
-/// Whatever is under way when it dies, the program ends with the error, in time.
+/// Whatever is in progress when it dies, the program ends with the error in time.
 #[test]
 fn executor_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
@@ -291,10 +291,10 @@ fn executor_dies_at_any_moment() {
         let cluster = builder.env("ACCORD_TRANSPORT", transport).start().unwrap();
         let job = cluster.job(0, &program).unwrap().args([&seed.to_string(), "10000000"]);
         let running = job.timeout(Duration::from_secs(30)).start().unwrap();
-        // Not a wait for something: the moment is to be another one each time.
+        // No synchronisation: the delay varies the moment.
         std::thread::sleep(Duration::from_millis((seed * seed * 15).into()));
         kill_executor(&cluster);
-        // One that dies while its device starts is replaced at once, and the next one is not.
+        // An executor that dies while its device starts is replaced at once, but only once.
         let begin = Instant::now();
         while running.goes_on() && begin.elapsed() < Duration::from_secs(30) {
             kill_executor(&cluster);
@@ -325,7 +325,7 @@ fn an_executor_that_died_is_replaced_after_a_shutdown() {
         ask(b"shutdown\n");
         ask(b"compute\n");
     }
-    // No device has died: that is no reason for new ones.
+    // No device has failed, so no new ones are needed.
     ask(b"shutdown\n");
     ask(b"compute\n");
     drop(ask);
@@ -390,7 +390,7 @@ fn an_interrupted_program_leaves_nothing() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// `accord run` takes everything down, agents included, on an interrupt and when it is killed itself.
+/// `accord run` ends everything, agents included, on an interrupt and when it is killed itself.
 #[test]
 fn accord_run_with_busy_devices_leaves_nothing() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
@@ -445,14 +445,14 @@ fn agents_and_the_coordinator_stop_on_sigterm() {
 
 // ---- garbage ------------------------------------------------------------------------------
 
-/// Where an agent listens, as `accord info` shows it.
+/// Returns an agent's address, as printed by `accord info`.
 fn agent_address(cluster: &Cluster) -> String {
     let info = cluster.info().unwrap();
     let link = info["nodes"][0]["links"][0].as_str().unwrap().to_owned();
     link.split_whitespace().last().unwrap().to_owned()
 }
 
-/// Sends bytes and then says nothing more; true once the other side has hung up.
+/// Sends bytes and is then silent; returns `true` once the other side has disconnected.
 fn thrown_out(address: &str, bytes: &[u8]) -> bool {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(CLOSED)).unwrap();

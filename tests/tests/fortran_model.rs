@@ -1,19 +1,20 @@
-//! Random Fortran programs: an array of some type, rank, bounds and attribute goes through random data constructs, and beside it a
-//! model of it, two plain arrays, for what the host has and what the device has. Where memory is shared they are one.
+//! Random Fortran programs. An array of some type, rank, bounds and attribute passes through random data constructs. A
+//! model accompanies it: two plain arrays for the values on the host and on the device, which are one if memory is
+//! shared.
 //!
-//! `ACCORD_TEST_SEED` takes the place of the first seed, `ACCORD_TEST_PROGRAMS` of the number of programs.
+//! `ACCORD_TEST_SEED` replaces the first seed, and `ACCORD_TEST_PROGRAMS` the number of programs.
 #![forbid(unsafe_code)]
 
 use accord_test_tier::splitmix64;
 use accord_tests::{Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, tool};
 use std::fmt::Write as _;
 
-/// Programs of one run in the short tier and in the long one; each is compiled once, and runs in-process and remote.
+/// Number of programs in the short tier and in the long one; each is compiled once, and runs in-process and remotely.
 const SHORT: u64 = 1;
 const LONG: u64 = 8;
 /// Procedures of one program, each with a variable of its own.
 const CASES: usize = 24;
-/// Statements about the variable in one procedure.
+/// Statements on the variable in one procedure.
 const STATEMENTS: usize = 14;
 const FIRST_SEED: u64 = 1;
 
@@ -21,7 +22,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -38,7 +39,7 @@ impl Random {
     }
 }
 
-/// What a procedure's variable is.
+/// The kind of a procedure's variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Local,
@@ -46,7 +47,7 @@ enum Holder {
     Pointer,
     Module,
     Component,
-    /// A dummy argument with this attribute, of an array that the caller has.
+    /// A dummy argument with this attribute; the caller has the array.
     Dummy(Shape),
 }
 
@@ -62,14 +63,14 @@ enum Shape {
 struct Case<'r> {
     random: &'r mut Random,
     text: String,
-    /// Declarations of the module.
+    /// Declarations for the module.
     outside: String,
     index: usize,
     kind: &'static str,
     holder: Holder,
     bounds: Vec<(i32, i32)>,
     name: String,
-    /// `enter data` without its `exit data` yet.
+    /// Number of `enter data` without `exit data` so far.
     dynamic: usize,
     /// Open data constructs: whether each copies out.
     open: Vec<bool>,
@@ -103,7 +104,7 @@ impl Case<'_> {
         }
     }
 
-    /// An assignment to all elements of `name`; `reads` what they were.
+    /// Writes an assignment to all elements of `name`; `reads` says whether it uses the old values.
     fn loops(&mut self, name: &str, reads: bool, by: usize) {
         let rank = self.bounds.len();
         for at in (1..=rank).rev() {
@@ -127,7 +128,7 @@ impl Case<'_> {
         }
     }
 
-    /// The queue clause of the next statement, after what the one before is waited for if it is in another.
+    /// Returns the queue clause of the next statement, after a wait for the previous one if that is in another queue.
     fn queue(&mut self) -> String {
         let next = self.random.chance(2).then(|| 1 + self.random.below(3));
         if self.queue.is_some() && self.queue != next {
@@ -148,7 +149,7 @@ impl Case<'_> {
         }
     }
 
-    /// A region that changes the variable, or gives it all its values anew.
+    /// Writes a region that updates the variable, or overwrites all of it.
     fn region(&mut self, clause: &str, reads: bool, model: &str) {
         let (name, by, queue) = (self.name.clone(), self.random.below(50), self.queue());
         let (rank, component) = (self.bounds.len(), self.holder == Holder::Component);
@@ -174,7 +175,7 @@ impl Case<'_> {
         self.loops(model, reads, by);
     }
 
-    /// The whole variable, or planes of its last dimension; the second for the model's array.
+    /// Returns the whole variable, or planes of its last dimension, and the same section of the model's array.
     fn section(&mut self) -> (String, String) {
         let (low, high) = self.bounds[self.bounds.len() - 1];
         if self.random.chance(2) {
@@ -212,7 +213,7 @@ impl Case<'_> {
             }
             3 if self.dynamic > 0 => {
                 let (kind, queue) = (self.random.one(&["copyout", "delete"]), self.queue());
-                // finalize of a component ends its object too (docs/design/data.md).
+                // finalize of a component ends its object, too (docs/design/data.md).
                 let finalize = self.random.chance(4) && self.holder != Holder::Component;
                 let words = if finalize { " finalize" } else { "" };
                 self.line(format!("!$acc exit data {kind}({name}){words}{queue}"));
@@ -270,7 +271,7 @@ impl Case<'_> {
         }
     }
 
-    /// Another array in its place, where the attribute allows it.
+    /// Replaces the array by a new one, where the attribute allows it.
     fn anew(&mut self) {
         use Holder::{Allocatable, Component, Dummy, Module, Pointer};
         if matches!(
@@ -289,7 +290,7 @@ impl Case<'_> {
         }
     }
 
-    /// The model's arrays, and first values for all of them.
+    /// Writes the model's arrays, and initial values of all arrays.
     fn model(&mut self) {
         let (name, extents, by) = (self.name.clone(), self.extents(), self.random.below(50));
         self.line(format!("allocate(h({extents}))\n    d => h\n    if (separate()) allocate(d({extents}))"));
@@ -376,7 +377,7 @@ impl Case<'_> {
     }
 }
 
-/// The program of a seed.
+/// Returns the program of a seed.
 fn program(seed: u64) -> String {
     let mut random = Random(seed);
     let (mut outside, mut inside, mut calls) = (String::new(), String::new(), String::new());
@@ -412,7 +413,7 @@ fn program(seed: u64) -> String {
     )
 }
 
-/// The procedure that a report names, else all of the program.
+/// Returns the procedure that a report names, or else the whole program.
 fn shown(text: &str, report: &str) -> String {
     let index = report.split("FAIL case").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
     match text.split_once(&format!("subroutine case{index}(")) {
@@ -424,7 +425,7 @@ fn shown(text: &str, report: &str) -> String {
     }
 }
 
-/// Runs it by itself, with libacc in the process, and on a device of another node.
+/// Runs it without libacc, with libacc in the process, and on a device of another node.
 fn check(seed: u64) -> Result<()> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (text, path) = (program(seed), folder.path().join("random.f90"));

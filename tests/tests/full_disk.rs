@@ -1,5 +1,5 @@
-//! No room on the disk of coordinator, agents and executors: for their messages, for GPUs' code and for figures. They go on, and so do their programs;
-//! whole files are kept, or none.
+//! Coordinator, agents and executors with a full disk: for messages, GPU code and figures. They go on, and so do their
+//! programs; files are complete or absent.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -22,11 +22,11 @@ use tempfile::TempDir;
 const PAGE: u64 = 4096;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A small disk that only this thread sees, and who is started by it.
+/// A small disk that is visible only to this thread and to processes that it starts.
 struct Disk(TempDir);
 
 impl Disk {
-    /// None if this machine can't have it, which is said.
+    /// Returns `None`, and prints so, if this machine can't have it.
     fn new(kibibytes: u32) -> Option<Self> {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNS) {
             println!("skipped: no disk of its own for this test: {error}");
@@ -47,7 +47,7 @@ impl Disk {
         self.0.path().join(name)
     }
 
-    /// Leaves so much room.
+    /// Leaves this many free pages.
     fn fill_up_to(&self, pages: u64) {
         let mut file = File::create(self.path("filler")).unwrap();
         let mut written = 0;
@@ -72,7 +72,7 @@ impl Disk {
         fs::remove_file(self.path("filler")).unwrap();
     }
 
-    /// What is there, besides what fills it.
+    /// Returns the files on it, except those that fill it.
     fn files(&self) -> Vec<PathBuf> {
         let (mut open, mut found) = (vec![self.0.path().to_owned()], Vec::new());
         while let Some(folder) = open.pop() {
@@ -95,7 +95,7 @@ impl Drop for Disk {
     }
 }
 
-/// All that they write is on the disk.
+/// Returns a cluster that writes everything to the disk.
 fn on(disk: &Disk) -> ClusterBuilder {
     Cluster::builder().folder_in(disk.0.path()).env("ACCORD_CACHE", disk.path("cache"))
 }
@@ -108,7 +108,7 @@ fn works(cluster: &Cluster) {
     }
 }
 
-/// Uses all devices, a step for each line.
+/// Starts a program that uses all devices, one step per line of input.
 fn steps(cluster: &Cluster) -> (Running, PipeWriter) {
     let (input, output) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program("cluster/on_request.c").unwrap()).unwrap();
@@ -120,7 +120,7 @@ fn step(of: &mut (Running, PipeWriter), nth: u32) {
     of.0.await_output(&format!("done {nth}\n")).unwrap();
 }
 
-/// Of an executor that is killed the agent has something to say.
+/// Kills an executor, which its agent logs.
 fn executor_killed(cluster: &Cluster) -> Finished {
     let others = cluster.executors(1);
     let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap();
@@ -149,7 +149,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     let parts =
         |cluster: &Cluster| [cluster.coordinator_id(), cluster.agent_id(0), cluster.agent_id(1), cluster.agent_id(2)];
     let (files, all) = (disk.files(), parts(&cluster));
-    // It gets full under a program.
+    // The disk fills up while a program runs.
     let mut program = steps(&cluster);
     step(&mut program, 1);
     disk.fill_up_to(0);
@@ -159,7 +159,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     works(&cluster);
     step(&mut program, 3);
     assert!(disk.is_full());
-    // What a program itself is to write there, it says that it can't.
+    // A program reports its own failed writes to it.
     let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
     let finished = job.env("ACCORD_TRACE", disk.path("trace")).run().unwrap().success().unwrap();
     let words = ["cannot write the trace", "No space left on device"];
@@ -170,7 +170,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     nothing_is_left(&cluster);
     assert_eq!(parts(&cluster), all);
     cluster.await_devices(3).unwrap();
-    // Nor do they need room to start.
+    // Parts need no room to start, either.
     cluster.kill_agent(1);
     cluster.start_agent(1).unwrap();
     cluster.kill_coordinator();
@@ -180,7 +180,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     nothing_is_left(&cluster);
     assert!(disk.is_full());
     assert_eq!(disk.files(), files);
-    // Messages come again as soon as there is room.
+    // Messages are written again as soon as there is room.
     disk.make_room();
     let before = cluster.messages().len();
     executor_killed(&cluster);
@@ -188,7 +188,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     works(&cluster);
 }
 
-/// A program that holds a device until its input ends.
+/// Starts a program that holds a device until its input ends.
 fn asks(cluster: &Cluster) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program("cluster/holds_devices.c").unwrap()).unwrap();
@@ -206,7 +206,7 @@ fn without_room_for_the_state_requests_are_refused_and_running_programs_go_on() 
     let mut program = (job.env("ACCORD_DEVICES", "1:cpu").stdin(input).timeout(LIMIT).start().unwrap(), output);
     step(&mut program, 1);
     disk.fill_up_to(0);
-    // Pages that the file has already may hold a few requests more.
+    // The file's last page may have room for a few more requests.
     let said = format!("the state file {}: No space left on device", state.display());
     let mut askers = Vec::new();
     comes(&said, || {
@@ -244,7 +244,7 @@ fn gpu_program() -> PathBuf {
     compile(&program, Variant { optimize: Optimize::Yes, offload: true, linked: false }).unwrap().program
 }
 
-/// Files with compiled code, and all others in that folder.
+/// Returns files with compiled code, and all others in that folder.
 fn kept(cache: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let all = fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path());
     all.partition(|path| path.extension().is_some_and(|extension| extension == "cubin"))
@@ -258,7 +258,7 @@ fn code_of_gpus_is_kept_whole_or_not_at_all() {
     let builder = on(&disk).hosts(2).devices(0).gpus(&[1, 1]).env("LD_LIBRARY_PATH", driver.path());
     let kernels = driver.path().join("cluster_kernels.so");
     let cluster = builder.env("FAKE_CUDA_KERNELS", kernels).start().unwrap();
-    // Long before there is room for all of it, and once there is.
+    // From too little room for the code to enough.
     let mut sizes = Vec::new();
     for pages in [0, 1, 2, 3, 64] {
         disk.fill_up_to(pages);
@@ -275,7 +275,7 @@ fn code_of_gpus_is_kept_whole_or_not_at_all() {
     assert!(whole > 0 && sizes.iter().all(|size| [0, whole].contains(size)), "{sizes:?}");
 }
 
-/// Waits for it.
+/// Waits for a condition.
 fn comes(what: &str, mut is_there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_there() {
@@ -288,7 +288,7 @@ fn comes(what: &str, mut is_there: impl FnMut() -> bool) {
 fn figures_are_measured_and_kept_when_there_is_room() {
     let Some(disk) = Disk::new(512) else { return };
     disk.fill_up_to(0);
-    // Messages have room, and say it.
+    // Messages have room, and report it.
     let builder = Cluster::builder().env("ACCORD_CACHE", disk.path("cache")).env("ACCORD_LOG", "info");
     let mut cluster = builder.env("ACCORD_MEASURE", "on").memory("64M").start().unwrap();
     let said = "figures of this node are not kept: No space left on device";

@@ -1,4 +1,4 @@
-//! Programs with code for GPUs: on the driver that the tests bring along, and where there is none.
+//! Programs with code for GPUs: with the tests' own driver, and without a driver.
 
 mod driver;
 
@@ -48,14 +48,14 @@ fn a_program_waits_for_a_slow_gpu() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
-/// A thread that waits for a copy helps with all; when it stops, another thread goes on.
+/// A thread that waits for a copy helps with all copies; when it stops, another thread continues.
 #[test]
 fn copies_that_are_only_asked_about_come_to_their_ends() {
     let program = Program::read(repository_file("tests/programs/c/async_test_of_large_copies.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let preload = compile_support("no_threads", driver.path()).unwrap();
     let libacc = libacc().unwrap();
-    // Without threads the call that asks does it.
+    // Without threads, the calling thread does the work.
     for preloaded in [libacc.display().to_string(), format!("{}:{}", preload.display(), libacc.display())] {
         let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", "off").env("LD_PRELOAD", preloaded);
         let finished = job.run().unwrap().success().unwrap();
@@ -71,7 +71,7 @@ fn an_error_of_the_driver_is_told_with_its_number() {
     assert!(finished.stderr.contains("acc_error_out_of_memory"), "{}", finished.report());
 }
 
-/// With `ACCORD_UNMAPPED=map`, memory that nothing maps is used as it is by a GPU that reaches it, and lent to others.
+/// With `ACCORD_UNMAPPED=map`, a GPU that can access unmapped memory uses it directly; other devices get a copy.
 #[test]
 fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
     let program = Program::read(repository_file("tests/programs/gpu/unmapped.c"), Language::C).unwrap();
@@ -96,7 +96,7 @@ fn code_that_is_registered_after_an_earlier_constructors_call_runs() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
-/// GCC keeps 16 bits of a constant: what the code shows is launched, and nothing is guessed.
+/// GCC keeps 16 bits of a constant: the number in the code is launched, and nothing is guessed.
 #[test]
 fn an_unknown_number_of_gangs_is_refused() {
     let program = Program::read(repository_file("tests/programs/gpu/lost_gangs.c"), Language::C).unwrap();
@@ -126,13 +126,13 @@ fn times_mark_regions_that_run_on_one_thread() {
         (1, 1),
         "{json}"
     );
-    // Devices with one thread anyway are not told of.
+    // Devices with one thread per region anyway are not reported.
     let cpu = job(&program, driver.path()).unwrap().env("ACCORD_TIME", "full").env("ACC_DEVICE_TYPE", "cpu");
     let text = cpu.run().unwrap().success().unwrap().stderr;
     assert!(text.contains("alone._omp_fn.0") && !text.contains("one thread"), "{text}");
 }
 
-/// Device, context and stream of events are the driver's.
+/// Events carry the driver's device, context and stream.
 #[test]
 fn tools_get_the_drivers_handles() {
     let program = Program::read(repository_file("tests/programs/gpu/prof_handles.c"), Language::C).unwrap();
@@ -141,20 +141,20 @@ fn tools_get_the_drivers_handles() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
-/// Few copies of the driver's, in their order; also of an array that is page-locked, and of one that is not.
+/// The driver makes few copies, in order, of an array that is page-locked and of one that is not.
 #[test]
 fn asynchronous_updates_of_rows_go_together() {
     let program = Program::read(repository_file("tests/programs/gpu/rows.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     for page_lock in ["on", "off"] {
-        // It looks at what the driver counts.
+        // The program checks the driver's counters.
         let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", page_lock).env("ACCORD_ROWS", "on");
         let finished = job.run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "{page_lock}: {}", finished.report());
     }
 }
 
-/// They don't where the program itself may wait for the driver, and look.
+/// Rows are not combined where the program itself may wait for the driver and read the memory.
 #[test]
 fn rows_are_not_held_back_from_a_program_that_uses_the_driver_too() {
     let program = Program::read(repository_file("tests/programs/gpu/rows_in_company.c"), Language::C).unwrap();
@@ -179,7 +179,8 @@ fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
     }
 }
 
-/// Memory of the driver's own allocations serves as memory at chosen addresses does. Programs with MPI have the former, others the latter.
+/// The driver's own allocations work like memory at chosen addresses. Programs with MPI use the former, others the
+/// latter.
 #[test]
 fn memory_may_lie_where_the_driver_likes() {
     let program = Program::read(repository_file("tests/programs/gpu/allocations.c"), Language::C).unwrap();
@@ -200,7 +201,7 @@ fn memory_may_lie_where_the_driver_likes() {
     assert!(finished.stderr.contains("ACCORD_GPU_MEMORY is \"yes\""), "{}", finished.report());
 }
 
-/// Where other pages come to an array that is registered, copies see them.
+/// If a registered array gets other pages, copies see them.
 #[test]
 fn memory_may_change_on_gpus_too() {
     let program = Program::read(repository_file("tests/programs/c/memory_that_changes.c"), Language::C).unwrap();
@@ -227,14 +228,14 @@ fn without_a_gpu_there_is_a_cpu_device_and_the_reason_is_told_on_request() {
         if let Some((name, value)) = setting {
             job = job.env(name, value);
         }
-        // It insists on a GPU.
+        // The program requires a GPU.
         let finished = job.run().unwrap();
         assert_eq!(finished.code(), 1, "{}", finished.report());
         assert!(finished.stderr.contains(reason), "{}", finished.report());
     }
 }
 
-/// A run on the hosts of a local cluster that have this machine's GPUs, without coordinator and agents.
+/// Runs a script on the hosts of a local cluster that has this machine's GPUs, without coordinator and agents.
 fn gpus_of_the_program(options: &[&str], script: &str, setting: Option<(&str, &str)>) -> Result<Finished> {
     let driver = driver();
     let mut job = Job::new(tool(Tool::Accord)?)

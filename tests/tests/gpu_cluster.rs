@@ -1,5 +1,5 @@
-//! GPUs of a cluster, by the driver that the tests bring along: whose they are, what programs see of them, and regions and
-//! copies on them.
+//! GPUs of a cluster, with the tests' own driver: their owners, their visibility for programs, and regions and copies
+//! on them.
 
 mod driver;
 
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Runs everything, or with this argument only looks.
+/// An argument of the program: list the devices only, instead of running everything.
 const LOOK: &str = "look";
 
-/// What all processes of a cluster need.
+/// The common parts of a cluster's processes.
 struct Setup {
     driver: TempDir,
     program: PathBuf,
@@ -118,7 +118,7 @@ fn a_gpu_whose_context_is_lost_works_again_in_another_executor() {
     let program = compiled("tests/programs/gpu/lost_context.c", true);
     let cluster = setup.cluster(&[0, 1]).start().unwrap();
     passed(run(&cluster, 0, &program, &[], &[]));
-    // This process's own can't be made anew.
+    // A new process for the program's own device is impossible.
     let finished = run(&cluster, 1, &program, &[], &[]);
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", finished.report());
@@ -134,7 +134,7 @@ fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
     assert!(finished.stdout.starts_with(expected), "{}", finished.report());
 }
 
-/// GCC keeps 16 bits of a constant number of gangs: tools and times are told what the executor launches.
+/// GCC keeps 16 bits of a constant number of gangs: tools and times get the number that the executor launches.
 #[test]
 fn requests_choose_gpus_by_compute_capability() {
     let driver = driver();
@@ -179,7 +179,7 @@ fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
     assert!(finished.stderr.contains("constant number of gangs above 65535"), "{}", finished.report());
 }
 
-/// A copy in waits for the bytes of copies out before it, which leave a GPU's executor when a thread waits for them.
+/// A copy in waits for the bytes of earlier copies out, which leave a GPU's executor when a thread waits for them.
 #[test]
 fn copies_in_follow_copies_out_of_the_same_memory() {
     let setup = Setup::new();
@@ -212,7 +212,7 @@ fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
 #[test]
 fn a_gpu_that_cannot_be_used_leaves_a_gap() {
     let setup = Setup::new();
-    // Two of three, and a CPU device behind them.
+    // Two GPUs of three, followed by a CPU device.
     let builder = setup.cluster(&[2]).devices(1).env("FAKE_CUDA_PROHIBITED", "1");
     let cluster = builder.env("FAKE_CUDA_DEVICES", "3").start().unwrap();
     let info = cluster.info().unwrap();
@@ -255,12 +255,12 @@ fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
     }
 }
 
-/// Enters, exits, updates, launches, copies between devices and shutdowns in the middle of them, compared with a model.
+/// Enters, exits, updates, launches, copies between devices and shutdowns in the midst of them, compared with a model.
 #[test]
 fn random_work_on_gpus_of_two_nodes() {
     let setup = Setup::new();
     let program = compiled("tests/programs/cluster/random_work.c", true);
-    // Streams overtake one another in the last ones.
+    // Streams overtake each other with the last seeds.
     for (ipc, uneven, seeds) in
         [("on", "0", 0..6), ("off", "0", 6..12), ("on", "20000", 12..15), ("off", "20000", 15..20)]
     {
@@ -273,7 +273,7 @@ fn random_work_on_gpus_of_two_nodes() {
     }
 }
 
-/// Rows of copies to it and from it are under way, with regions behind them.
+/// Batches of copies to it and from it are in flight, followed by regions.
 #[test]
 fn a_node_with_gpus_dies_at_any_moment() {
     let setup = Setup::new();
@@ -287,7 +287,7 @@ fn a_node_with_gpus_dies_at_any_moment() {
         cluster
             .await_info("a session", |info| info["sessions"].as_array().is_some_and(|all| !all.is_empty()))
             .expect("a session");
-        // Not a wait for something: the moment is to be another one each time.
+        // No synchronisation: the delay varies the moment.
         std::thread::sleep(Duration::from_millis(seed * seed * 20));
         cluster.kill_agent(1);
         let finished = running.finish().expect("it ends");
@@ -317,10 +317,10 @@ fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
     }
 }
 
-/// The driver copies more slowly to a GPU that the process does not see.
+/// The driver copies more slowly to a GPU that is not visible to the process.
 #[test]
 fn agents_of_one_machine_see_each_others_gpus_and_offer_their_own() {
-    /// What the launcher's other children were started with.
+    /// Prints the environment of the launcher's other children.
     const AGENTS: &str = r#"for p in /proc/[0-9]*; do
         [ $p = /proc/$$ ] && continue
         case $(tr '\0' ' ' < $p/cmdline 2>/dev/null) in *accord-node-agent*--coordinator*)
@@ -375,7 +375,7 @@ fn an_agent_offers_the_gpus_of_its_list() {
     }
 }
 
-/// However far an executor gets: a GPU's driver, its streams and what they need are threads, too.
+/// However far an executor gets: a GPU's driver and its streams need threads, too.
 #[test]
 fn executors_without_threads_say_so_in_time() {
     let setup = Setup::new();
@@ -400,7 +400,8 @@ fn executors_without_threads_say_so_in_time() {
     assert!(worked > 0 && told > 2, "{worked} {told}");
 }
 
-/// Copies of a program on a GPU of its own node, which it drives itself, fail with the reason when its job ends, and the GPU is the next job's.
+/// Copies of a program on a GPU of its own node, which it drives itself, fail with the reason when its job ends. The
+/// next job gets the GPU.
 #[test]
 fn a_program_stops_the_gpu_of_its_own_node_with_its_job() {
     let setup = Setup::new();

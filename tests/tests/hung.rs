@@ -1,5 +1,5 @@
-//! Executors and workers that are stopped or frozen: reported after 5 s, given up after ACCORD_TIMEOUT. One that only
-//! works for long is not given up.
+//! Stopped or frozen executors and workers: reported after 5 s, given up after ACCORD_TIMEOUT. A busy one is not given
+//! up.
 
 use accord_tests::{Cluster, Finished, Job, Running, libacc, test_program};
 use nix::sys::signal::{Signal, kill};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 /// Longer than it takes until the line is printed.
 const TIMEOUT_S: u64 = 7;
 const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_S);
-/// What asking and a busy machine add.
+/// Extra time for requests and a busy machine.
 const SLACK: Duration = Duration::from_secs(6);
-/// As of a program that must not be given up.
+/// The time limit of a program that must not be given up.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn cluster() -> Cluster {
@@ -27,7 +27,7 @@ fn endless(cluster: &Cluster, arguments: &[&str]) -> Running {
     running
 }
 
-/// The cluster's executors.
+/// Returns the cluster's executors.
 fn executors(cluster: &Cluster) -> Vec<Pid> {
     let mut found = cluster.processes_besides_parts(Duration::ZERO);
     found.retain(|line| line.ends_with(" executor"));
@@ -76,7 +76,7 @@ fn a_stopped_worker_of_another_node_is_given_up() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The workers of a program, on all nodes: they have its environment.
+/// Returns the workers of a program on all nodes, which have its environment.
 fn workers_of(running: &Running) -> Vec<Pid> {
     let found = accord_tests::leftovers(running.mark());
     let own = format!("{} ", running.id());
@@ -101,7 +101,7 @@ fn a_stopped_worker_of_this_machine_is_given_up() {
     given_up(&running.finish().unwrap(), since, &["waiting for the worker of", "no answer for 5 s"]);
 }
 
-/// What a stopped start leads to: a worker that stops itself before it has said hello.
+/// Checks a stopped start: a worker that stops itself before its first message.
 fn start_given_up(running: Running, words: &[&str]) {
     let since = Instant::now();
     given_up(&running.finish().unwrap(), since, words);
@@ -131,7 +131,7 @@ fn a_worker_of_this_machine_that_is_stopped_when_it_starts_is_given_up() {
     start_given_up(running, &["waiting for the worker of", "no answer for 5 s"]);
 }
 
-/// No call asks for it any more: it goes with its executor.
+/// No call requests it any more: it ends with its executor.
 #[test]
 fn a_worker_that_is_stopped_when_it_starts_ends_with_its_program() {
     let cluster = cluster();
@@ -152,7 +152,7 @@ fn a_stopped_agent_is_named_while_a_program_opens_there() {
     signal(&agent, Signal::SIGSTOP);
     let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
     let running = job.timeout(LIMIT).start().unwrap();
-    // Longer than it takes until the line is printed, shorter than the program waits.
+    // Longer than it takes until the line is printed, shorter than the program's time limit.
     std::thread::sleep(TIMEOUT);
     signal(&agent, Signal::SIGCONT);
     let finished = running.finish().unwrap().success().unwrap();

@@ -1,6 +1,6 @@
-//! Copies between devices of two other nodes where a process on one of them, or on both, is stopped before the first
-//! byte: reported after 5 s, given up after ACCORD_TIMEOUT. The program waits for the one node, and only that node for
-//! the other.
+//! Copies between devices of two other nodes, one or both of which have a process that is stopped before the first
+//! byte. Reported after 5 s, given up after ACCORD_TIMEOUT. The program waits for one node, and only that node for the
+//! other.
 
 use accord_tests::{Cluster, Running, test_program};
 use nix::sys::signal::{Signal, kill};
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 /// Longer than it takes until the line is printed.
 const TIMEOUT_S: u64 = 7;
 const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_S);
-/// What asking and a busy machine add.
+/// Extra time for requests and a busy machine.
 const SLACK: Duration = Duration::from_secs(6);
-/// Beyond that it hangs.
+/// The time limit of the copy: a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Hosts of the devices: the program is on the first one.
+/// Hosts of the devices: the program is on the first host.
 const SOURCE: usize = 2;
 const TARGET: usize = 1;
 
-/// The executor of a host.
+/// Returns the executor of a host.
 fn executor(cluster: &Cluster, host: usize) -> Pid {
     let executors = cluster.executors(host);
     Pid::from_raw(executors.first().expect("the host has an executor").cast_signed())
 }
 
-/// The worker that an executor has started: it was told whose it is.
+/// Returns the worker that an executor has started, which its environment shows.
 fn worker(running: &Running, executor: Pid) -> Pid {
     let is_its = |process: &Pid| {
         let environment =
@@ -45,7 +45,7 @@ enum Part {
     Worker,
 }
 
-/// Stops parts of hosts; the copy has to end in an error that names one of them.
+/// Stops parts of hosts; the copy must end with an error that names one of them.
 fn stopped(part: Part, hosts: &[usize]) {
     let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
     let (input, release) = std::io::pipe().unwrap();
@@ -104,7 +104,8 @@ fn both_executors() {
     stopped(Part::Executor, &[SOURCE, TARGET]);
 }
 
-/// It reads nothing meanwhile of what is on its way, and the system takes no more for it: their lane bears that.
+/// The target's executor does not read in-flight bytes while it is stopped, and the system's buffers fill up. Their
+/// lane must tolerate that.
 #[test]
 fn a_target_may_stand_still_for_less_than_that() {
     /// Longer than a host may be silent.
@@ -117,7 +118,7 @@ fn a_target_may_stand_still_for_less_than_that() {
     running.await_output("ready").unwrap();
     let target = executor(&cluster, TARGET);
     drop(release);
-    // In the middle of a copy, most likely.
+    // Most likely in the middle of a copy.
     std::thread::sleep(Duration::from_millis(300));
     kill(target, Signal::SIGSTOP).unwrap();
     std::thread::sleep(STOPPED);
@@ -125,7 +126,7 @@ fn a_target_may_stand_still_for_less_than_that() {
     running.finish().unwrap().success().unwrap();
 }
 
-/// Its thread is not needed: who only sends bytes has them in shared memory.
+/// The source's worker is not needed for a copy: the sender of bytes has them in shared memory.
 #[test]
 fn the_sources_worker_is_not_missed() {
     let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();

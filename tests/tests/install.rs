@@ -1,5 +1,5 @@
-//! `scripts/install`: a project in C, C++ and Fortran is built with what was installed, in each of the ways that there are, and
-//! its programs run.
+//! `scripts/install`: a project in C, C++ and Fortran is built with the installation in each possible way, and its
+//! programs run.
 
 use accord_tests::{gcc, libacc, root};
 use std::ffi::OsStr;
@@ -34,7 +34,7 @@ impl Installed {
     }
 
     fn prefix(&self) -> PathBuf {
-        // No blank: pkg-config's words are for a shell.
+        // Without a blank, because a shell splits pkg-config's output.
         self.folder.path().with_file_name(self.folder.path().file_name().unwrap().to_string_lossy().replace(' ', "_"))
     }
 
@@ -147,7 +147,7 @@ fn cmake_builds() {
     }
 }
 
-/// The environment module is Tcl: its commands are written out by a Tcl shell that knows no others.
+/// The environment module is Tcl: a Tcl shell that knows no others prints its commands.
 #[test]
 fn the_environment_module_leads_to_what_is_installed() {
     if !Command::new("tclsh").arg("/dev/null").output().is_ok_and(|output| output.status.success()) {
@@ -169,7 +169,7 @@ fn the_environment_module_leads_to_what_is_installed() {
     assert_eq!(value("ACCORD_HOME"), installed.prefix().display().to_string());
 }
 
-/// With DESTDIR everything is made there for PREFIX, and uninstalling leaves nothing.
+/// With DESTDIR all files are created there for PREFIX, and uninstalling leaves nothing.
 #[test]
 fn a_package_can_be_made_and_taken_away() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Copies between GPUs that different processes of one machine drive, on the driver that the tests bring along. The programs
-//! are this binary, started again: they use a session as libacc does, and count what went over its lanes.
+//! Copies between GPUs that different processes of one machine drive, with the tests' own driver. The programs are this
+//! binary, started again: they use a session as libacc does, and count the traffic of its lanes.
 
 mod driver;
 
@@ -22,13 +22,13 @@ use std::time::Duration;
 
 type Test = Result<(), Failed>;
 
-/// What the program is to do.
+/// The variable with the program's task.
 const PROGRAM: &str = "ACCORD_TEST_IPC_PROGRAM";
 const MIB: u64 = 1 << 20;
-/// More than a piece, and on no boundary.
+/// More than a chunk, and not aligned.
 const LEN: u64 = 66 * MIB + 3;
 const OFFSET: u64 = 5;
-/// What may go over lanes besides payload.
+/// Most bytes on lanes besides payload.
 const WORDS_MAX: u64 = 10_000;
 
 fn main() {
@@ -62,7 +62,8 @@ fn main() {
 
 // The program.
 
-/// A session over all devices; those of the node `ACCORD_NODE` are driven here as far as `CUDA_VISIBLE_DEVICES` shows them.
+/// Opens a session over all devices. This process drives those of the node `ACCORD_NODE` that are visible by
+/// `CUDA_VISIBLE_DEVICES`.
 fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let (address, node_name) = (variable("ACCORD_COORDINATOR")?, variable("ACCORD_NODE")?);
@@ -79,7 +80,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     };
     let (lease, connection) =
         session_endpoint::open(&PeerAddress::new(address), &own, Duration::from_secs(10), &request)?;
-    // Agents hear of the session when it uses their nodes.
+    // Announces the session to the agents of all nodes.
     for device in &lease.devices {
         connection.ask_use(device.info.id);
         connection.next()?;
@@ -115,7 +116,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     Ok((connect_direct(lease, settings)?, connection))
 }
 
-/// A started device, and where a copy begins in its memory.
+/// A started device, and the start of a copy in its memory.
 type Started = (Arc<dyn DeviceClient>, DevicePtr);
 
 fn started(session: &Session) -> Result<Vec<Started>, Failed> {
@@ -139,13 +140,13 @@ fn range(bytes: &[u8]) -> HostRange {
     HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
 }
 
-/// Bytes on all lanes of the session so far, as the executors and the program have counted.
+/// Returns the bytes on all lanes of the session so far, as counted by the executors and the program.
 fn on_lanes(session: &Session) -> Result<u64, Failed> {
     let sent = |counters: accord_fabric::stats::Counters| counters.bulk_sent + counters.bulk_received;
     Ok(session.report()?.into_iter().map(|link| sent(link.program) + sent(link.executor) + sent(link.peers)).sum())
 }
 
-/// Copies from each device to each other, twice, and says how many bytes went over lanes at most for one copy.
+/// Copies from each device to each other, twice, and prints the highest traffic on lanes for one copy.
 fn copies(session: &Session) -> Test {
     let devices = started(session)?;
     let mut most = 0;
@@ -169,7 +170,7 @@ fn copies(session: &Session) -> Test {
             }
         }
     }
-    // Memory that was mapped anew is another piece.
+    // Newly mapped memory is another allocation.
     let (client, start) = devices.last().ok_or("no device")?;
     let base = DevicePtr(start.0 - OFFSET);
     client.unmap(QueueId::SYNC, base, 70 * MIB)?;
@@ -179,7 +180,7 @@ fn copies(session: &Session) -> Test {
     Ok(())
 }
 
-/// Copies back and forth between the first and the last device until that fails.
+/// Copies to and fro between the first and the last device until that fails.
 fn endless_copies(session: &Session) -> Test {
     let devices = started(session)?;
     let last = devices.len() - 1;
@@ -245,7 +246,7 @@ fn many(finished: &Finished, devices: usize) -> Test {
     }
 }
 
-/// No agent offers anything of the program's node.
+/// A node without an agent, so that the program has no devices of its own.
 const ELSEWHERE: &str = "elsewhere";
 
 fn executors() -> Test {
@@ -280,7 +281,7 @@ fn driver_refuses() -> Test {
     let driver = driver::driver();
     let cluster = cluster(driver.path(), &[1, 1], &[("FAKE_CUDA_IMPORT", "0")])?;
     many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
-    // Each of the two executors takes memory of the other one.
+    // Each of the two executors maps the other one's memory.
     cluster.await_messages(|messages| {
         let said = messages.matches("copies go over the network").count();
         said == 2 && messages.contains("cuMemImportFromShareableHandle")
@@ -297,11 +298,11 @@ fn one_side_cannot() -> Test {
     let driver = driver::driver();
     let cluster = cluster(driver.path(), &[1, 1], &[("FAKE_CUDA_IPC", "0")])?;
     many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
-    // What the executor can't give, the program can.
+    // The program can provide what the executor can't.
     many(&program(&cluster, driver.path(), "h0", "copies")?.run()?, 2)
 }
 
-/// Has the agents measure their nodes, or read what is kept of that; which way they say that a copy between two of them takes.
+/// Makes the agents measure their nodes, or read kept figures. Returns the reported way of a copy between two of them.
 fn way_by_figures(cluster: &Cluster) -> Result<String, Failed> {
     let explain = Job::new(tool(Tool::Accord)?).args(["explain", "d2d", "0", "2", "64M", "--wait", "2m", "--json"]);
     let explain = explain.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls());
@@ -313,7 +314,8 @@ fn way_by_figures(cluster: &Cluster) -> Result<String, Failed> {
     }
 }
 
-/// What agents find decides, and not the usual order: they are made to believe that memory is mapped at a byte a second.
+/// Agents' measurements decide, not the default order: kept figures pretend that mapped memory has a rate of a byte per
+/// second.
 fn measured() -> Test {
     let driver = driver::driver();
     let cache = tempfile::tempdir()?;
@@ -377,7 +379,7 @@ fn death_of_an_executor() -> Test {
         if finished.timed_out || finished.code() != 1 || !finished.stdout.contains("failed: ") {
             return Err(finished.report().into());
         }
-        // The others are well.
+        // The other devices work.
         few(&program(&cluster, driver.path(), node, "copies")?.run()?, 2)?;
     }
     Ok(())

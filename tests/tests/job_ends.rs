@@ -1,4 +1,5 @@
-//! Jobs that end while their programs drive devices of their own node themselves: these stop, the programs are told why, and the next job has the devices.
+//! Jobs that end while their programs drive devices of their own node themselves: the devices stop, the programs get
+//! the reason, and the next job gets the devices.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Running, test_program};
@@ -8,14 +9,14 @@ use std::time::Duration;
 
 const ENDLESS: &str = "cluster/endless.c";
 const AFTER: &str = "cluster/after_its_job.c";
-/// What a program does meanwhile, with arguments of `cluster/endless.c`, and the devices that it takes.
+/// The program's work meanwhile, as arguments of `cluster/endless.c`, and the number of devices that it takes.
 const WORKS: [(&[&str], u32); 3] = [(&["launch", "0"], 1), (&["copy", "0"], 1), (&["d2d", "0", "1"], 2)];
 
 fn cluster() -> Cluster {
     Cluster::builder().hosts(1).devices(2).memory("64M").env("ACCORD_LOG", "info").start().unwrap()
 }
 
-/// A program on the only host, whose devices it drives itself. It works.
+/// Starts a working program on the only host, whose devices it drives itself.
 fn works(cluster: &Cluster, program: &str, args: &[&str], request: &str) -> Running {
     let job = cluster.job(0, &test_program(program).unwrap()).unwrap().args(args.iter().copied());
     let running = job.env("ACCORD_DEVICES", request).timeout(Duration::from_secs(120)).start().unwrap();
@@ -23,7 +24,7 @@ fn works(cluster: &Cluster, program: &str, args: &[&str], request: &str) -> Runn
     running
 }
 
-/// The number of the only job.
+/// Returns the number of the only job.
 fn only_job(cluster: &Cluster) -> String {
     let queue = cluster.accord_as("program").unwrap().args(["queue", "--json"]).run().unwrap().success().unwrap();
     let queue: serde_json::Value = serde_json::from_str(&queue.stdout).unwrap();
@@ -35,7 +36,7 @@ fn cancel(cluster: &Cluster) {
     cluster.accord_as("program").unwrap().args(["cancel", &only_job(cluster)]).run().unwrap().success().unwrap();
 }
 
-/// The program has failed, was told this, and nothing of what follows from it.
+/// Asserts that the program failed with this reason, without consequential errors.
 #[track_caller]
 fn is_told(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.code(), 1, "{}", finished.report());
@@ -47,7 +48,7 @@ fn is_told(finished: &Finished, words: &[&str]) {
     }
 }
 
-/// All devices are the next job's.
+/// Asserts that the next job gets all devices.
 #[track_caller]
 fn are_free(cluster: &Cluster) {
     let counts: &Path = &test_program("cluster/device_count.c").unwrap();
@@ -113,7 +114,7 @@ fn a_program_that_does_not_stop_is_ended_by_the_agent() {
     says.unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// It has no job.
+/// The program has no job.
 #[test]
 fn a_program_stops_when_an_administrator_closes_its_session() {
     let cluster = cluster();

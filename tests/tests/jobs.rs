@@ -1,4 +1,4 @@
-//! What users and administrators see of jobs, and do with them: `accord queue` and its siblings, and policies.
+//! Commands of users and administrators for jobs: `accord queue` and its siblings, and policies.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Running, Tool, test_program, tool};
@@ -8,24 +8,24 @@ use std::io::PipeWriter;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Another user than that of the tests.
+/// A user other than that of the tests.
 const OTHER: u32 = 12_345;
 
-/// Holds its devices until its input ends, after it has printed how many it has.
+/// A program that prints its number of devices, and holds them until its input ends.
 const HOLDS: &str = "cluster/holds_devices.c";
 
-/// A cluster for the two users; none, and says so, where its agent can't be several users.
+/// Starts a cluster for the two users. Returns `None`, and prints so, if its agent can't run several users.
 fn cluster() -> Option<Cluster> {
     if !geteuid().is_root() {
         println!("skipped: only root can be several users");
         return None;
     }
-    // The machine has no account of the other user's name.
+    // The machine has no account with the other user's name.
     let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]);
     Some(cluster.users("*=60003-60012").start().unwrap())
 }
 
-/// `accord` with the certificates of a user.
+/// Runs `accord` with the certificates of a user.
 fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
@@ -37,7 +37,7 @@ fn json(cluster: &Cluster, who: &str, arguments: &[&str]) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
 }
 
-/// Fails unless the command ends with `code` and says all of this.
+/// Asserts that the command ended with `code`, and that its output contains all words.
 fn says(finished: &Finished, code: i32, words: &[&str]) {
     assert_eq!(finished.code(), code, "{}", finished.report());
     for word in words {
@@ -49,7 +49,7 @@ fn other() -> String {
     format!("program-{OTHER}")
 }
 
-/// A program of a user that asks for devices, and what ends it when dropped.
+/// Starts a program of a user that requests devices. Dropping the pipe ends it.
 fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
@@ -57,14 +57,14 @@ fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     (job.start().unwrap(), ends)
 }
 
-/// A program of a user, on a machine that is none of the cluster's, that asks for devices and uses them for ever.
+/// Starts a program of a user, on a machine outside of the cluster, that requests devices and uses them forever.
 fn works(cluster: &Cluster, who: &str, request: &str) -> Running {
     let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().args(["launch", "0"]);
     let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request);
     job.env("ACCORD_NODE", "elsewhere").start().unwrap()
 }
 
-/// Waits until the queue is as `is` says, as an administrator sees it.
+/// Waits until the queue, as an administrator sees it, satisfies `is`.
 fn await_queue(cluster: &Cluster, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
@@ -98,7 +98,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     let (third, ends_third) = asks(&cluster, &other(), "1:cpu limit=1h");
     third.await_errors("job 3 waits").unwrap();
 
-    // A user sees own jobs, and others' as counts. A user with less usage is before.
+    // A user sees own jobs, and the number of others'. A user with less usage is ahead.
     let own = accord(&cluster, "program", &["queue"]);
     says(&own, 0, &["2:cpu limit=1h", "h0/0-1", "WHY IT WAITS", "min, reserved", "1 job of other users waits"]);
     assert!(!own.stdout.contains(&OTHER.to_string()), "{}", own.report());
@@ -110,7 +110,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     let starts = waits["starts_unix_ms"].as_u64().unwrap() - queue["unix_ms"].as_u64().unwrap();
     assert!((3_000_000..3_700_000).contains(&starts), "{queue:#}");
     assert!(queue["jobs"][0]["program"].as_str().unwrap().starts_with("endless"), "{queue:#}");
-    // An administrator sees all of them, in pages too.
+    // An administrator sees all of them, also in pages.
     let all = json(&cluster, "admin", &["queue"]);
     assert_eq!([1, 2, 3].map(|job| state(&all, job)), [Some("running"), Some("waiting"), Some("waiting")]);
     let page = json(&cluster, "admin", &["queue", "--page", "3", "--rows", "1"]);
@@ -145,7 +145,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     let held = accord(&cluster, "program", &["explain", "job", "2"]);
     says(&held, 0, &["why: it is on hold", "accord release 2"]);
 
-    // The job on hold is passed over.
+    // The job on hold is skipped.
     says(&accord(&cluster, "program", &["cancel", "1"]), 0, &["job 1 is ended"]);
     third.await_output("has 1").unwrap();
     let cancelled = first.finish().unwrap();
@@ -160,7 +160,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     second.finish().unwrap().success().unwrap();
     await_queue(&cluster, "an empty queue", |queue| queue["jobs"].as_array().unwrap().is_empty());
 
-    // What is left of them.
+    // The records of the ended jobs.
     let own = json(&cluster, "program", &["history"]);
     let jobs: Vec<u64> = own["jobs"].as_array().unwrap().iter().filter_map(|job| job["job"].as_u64()).collect();
     assert_eq!(jobs, [2, 1]);
@@ -184,7 +184,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
         // Midnight may have passed.
         assert!(found.len() == rows || by == "day" && found.len() == 2, "{usage:#}");
         assert_eq!(sum("jobs", found), 3);
-        // Each job's and each row's part of a millisecond is left out.
+        // Fractions of a millisecond per job and row are omitted.
         assert!(sum("device_ms", found).abs_diff(sum("device_ms", all)) <= 5, "{usage:#} {all:#?}");
     }
     let own = json(&cluster, "program", &["usage"]);
@@ -200,7 +200,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     ));
     let cancelled = jobs.iter().find(|job| job["job"] == 1).unwrap();
     assert_eq!((&cancelled["request"]["devices"], &cancelled["request"]["share_milli"]), (&2.into(), &1_000.into()));
-    // The audit log has what the administrator did, and what was refused.
+    // The audit log has the administrator's actions, and the refusals.
     let log = cluster.messages();
     assert!(log.contains("admin") && log.contains("ends job 3 of user"), "{log}");
     assert!(log.contains(" audit: ") && log.contains("may not cancel job 3"), "{log}");
@@ -236,7 +236,7 @@ fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
     says(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
     says(&what_if(&["--near"]), 2, &["--near is about devices"]);
     says(&what_if(&[]), 2, &["--devices 4:nvidia names the devices"]);
-    // Nothing was asked for.
+    // Nothing was submitted.
     assert_eq!(json(&cluster, "admin", &["queue"])["jobs"].as_array().unwrap().len(), 1);
 }
 
@@ -251,7 +251,7 @@ fn requests_choose_nodes_by_the_labels_of_their_agents() {
         says(&what_if(&["4:cpu", "--near"]), 0, &["would start now, on h", "h0/0-1", "h2/0-1"]);
         says(&what_if(&["1:cpu", "--label", "rack=r3"]), 0, &["the cluster has no such devices now"]);
         says(&accord(&cluster, "program", &["info"]), 0, &["LABELS", "disk=fast,rack=r2"]);
-        // What a coordinator knows of labels comes from agents that are there.
+        // A coordinator knows labels only from present agents.
         cluster.kill_coordinator();
         cluster.start_coordinator().unwrap();
         cluster.await_devices(6).unwrap();
@@ -318,7 +318,7 @@ fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
     let history = accord(&cluster, "admin", &["history"]);
     says(&history, 0, &["drained"]);
     says(&drain(&["h0", "--by", "6pm"]), 2, &["a time of day in UTC such as 18:00"]);
-    // Each act is in the audit log once, with the node's name.
+    // Each action is in the audit log once, with the node's name.
     let log = cluster.messages();
     let audit: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once(" audit: ")?.1)).collect();
     let drains: Vec<&str> = audit.into_iter().filter(|line| line.contains(" drain")).collect();
@@ -365,7 +365,7 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
         &["p.toml:8:", "p.toml:13:1: ", "policy version 0 stays in effect", "^^^"],
     );
     says(&policy(&cluster, "admin", "half-life = [", &[]), 1, &["p.toml:1:", "version 0 stays"]);
-    // Jobs of an account that is gone stop waiting; others are compared with what they ask for.
+    // Jobs of a removed account stop waiting; others are checked against their requests.
     let dry = policy(&cluster, "admin", POLICY, &["--dry-run"]);
     says(&dry, 0, &["job 2 would stop waiting", "version 0 stays in effect"]);
     let checked = |who: &str| {
@@ -381,7 +381,7 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
     assert_eq!((&shown["applied"], &shown["policy_version"]), (&true.into(), &1.into()), "{}", applied.report());
     says(&second.finish().unwrap(), 1, &["the policy has its account no longer"]);
 
-    // Accounts, limits, and what others see.
+    // Accounts, limits, and the visibility of other users' jobs.
     let (third, _ends) = asks(&cluster, &other(), "2:cpu");
     says(&third.finish().unwrap(), 1, &["may have 1 of these devices"]);
     let (third, _ends) = asks(&cluster, &other(), "1:cpu limit=3h");
@@ -433,7 +433,7 @@ fn a_coordinator_starts_with_a_policy_and_refuses_one_beside_its_flags() {
     };
     let cluster = start("stream-quota = 4\n", None).unwrap();
     says(&accord(&cluster, "program", &["info"]), 0, &["4 streams on each device"]);
-    // Another one in its place.
+    // A replacement policy.
     says(&policy(&cluster, "admin", "[site]\n", &[]), 0, &["policy version 2 is in effect"]);
     says(&accord(&cluster, "program", &["info"]), 0, &["32 streams on each device"]);
     let cluster = start("[account.default]\n", Some("5")).unwrap();

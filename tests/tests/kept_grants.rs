@@ -1,4 +1,5 @@
-//! Agents and coordinators that are killed while a program drives devices of its own node: no other job gets these until the program has ended.
+//! Agents and coordinators that are killed while a program drives devices of its own node: no other job gets these
+//! until the program has ended.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Job, Running, Tool, libacc, test_program, tool};
@@ -9,19 +10,19 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A program on the first host that drives the host's only device itself, has it alone, and goes on until it is killed.
+/// Starts a program on the first host that drives the host's only device itself, exclusively, until it is killed.
 fn driver(cluster: &Cluster) -> Running {
     let running = ask(cluster, "1:cpu").args(["launch", "0"]).timeout(LIMIT).start().unwrap();
     running.await_output("ready").unwrap();
     running
 }
 
-/// A program on the first host that asks for devices.
+/// Returns a program on the first host that requests devices.
 fn ask(cluster: &Cluster, request: &str) -> Job {
     cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().env("ACCORD_DEVICES", request)
 }
 
-/// The device is not given to a second job while the first one's program goes on, and is given to it after the program's end.
+/// Asserts that a second job gets the device only after the first one's program has ended.
 fn is_kept_until_the_end(cluster: &Cluster, driver: Running) {
     is_kept(cluster);
     driver.signal(Signal::SIGKILL).unwrap();
@@ -93,7 +94,7 @@ fn an_agent_that_is_stopped_in_order_and_restarted_keeps_the_grant_until_the_pro
     is_given(&cluster);
 }
 
-/// A program that has stopped the device of its job goes on, also at an agent that was restarted meanwhile.
+/// A program that has stopped the device of its job goes on, also with an agent that was restarted meanwhile.
 #[test]
 fn an_agent_that_was_restarted_hears_that_a_program_has_stopped_the_device() {
     let mut cluster = cluster();
@@ -112,7 +113,7 @@ fn an_agent_that_was_restarted_hears_that_a_program_has_stopped_the_device() {
     assert!(running.finish().unwrap().stderr.contains("job 1 has ended: cancelled by"));
 }
 
-/// An agent that can't be asked may have confirmed that the job's devices are free.
+/// An unreachable agent may have confirmed that the job's devices are free.
 #[test]
 fn a_program_of_a_job_drives_no_device_without_the_agent() {
     let mut cluster = cluster();

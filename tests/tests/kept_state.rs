@@ -1,5 +1,5 @@
-//! A coordinator that is killed while jobs run and wait, and started again with its state file: jobs keep numbers, devices and places, and usage,
-//! history and the policy go on.
+//! A coordinator that is killed while jobs run and wait, and restarted with its state file. Jobs keep numbers, devices
+//! and places; usage, history and the policy are kept.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Running, Tool, test_program, tool};
@@ -14,7 +14,7 @@ fn cluster(state: &Path) -> Cluster {
     Cluster::builder().hosts(1).devices(2).memory("64M").env("ACCORD_STATE", state.as_os_str()).start().unwrap()
 }
 
-/// `accord` with an administrator's certificates.
+/// Runs `accord` with an administrator's certificates.
 fn accord(cluster: &Cluster, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin"));
@@ -26,14 +26,14 @@ fn json(cluster: &Cluster, arguments: &[&str]) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
 }
 
-/// A program that asks for devices, and what ends it when dropped.
+/// Starts a program that requests devices. Dropping the pipe ends it.
 fn asks(cluster: &Cluster, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program("cluster/holds_devices.c").unwrap()).unwrap();
     (job.env("ACCORD_DEVICES", request).stdin(input).timeout(LIMIT).start().unwrap(), ends)
 }
 
-/// The states of jobs 1, 2 and so on, once `is` says that they are as they should be.
+/// Waits until jobs 1, 2 and so on have these states, and returns the queue.
 fn await_states(cluster: &Cluster, states: &[&str]) -> Value {
     let begun = Instant::now();
     loop {
@@ -80,12 +80,12 @@ fn jobs_places_usage_and_policy_outlast_a_coordinator_that_is_killed() {
         cluster.kill_coordinator();
         cluster.start_coordinator().unwrap();
         let queue = await_states(&cluster, &["running", "running", "waiting", "waiting"]);
-        // It has asked when it has asked.
+        // The time of its request is kept.
         assert_eq!(queue["jobs"][2]["asked_unix_ms"], asked, "{queue:#}");
         assert!(usage_ms(&cluster) >= used, "{} ms were used, and now {}", used, usage_ms(&cluster));
     }
 
-    // Devices that are held are not allocated again, and places count.
+    // Held devices are not allocated again, and places are kept.
     drop(ends_first);
     first.finish().unwrap().success().unwrap();
     third.await_output("has").unwrap();
@@ -128,7 +128,8 @@ fn a_restored_backup_takes_in_the_jobs_that_began_after_it() {
     let (second, ends_second) = asks(&cluster, "1:cpu");
     second.await_output("has").unwrap();
     cluster.kill_coordinator();
-    // Epochs count seconds. Two restarts within one second would give the restored state the epoch of the coordinator after the backup.
+    // Epochs count seconds. Two restarts within one second would give the restored state the epoch of the coordinator
+    // after the backup.
     std::thread::sleep(Duration::from_secs(2));
     std::fs::copy(&backup, &state).unwrap();
     cluster.start_coordinator().unwrap();

@@ -1,4 +1,4 @@
-//! `kernels` constructs, as `accord cc`, `accord c++` and `accord fc` open them (`--kernels`).
+//! `kernels` constructs, as `accord cc`, `accord c++` and `accord fc` rewrite them (`--kernels`).
 
 use accord_tests::{Tool, gcc, libacc, root, tool};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn source(name: &str) -> PathBuf {
     root().join("tests/programs/wrappers").join(name)
 }
 
-/// `accord WORDS... SOURCE -o program` in `folder`.
+/// Runs `accord WORDS... SOURCE -o program` in `folder`.
 fn build(folder: &Path, words: &str, source: &Path) -> Output {
     libacc().unwrap();
     let mut command = Command::new(tool(Tool::Accord).unwrap());
@@ -25,7 +25,7 @@ fn good(output: &Output) -> String {
     out.into_owned() + &err
 }
 
-/// Runs what was built, on CPU devices or with the host as device.
+/// Runs the built program, on CPU devices or with the host as device.
 #[track_caller]
 fn passes(folder: &Path, host: bool) {
     let mut command = Command::new(folder.join("program"));
@@ -37,7 +37,7 @@ fn passes(folder: &Path, host: bool) {
     assert!(said.contains("PASS"), "{said}");
 }
 
-/// Runs what was built on devices of other nodes.
+/// Runs the built program on devices of other nodes.
 #[track_caller]
 fn passes_remotely(folder: &Path) {
     let mut command = Command::new(tool(Tool::Accord).unwrap());
@@ -71,7 +71,7 @@ fn other_modes_leave_the_text_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let text = |options: &str| good(&build(folder.path(), options, &source("kernels.c")));
     assert!(text("cc --accord-show --kernels=decompose").contains("--param openacc-kernels=decompose"));
-    // Debug information is no reason for GCC to refuse it.
+    // Debug information does not make GCC refuse it.
     text("cc -O2 -g --kernels=decompose");
     assert!(!text("cc --accord-show --kernels=gcc").contains("kernels="));
     let said = text("cc -O1 --kernels=gcc -Minfo");
@@ -91,7 +91,7 @@ fn decisions_hold_in_another_order_of_iterations() {
     }
 }
 
-/// Line and reason of each loop, in the source and in what it includes.
+/// Line and reason of each loop, in the source and in its includes.
 #[test]
 fn decisions_are_said_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn decisions_are_said_with_file_and_line() {
     }
     let written = "loop carried dependence of a prevents parallelization; write: loop independent, if the iterations";
     assert!(said.contains(&format!("kernels.c:68: {written}")), "{said}");
-    // What is left is said without the option too.
+    // Remaining loops are reported without the option, too.
     let said = good(&build(folder.path(), "cc -O1", &source("kernels.c")));
     assert!(said.contains("kernels.c:68: note: loop carried dependence of a"), "{said}");
     assert!(!said.contains("parallelizable"), "{said}");
@@ -135,7 +135,7 @@ fn opened_cxx_computes_what_the_source_says() {
     }
 }
 
-/// Every promised loop is opened; of all others the reason is said.
+/// Every promised loop is rewritten; for all others the reason is printed.
 #[test]
 fn decisions_of_cxx_are_said_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn messages_and_dependencies_name_the_source() {
     assert_eq!(dependencies.split_whitespace().collect::<Vec<_>>(), ["program:", "one.c", "two.h"]);
 }
 
-/// `accord fc WORDS... check.f90 NAMES...`
+/// Runs `accord fc WORDS... check.f90 NAMES...`.
 fn build_fortran(folder: &Path, words: &str, names: &[&str]) -> Output {
     let programs = root().join("tests/programs");
     let mut all: Vec<String> = vec![programs.join("support/check.f90").display().to_string()];
@@ -201,7 +201,7 @@ fn opened_fortran_computes_what_the_source_says() {
     }
 }
 
-/// Names that mean something in another source, in an included file, and in a compiled module.
+/// Names that are defined in another source, in an included file, and in a compiled module.
 #[test]
 fn fortran_modules_and_included_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,12 +216,12 @@ fn fortran_modules_and_included_files_are_read() {
     };
     says(&good(&build_fortran(folder.path(), "-O1 -Minfo", &names)), "loop is parallelizable");
     passes(folder.path(), false);
-    // The module's file is there now, which does not say what its procedures read.
+    // The module's file exists now, which does not say what its procedures read.
     let alone = build(folder.path(), "fc -O1 -Minfo -c", &root().join("tests/programs").join(names[1]));
     says(&good(&alone), "a call of times prevents parallelization");
 }
 
-/// A line of the rewritten text is the source's line for the compiler, in either form and after the preprocessor.
+/// The compiler sees each rewritten line with the source's line number, in either form and after the preprocessor.
 #[test]
 fn fortran_messages_name_the_source() {
     let folder = tempfile::tempdir().unwrap();

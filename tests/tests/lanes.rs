@@ -1,4 +1,4 @@
-//! What programs and executors say to each other from host to host: read on its way, and changed.
+//! Traffic between programs and executors of different hosts: intercepted and modified.
 
 use accord_tests::{Cluster, Finished, Job, Running, Tool, libacc, test_program, tool};
 use nix::sched::{CloneFlags, setns};
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// What `marked.c` copies again and again, and what it is given as a launch's argument.
+/// The bytes that `marked.c` copies repeatedly, and the argument of its launches.
 const DATA: &[u8] = b"these bytes are the program's ow";
 const WORDS: &str = "and this is an argument of it";
-/// Within this a disturbed lane must be the program's error.
+/// The time in which the program must get the error of a disturbed lane.
 const TOLD: Duration = Duration::from_secs(6);
 
 fn count(haystack: &[u8], needle: &[u8]) -> usize {
@@ -33,11 +33,11 @@ fn count(haystack: &[u8], needle: &[u8]) -> usize {
 
 // ---- read on its way: hosts in network namespaces ------------------------------------------
 
-/// What went over the network of one host until `stop`.
+/// Returns the traffic on one host's network until `stop`.
 fn capture(namespace: &Path, ready: &mpsc::Sender<()>, stop: &AtomicBool) -> Vec<u8> {
     /// More than the program sends in one run.
     const KEPT_MAX: usize = 256 << 20;
-    /// What the kernel keeps while this thread has no core: more than the program sends, too.
+    /// Size of the kernel's buffer while this thread has no core: more than the program sends, too.
     const WAITING_MAX: usize = 256 << 20;
     setns(File::open(namespace).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
     let all = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).unwrap();
@@ -54,7 +54,7 @@ fn capture(namespace: &Path, ready: &mpsc::Sender<()>, stop: &AtomicBool) -> Vec
     }
 }
 
-/// The network namespaces of the agents on this machine, as far as it can be seen from here.
+/// Returns the network namespaces of this machine's agents that are visible here.
 fn agents() -> BTreeSet<PathBuf> {
     let mut seen = BTreeSet::new();
     let mut found = BTreeSet::new();
@@ -72,7 +72,7 @@ fn agents() -> BTreeSet<PathBuf> {
     found
 }
 
-/// Runs in the program's place: starts it, and reads along on all hosts.
+/// Runs in the program's place: starts it, and captures the traffic of all hosts.
 #[test]
 #[ignore = "is started by traffic_between_hosts_is_unreadable"]
 fn reader_of_networks() {
@@ -130,7 +130,7 @@ fn traffic_between_hosts_is_unreadable() {
             println!("skipped: hosts are no network namespaces here: {}", finished.report());
             return;
         }
-        // The reader does see what is copied: to a device, to the next and back, each at both hosts.
+        // The capture contains the copies: to a device, to the next one and back, each at both hosts.
         assert!(field(&finished, "bytes") > 6 * (8 << 20), "{}", finished.report());
         let (data, words) = (field(&finished, "data"), field(&finished, "words"));
         if plain {
@@ -144,21 +144,21 @@ fn traffic_between_hosts_is_unreadable() {
 
 // ---- changed on its way: an attacker between a program and an agent ------------------------
 
-/// What an attacker in between does from some moment on.
+/// The relay's attack.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Harm {
     None,
-    /// Changes a byte of what the program sends.
+    /// Changes a byte from the program.
     ChangeUp,
-    /// Changes a byte of what the executor sends.
+    /// Changes a byte from the executor.
     ChangeDown,
-    /// Sends something that looks like the program's.
+    /// Sends bytes that look like the program's.
     Inject,
-    /// Leaves all of it out.
+    /// Drops everything.
     Swallow,
 }
 
-/// An attacker in between.
+/// A man in the middle, between programs and an agent.
 struct Relay {
     address: String,
     target: Arc<Mutex<String>>,
@@ -193,7 +193,7 @@ impl Relay {
         relay
     }
 
-    /// A cluster of two hosts, the second one's agent behind this, all lanes by `transport`.
+    /// Starts a cluster of two hosts, with the second one's agent behind the relay, and all lanes by `transport`.
     fn cluster(&self, transport: &str) -> Cluster {
         let builder = Cluster::builder().hosts(2).devices(1).memory("256M").env("ACCORD_TRANSPORT", transport);
         let cluster = builder.advertise(1, &self.address).start().unwrap();
@@ -216,7 +216,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>,
         match harm {
             Harm::ChangeUp if up => piece[n / 2] ^= 1,
             Harm::ChangeDown if !up => piece[n / 2] ^= 1,
-            // A record of TLS, which may hold anything.
+            // A TLS record with arbitrary content.
             Harm::Inject if up => drop(piece.splice(..0, [23, 3, 3, 0, 64].into_iter().chain([7; 64]))),
             Harm::Swallow if up => piece.clear(),
             _ => {}
@@ -225,7 +225,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>,
             break;
         }
     }
-    // What goes the other way may not be over.
+    // The other direction may go on.
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);
 }
@@ -261,7 +261,7 @@ fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
     }
 }
 
-/// A host that can't be reached any more, or an attacker that lets nothing through: the same as without TLS.
+/// An unreachable host, or an attacker that drops everything: the outcome is the same as without TLS.
 #[test]
 fn what_is_swallowed_on_its_way_is_missed() {
     let relay = Relay::new();
@@ -275,7 +275,7 @@ fn what_is_swallowed_on_its_way_is_missed() {
     assert!(finished.stderr.contains("acc_error_device_unavailable"), "{}", finished.report());
 }
 
-/// The relay does see what is in clear, on this machine's loopback.
+/// The relay can read unencrypted traffic on this machine's loopback.
 #[test]
 fn who_passes_lanes_on_reads_them_only_without_tls() {
     for (transport, readable) in [("tcp", true), ("tls", false)] {
@@ -289,11 +289,11 @@ fn who_passes_lanes_on_reads_them_only_without_tls() {
     }
 }
 
-/// A network namespace of its own with a loopback, kept by a process.
+/// A network namespace with a loopback, held by a process.
 struct Namespace(std::process::Child);
 
 impl Namespace {
-    /// None where there can be none, and prints so.
+    /// Returns `None`, and prints so, if namespaces are impossible.
     fn new() -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: only root makes network namespaces here");
@@ -315,7 +315,7 @@ impl Namespace {
         PathBuf::from(format!("/proc/{}/ns/net", self.0.id()))
     }
 
-    /// A listener in it.
+    /// Returns a listener in the namespace.
     fn listen(&self, address: &str) -> TcpListener {
         let (path, address) = (self.path(), address.to_owned());
         let bind = move || {
@@ -333,8 +333,8 @@ impl Drop for Namespace {
     }
 }
 
-/// A name of an agent's that a resolver turns into a loopback address, where a relay listens: the agent is not on the program's machine, as far as that
-/// can see.
+/// A name that a resolver maps to a loopback address, where a relay listens for the agent: the agent is not on the
+/// program's machine, as far as the program can see.
 #[test]
 fn a_relay_on_the_loopback_of_the_programs_machine_sees_nothing_in_clear() {
     let Some(machine) = Namespace::new() else { return };
@@ -352,7 +352,7 @@ fn a_relay_on_the_loopback_of_the_programs_machine_sees_nothing_in_clear() {
     }
 }
 
-/// Neither side falls back to the other's way by itself.
+/// Neither side falls back to the other's transport.
 #[test]
 fn a_lane_in_clear_is_refused_where_tls_is_due() {
     let Some(own) = own_address() else {
@@ -393,7 +393,7 @@ fn a_lane_in_clear_is_refused_where_tls_is_due() {
     assert_eq!(lines, [tls, plain, plain, tls]);
 }
 
-/// An address of this machine that is not loopback.
+/// Returns an address of this machine other than loopback.
 fn own_address() -> Option<String> {
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     // Sends nothing.

@@ -1,4 +1,4 @@
-//! Libraries that were found by relative paths, or are not where they were found: the right region runs or there is an error, never
+//! Libraries that were found by relative paths, or have moved since: the right region runs or there is an error, never
 //! another library's region.
 
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
@@ -9,7 +9,7 @@ use std::process::Command;
 const REMOTE: &[&str] = &["--local-cluster", "1x1", "--loopback", "--remote-only"];
 const NO_BUILD_ID: &str = "-Wl,--build-id=none";
 
-/// What the library says, and another one of its name.
+/// The library's value, and that of another one with its name.
 const OWN: u32 = 33;
 const OTHER: u32 = 11;
 
@@ -30,7 +30,7 @@ fn library(folder: &Path, answer: u32, build_id: &str) {
 
 struct Folders {
     first: tempfile::TempDir,
-    /// Where the program goes, with another library of the same name.
+    /// The folder that the program changes to, with another library of the same name.
     second: tempfile::TempDir,
 }
 
@@ -41,7 +41,7 @@ impl Folders {
         library(folders.first.path(), OWN, build_id);
         library(folders.second.path(), OTHER, build_id);
         compile(folders.first.path(), &["-o", "opens", "-ldl", build_id]);
-        // Three ways by which the dynamic linker finds a library relative to the folder.
+        // Three ways in which the dynamic linker finds a library relative to the folder.
         compile(folders.first.path(), &["-Wl,--no-as-needed", "./libanswer.so", "-o", "by_name", "-ldl", build_id]);
         compile(
             folders.first.path(),
@@ -54,7 +54,7 @@ impl Folders {
         folders
     }
 
-    /// What a program says that goes to the second folder.
+    /// Returns the output of a program that changes to the second folder.
     fn run(&self, options: &[&str], program: &str, words: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(tool(Tool::Accord).unwrap());
         command.arg("run").args(options).arg("--").arg(format!("./{program}")).arg(self.second.path()).args(words);
@@ -112,7 +112,7 @@ fn a_library_that_was_replaced_is_itself_or_an_error() {
     for build_id in [NO_BUILD_ID, "-Wl,--build-id"] {
         for options in [&[][..], REMOTE] {
             let folders = Folders::new(build_id);
-            // The program removes what it has loaded; another one takes its place by a link.
+            // The program removes the loaded library; a link to another one replaces it.
             let place = folders.first.path().join("libanswer.so");
             fs::rename(&place, folders.first.path().join("loaded.so")).unwrap();
             std::os::unix::fs::symlink("loaded.so", &place).unwrap();

@@ -1,20 +1,21 @@
-//! Two nodes that lose each other while the program has both: copies under way fail by name, later ones go over a new lane.
+//! Two nodes that lose each other while the program uses both: copies in flight fail with the node's name, later ones
+//! use a new lane.
 
 use accord_tests::{Job, Running, Tool, libacc, test_program, tool};
 use std::process::Command;
 use std::time::Duration;
 
-/// Beyond that it hangs.
+/// The time limit of the program: a longer run hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a command in the network of an agent, and says what it has written.
+/// Runs a command in the network namespace of an agent, and returns its output.
 fn inside(agent: &str, arguments: &[&str]) -> String {
     let output = Command::new("nsenter").arg(format!("--net=/proc/{agent}/ns/net")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The process of a host's agent.
+/// Returns the process of a host's agent.
 fn agent(running: &Running, host: &str) -> String {
     let found = accord_tests::leftovers(running.mark());
     let is_its = |line: &&String| {
@@ -24,7 +25,7 @@ fn agent(running: &Running, host: &str) -> String {
     line.split(' ').next().unwrap().to_owned()
 }
 
-/// The address of an agent's host.
+/// Returns the address of an agent's host.
 fn address(agent: &str) -> String {
     let text = inside(agent, &["ip", "-o", "-4", "addr", "show", "scope", "global"]);
     let address = text.split_whitespace().skip_while(|word| *word != "inet").nth(1).expect("an address");
@@ -51,7 +52,7 @@ fn copies_go_over_a_new_lane_when_the_old_one_is_lost() {
         .start()
         .unwrap();
     running.await_output("ready").unwrap();
-    // The one to the other only: the program hears of both.
+    // Only the lane between them, so that the program learns of it from both.
     let (source, target) = (agent(&running, "h3"), agent(&running, "h2"));
     let route = ["ip", "route", "add", "blackhole", &address(&target)];
     inside(&source, &route);

@@ -1,4 +1,4 @@
-//! What coordinator and agents show those who watch them.
+//! Metrics and health of coordinator and agents.
 
 use accord_monitoring::{Kind, Metric};
 use accord_tests::{Cluster, Result, Variant, example, repository_file};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// For what takes a moment.
+/// The time limit of short operations.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn tables() -> impl Iterator<Item = Metric> {
@@ -24,7 +24,7 @@ fn get(address: &str, path: &str) -> Result<String> {
     Ok(page)
 }
 
-/// The value of one line of a page: `name` or `name{label="value"}`.
+/// Returns the value of a page's line: `name` or `name{label="value"}`.
 fn value(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
@@ -104,7 +104,7 @@ fn a_session_and_an_outage_show() {
     await_value(&agent, "accord_agent_registrations_total", 2.0);
 }
 
-/// The class of the devices, which has the processor's name in it.
+/// Returns the class of the devices, which contains the processor's name.
 fn job_devices_class(address: &str) -> String {
     let begun = Instant::now();
     let class = regex_lite::Regex::new("accord_coordinator_job_devices\\{[^}]*class=\"([^\"]+)\"").unwrap();

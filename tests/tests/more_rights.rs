@@ -1,4 +1,4 @@
-//! Programs with more rights than their user: no setting of the user's writes files with these rights, or loads code.
+//! Programs with more rights than their user: no setting of the user writes files with these rights, or loads code.
 
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 /// Another user, whose rights the program has.
 const OTHER: u32 = 60_001;
 
-/// A program by `accord cc` in a folder that everybody may write to; `None` if this user can't give files away.
+/// Builds a program by `accord cc` in a folder that all users may write to; `None` if this user can't give files away.
 fn program(folder: &Path) -> Option<PathBuf> {
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
     let library = folder.join("libacc.so");
@@ -88,7 +88,7 @@ fn no_setting_writes_files_or_loads_code() {
 fn no_other_user_makes_it_a_worker() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
-    // The two descriptors that an owner hands to its worker, as anybody can make them.
+    // The two descriptors that an owner passes to its worker, which any process can create.
     let (socket, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut memory = tempfile::tempfile().unwrap();
     memory.write_all(&[0; 4096]).unwrap();

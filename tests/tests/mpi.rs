@@ -1,5 +1,5 @@
-//! Agents that are the ranks of an MPI job: `accord run --fabric mpi`. What comes over it is right, and nothing is left when a
-//! node dies. Skipped, with the reason, where there is no MPI or its part was not built (`make mpi`).
+//! Agents that are ranks of an MPI job: `accord run --fabric mpi`. Results are right, and nothing is left when a node
+//! dies. Skipped, with a message, without MPI or without its object (`make mpi`).
 
 use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, leftovers, libacc, no_mpi, test_program, tool};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Within this a program knows that a node of its job is lost.
+/// The time in which a program must notice a lost node of its job.
 const LOST: Duration = Duration::from_secs(3);
-/// What a busy machine may add.
+/// Extra time on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
-/// How long an idle agent is watched.
+/// How long an idle agent is observed.
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// Whether there is no MPI; says so.
+/// Whether MPI is missing; prints so.
 fn is_skipped() -> bool {
     let why = no_mpi();
     if let Some(why) = &why {
@@ -42,7 +42,7 @@ fn run_on(hosts: &[&str], program: &Path) -> Job {
         .arg(program)
 }
 
-/// The agent of a host in the run that `child` belongs to.
+/// Returns the agent of a host in the run of `supervisor`.
 fn agent_of(supervisor: Pid, host: &str) -> Option<Pid> {
     descendants(supervisor).into_iter().find(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -80,7 +80,7 @@ fn devices_of_all_nodes_work_and_copy_to_each_other() {
     }
 }
 
-/// Its host has no devices, but an agent, by which it goes.
+/// The program's host has no devices, but an agent, which the program connects through.
 #[test]
 fn a_program_without_devices_of_its_own_goes_by_its_hosts_agent() {
     if is_skipped() || is_without_links() {
@@ -90,7 +90,7 @@ fn a_program_without_devices_of_its_own_goes_by_its_hosts_agent() {
     succeeded(&job.run().unwrap());
 }
 
-/// The agents' MPI has files for memory that they share, and its launcher removes them if it is given the time.
+/// The agents' MPI has files of shared memory, which its launcher removes if it has the time.
 #[test]
 fn no_shared_memory_is_left_however_a_run_ends() {
     if is_skipped() {
@@ -119,7 +119,7 @@ fn no_shared_memory_is_left_however_a_run_ends() {
     }
 }
 
-/// As people start agents by hand, who choose names that others have.
+/// Agents started by hand may have names that are taken.
 #[test]
 fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
     if is_skipped() {
@@ -146,7 +146,7 @@ fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
     let finished = agent().run().unwrap();
     let said = format!("another world {name} runs on this machine; end it, or choose another --world");
     assert!(finished.code() == 1 && finished.stderr.contains(&said), "{}", finished.report());
-    // One that was run just before may still be ending.
+    // The previous one may still be ending.
     let next = agent().start().unwrap();
     std::thread::sleep(Duration::from_secs(1));
     end(&first);
@@ -170,7 +170,7 @@ fn routes_say_that_they_go_by_mpi() {
     assert!(finished.stdout.contains(", which is here"), "{}", finished.report());
 }
 
-/// Launchers bind processes to cores, and then nothing but the speed shows it.
+/// Launchers bind processes to cores, which only the speed reveals.
 #[test]
 fn agents_that_were_bound_to_few_cores_say_so() {
     if is_skipped() {
@@ -187,7 +187,7 @@ fn agents_that_were_bound_to_few_cores_say_so() {
     let free = job().run().unwrap();
     succeeded(&free);
     assert!(!free.stderr.contains("this agent may use 1 of "), "{}", free.report());
-    // What this thread starts has its cores.
+    // This thread's children inherit its cores.
     let mut first = CpuSet::new();
     first.set(cores[0]).unwrap();
     sched_setaffinity(Pid::from_raw(0), &first).unwrap();
@@ -197,13 +197,14 @@ fn agents_that_were_bound_to_few_cores_say_so() {
     assert!(bound.stderr.contains("have the launcher bind it to none"), "{}", bound.report());
 }
 
-/// A node dies while the program does something with another one: an error with a node's name, in time, and nothing is left.
+/// A node dies while the program uses another one: an error with a node's name, in time, and nothing is left.
 #[test]
 fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
     if is_skipped() {
         return;
     }
-    // Devices 1 and 2 are those of h2 and h3; the agent of h1 is the program's way there. MPI is at the bytes of most copies when a node dies.
+    // Devices 1 and 2 are those of h2 and h3; the program connects through the agent of h1. When a node dies, MPI
+    // usually holds the bytes of copies.
     let cases = [
         (&["launch", "1"][..], "h2"),
         (&["launch", "1"], "h3"),
@@ -216,7 +217,7 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         (&["d2d", "1", "2"], "h1"),
     ];
     for (arguments, dies) in cases {
-        // What the agents have said is told in the end, too.
+        // The agents' messages are printed at the end, too.
         let hosts = ["-v", "--local-cluster", "3x1", "--loopback"];
         let job = run_on(&hosts, &test_program("cluster/endless.c").unwrap()).args(arguments.iter().copied());
         let running = job.start().unwrap();
@@ -228,7 +229,8 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         assert!(died.elapsed() < LOST + SLACK, "{arguments:?}: it took {:?}", died.elapsed());
         assert!(!finished.timed_out && finished.code() == 1, "{arguments:?}: {}", finished.report());
         let (program, run): (Vec<_>, Vec<_>) = finished.stderr.lines().partition(|line| line.contains("acc_error"));
-        // UCX aborts a rank that was reading another one's memory when that died, and this one's sockets may be closed first: then both have died.
+        // UCX aborts a rank that was reading another one's memory when that died, and this one's sockets may be closed
+        // first: then both have died.
         let aborted = finished.stderr.contains("process_vm_readv(");
         let dead: &[&str] = if aborted { &["h1", "h2", "h3"] } else { &[dies] };
         let named = |dead: &&str| program.iter().any(|line| line.contains(&format!("node {dead}")));
@@ -241,7 +243,7 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
     }
 }
 
-/// Has an agent stand still once it is there, and gives it.
+/// Stops an agent once it exists, and returns it.
 fn held(supervisor: Pid, host: &str) -> Pid {
     let begun = Instant::now();
     loop {
@@ -260,7 +262,7 @@ fn has_thread(process: Pid, name: &str) -> bool {
     names.any(|known| known.trim_end() == name)
 }
 
-/// A rank that comes late, and one that waits in MPI's start, end with the one that dies there.
+/// A late rank, and one that waits in MPI's start, end with the one that dies there.
 #[test]
 fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
     if is_skipped() {
@@ -269,7 +271,7 @@ fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
     for _ in 0..3 {
         let running = run(&test_program("c/devices_each.c").unwrap()).start().unwrap();
         let supervisor = Pid::from_raw(running.id().cast_signed());
-        // No rank gets beyond MPI's start without it.
+        // No rank completes MPI's start without it.
         let late = held(supervisor, "h3");
         let begun = Instant::now();
         let dies = loop {
@@ -290,7 +292,7 @@ fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
     }
 }
 
-/// Whether hosts' links can't be cut here; says so.
+/// Whether hosts' links can't be cut here; prints so.
 fn is_without_links() -> bool {
     let has = |tool: &str| Command::new(tool).arg("-V").output().is_ok();
     let can = nix::unistd::geteuid().is_root() && has("ip") && has("nsenter");
@@ -300,7 +302,7 @@ fn is_without_links() -> bool {
     !can
 }
 
-/// Cuts the host of an agent off, or connects it again.
+/// Disconnects the host of an agent, or reconnects it.
 fn set_link(agent: Pid, up: bool) {
     let net = format!("--net=/proc/{agent}/ns/net");
     let word = if up { "up" } else { "down" };
@@ -315,7 +317,7 @@ fn run_on_hosts(arguments: &[&str]) -> Running {
     running
 }
 
-/// A machine without power sends nothing, not even that its connections end.
+/// A machine that loses power sends nothing, not even the ends of its connections.
 #[test]
 fn a_job_whose_machine_goes_silent_ends_in_time() {
     if is_skipped() || is_without_links() {
@@ -339,7 +341,7 @@ fn a_job_whose_machine_goes_silent_ends_in_time() {
     }
 }
 
-/// A network that is away for as long as a switch needs to find another way.
+/// A network outage that lasts as long as a switch needs to find another path.
 #[test]
 fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
     if is_skipped() || is_without_links() {
@@ -350,7 +352,7 @@ fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
     set_link(agent, false);
     std::thread::sleep(Duration::from_millis(1_500));
     set_link(agent, true);
-    // A run that took it for dead would have said so.
+    // A run that considered it dead would have reported that.
     std::thread::sleep(LOST);
     assert!(agent_of(Pid::from_raw(running.id().cast_signed()), "h2") == Some(agent), "the agent has ended");
     running.signal(Signal::SIGTERM).unwrap();
@@ -363,10 +365,10 @@ fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
     );
 }
 
-/// An agent that stands still takes nothing: what the program has for it waits, in bounded memory, and other nodes' devices go on.
+/// A stopped agent reads nothing: the program's traffic for it waits in bounded memory, and other nodes' devices go on.
 #[test]
 fn a_stopped_agent_blocks_no_other_node() {
-    /// The program's thread has filled all that there is room for after some of these, on a busy machine, too.
+    /// On a busy machine, too, the program's thread has filled all buffers after several of these.
     const PAUSE: Duration = Duration::from_millis(200);
     const LINES: usize = 6;
     if is_skipped() {
@@ -374,7 +376,7 @@ fn a_stopped_agent_blocks_no_other_node() {
     }
     let (input, mut says) = std::io::pipe().unwrap();
     let job = run(&test_program("cluster/stopped_beside.c").unwrap()).args(["1", "2"]).stdin(input);
-    // On a busy machine six lines take longer than an agent may usually be silent, or an executor.
+    // On a busy machine six lines take longer than an agent or an executor may usually be silent.
     let job = job.env("ACCORD_LOST_AFTER", "10m").env("ACCORD_TIMEOUT", "10m");
     let running = job.start().unwrap();
     running.await_output("ready").unwrap();
@@ -400,7 +402,7 @@ fn a_stopped_agent_blocks_no_other_node() {
     assert!(grown < 1 << 20, "the gateway has {grown} bytes more: {sizes:?}");
 }
 
-/// Bytes of a process's own that are in memory: what it shares with others is of a fixed size.
+/// Returns a process's private resident bytes: shared memory has a fixed size.
 fn resident(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let kib: Option<u64> =
@@ -411,12 +413,12 @@ fn resident(process: Pid) -> u64 {
 /// The job's executors are in its agents: MPI and the devices' memory are in one process.
 #[test]
 fn agents_host_executors_themselves_and_keep_nothing_of_them() -> Result<()> {
-    /// What is left of a session goes within this.
+    /// The time in which a session's resources are released.
     const SOON: Duration = Duration::from_secs(5);
     if is_skipped() {
         return Ok(());
     }
-    // Runs its argument twice, and ten times more; and waits each time.
+    // Runs its argument twice, and ten more times, and waits each time.
     let script = "for i in 1 2; do \"$1\" || exit 1; done; echo ready; sleep 5; \
                   for i in 1 2 3 4 5 6 7 8 9 10; do \"$1\" || exit 1; done; echo again; sleep 30";
     let job = run(Path::new("/bin/sh")).args(["-c", script, "sh"]).arg(test_program("c/d2d_all_pairs.c")?);
@@ -440,13 +442,13 @@ fn agents_host_executors_themselves_and_keep_nothing_of_them() -> Result<()> {
     Ok(())
 }
 
-/// Threads and open files of a process.
+/// Returns the number of threads and open files of a process.
 fn held_by(process: Pid) -> (usize, usize) {
     let count = |what| std::fs::read_dir(format!("/proc/{process}/{what}")).map_or(0, Iterator::count);
     (count("task"), count("fd"))
 }
 
-/// A device that is lost is its session's alone: the job goes on.
+/// A lost device affects only its session: the job goes on.
 #[test]
 fn a_job_whose_worker_dies_goes_on() -> Result<()> {
     if is_skipped() {
@@ -467,7 +469,7 @@ fn a_job_whose_worker_dies_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// The workers of the program that runs: they are started by that name without its arguments.
+/// Returns the workers of the running program, which have its name without its arguments.
 fn workers_of(running: &Running) -> Vec<Pid> {
     let all = leftovers(running.mark());
     let ids = all.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).map(Pid::from_raw);
@@ -491,7 +493,7 @@ fn idle_agents_use_less_than_a_hundredth_of_a_core() -> Result<()> {
         .filter_map(|host| agent_of(Pid::from_raw(running.id().cast_signed()), host))
         .collect();
     assert_eq!(agents.len(), 3);
-    // Until they sleep for as long as they ever do.
+    // Until they sleep for their longest intervals.
     std::thread::sleep(Duration::from_millis(500));
     let before: Vec<_> = agents.iter().map(|agent| cpu_time(*agent)).collect();
     std::thread::sleep(WATCHED);
@@ -506,7 +508,7 @@ fn idle_agents_use_less_than_a_hundredth_of_a_core() -> Result<()> {
     Ok(())
 }
 
-/// What all threads of a process have used.
+/// Returns the processor time of all threads of a process.
 fn cpu_time(process: Pid) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let used = tasks.filter_map(|task| {

@@ -1,5 +1,5 @@
-//! GPUs of agents that are the ranks of an MPI job, by the driver that the tests bring along. Their memory is the host's, so any MPI copies from
-//! and to it. Skipped, with the reason, where there is no MPI or its part was not built (`make mpi`).
+//! GPUs of agents that are ranks of an MPI job, with the tests' own driver. Their memory is host memory, so any MPI
+//! copies from and to it. Skipped, with a message, without MPI or without its object (`make mpi`).
 
 mod driver;
 
@@ -24,12 +24,13 @@ fn program_of(folder: &str, name: &str) -> PathBuf {
     compile(&source, Variant { optimize: Optimize::Yes, offload: true, linked: false }).expect("gcc").program
 }
 
-/// An agent each for two GPUs, as [`two_agents`] says.
+/// Returns a job of two agents with one GPU each, as [`two_agents`].
 fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
     two_agents(tool(Tool::Accord).unwrap(), driver, 1, settings)
 }
 
-/// Two agents with so many GPUs each, which do not copy directly, as ranks of an MPI job; none of them is the program's node. None without MPI.
+/// Returns a job of two agents with this many GPUs each, which do not copy directly, as ranks of an MPI job; neither is
+/// the program's node. `None` without MPI.
 fn two_agents(accord: PathBuf, driver: &TempDir, gpus: u32, settings: &[(&str, &str)]) -> Option<Job> {
     if let Some(why) = no_mpi() {
         println!("skipped: {why}");
@@ -49,7 +50,7 @@ fn two_agents(accord: PathBuf, driver: &TempDir, gpus: u32, settings: &[(&str, &
     Some(settings.iter().fold(job, |job, (name, value)| job.env(name, *value)))
 }
 
-/// What came of copies between the GPUs. Also how many went out of a GPU's own memory.
+/// Runs copies between the GPUs. Returns the outcome, and the number of copies directly from GPU memory.
 fn run(settings: &[(&str, &str)]) -> Option<(Finished, usize)> {
     let driver = driver();
     Some(copied(job(&driver, settings)?, &driver))
@@ -66,7 +67,7 @@ fn copied(job: Job, driver: &TempDir) -> (Finished, usize) {
     (finished, pushed)
 }
 
-/// The JSON output of `accord` with these arguments, started as a job's program.
+/// Returns the JSON output of `accord` with these arguments, started as a job's program.
 fn ask(settings: &[(&str, &str)], arguments: &[&str]) -> Option<Value> {
     let driver = driver();
     let asks = job(&driver, settings)?.arg("--").arg(tool(Tool::Accord).unwrap()).args(arguments).arg("--json");
@@ -79,7 +80,7 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
     let Some((finished, pushed)) = run(&[]) else { return };
     let tried = finished.stderr.matches("MPI copies from and to GPUs' own memory").count();
     assert_eq!(tried, 2, "{}", finished.report());
-    // Of the program's copies there and back those that are worth it.
+    // Those of the program's copies to and fro that are large enough.
     assert_eq!(pushed, 2 * 9, "{}", finished.report());
 }
 
@@ -90,13 +91,13 @@ fn what_mpi_does_not_reach_goes_through_the_host() {
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
 }
 
-/// Accord's programs in a folder, where the agent of one rank has these settings.
+/// Creates a folder with Accord's programs, in which the agent of one rank has these settings.
 fn programs_that_differ(of: u32, settings: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     for part in [Tool::Accord, Tool::Coordinator] {
         let (from, to) = (tool(part).unwrap(), folder.path());
         let to = to.join(from.file_name().unwrap());
-        // A program knows its folder by its file, which a link to a name is not.
+        // A program determines its folder from its file, which a symbolic link would not change.
         std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop)).unwrap();
     }
     let agent = folder.path().join("accord-node-agent");
@@ -118,12 +119,13 @@ fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
         let said = |what: &str| finished.stderr.matches(what).count();
         assert_eq!(said("MPI is not to get GPUs' memory (--mpi-gpus off)"), 1, "{}", finished.report());
         assert_eq!(said("MPI copies from and to GPUs' own memory"), 1, "{}", finished.report());
-        // The other one's copies, out of its GPU's own memory: those that are worth it where the target has no room for MPI.
+        // The other agent's copies directly from GPU memory: those that are large enough and whose target can't receive
+        // by MPI.
         assert_eq!(pushed, 4, "{}", finished.report());
     }
 }
 
-/// However far an agent gets, the one by which programs go to the others or another one: it says why it gets no further, and ends no other one.
+/// However far an agent gets, the program's own or another one: it reports why it fails, and ends no other one.
 #[test]
 fn agents_without_threads_say_so_in_time() {
     let (mut worked, mut told, mut of_gateway) = (0, 0, 0);
@@ -141,19 +143,19 @@ fn agents_without_threads_say_so_in_time() {
         if finished.code() == 0 {
             worked += 1;
         } else {
-            // MPIs have threads of their own: how far an agent gets is the MPI's.
+            // MPIs have threads of their own, so an agent's progress depends on the MPI.
             let names_threads = finished.stderr.contains("Resource temporarily unavailable");
             assert!(finished.stderr.contains("[acc_error_") || names_threads, "{what}");
             told += usize::from(names_threads);
-            // Its agent says why a program got no way to another node.
+            // An agent reports why a program could not be connected to another node.
             of_gateway += usize::from(finished.stderr.contains("the gateway has no way for a process"));
         }
     }
     assert!(worked > 0 && told > 1 && of_gateway > 0, "{worked} {told} {of_gateway}");
 }
 
-/// The GPUs' driver gives each address to one of them only: the others' devices lie elsewhere, also when they are started again, and where it puts one
-/// node's device another node's may be, or have been.
+/// The GPUs' driver assigns each address to one of them only. The other devices are elsewhere, also after a restart,
+/// and where it puts one node's device another node's may be, or have been.
 #[test]
 fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     let driver = driver();
@@ -166,13 +168,13 @@ fn programs_that_share_gpus_copy_on_many_queues_and_start_devices_again() {
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
 }
 
-/// Programs that do whatever they like on GPUs that they share, shut them down in the middle of copies among it, and compare with a model.
+/// Programs with random operations on shared GPUs, including shutdowns in the midst of copies, compared with a model.
 #[test]
 fn random_work_on_gpus_of_a_job() {
     let driver = driver();
     compile_support("cluster_kernels", driver.path()).unwrap();
     let program = program_of("cluster", "random_work");
-    // Streams overtake one another in the last ones.
+    // Streams overtake each other with the last seeds.
     for (uneven, ones, steps) in [("0", "1 2 3", "400"), ("20000", "4 5", "200")] {
         let Some(job) = two_agents(tool(Tool::Accord).unwrap(), &driver, 2, &[]) else { return };
         let several = "for one in $1; do for seed in 1 2 3 4 5; do \"$0\" $one$seed $2; done & done; wait";
@@ -185,7 +187,7 @@ fn random_work_on_gpus_of_a_job() {
     }
 }
 
-/// Copies of one queue are under way at once where that does not show.
+/// Copies of one queue are in flight at once where that has no visible effect.
 #[test]
 fn rows_of_copies_come_in_their_order() {
     let driver = driver();

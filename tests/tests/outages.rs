@@ -1,4 +1,4 @@
-//! Agents and coordinators that are stopped for a while: programs go on, and no session is lost without need.
+//! Agents and coordinators that are stopped for a while: programs go on, and no session is lost needlessly.
 
 use accord_tests::{Cluster, Running, test_program};
 use nix::sys::signal::{Signal, kill};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Shorter than the default, for the tests' speed.
 const LOST_AFTER: Duration = Duration::from_secs(2);
-/// Longer than that, and than a program doubts its executor.
+/// Longer than that, and than the time for which a program doubts its executor.
 const STOPPED: Duration = Duration::from_secs(8);
 
 fn cluster() -> Cluster {
@@ -17,7 +17,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOST_AFTER", lost_after).start().unwrap()
 }
 
-/// A program that uses all devices, a step for each line.
+/// A program that uses all devices, one step per line of input.
 struct Steps {
     running: Running,
     input: PipeWriter,
@@ -31,7 +31,7 @@ impl Steps {
         steps
     }
 
-    /// One that waits for the coordinator so long, and uses no device yet.
+    /// Starts a program that waits this long for the coordinator, and uses no device yet.
     fn idle(cluster: &Cluster, waits: &str) -> Self {
         let (input, output) = std::io::pipe().unwrap();
         let job =
@@ -117,7 +117,7 @@ fn a_coordinator_may_be_away_for_longer_than_nodes_may_be_silent() {
     steps.step();
     cluster.start_coordinator().unwrap();
     cluster.await_devices(3).unwrap();
-    // Agents have brought the session back, and its program has come back to it.
+    // Agents have restored the session, and its program has reconnected.
     let is_back = |session: &Value| session["attached"] == true;
     cluster
         .await_info("the program", |info| {
@@ -140,7 +140,7 @@ fn a_session_outlives_its_executors_at_another_coordinator() {
     cluster
         .await_info("the program", |info| info["sessions"].as_array().is_some_and(|all| all.iter().any(is_back)))
         .unwrap();
-    // It loses all that it has on other nodes, and begins anew there.
+    // The program loses all data on other nodes, and starts again there.
     let mut lost = Vec::new();
     for host in [1, 2] {
         lost.extend(cluster.executors(host));
@@ -159,7 +159,7 @@ fn a_session_outlives_its_executors_at_another_coordinator() {
     steps.finish();
 }
 
-/// The coordinator has not told the third node's agent of the session: only the nodes that the program uses know it.
+/// The coordinator has not announced the session to the third node's agent: only nodes that the program uses know it.
 #[test]
 fn a_program_begins_on_another_node_when_the_coordinator_is_back() {
     let mut cluster = cluster();
@@ -167,7 +167,7 @@ fn a_program_begins_on_another_node_when_the_coordinator_is_back() {
     steps.say("use 0");
     steps.say("use 1");
     cluster.kill_coordinator();
-    // It goes on where it is.
+    // The program continues on the nodes that it uses.
     steps.say("shutdown");
     steps.say("use 0");
     steps.say("use 1");
@@ -218,7 +218,7 @@ fn a_program_that_starts_while_the_coordinator_is_away_waits_for_it() {
     cluster.kill_coordinator();
     let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
     let running = job.timeout(Duration::from_secs(60)).start().unwrap();
-    // Longer than it takes until people are told.
+    // Longer than it takes until the user is warned.
     std::thread::sleep(Duration::from_secs(4));
     cluster.start_coordinator().unwrap();
     let finished = running.finish().unwrap().success().unwrap();

@@ -1,4 +1,4 @@
-//! What launches through TLS take from the heap, counted: a record for what goes out at once, and no more.
+//! Heap allocations of launches through TLS, counted: one record per send, and no more.
 
 #[path = "../../libacc/client/tests/common/mod.rs"]
 mod common;
@@ -9,7 +9,7 @@ use common::*;
 use std::time::{Duration, Instant};
 
 const LAUNCHES: u64 = 2_000;
-/// A thread that waits for longer has the watchdog check whether the executor lives.
+/// A thread that waits for longer makes the watchdog check whether the executor lives.
 const LONG_WAIT: Duration = Duration::from_millis(20);
 
 #[test]
@@ -17,11 +17,12 @@ fn a_launch_over_tls_takes_a_record_at_most() {
     let world = world(1, 1, regions(&Gate::default()));
     let client = world.client(0);
     assert_eq!(world.session.report().unwrap()[0].route.transport, Transport::Tls);
-    // This thread sends at most one record for a launch, and one for a wait. In all there are the executor's records, and what the fake device takes.
+    // This thread sends at most one record for a launch, and one for a wait. The total adds the executor's records, and
+    // the fake device's allocations.
     let cases = [("async launches", false, 1, 5), ("launches that are waited for", true, 2, 12)];
     for (what, waits, here_max, everywhere_max) in cases {
-        // What this thread took, and in how many rounds. One in which it had to wait for long does not count: it may have started the thread
-        // that looks whether the executor lives.
+        // This thread's allocations, and the number of rounds. A round with a long wait does not count, because it may
+        // have started the watchdog's thread.
         let run = || {
             let (mut here, mut rounds) = (0, 0);
             for _ in 0..LAUNCHES {

@@ -1,17 +1,17 @@
-//! What sites install: the Helm chart, the services, the Debian package.
+//! Site installations: the Helm chart, the services, the Debian package.
 
 use accord_tests::{Tool, libacc, root, test_program, tool};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What scripts end with that lack what they need.
+/// Exit code of scripts that lack a requirement.
 const SKIPPED: i32 = 77;
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether there is such a program; says so if there is none.
+/// Whether a program is installed; prints so if it is not.
 fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
@@ -41,7 +41,7 @@ fn systemd_takes_the_services() {
     }
     let folder = tempfile::tempdir().unwrap();
     let programs = libacc().unwrap().parent().unwrap().to_owned();
-    // Less is better; what each of the two has to be allowed is said in it.
+    // Lower is better; each unit file says what its service must be allowed.
     for (name, exposure) in [("accord-coordinator", "20"), ("accord-node-agent", "65")] {
         let service = std::fs::read_to_string(root().join(format!("install/systemd/{name}.service"))).unwrap();
         let service = service.replace("@PREFIX@/bin", programs.to_str().unwrap());
@@ -58,7 +58,7 @@ fn systemd_takes_the_services() {
     }
 }
 
-/// The package in a system of its own, where its services run a user's programs.
+/// The package in a system of its own, whose services run a user's programs.
 #[test]
 fn the_services_run_programs_of_users() {
     let build = libacc().unwrap().parent().unwrap().to_owned();
@@ -93,7 +93,7 @@ fn the_debian_package_has_all_that_is_installed() {
         let done = Command::new(root().join(name))
             .args(arguments)
             .env("BUILD", &build)
-            // Debug builds are large, and what is compressed here is looked at once.
+            // Debug builds are large, and the package is used only once here.
             .env("DPKG_DEB_COMPRESSOR_TYPE", "none")
             .envs(variables.iter().copied())
             .output()
@@ -113,7 +113,7 @@ fn the_debian_package_has_all_that_is_installed() {
     assert_eq!(text(&ran), format!("accord {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// What is stripped still finds its parts, and runs a program on a CPU device.
+/// Stripped programs still find their parts, and run a program on a CPU device.
 #[test]
 fn a_release_runs_without_symbols_and_has_them_apart() {
     if !has("objcopy") {

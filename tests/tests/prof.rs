@@ -1,9 +1,9 @@
-//! Profiling libraries as users bring them: preloaded, by variables, linked (OpenACC 3.3, 5.3).
+//! Profiling libraries in users' ways: preloaded, by variables, linked (OpenACC 3.3, 5.3).
 
 use accord_tests::{Compiled, Job, Language, Optimize, Program, Tool, Variant, compile, libacc, repository_file, tool};
 use std::path::Path;
 
-/// What the library of the tests says at the end of the program.
+/// The output of the tests' library at the end of the program.
 const COUNTED: &str = "proflib: 3 compute constructs, 1 updates";
 
 fn compiled(linked: bool) -> Compiled {
@@ -57,7 +57,7 @@ fn a_library_is_found_by_every_name_of_the_variable() {
     }
 }
 
-/// It is named twice, and counts once.
+/// A library that is named twice counts once.
 #[test]
 fn a_library_that_is_preloaded_and_named_is_registered_once() {
     let compiled = compiled(false);
@@ -74,10 +74,10 @@ fn a_library_that_is_not_there_is_told_and_the_program_runs() {
     assert!(finished.stderr.contains("PGI_ACC_PROFLIB: /nonexistent/tool.so"), "{}", finished.report());
 }
 
-/// Lines of a program under the tracing library, in this process and on another host.
+/// Returns the lines of a program under the tracing library, in this process and on another host.
 fn traced(language: Language, path: &str) -> [String; 2] {
     let program = Program::read(repository_file(path), language).unwrap();
-    // Optimized code may have a pointer nowhere.
+    // Optimized code may keep no pointer anywhere.
     let compiled = compile(&program, Variant { optimize: Optimize::No, ..Variant::PLAIN }).unwrap();
     let plugin = compiled.plugin.clone().unwrap();
     let trace = |job: Job| job.env("ACC_PROFLIB", &plugin).run().unwrap().success().unwrap().stdout;
@@ -108,7 +108,7 @@ fn a_cxx_program_is_traced_by_a_c_library() {
     assert!(remote.contains("device 1 of ") && remote.contains("remote"), "{remote}");
 }
 
-/// One program's report as text and as JSON, in this process and on another host.
+/// Returns one program's report as text and as JSON, in this process and on another host.
 fn times(language: Language, path: &str) -> Vec<(String, serde_json::Value)> {
     let program = Program::read(repository_file(path), language).unwrap();
     let compiled = compile(&program, Variant::PLAIN).unwrap();
@@ -132,7 +132,7 @@ fn place<'a>(times: &'a serde_json::Value, construct: &str) -> &'a serde_json::V
     places.iter().find(|place| place["construct"] == construct).unwrap_or_else(|| panic!("{times:#}"))
 }
 
-/// Large copies of a remote device were on the wire, those of a local one on none.
+/// Large copies of a remote device use the wire, those of a local one do not.
 #[test]
 fn times_tell_what_went_over_the_wire() {
     let [local, remote] = times(Language::C, "tests/programs/c/big_copies.c").try_into().unwrap();
@@ -166,7 +166,7 @@ fn times_of_a_c_program_name_places_counts_and_bytes() {
         let launches = &region["launches"][0];
         assert!(launches["kernel"].as_str().unwrap().contains("step"), "{json:#}");
         assert_eq!((&launches["count"], &launches["gangs"]), (&5.into(), &1.into()));
-        // By the device's clock: each of them is known, and took some time.
+        // By the device's clock: each launch is reported, and took some time.
         assert_eq!(launches["on_device"]["count"], 5, "{json:#}");
         let times = |name: &str| launches["on_device"][name].as_u64().unwrap();
         assert!(
@@ -189,12 +189,12 @@ fn times_of_a_fortran_program_name_its_lines() {
         assert!(text.contains("prof_traced.f90:19") && text.contains(", step: compute construct"), "{text}");
         let region = place(&json, "compute construct");
         assert_eq!(region["line"], 19, "{json:#}");
-        // The array, and what the compiler passes beside it.
+        // The array, and the compiler's additional data.
         assert!(region["copies_in"]["bytes"].as_u64().unwrap() >= 4000, "{json:#}");
     }
 }
 
-/// The summary says which line takes the time, and no more.
+/// The summary names the lines that take the time, and no more.
 #[test]
 fn times_are_summed_up_by_line() {
     let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();
@@ -207,7 +207,7 @@ fn times_are_summed_up_by_line() {
     assert!(text.contains("\n  in OpenACC ") && !text.contains("Devices, by their own clocks"), "{text}");
 }
 
-/// A report a rank, each with its rank in it.
+/// One report per rank, with the rank in its name.
 #[test]
 fn times_go_to_a_file_for_each_rank() {
     let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();

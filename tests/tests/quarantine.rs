@@ -1,4 +1,4 @@
-//! Devices that show faults: in quarantine, seen with the reason, tested, and given to programs again.
+//! Devices that report faults: quarantined, displayed with the reason, tested, and released.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -13,14 +13,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Another user than that of the tests.
+/// A user other than that of the tests.
 const OTHER: u32 = 12_345;
 
-/// Two hosts, each with a GPU of the driver that tests bring along.
+/// Two hosts, each with a GPU of the tests' own driver.
 struct Gpus {
     cluster: Cluster,
     driver: TempDir,
-    /// Adds on all GPUs that it sees.
+    /// A program that adds on all visible GPUs.
     program: PathBuf,
 }
 
@@ -42,7 +42,7 @@ impl Gpus {
         Self { cluster: cluster.start().unwrap(), driver, program }
     }
 
-    /// The file with the fault of a host's GPU.
+    /// Returns the file with the fault of a host's GPU.
     fn fault(&self, host: usize) -> PathBuf {
         self.driver.path().join(format!("gpu-{host}"))
     }
@@ -53,7 +53,7 @@ impl Gpus {
     }
 }
 
-/// The quarantine of a node's first device, as `accord info` shows it.
+/// Returns the quarantine of a node's first device, from `accord info`.
 fn quarantine<'a>(info: &'a Value, node: &str) -> &'a Value {
     let mut devices = info["devices"].as_array().into_iter().flatten();
     devices.find(|row| row["node"] == node).map_or(&Value::Null, |row| &row["quarantine"])
@@ -64,7 +64,7 @@ fn await_reason(cluster: &Cluster, node: &str, reason: &str) {
     cluster.await_info(&format!("the quarantine of {node}"), seen).unwrap();
 }
 
-/// `accord` with the certificates of an administrator.
+/// Runs `accord` with the certificates of an administrator.
 fn accord(cluster: &Cluster, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap()
@@ -82,7 +82,7 @@ fn a_gpu_with_a_fault_is_seen_in_quarantine_and_an_administrator_takes_it_out() 
     assert!(info.stdout.contains("h1/0 is in quarantine for "), "{}", info.report());
     let top = accord(cluster, &["top", "--once"]);
     assert!(top.stdout.contains("in quarantine for"), "{}", top.report());
-    // The other GPU is there, and works.
+    // The other GPU is present, and works.
     let looked = gpus.run(&["look"]).success().unwrap();
     assert!(looked.stdout.starts_with("1 nvidia"), "{}", looked.report());
     gpus.run(&[]).success().unwrap();
@@ -94,7 +94,7 @@ fn a_gpu_with_a_fault_is_seen_in_quarantine_and_an_administrator_takes_it_out() 
     cluster.await_devices(2).unwrap();
     let passed = gpus.run(&[]).success().unwrap();
     assert!(passed.stdout.starts_with("2 nvidia"), "{}", passed.report());
-    // By hand, with a reason.
+    // Manually, with a reason.
     let by_hand = accord(cluster, &["quarantine", "h1/0", "--reason", "a loud fan"]);
     assert!(by_hand.stdout.contains("h1/0 is in quarantine: it is given to no job"), "{}", by_hand.report());
     await_reason(cluster, "h1", "a loud fan");

@@ -1,4 +1,5 @@
-//! Objects that find libgomp before libacc: what they call is led to libacc, or the program ends with an error that names the object.
+//! Objects that find libgomp before libacc: their calls are redirected to libacc, or the program ends with an error
+//! that names the object.
 
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
 use std::path::Path;
@@ -18,7 +19,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// Runs a compiler here. Returns `false` if this machine lacks what the options need.
+    /// Runs a compiler here. Returns `false` if this machine lacks something for the options.
     fn can_compile(&self, compiler: &[&str], source: &str, after: &[&str]) -> bool {
         let output = Command::new(compiler[0])
             .args(&compiler[1..])
@@ -61,7 +62,7 @@ fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
-/// `accord`, as a word of a command.
+/// Returns `accord` as a word of a command.
 fn accord() -> String {
     tool(Tool::Accord).unwrap().display().to_string()
 }

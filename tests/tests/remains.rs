@@ -1,5 +1,5 @@
-//! What one session leaves in a device's memory, and what the next one finds there: nothing, on CPU devices and on GPUs whose driver clears
-//! nothing. The next one is another user's, where the test may be several.
+//! Residual data of a session in a device's memory: the next session finds none, on CPU devices and on GPUs whose
+//! driver does not clear memory. The next session belongs to another user, if the test can run several.
 
 mod driver;
 
@@ -17,19 +17,19 @@ const LIMIT: Duration = Duration::from_secs(60);
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
 
-/// The user that leaves bytes, and the user that looks for them.
+/// The user that leaves bytes, and the user that searches for them.
 #[derive(Clone, Copy)]
 struct Users {
     leaves: Option<u32>,
     looks: Option<u32>,
 }
 
-/// This process's own.
+/// This process's own user.
 const ONE: Users = Users { leaves: None, looks: None };
 const TWO: Users = Users { leaves: Some(ALICE), looks: Some(BOB) };
 
 impl Users {
-    /// [`TWO`]; none if this process can't be several, which is said.
+    /// Returns [`TWO`]; `None`, with a message, if this process can't run several users.
     fn two() -> Option<Self> {
         if !geteuid().is_root() {
             println!("skipped: only root can be several users");
@@ -46,7 +46,7 @@ impl Users {
     }
 }
 
-/// `what` of remains.c, by a program of this user's.
+/// Returns `what` of remains.c, as a program of this user.
 fn job(cluster: &Cluster, user: Option<u32>, what: &str) -> Job {
     let job = cluster.job(0, &test_program("cluster/remains.c").unwrap()).unwrap().arg(what).timeout(LIMIT);
     let Some(user) = user else { return job };
@@ -54,7 +54,7 @@ fn job(cluster: &Cluster, user: Option<u32>, what: &str) -> Job {
     job.user(user).env("ACCORD_TLS", cluster.tls_of(&certificates))
 }
 
-/// The user that each of these processes runs as.
+/// Returns the user of each process.
 fn owners(processes: &[i32]) -> Vec<Option<u32>> {
     let status = |id: &i32| fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let user =
@@ -62,7 +62,7 @@ fn owners(processes: &[i32]) -> Vec<Option<u32>> {
     processes.iter().map(status).map(user).collect()
 }
 
-/// A session that ends well, one whose program is killed, and one whose executor is.
+/// A session that ends normally, one whose program is killed, and one whose executor is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
     Well,
@@ -97,7 +97,7 @@ fn leave(cluster: &Cluster, users: Users, end: End) {
     assert!(!finished.timed_out, "{}", finished.report());
     let left = cluster.processes_besides_parts(Duration::from_secs(10));
     assert!(left.is_empty(), "{left:?}");
-    // Those of other users carry no mark of the test's.
+    // Other users' processes carry no mark of the test.
     let begun = Instant::now();
     while !executors(cluster).is_empty() {
         assert!(begun.elapsed() < LIMIT, "executors stay");
@@ -120,7 +120,7 @@ fn of_cpu_devices(users: Users) {
 fn of_gpus(users: Users) {
     let (driver, memory) = (driver(), tempfile::tempdir().unwrap());
     open_to_all(driver.path(), 0o755);
-    // The files that stand for a driver's memory belong to all users.
+    // The files that represent a driver's memory belong to all users.
     open_to_all(memory.path(), 0o777);
     for gpu in ["gpu-0-0", "gpu-1-0"] {
         File::create(memory.path().join(gpu)).unwrap();
@@ -137,7 +137,7 @@ fn of_gpus(users: Users) {
         .start()
         .unwrap();
     assert_later_programs_do_not_find_it(&cluster, users);
-    // Its bytes are there still, in free memory: the driver that the tests bring along clears nothing.
+    // The bytes are still in free memory, because the tests' own driver does not clear it.
     leave(&cluster, users, End::Well);
     let file = fs::read(memory.path().join("gpu-1-0")).unwrap();
     assert!(file.iter().filter(|byte| **byte == 0x5e).count() >= 24 << 20);

@@ -1,4 +1,5 @@
-//! What an administrator said to the coordinator through TLS, recorded by who passes it on, and said again by that one: it does nothing.
+//! An administrator's requests to the coordinator through TLS, recorded by a proxy and replayed: the replay has no
+//! effect.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Tool, test_program, tool};
@@ -8,15 +9,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is said once must not be heard for longer.
+/// The time limit for closing a replayed connection.
 const CLOSED: Duration = Duration::from_secs(20);
-/// How long it is waited for an answer between two pieces.
+/// How long the replay waits for an answer between two pieces.
 const ANSWER: Duration = Duration::from_millis(200);
 
 /// One connection, in pieces as the administrator sent them.
 type Said = Vec<Vec<u8>>;
 
-/// A proxy that keeps what goes to the coordinator.
+/// A proxy that records the bytes to the coordinator.
 struct Recorder {
     address: String,
     said: Arc<Mutex<Vec<Said>>>,
@@ -44,7 +45,7 @@ impl Recorder {
         Self { address, said }
     }
 
-    /// The connections since the last call.
+    /// Returns the connections since the last call.
     fn take(&self) -> Vec<Said> {
         let said = std::mem::take(&mut *self.said.lock().unwrap());
         assert!(said.iter().flatten().any(|piece| !piece.is_empty()), "nothing was recorded");
@@ -64,19 +65,19 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut heard: impl FnMut(&[u8]))
     let _ = from.shutdown(Shutdown::Read);
 }
 
-/// `accord` of the administrator's.
+/// Runs `accord` as the administrator.
 fn accord(cluster: &Cluster, address: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     job.env("ACCORD_COORDINATOR", address).env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap()
 }
 
-/// Says all of it on a connection of its own; between pieces it waits for what the coordinator has to say, as the administrator did, if `slowly`.
-/// The coordinator ends the connection.
+/// Replays all pieces on a new connection. With `slowly`, it waits for the coordinator's answer between pieces, as the
+/// administrator did. The coordinator ends the connection.
 fn say_again(coordinator: &str, said: &Said, slowly: bool) {
     let mut stream = TcpStream::connect(coordinator).unwrap();
     let mut answer = [0; 4096];
     for piece in said {
-        // It may have hung up.
+        // The coordinator may have disconnected.
         if stream.write_all(piece).is_err() {
             return;
         }
@@ -100,7 +101,8 @@ fn say_again(coordinator: &str, said: &Said, slowly: bool) {
     }
 }
 
-/// In all ways: whole, piece by piece, and from each of the first pieces on, so that one of these begins with a request and no handshake.
+/// Replays in all ways: whole, in pieces, and from each of the first pieces on, so that one replay begins with a
+/// request and no handshake.
 fn say_all_again(coordinator: &str, said: &[Said]) {
     for one in said.iter().filter(|one| !one.is_empty()) {
         say_again(coordinator, &vec![one.concat()], false);
@@ -127,7 +129,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap()
 }
 
-/// The same coordinator, which has done it once.
+/// The same coordinator, which has handled it once.
 #[test]
 fn a_recorded_drain_drains_nothing_again() {
     let cluster = cluster();
@@ -141,7 +143,7 @@ fn a_recorded_drain_drains_nothing_again() {
     all_is_well(&cluster, coordinator);
 }
 
-/// The next coordinator at the same address, with the same certificate, which hears it for the first time.
+/// The next coordinator at the same address, with the same certificate, which gets it for the first time.
 #[test]
 fn a_recorded_shutdown_stops_nothing() {
     let mut cluster = cluster();
@@ -149,14 +151,14 @@ fn a_recorded_shutdown_stops_nothing() {
     let stopped = accord(&cluster, &recorder.address, &["shutdown"]);
     assert_eq!(stopped.stdout, "the coordinator stops\n", "{}", stopped.report());
     let said = recorder.take();
-    // It ends by itself.
+    // The coordinator ends by itself.
     assert_eq!(cluster.await_coordinator_ended(), Ok(()));
     cluster.start_coordinator().unwrap();
     cluster.await_devices(2).unwrap();
     let coordinator = cluster.coordinator_id().unwrap();
     say_all_again(cluster.address(), &said);
     all_is_well(&cluster, coordinator);
-    // What was recorded was it: said through the same hands by who may, it stops this one too.
+    // The recording was effective: through the same proxy, the administrator stops this coordinator, too.
     assert_eq!(accord(&cluster, &recorder.address, &["shutdown"]).code(), 0);
     assert_eq!(cluster.await_coordinator_ended(), Ok(()));
 }

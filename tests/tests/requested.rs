@@ -1,10 +1,11 @@
-//! Programs that ask for devices: a machine alone gives them, and what takes a scheduler is refused by its word.
+//! Programs that request devices: a machine alone provides them, and requests that need a scheduler are refused with a
+//! message.
 
 use accord_tests::{Cluster, Finished, Job, Tool, libacc, test_program, tool};
 use std::io::Write as _;
 use std::path::Path;
 
-/// It prints how many devices it has.
+/// A program that prints its number of devices.
 const PROGRAM: &str = "cluster/device_count.c";
 
 fn with_variable(program: &Path, request: &str) -> Finished {
@@ -48,7 +49,7 @@ fn a_machine_alone_gives_type_count_and_memory_and_refuses_the_rest() {
     failed(&with_options(&program, &["--devices", "4:cpuu", "--near"]), 2, &[marked]);
 }
 
-/// The program that holds its devices until its input ends, after it has printed how many it has.
+/// A program that prints its number of devices, and holds them until its input ends.
 const HOLDS: &str = "cluster/holds_devices.c";
 
 #[test]
@@ -59,7 +60,7 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
     let (input, ends) = std::io::pipe().unwrap();
     let first = asks(&holds, "3:cpu").stdin(input).start().unwrap();
     first.await_output("has 3").unwrap();
-    // A program that asks for nothing does not see devices that a job has to itself.
+    // A program without a request does not see devices that a job has exclusively.
     let other = cluster.job(1, &counts).unwrap().run().unwrap().success().unwrap();
     assert!(other.stdout.starts_with("devices=1\n"), "{}", other.report());
     let second = asks(&counts, "2:cpu").start().unwrap();
@@ -80,9 +81,9 @@ fn a_coordinator_gives_a_request_its_devices_and_lets_the_next_one_wait_for_them
 fn a_program_that_asked_for_nothing_is_refused_the_device_of_a_job_and_goes_on_with_others() {
     let (program, holds) = (test_program("cluster/refused_device.c").unwrap(), test_program(HOLDS).unwrap());
     let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
-    // It drives the devices of its own node itself, and others by an executor.
+    // The program drives devices of its own node itself, and others through an executor.
     for node in [cluster.host(0), "elsewhere".to_owned()] {
-        // Those of the job before are free when the agent has confirmed it.
+        // The previous job's devices are free once the agent has confirmed it.
         cluster.await_devices(2).unwrap();
         let (input, mut line) = std::io::pipe().unwrap();
         let earlier = cluster.job(0, &program).unwrap().env("ACCORD_NODE", node).stdin(input).start().unwrap();
@@ -119,7 +120,7 @@ fn a_request_that_is_withdrawn_gives_its_place_to_the_next_one() {
     first.finish().unwrap().success().unwrap();
 }
 
-/// `accord run` in a cluster.
+/// Returns `accord run` in a cluster.
 fn run_in(cluster: &Cluster, options: &[&str], command: &[&str]) -> Job {
     let job = Job::new(tool(Tool::Accord).unwrap()).arg("run").args(options.iter().copied()).arg("--");
     let job = job.args(command.iter().copied()).env("ACCORD_COORDINATOR", cluster.address());
@@ -147,7 +148,7 @@ fn a_command_holds_a_job_for_all_programs_below_it() {
     failed(&both, 1, &["ACCORD_DEVICES is \"1:cpu\" in job", "unset ACCORD_DEVICES"]);
 }
 
-/// The kernel reports a parent's death for each of the parent's threads: several runs find a launcher that gets two signals.
+/// The kernel reports a parent's death for each of its threads: several runs include a launcher that gets two signals.
 #[test]
 fn a_killed_command_leaves_none_of_its_ranks() {
     if mpirun().is_none() {
@@ -169,7 +170,7 @@ fn a_coordinator_that_is_started_again_keeps_what_a_job_has_to_itself() {
     let (counts, holds) = (test_program(PROGRAM).unwrap(), test_program(HOLDS).unwrap());
     let mut cluster = Cluster::builder().hosts(1).devices(2).memory("64M").start().unwrap();
     let (input, ends) = std::io::pipe().unwrap();
-    // Its devices are of its own node: it drives them itself, without an executor.
+    // Its devices are on its own node: it drives them itself, without an executor.
     let first = cluster.job(0, &holds).unwrap().env("ACCORD_DEVICES", "2:cpu").stdin(input).start().unwrap();
     first.await_output("has 2").unwrap();
     cluster.kill_coordinator();
@@ -182,7 +183,7 @@ fn a_coordinator_that_is_started_again_keeps_what_a_job_has_to_itself() {
     assert!(second.stdout.starts_with("devices=1\n"), "{}", second.report());
 }
 
-/// The launcher of this machine's MPI; says that the test is skipped if there is none.
+/// Returns this machine's MPI launcher; prints that the test is skipped if there is none.
 fn mpirun() -> Option<&'static str> {
     let found = ["/usr/bin/mpirun", "/usr/local/bin/mpirun"].into_iter().find(|path| Path::new(path).exists());
     if found.is_none() {
@@ -202,6 +203,6 @@ fn ranks_of_mpirun_share_the_job_that_the_first_of_them_asks_for() {
         job.env("ACCORD_DEVICES", request).run().unwrap().success().unwrap().stdout
     };
     assert_eq!(ranks("3:cpu").matches("devices=3\n").count(), 3);
-    // The job goes on for a while: its devices are not those of the next one.
+    // The job goes on for a while, so the next one gets other devices.
     assert_eq!(ranks("1:cpu").matches("devices=1\n").count(), 3);
 }

@@ -1,4 +1,4 @@
-//! Reservations with real programs: made, refused, used, listed, kept over the coordinator's end, deleted.
+//! Reservations with real programs: created, refused, used, listed, kept over a restart of the coordinator, deleted.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Finished, Job, Running, Tool, test_program, tool};
@@ -6,25 +6,25 @@ use serde_json::Value;
 use std::io::PipeWriter;
 use std::path::Path;
 
-/// A program that holds its devices until its input ends, after it has printed how many it has.
+/// A program that prints its number of devices, and holds them until its input ends.
 const HOLDS: &str = "cluster/holds_devices.c";
-/// Another user than that of the tests.
+/// A user other than that of the tests.
 const OTHER: u32 = 12_345;
 
 fn cluster(state: &Path) -> Cluster {
-    // The machine has no account of the other user's name.
+    // The machine has no account with the other user's name.
     let cluster = Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]);
     cluster.users("*=60003-60012").env("ACCORD_STATE", state.as_os_str()).start().unwrap()
 }
 
-/// `accord` with the certificates of a user.
+/// Runs `accord` with the certificates of a user.
 fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
     let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
     job.env("ACCORD_NODE", cluster.host(0)).run().unwrap()
 }
 
-/// Fails unless the command ends with `code` and says all of this.
+/// Asserts that the command ended with `code`, and that its output contains all words.
 fn says(finished: &Finished, code: i32, words: &[&str]) {
     assert_eq!(finished.code(), code, "{}", finished.report());
     for word in words {
@@ -32,14 +32,14 @@ fn says(finished: &Finished, code: i32, words: &[&str]) {
     }
 }
 
-/// The name in the certificate of the tests' programs.
+/// Returns the name in the certificate of the tests' programs.
 fn own_name() -> String {
     let own = nix::unistd::getuid();
     let known = nix::unistd::User::from_uid(own).ok().flatten();
     known.map_or_else(|| own.to_string(), |user| user.name)
 }
 
-/// A program of a user that asks for devices, and what ends it when dropped.
+/// Starts a program of a user that requests devices. Dropping the pipe ends it.
 fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
@@ -47,7 +47,7 @@ fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
     (job.start().unwrap(), ends)
 }
 
-/// The same, by a command that asks for the devices.
+/// Starts a command that requests devices for a program. Dropping the pipe ends it.
 fn runs(cluster: &Cluster, who: &str, request: &[&str]) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let program = test_program(HOLDS).unwrap();
@@ -85,7 +85,7 @@ fn a_reservation_keeps_devices_for_its_members_and_outlasts_the_coordinator() {
         &[&format!("reservation course: h0/0 for user {own}, from 20"), " Europe/Berlin until ", "and each week"],
     );
 
-    // Others get the other device, and hear why they don't get this one.
+    // Other users get the other device, and the reason why they don't get this one.
     let (waits, ends_waits) = asks(&cluster, &other, "2:cpu limit=30m");
     waits.await_errors("the reservation course has others").unwrap();
     let explained = accord(&cluster, &other, &["explain", "job", "1"]);
@@ -97,7 +97,7 @@ fn a_reservation_keeps_devices_for_its_members_and_outlasts_the_coordinator() {
     let (member, ends_member) = runs(&cluster, "program", &["1:cpu", "--reservation", "course"]);
     member.await_output("has 1").unwrap();
 
-    // Running jobs are in the way of maintenance, unless it ends them.
+    // Running jobs prevent maintenance, unless it ends them.
     let maintenance = ["fans", "--maintenance", "--start", "2s", "--duration", "1h", "--reason", "new fans"];
     says(&create(&cluster, "admin", &maintenance), 125, &["running job 2 reaches into the reservation", "--end"]);
     cluster.kill_coordinator();

@@ -1,14 +1,15 @@
-//! Agents that are killed, and programs that start at that moment: they have the other agents' devices, or wait until the agent is back. None fails.
+//! Agents that are killed, and programs that start at that moment: they get other agents' devices, or wait until the
+//! agent has returned. None fails.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Running, test_program};
 use std::time::Duration;
 
 const PROGRAMS: usize = 16;
-/// For a program's whole life, and for its wait for devices.
+/// The time limit of a program, including its wait for devices.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// As if on these hosts, by turns. A host without an agent has all devices elsewhere.
+/// Starts programs as if on these hosts, in turn. A host without an agent has all devices elsewhere.
 fn start(cluster: &Cluster, hosts: &[usize]) -> Vec<Running> {
     let program = test_program("cluster/uses_each.c").unwrap();
     let start = |nth: usize| {
@@ -19,7 +20,7 @@ fn start(cluster: &Cluster, hosts: &[usize]) -> Vec<Running> {
     (0..PROGRAMS).map(start).collect()
 }
 
-/// How many devices each of them had, all of which have done their work.
+/// Waits for the programs, all of which must succeed, and returns each one's number of devices.
 fn finish(cluster: &Cluster, running: Vec<Running>) -> Vec<u32> {
     let (mut had, mut failed) = (Vec::new(), Vec::new());
     for finished in running.into_iter().map(|one| one.finish().unwrap().success()) {
@@ -36,7 +37,7 @@ fn finish(cluster: &Cluster, running: Vec<Running>) -> Vec<u32> {
     had
 }
 
-/// A session in the way: it has the agent's devices when that dies, and ends with it.
+/// Starts a session that has the agent's devices when the agent dies, and ends with it.
 fn in_use(cluster: &Cluster, host: usize, device: &str) -> Running {
     let job = cluster.job(host, &test_program("cluster/endless.c").unwrap()).unwrap();
     let running = job.args(["launch", device]).timeout(LIMIT).start().unwrap();
@@ -77,7 +78,8 @@ fn programs_that_start_when_an_agent_dies_have_the_others_devices() {
     assert_eq!(finish(&cluster, without), [2; PROGRAMS]);
     let before = before.finish().unwrap();
     assert_eq!((before.code(), before.timed_out), (1, false), "{}", before.report());
-    // Its return is no trouble for those that start meanwhile, and its devices are leased as soon as it has registered.
+    // A restarted agent does not disturb programs that start meanwhile. Its devices are leased as soon as it has
+    // registered.
     cluster.start_agent(1).unwrap();
     let meanwhile = start(&cluster, &[0, 1, 2]);
     let had = finish(&cluster, meanwhile);

@@ -1,4 +1,4 @@
-//! What a cluster says of its routes: `accord explain d2d` and `launch`.
+//! A cluster's reports on its routes: `accord explain d2d` and `launch`.
 
 use accord_tests::{Finished, Job, Tool, libacc, no_mpi, tool};
 use serde_json::Value;
@@ -11,7 +11,7 @@ fn accord() -> Job {
         .env("ACCORD_CPU_MEMORY", "64M")
 }
 
-/// `accord run OPTIONS -- accord explain ARGUMENTS`
+/// Returns `accord run OPTIONS -- accord explain ARGUMENTS`.
 fn explain(options: &[&str], arguments: &[&str]) -> Job {
     accord()
         .arg("run")
@@ -54,7 +54,7 @@ fn a_copy_is_explained_for_devices_of_one_process_one_executor_and_two_nodes() {
     assert!(nodes[0].contains("of h2") && nodes[1] == "executor on h2" && nodes[3] == "executor on h3", "{nodes:?}");
 }
 
-/// The hop over the lane between two nodes.
+/// Returns the hop over the lane between two nodes.
 fn lane(told: &Value) -> &Value {
     let is_lane = |hop: &&Value| {
         ["tls (", "tcp (", "shm (", "mpi ("].iter().any(|name| hop["hop"].as_str().unwrap().starts_with(name))
@@ -66,7 +66,7 @@ fn is_measured(hop: &Value) -> bool {
     hop["source"] == "measured" && hop["us"].as_f64().is_some_and(|us| us > 0.0)
 }
 
-/// Of a copy between two nodes in a cluster that has just been started, all is measured.
+/// Asserts that all parts of a copy between two nodes are measured in a newly started cluster.
 fn measured_parts(options: &[&str]) {
     let told = json(explain(options, &["d2d", "1", "2", "64M", "--wait", "2m"]).env("ACCORD_CACHE", "off"));
     let hops = told["hops"].as_array().unwrap();
@@ -163,7 +163,7 @@ fn the_doctor_looks_at_every_hop_of_a_cluster() {
         assert!(has(&told, what), "{what}: {told:#}");
     }
     for item in told.as_array().unwrap() {
-        // One thing to do for what is wrong, and for nothing else.
+        // One remedy for each fault, and no other.
         assert_eq!(item["well"] == false, item["remedy"].is_string(), "{item:#}");
         assert_eq!(item["unseen"] == true, item["how_to_see"].is_string(), "{item:#}");
     }

@@ -1,4 +1,5 @@
-//! Too few descriptors and too little memory: programs say what they lack, and whom the system has ended for it.
+//! Too few descriptors and too little memory: programs report what they lack, and which process the system has ended
+//! for it.
 
 use accord_tests::{Cluster, Finished, Job, ProcessGroup, Tool, compile_support, libacc, test_program, tool};
 use std::io::Write;
@@ -14,7 +15,7 @@ fn failed_with(finished: &Finished, words: &[&str]) {
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
 }
 
-/// A control group whose processes have so much memory, removed at the end; none where that can't be had.
+/// A control group whose processes have this much memory, removed on drop; `None` if it can't be created.
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
@@ -50,7 +51,7 @@ fn too_few_descriptors_are_said_to_be_too_few() {
         let job = cluster.job(0, Path::new("/bin/sh")).unwrap().args(["-c", &line]).timeout(Duration::from_secs(60));
         let finished = job.run().unwrap();
         assert!(!finished.timed_out, "hangs with {limit}: {}", finished.report());
-        // Else it was enough, or the system's loader could not even begin.
+        // Otherwise the limit sufficed, or the system's loader could not even start.
         if let Some(line) = finished.stderr.lines().find(|line| line.contains("[acc_error_")) {
             assert!(line.contains("Too many open files") && line.contains("(ulimit -n)"), "with {limit}: {line}");
             told += 1;
@@ -59,7 +60,8 @@ fn too_few_descriptors_are_said_to_be_too_few() {
     assert!(told > 3, "{told} times");
 }
 
-/// However far an executor gets, the program learns the cause. A program that had waited for a silent executor instead would name a timeout.
+/// However far an executor gets, the program learns the cause. A program that waited for a silent executor instead
+/// would name a timeout.
 #[test]
 fn executors_without_threads_say_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +106,7 @@ fn a_worker_that_the_system_has_ended_for_memory_is_said_to_be() {
     assert!(!finished.stderr.contains("data clauses"), "{}", finished.report());
 }
 
-/// The same of an executor on another node, which its agent knows of, and not the program.
+/// An executor on another node was ended by the system, which its agent knows, and not the program.
 #[test]
 fn an_executor_that_the_system_has_ended_for_memory_is_said_to_be() {
     let Some(group) = MemoryGroup::new(160 << 20) else {
@@ -125,7 +127,8 @@ fn an_executor_that_the_system_has_ended_for_memory_is_said_to_be() {
     failed_with(&finished, &words);
 }
 
-/// Two ranks, each of which does `limit` before it becomes the program. Whether it was too little, which it has to say with this word of the remedy.
+/// Runs two ranks, each of which runs `limit` before the program. Returns whether that was too little, which must be
+/// reported with this word of the remedy.
 fn ranks_are_told(limit: &str, remedy: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let program = test_program("c/devices_each.c").unwrap();
@@ -139,12 +142,12 @@ fn ranks_are_told(limit: &str, remedy: &str) -> bool {
     let left = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("accord-")).collect();
     assert!(left.is_empty(), "{left:?}: {report}");
-    // A worker that can't begin has said it in a line of its own, to which its owner's points.
+    // A worker that can't start has reported it in a line of its own, which its owner's message refers to.
     let said = finished.stderr.contains("[acc_error_");
     if said {
         assert!(finished.code() != 0 && finished.stderr.contains(remedy), "{report}");
     } else if finished.code() != 0 {
-        // The loader could not even begin, or the shell.
+        // The loader, or the shell, could not even start.
         let cannot_begin = ["error while loading shared libraries", "Cannot fork", "Resource temporarily unavailable"];
         assert!(cannot_begin.iter().any(|words| finished.stderr.contains(words)), "{report}");
     }
@@ -168,7 +171,7 @@ fn ranks_that_have_too_little_say_what_and_leave_nothing() {
         told(&each("u", &[1, 2]), "ulimit -u");
         return;
     }
-    // The limit on processes does not hold for root, that of a control group does.
+    // The limit on processes does not hold for root, but that of a control group does.
     let groups: Vec<_> = [2, 4, 6, 8].into_iter().map_while(ProcessGroup::new).collect();
     if groups.is_empty() {
         println!("skipped: there is no control group for processes");

@@ -1,4 +1,5 @@
-//! Pods without certificates: a program is the service account of its token, by the word of Kubernetes' API server and never by its own.
+//! Pods without certificates: Kubernetes' API server attests a program as the service account of its token; the
+//! program's own claims do not count.
 
 use accord_cluster::Limits;
 use accord_coordinator::Background;
@@ -18,21 +19,21 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The account on nodes of the service account's programs.
+/// The nodes' account for the service account's programs.
 const ALICE: u32 = 60_001;
 const TRAIN: &str = "system:serviceaccount:physics:train";
-/// No server listens at this port.
+/// A port without a server.
 const NOWHERE: &str = "127.0.0.1:1";
 const SOON: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Programs with tokens about which the API server says nothing: more than are reviewed at one time.
+/// Number of programs with tokens that the API server does not answer: more than are reviewed at one time.
 const CROWD: usize = 12;
 /// Reviews at one time, each with a thread.
 const REVIEWS: usize = 8;
 /// The name of such a thread, as far as the kernel keeps it.
 const READER: &str = "accord-api-serv";
 
-/// A coordinator that takes tokens, and what every pod has of it.
+/// A coordinator that accepts tokens, and its public parts.
 struct Site {
     api: ApiServer,
     coordinator: Background,
@@ -47,7 +48,7 @@ impl Site {
         Self::asking(api, &address, users)
     }
 
-    /// A coordinator that asks at this address.
+    /// Starts a coordinator that queries this address.
     fn asking(api: ApiServer, address: &str, users: &str) -> Self {
         let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new("c1", HOUR).unwrap());
         authority.issue_into(&folder.path().join("tls"), Role::Coordinator, HOUR).unwrap();
@@ -63,7 +64,7 @@ impl Site {
         Self { api, coordinator, authority, folder }
     }
 
-    /// What becomes of a program that shows this token. There is no device, which one that is taken hears.
+    /// Opens a session with this token. There is no device, as the error of an accepted program says.
     fn open(&self, says: &str) -> Error {
         self.open_with(&Attester::of_settings(None, self.api.token(says).unwrap().to_str()))
     }
@@ -114,7 +115,7 @@ fn a_token_counts_by_the_api_servers_word_only() {
         assert!(error.to_string().contains(cause), "{says}: {error}");
         assert!(error.to_string().contains(remedy), "{says}: {error}");
     }
-    // Refusals are not kept.
+    // Refusals are not cached.
     let asked = site.api.asked();
     assert!(site.open("unknown").cause().contains("invalid bearer token"));
     assert_eq!(site.api.asked(), asked + 1);
@@ -145,7 +146,7 @@ fn an_api_server_that_is_away_is_named() {
     let site = Site::asking(gone, NOWHERE, "*");
     let error = site.open("user-physics-train").to_string();
     assert!(error.contains(&format!("the Kubernetes API server at {NOWHERE} can't be asked")), "{error}");
-    // One with another authority is none, and gets no token.
+    // A server with another authority does not count, and gets no token.
     let (api, other) = (ApiServer::start().unwrap(), ApiServer::start().unwrap());
     let site = Site::asking(api, &other.address(), "*");
     let error = site.open("user-physics-train").to_string();
@@ -159,7 +160,7 @@ fn an_api_server_that_hangs_keeps_out_only_programs_with_tokens() {
     let hang = Attester::of_settings(None, site.api.token("hang").unwrap().to_str());
     std::thread::scope(|scope| {
         let crowd: Vec<_> = (0..CROWD).map(|_| scope.spawn(|| site.open_with(&hang).to_string())).collect();
-        // Others are served meanwhile.
+        // Other programs are served meanwhile.
         while site.api.asked() == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -234,7 +235,7 @@ fn a_file_without_a_token_is_named_and_no_server_is_asked() {
     assert_eq!(site.api.asked(), 0);
 }
 
-/// A program that says whose process a region is, where every user may run it.
+/// Creates a program that every user may run, and that prints the owner of a region's process.
 fn who_am_i(folder: &Path) -> std::path::PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("who_am_i");
@@ -268,7 +269,7 @@ fn a_program_with_a_token_is_its_service_account() {
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(finished.stdout.contains(&format!("uid={ALICE} euid={ALICE}")), "{}", finished.report());
 
-    // Tools of the pod are the same user.
+    // The pod's tools are the same user.
     let accord = || {
         let job = Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_COORDINATOR", cluster.address());
         job.env("ACCORD_TLS", cluster.tls_of("everybody")).env("ACCORD_TOKEN_FILE", &token)

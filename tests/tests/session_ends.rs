@@ -1,5 +1,5 @@
-//! Sessions that are ended while their programs work: by the time limit, an administrator, or the end of an agent. The program is told what it is, and
-//! so is the coordinator's log.
+//! Sessions that are ended while their programs work: by the time limit, an administrator, or the end of an agent. The
+//! program gets the reason, and so does the coordinator's log.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Tool, test_program, tool};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 
-/// What a program does meanwhile, with arguments of `cluster/endless.c`.
+/// The program's work meanwhile, as arguments of `cluster/endless.c`.
 const WORKS: [&[&str]; 3] = [&["launch", "1"], &["copy", "1"], &["d2d", "1", "2"]];
 
 fn builder() -> ClusterBuilder {
     Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOG", "info")
 }
 
-/// The program is told `cause` and `remedy`, and nothing of connections.
+/// Asserts that the program reports `cause` and `remedy`, and nothing of connections.
 #[track_caller]
 fn is_told(finished: &Finished, cause: &str, remedy: &str) {
     assert_eq!(finished.code(), 1, "{}", finished.report());
@@ -25,7 +25,7 @@ fn is_told(finished: &Finished, cause: &str, remedy: &str) {
     assert!(!told.contains("lost") && !told.contains("connection"), "{}", finished.report());
 }
 
-/// An administrator closes the cluster's session, whose number is returned.
+/// Closes the cluster's session as an administrator, and returns its number.
 #[track_caller]
 fn close(cluster: &Cluster) -> String {
     let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
@@ -36,7 +36,7 @@ fn close(cluster: &Cluster) -> String {
     session
 }
 
-/// A line of the coordinator's log has all of these.
+/// Asserts that a line of the coordinator's log has all of these.
 #[track_caller]
 fn is_logged(cluster: &Cluster, words: &[&str]) {
     let has_all = |line: &str| words.iter().all(|word| line.contains(word));
@@ -56,7 +56,7 @@ fn a_session_whose_time_is_over() {
     is_logged(&cluster, &["info", "of user", "endless", "has opened, with 3 devices"]);
 }
 
-/// Agents know it too.
+/// Agents know the reason, too.
 #[test]
 fn a_session_whose_time_is_over_while_the_coordinator_is_away() {
     let program = test_program("cluster/endless.c").unwrap();
@@ -96,7 +96,7 @@ fn a_session_that_an_administrator_closes() {
     }
 }
 
-/// A program that asked for nothing asks before it begins on another node. No coordinator answers for a session that is over.
+/// A program without a request asks before it uses another node. No coordinator answers for an ended session.
 #[test]
 fn a_closed_session_that_begins_on_another_node() {
     let cluster = builder().start().unwrap();
@@ -106,13 +106,13 @@ fn a_closed_session_that_begins_on_another_node() {
     writeln!(lines, "use 1").unwrap();
     running.await_output("done 1\n").unwrap();
     close(&cluster);
-    // The program hears of it, loses the coordinator, and is told once more when it comes back.
+    // The program gets the reason, loses the coordinator, and gets the reason again after reconnecting.
     std::thread::sleep(Duration::from_secs(1));
     writeln!(lines, "use 2").unwrap();
     is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
 }
 
-/// Its program, which is stopped, has lost the coordinator that opened the session and not found the next one.
+/// The stopped program has lost the coordinator that opened the session, and not found the next one.
 #[test]
 fn a_session_that_an_administrator_closes_while_its_program_has_no_coordinator() {
     let program = test_program("cluster/endless.c").unwrap();
@@ -123,7 +123,7 @@ fn a_session_that_an_administrator_closes_while_its_program_has_no_coordinator()
         running.signal(Signal::SIGSTOP).unwrap();
         cluster.kill_coordinator();
         cluster.start_coordinator().unwrap();
-        // Each node that it has used names it to the new coordinator.
+        // Each node that it has used reports the session to the new coordinator.
         let devices = work.len() - 1;
         let is_back = |info: &Value| info["sessions"][0]["devices"] == devices;
         cluster.await_info("the session", is_back).unwrap();

@@ -1,4 +1,4 @@
-//! What a session's processes can do to its node: nothing to the agent, nothing after the session.
+//! Effects of a session's processes on its node: none on the agent, none after the session.
 
 use accord_tests::{Cluster, ClusterBuilder, Finished, Job, Running, Tool, gcc, repository_file, tool};
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Users without names.
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
-/// How long processes of a session may stay when it has ended.
+/// How long processes of an ended session may stay.
 const END: Duration = Duration::from_secs(20);
 
 /// A folder that every user may enter, with a program.
@@ -22,7 +22,7 @@ struct Site {
 }
 
 impl Site {
-    /// None if this machine can't have it, and prints so.
+    /// Returns `None`, and prints so, if this machine can't have it.
     fn new(program: &str) -> Option<Self> {
         if !geteuid().is_root() {
             println!("skipped: only root can be several users");
@@ -42,7 +42,7 @@ impl Site {
         Some(Self { folder, program: path })
     }
 
-    /// A tenant's certificates, for this user alone.
+    /// Returns a tenant's certificates, readable for this user alone.
     fn certificates(&self, cluster: &Cluster, user: u32) -> PathBuf {
         let folder = self.folder.path().join(format!("tls-{user}"));
         let given = if user == ALICE { cluster.tls() } else { cluster.tls_of(&format!("program-{user}")) };
@@ -71,7 +71,7 @@ impl Site {
     }
 }
 
-/// A cluster of two agents of root, whose tenant is Alice.
+/// Returns a cluster of two agents of root, whose tenant is Alice.
 fn cluster() -> ClusterBuilder {
     let rules = format!("{ALICE}={ALICE}:{ALICE}");
     Cluster::builder().hosts(2).devices(1).memory("64M").tenant(ALICE).users(&rules)
@@ -93,14 +93,14 @@ fn a_region_reaches_neither_its_agent_nor_its_executor() {
     assert_eq!(line(&finished, "agent:"), "", "{}", finished.report());
     assert_eq!(line(&finished, "executor:"), "", "{}", finished.report());
     assert!(finished.stdout.contains("log=0 apart=1 dumpable=1 terminal=0\n"), "{}", finished.report());
-    // The same attacks on a process that is the region's to trace: they can succeed, and its user may debug a worker.
+    // The same attacks on a process that the region may trace: they can succeed, and its user may debug a worker.
     let own = line(&finished, "own:");
     for way in ["kill", "mem", "environ", "fd", "pidfd_getfd", "process_vm_writev", "ptrace"] {
         assert!(own.split(' ').any(|word| word == way), "{way} is not in {own}");
     }
 }
 
-/// The process that the program's region has left running.
+/// Returns the process that the program's region has left running.
 fn await_process(running: &Running) -> PathBuf {
     running.await_output("stays ").unwrap();
     let line = running.output();
@@ -134,7 +134,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     assert_ends(&process, "when its program was killed");
     drop(running);
 
-    // With its executor it ends as well, though nothing looks after it there any more.
+    // The process ends with its executor, although nothing there waits for it any more.
     let (input, output) = std::io::pipe().unwrap();
     let running = site.job(&cluster, &["kill"]).stdin(input).start().unwrap();
     let process = await_process(&running);
@@ -144,7 +144,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     drop(running);
     assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
 
-    // And with an agent that is killed.
+    // The process ends with a killed agent, too.
     let running = site.start(&cluster, &["stay"]);
     let process = await_process(&running);
     cluster.kill_agent(1);
@@ -152,7 +152,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     let _ = running.signal(Signal::SIGKILL);
     drop(running);
 
-    // Also where the region has stopped its executor before.
+    // The process ends also if the region has stopped its executor before.
     cluster.start_agent(1).unwrap();
     cluster.await_devices(2).unwrap();
     let (input, output) = std::io::pipe().unwrap();
@@ -167,7 +167,7 @@ fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
     let _ = running.signal(Signal::SIGKILL);
 }
 
-/// The one executor of a host.
+/// Returns the only executor of a host.
 fn executor_of(cluster: &Cluster, host: usize) -> PathBuf {
     let executors = cluster.executors(host);
     let [executor] = executors[..] else { panic!("{executors:?}") };
@@ -206,11 +206,11 @@ fn what_a_region_forks_ends_when_the_session_has_lasted_long_enough() {
     }
 }
 
-/// A group of the kernel's first freezer, whose processes do not even end when they are killed. Dropping it lets them.
+/// A group of version 1's freezer, whose processes do not end even when killed, until it is dropped.
 struct Freezer(PathBuf);
 
 impl Freezer {
-    /// None where the machine has none, and prints so.
+    /// Returns `None`, and prints so, if the machine has none.
     fn new() -> Option<Self> {
         let folder = PathBuf::from(format!("/sys/fs/cgroup/freezer/accord-test-{}", std::process::id()));
         if fs::create_dir(&folder).is_err() || !folder.join("freezer.state").exists() {
@@ -257,7 +257,7 @@ fn await_log(cluster: &Cluster, words: &str) {
 fn a_process_that_does_not_end_keeps_its_account_and_delays_no_other_session() {
     let Some(site) = Site::new("forks_on") else { return };
     let Some(freezer) = Freezer::new() else { return };
-    // One number for all users: Alice has it.
+    // One number for all users, which Alice has.
     let cluster = cluster().other_tenants(&[BOB]).users("*=60003-60003").without_cgroups();
     let cluster = cluster.env("ACCORD_LOG", "info").start().unwrap();
     let running = site.start(&cluster, &["stay"]);
@@ -285,7 +285,7 @@ fn a_process_that_does_not_end_keeps_its_account_and_delays_no_other_session() {
     };
     ended(&cluster);
 
-    // And Bob does not get the number.
+    // Bob does not get the number.
     let refused = site.job_of(BOB, &cluster, &["stay"]).run().unwrap();
     assert_eq!(refused.code(), 1, "{}", refused.report());
     assert!(refused.stderr.contains("1 of them by processes that do not end"), "{}", refused.report());
@@ -300,7 +300,7 @@ fn a_process_that_does_not_end_keeps_its_account_and_delays_no_other_session() {
     running.signal(Signal::SIGKILL).unwrap();
 }
 
-/// An agent that is not root's: a region may stop its executor and what keeps that.
+/// An agent that is not root's: a region may stop its executor and its keeper.
 #[test]
 fn the_next_agent_ends_what_a_killed_one_has_left() {
     let Some(site) = Site::new("forks_on") else { return };
@@ -320,7 +320,7 @@ fn the_next_agent_ends_what_a_killed_one_has_left() {
     let _ = running.signal(Signal::SIGKILL);
 }
 
-/// A node without control groups enforces nothing; one with them names what it enforces, or why not all of it.
+/// A node without control groups enforces nothing; one with them names what it enforces, or the reason for omissions.
 #[test]
 fn info_says_which_limits_the_kernel_enforces() {
     for (builder, has_groups) in [(cluster(), true), (cluster().without_cgroups(), false)] {

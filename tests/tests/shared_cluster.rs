@@ -1,5 +1,5 @@
-//! Several users' jobs on three hosts, with ranks, withdrawn and killed ones: no device is given to two. The programs themselves say what they have, in a
-//! file that is added up from outside.
+//! Several users' jobs on three hosts, with ranks, withdrawn and killed ones: no device is assigned twice. The programs
+//! record what they hold in a file, which is summed up from outside.
 
 use accord_tests::{Cluster, Job, Tool, test_program, tool};
 use nix::sys::signal::Signal;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Users without a name, each of which has its own certificates.
+/// Users without names, each with its own certificates.
 const USERS: [u32; 4] = [60_001, 60_002, 60_003, 60_004];
 const HOSTS: usize = 3;
 const DEVICES: u32 = 2;
-/// Jobs of each user, one after the other.
+/// Jobs of each user, in sequence.
 const JOBS: usize = 10;
 
 /// A folder that every user may enter.
@@ -34,7 +34,7 @@ impl Site {
         Self { folder, program }
     }
 
-    /// A file that every user may add to.
+    /// Creates a file that every user may append to.
     fn file(&self, name: &str) -> PathBuf {
         let file = self.folder.path().join(name);
         fs::write(&file, "").unwrap();
@@ -55,12 +55,12 @@ impl Site {
     }
 }
 
-/// Agents of root serve these users, who have no names, as the users of these numbers.
+/// Returns the rules by which agents of root serve these users, who have no names, under their numbers.
 fn rules() -> String {
     USERS.map(|user| format!("{user}={user}:{user}")).join(",") + ",*"
 }
 
-/// Starts a cluster for the users; none, and says so, where this process can't be several users.
+/// Starts a cluster for the users. Returns `None`, and prints so, if this process can't run several users.
 fn site_of_users() -> Option<(Site, Cluster)> {
     if !geteuid().is_root() {
         println!("skipped: only root can be several users");
@@ -70,10 +70,10 @@ fn site_of_users() -> Option<(Site, Cluster)> {
     Some((Site::new(), cluster.start().unwrap()))
 }
 
-/// One job of a user: its request, and what becomes of it.
+/// One job of a user: its request, and its fate.
 struct Plan {
     request: &'static str,
-    /// Milliseconds for which the program goes on.
+    /// Duration of the program in milliseconds.
     lasts: u32,
     fate: Fate,
 }
@@ -81,13 +81,13 @@ struct Plan {
 #[derive(PartialEq)]
 enum Fate {
     Ends,
-    /// It is interrupted, whether it waits or runs.
+    /// The program is interrupted, whether it waits or runs.
     Withdrawn,
-    /// It is killed once it runs.
+    /// The program is killed once it runs.
     Killed,
 }
 
-/// Different for each user and job, and the same each time.
+/// Returns the plan, which differs between users and jobs, and is the same each time.
 fn plan(user: usize, job: usize) -> Plan {
     const REQUESTS: [&str; 5] = ["1:cpu", "2:cpu", "3:cpu", "4:cpu", "6:cpu"];
     let number = user * 7 + job * 3;
@@ -103,7 +103,7 @@ fn program(cluster: &Cluster, site: &Site, user: u32, host: usize, certificates:
     cluster.job(host, &site.program).unwrap().user(user).env("ACCORD_TLS", certificates)
 }
 
-/// Adds up what programs have said. Of one that was killed the last word is its killer's.
+/// Returns the highest sum in the programs' records. The killer writes the last line of a killed program.
 fn most_at_once(file: &Path) -> i64 {
     let (mut now, mut most) = (0, 0);
     for line in fs::read_to_string(file).unwrap().lines() {
@@ -115,7 +115,7 @@ fn most_at_once(file: &Path) -> i64 {
     most
 }
 
-/// Says for a program that is about to be killed that it has nothing any more: it may not have said that it has something.
+/// Records for a program that is about to be killed that it holds nothing, unless it has never recorded anything.
 fn speak_for(file: &Path, process: u32) -> bool {
     let said = fs::read_to_string(file).unwrap();
     let own: Vec<&str> = said.lines().filter(|line| line.ends_with(&format!(" {process}"))).collect();
@@ -135,7 +135,7 @@ fn no_device_is_given_to_two_jobs_of_several_users() {
     let work = |at: usize, user: u32| {
         for job in 0..JOBS {
             let Plan { request, lasts, fate } = plan(at, job);
-            // A program that is to be stopped must not end by itself before.
+            // A program that is to be ended must not end by itself before.
             let lasts = if fate == Fate::Ends { lasts } else { 60_000 };
             let asked = program(&cluster, &site, user, (at + job) % HOSTS, &folders[&user]);
             let asked = asked.env("ACCORD_DEVICES", request).args([file.as_os_str()]).arg(lasts.to_string());
@@ -156,7 +156,7 @@ fn no_device_is_given_to_two_jobs_of_several_users() {
                 }
                 Fate::Withdrawn => {
                     std::thread::sleep(Duration::from_millis(150));
-                    // Stopped, it says nothing any more.
+                    // Stopped, it writes nothing any more.
                     running.signal(Signal::SIGSTOP).unwrap();
                     speak_for(&file, running.id());
                     running.signal(Signal::SIGKILL).unwrap();
@@ -174,7 +174,7 @@ fn no_device_is_given_to_two_jobs_of_several_users() {
     let total = i64::try_from(HOSTS).unwrap() * i64::from(DEVICES);
     let most = most_at_once(&file);
     assert!(most <= total, "{most} devices were held at once, and there are {total}");
-    // They did wait for each other.
+    // The jobs did wait for each other.
     assert!(most >= total - 2, "at most {most} of {total} devices were held at once");
     for (count, what) in [(&ended, "ended"), (&killed, "were killed"), (&withdrawn, "were withdrawn")] {
         assert!(count.load(Ordering::Relaxed) > 0, "no jobs {what}");

@@ -1,6 +1,6 @@
-//! Runs over the nodes of a site, by its mpirun: `accord run --hostfile`, and each step by hand. The nodes are hosts that are network
-//! namespaces, where the program of `accord run --local-cluster HxD --bare` may use mpirun as on a cluster. Skipped, with the reason,
-//! where there are no namespaces or no mpirun.
+//! Runs over the nodes of a site, by its mpirun: `accord run --hostfile`, and each step by hand. The nodes are hosts
+//! that are network namespaces, where the program of `accord run --local-cluster HxD --bare` may use mpirun as on a
+//! cluster. Skipped, with the reason, without namespaces or mpirun.
 
 use accord_tests::{
     Finished, Hosts, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
@@ -8,7 +8,7 @@ use accord_tests::{
 use std::path::Path;
 use std::time::Duration;
 
-/// Runs a script on the first of three hosts, beside a file `$W/hosts` with all of them; none where that can't be.
+/// Runs a script on the first of three hosts, with a file `$W/hosts` of all of them; `None` if that is impossible.
 fn on_hosts(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
     let Some(hosts) = Hosts::new(&["mpirun"])? else { return Ok(None) };
     let file = hosts.folder().join("hosts");
@@ -43,7 +43,7 @@ fn ranks_of_an_mpi_program_use_the_devices_of_all_hosts() -> Result<()> {
     Ok(())
 }
 
-/// Open MPI's file has `h1 slots=2` and MPICH's `h1:2`. Whichever is here gets its own.
+/// Open MPI's file has `h1 slots=2` and MPICH's `h1:2`. The installed one gets its own.
 #[test]
 fn a_file_of_hosts_may_be_in_the_words_of_either_mpi() -> Result<()> {
     let script = r#"
@@ -67,7 +67,7 @@ fn a_file_of_hosts_may_be_in_the_words_of_either_mpi() -> Result<()> {
     Ok(())
 }
 
-/// The ranks of a local cluster have the gateway of their own job.
+/// The ranks of a local cluster use the gateway of their own job.
 #[test]
 fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
     if let Some(why) = no_mpi() {
@@ -99,8 +99,8 @@ fn each_step_by_hand_does_the_same() -> Result<()> {
     Ok(())
 }
 
-/// An agent dies, or a node with all that it has: the run says which one it was, and ends. Ranks that their launcher leaves alive are told
-/// too.
+/// An agent dies, or a node with all its processes: the run reports which one, and ends. Ranks that their launcher
+/// leaves alive get the reason, too.
 #[test]
 fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
     let script = r#"
@@ -132,7 +132,7 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
     Ok(())
 }
 
-/// Whichever process is killed, and whenever: nothing is left on any host, nor in the folder that they share.
+/// Whichever process is killed, and whenever: nothing is left on any host, nor in the shared folder.
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
     let script = r#"
@@ -154,7 +154,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
     "#;
     let Some(finished) = on_hosts(script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
     assert_eq!(finished.stdout.matches("left: \n").count(), 9, "{}", finished.report());
-    // The folder has nothing in it either: lines come in pairs.
+    // The folder is empty, too: lines come in pairs.
     assert_eq!(finished.stdout.lines().count(), 18, "{}", finished.report());
     Ok(())
 }

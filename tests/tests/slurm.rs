@@ -1,11 +1,11 @@
-//! Runs inside of Slurm allocations: munge, slurmctld and three slurmd from the distribution's packages, on hosts that are network namespaces. Skipped,
-//! with the reason, where one of them is missing.
+//! Runs inside of Slurm allocations: munge, slurmctld and three slurmd from the distribution's packages, on hosts that
+//! are network namespaces. Skipped, with the reason, if one of them is missing.
 
 use accord_tests::{Finished, Hosts, Result, Variant, compile_mpi, is_mpich, repository_file, test_program};
 use std::path::Path;
 use std::time::Duration;
 
-/// Starts Slurm on h1, h2 and h3, for the time of the run: what is started here ends with the hosts. W is a folder for it.
+/// Starts Slurm on h1, h2 and h3, for the duration of the run: its processes end with the hosts. W is a folder for it.
 const SLURM: &str = r#"
 rsh=$OMPI_MCA_plm_rsh_agent
 unset OMPI_MCA_plm OMPI_MCA_plm_rsh_agent OMPI_MCA_plm_rsh_no_tree_spawn
@@ -74,7 +74,7 @@ ready() {
 }
 "#;
 
-/// Runs a script on the first host, beside a Slurm over all three; none where that can't be.
+/// Runs a script on the first host, under Slurm over all three; `None` if that is impossible.
 fn in_slurm(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
     let Some(hosts) = Hosts::new(&["munged", "slurmctld", "slurmd", "srun"])? else { return Ok(None) };
     let script = format!("{SLURM}{script}");
@@ -87,7 +87,7 @@ fn well(finished: &Finished) {
     assert!(finished.stdout.contains("left: \n"), "{}", finished.report());
 }
 
-/// The job scripts of examples/jobs, as they stand.
+/// The job scripts of examples/jobs, unchanged.
 #[test]
 fn job_scripts_run_ranks_over_all_nodes() -> Result<()> {
     let script = r#"
@@ -113,8 +113,8 @@ fn job_scripts_run_ranks_over_all_nodes() -> Result<()> {
     Ok(())
 }
 
-/// What Slurm's own PMIx does not do for so few nodes (`cli/src/launch/srun.rs`). Ranks that MPI_Init lets go too early die now and then;
-/// here the first one is late on purpose.
+/// A barrier that Slurm's own PMIx omits for so few nodes (`cli/src/launch/srun.rs`). Ranks that MPI_Init releases too
+/// early die occasionally; here the first one is late on purpose.
 #[test]
 fn ranks_wait_at_a_barrier_for_the_last_one() -> Result<()> {
     if is_mpich() {

@@ -1,12 +1,13 @@
-//! Many programs at once, and many one after the other. `ACCORD_TEST_AT_ONCE` and `ACCORD_TEST_IN_A_ROW` say how many; `make storm` takes 200 and 1,000.
+//! Many programs at once, and many in sequence. `ACCORD_TEST_AT_ONCE` and `ACCORD_TEST_IN_A_ROW` set the numbers; `make
+//! storm` uses 200 and 1,000.
 
 use accord_tests::{Cluster, Running, test_program};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// For all of a storm.
+/// The time limit of a storm.
 const LIMIT: Duration = Duration::from_secs(500);
-/// After so many sessions everything is there that stays.
+/// Number of sessions after which all lasting resources are allocated.
 const WARM_UP: u32 = 20;
 
 fn count(name: &str, default: u32) -> u32 {
@@ -42,7 +43,7 @@ fn programs_that_start_at_once_all_run() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What a process of the cluster has.
+/// The resources of a process of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Held {
     memory_kib: u64,
@@ -70,7 +71,7 @@ fn what_sessions_took_is_given_back() {
         cluster.job(nth as usize % 3, &program).unwrap().run().unwrap().success().unwrap();
     };
     let parts = || {
-        // What ended last has to be reaped.
+        // The last ended processes must be reaped.
         assert!(cluster.processes_besides_parts(Duration::from_secs(10)).is_empty());
         std::thread::sleep(Duration::from_millis(500));
         let agents = (0..3).filter_map(|host| cluster.agent_id(host));
@@ -84,7 +85,7 @@ fn what_sessions_took_is_given_back() {
         println!("{sessions} sessions in a row: {name}: {before:?}, then {after:?}");
         assert_eq!((before.descriptors, before.threads), (after.descriptors, after.threads), "{name}");
         let grown = after.memory_kib.saturating_sub(before.memory_kib);
-        // A twentieth, and what the allocator may put aside.
+        // A twentieth, and the allocator's reserve.
         assert!(grown <= before.memory_kib / 20 + 256, "{name}: {before:?}, then {after:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! What surrounds a program: limits, paths, sandboxes and tools. It runs as under libgomp, or one message says what is in the way.
+//! A program's surroundings: limits, paths, sandboxes and tools. It runs as under libgomp, or one message says what
+//! prevents it.
 
 use accord_tests::{Finished, Job, Tool, gcc, libacc, repository_file, test_program, tool};
 use std::ffi::{OsStr, OsString};
@@ -7,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// One device elsewhere, whose agent is not under the program's limits.
+/// One remote device, whose agent is not under the program's limits.
 const REMOTE: [&str; 6] = ["run", "--local-cluster", "1x1", "--loopback", "--remote-only", "--"];
 
 const TIME: Duration = Duration::from_secs(120);
 
-/// A command line, with a device of the program's own process and with one of another process.
+/// Returns a command line with a device of the program's own process, and with one of another process.
 fn both_ways(line: &[&OsStr]) -> [Job; 2] {
     let mut words = line.iter().map(OsString::from);
     let local = Job::new(words.next().unwrap()).args(words).env("ACCORD_CPU_DEVICES", "1");
@@ -21,7 +22,7 @@ fn both_ways(line: &[&OsStr]) -> [Job; 2] {
     [local, remote].map(|job| job.env("ACCORD_CPU_MEMORY", "64M").timeout(TIME))
 }
 
-/// The program below a shell that does something before.
+/// Returns the program below a shell that runs `first` before.
 fn below_shell(first: &str, program: &Path) -> [OsString; 5] {
     let line = format!("{first}; exec \"$0\"");
     ["/bin/bash".into(), "-c".into(), line.into(), program.into(), OsString::new()]
@@ -58,7 +59,7 @@ fn with_a_limit_of_file_sizes_a_remote_device_is_reached_by_another_lane_and_an_
     failed_with(&asked.env("ACCORD_TRANSPORT", "shm").run().unwrap(), &["(ulimit -f)"]);
 }
 
-/// The program's exit status is its own, too.
+/// The exit status is the program's own, too.
 #[test]
 fn a_trace_above_the_limit_of_file_sizes_is_told_and_the_program_ends_as_it_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +128,7 @@ fn a_working_folder_that_the_devices_node_has_not_is_no_obstacle() {
         return;
     }
     finished.success().unwrap();
-    // One that is gone.
+    // A removed one.
     let gone = folder.path().join("gone");
     let line = format!("mkdir {0} && cd {0} && rmdir {0}", gone.display());
     for job in both_ways(&words(&below_shell(&line, &program))) {
@@ -143,7 +144,7 @@ fn paths_may_hold_any_bytes() {
     std::fs::create_dir(&home).unwrap();
     let program = home.join(OsStr::from_bytes(b"progr\xe4mm"));
     std::fs::copy(test_program("c/data_copy.c").unwrap(), &program).unwrap();
-    // Regions of a library, which its worker loads by its path.
+    // Regions of a library, which its worker loads by path.
     let library: PathBuf = home.join(OsStr::from_bytes(b"b\xfccher.so"));
     let source = repository_file("tests/programs/support/odd_library.c");
     let made = Command::new(gcc("gcc"))
@@ -187,11 +188,11 @@ fn a_system_call_that_a_sandbox_refuses_is_named_or_done_without() {
             } else {
                 finished.success().unwrap_or_else(|report| panic!("{call} {error}: {report}"));
             }
-            // The agent is not in the sandbox, and shared memory is done without.
+            // The agent is not in the sandbox, and shared memory is not needed.
             remote.run().unwrap().success().unwrap_or_else(|report| panic!("{call} {error}: {report}"));
         }
     }
-    // With an agent in it, too.
+    // With an agent in the sandbox, too.
     for call in ["socketpair", "pidfd_open"] {
         let words = ["EPERM".into(), call.into(), tool(Tool::Accord).unwrap().into_os_string()];
         let job = Job::new(&refuse).args(words).args(REMOTE).arg(&program).env("ACCORD_CPU_MEMORY", "64M");
@@ -212,7 +213,7 @@ fn an_installed_agent_brings_the_libacc_of_its_installation() {
         std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop)).unwrap();
     }
     std::fs::create_dir(at("own")).unwrap();
-    // Each ends with the shell, whose end closes what they read.
+    // Each ends with the shell, which closes what they read.
     let script = "bin/accord-coordinator --listen 127.0.0.1:0 --socket $PWD/socket --stop-on-stdin-eof <&3 >coordinator & \
         until [ -S socket ]; do sleep 0.1; done; \
         bin/accord-node-agent --coordinator unix:$PWD/socket --users \"$(id -un)\" --node h1 --gpus off --measure off \

@@ -1,13 +1,14 @@
-//! What a tenant calls its program and its node is shown to others, and does nothing else to their terminals and logs.
+//! Names that a tenant gives its program and node are displayed to others, without further effects on their terminals
+//! and logs.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Job, Tool, test_program, tool};
 
-/// Sets a terminal's title, clears it, begins the line anew and another one, and turns the direction.
+/// Sets a terminal's title, clears it, starts lines anew, and reverses the direction.
 const PROGRAM: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\rroot\n\u{202e}gpj";
 const NODE: &str = "n\u{1b}[31m\nfake";
 
-/// What a terminal would not simply show, in a text of several lines.
+/// Returns the characters of a multi-line text that a terminal would obey.
 fn obeyed(text: &str) -> Vec<char> {
     text.chars().filter(|c| c.is_control() && *c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')).collect()
 }

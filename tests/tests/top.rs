@@ -1,4 +1,4 @@
-//! `accord top` over a cluster of three hosts: what it prints, and what it shows in a terminal.
+//! `accord top` over a cluster of three hosts: its output, and its screen in a terminal.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Cluster, Job, Running, Tool, test_program, tool};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Another user than that of the tests.
+/// A user other than that of the tests.
 const OTHER: u32 = 12_345;
 const SOON: Duration = Duration::from_secs(60);
 
@@ -17,7 +17,7 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(3).devices(2).memory("64M").other_tenants(&[OTHER]).start().unwrap()
 }
 
-/// A program on a host that has its device busy, and what ends it when dropped.
+/// Starts a program on a host that keeps its device busy. Dropping the pipe ends it.
 fn works(cluster: &Cluster, host: usize, request: Option<&str>) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(host, &test_program("cluster/uses_device.c").unwrap()).unwrap().stdin(input);
@@ -55,7 +55,7 @@ fn rows<'a>(tables: &'a Value, list: &str) -> &'a [Value] {
     tables[list].as_array().unwrap()
 }
 
-/// The devices of a host.
+/// Returns the devices of a host.
 fn devices_of<'a>(tables: &'a Value, host: &str) -> Vec<&'a Value> {
     rows(tables, "devices").iter().filter(|device| device["node"] == host).collect()
 }
@@ -91,7 +91,7 @@ fn the_tables_show_who_uses_what_and_others_are_counted() {
     assert_eq!((&seen["others_running"], &seen["sessions"]), (&1.into(), &2.into()), "{seen:#}");
     let busy: Vec<&Value> = rows(&seen, "devices").iter().filter(|device| is_busy(device)).collect();
     assert!(busy.len() == 2 && busy.iter().all(|device| device["other_users"] == 1), "{seen:#}");
-    // The tables for people have the same rows.
+    // The text tables have the same rows.
     let table = top(&cluster, "admin", &["--once"]);
     assert!(table.contains("6 devices: 2 busy") && table.contains("uses_device"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 80) && table.lines().count() == 6 + 6, "{table}");
@@ -131,7 +131,7 @@ fn drained_nodes_say_why_and_lost_ones_since_when() {
     assert!(table.contains("1 up, 1 draining, 1 away") && table.contains("heard "), "{table}");
 }
 
-/// A terminal of 80 by 24, as `script` makes one, and what is on its screen.
+/// A terminal of 80 by 24, made by `script`, with its screen.
 struct Terminal {
     child: Child,
     keys: std::process::ChildStdin,
@@ -145,7 +145,7 @@ struct Screen {
     cells: BTreeMap<(usize, usize), char>,
     line: usize,
     column: usize,
-    /// An escape sequence that is not complete.
+    /// An incomplete escape sequence.
     escape: String,
     has_ended: bool,
 }
@@ -279,7 +279,7 @@ fn a_terminal_shows_changes_follows_keys_and_its_size() {
     let mut terminal = Terminal::start(&cluster);
     let lines = terminal.await_screen("six devices", |lines| contains(lines, "6 devices"));
     assert!(contains(&lines, "USERS, PROGRAMS") && contains(&lines, "q quit"), "{lines:#?}");
-    // What happens meanwhile is shown.
+    // Changes meanwhile are displayed.
     let (program, ends) = works(&cluster, 0, Some("1:cpu limit=1h"));
     terminal.await_screen("a busy device", |lines| contains(lines, "1 busy") && contains(lines, "uses_device"));
     terminal.press("j");
@@ -288,7 +288,7 @@ fn a_terminal_shows_changes_follows_keys_and_its_size() {
     terminal.await_screen("the user", |lines| contains(lines, "RUNNING"));
     terminal.press("n");
     terminal.await_screen("the nodes", |lines| contains(lines, "SESSIONS") && contains(lines, &cluster.host(2)));
-    // A screen with room for two rows, which are scrolled.
+    // Only two rows fit on the screen; the others scroll.
     terminal.press("d");
     terminal.await_screen("the devices", |lines| contains(lines, "USERS, PROGRAMS"));
     terminal.resize(80, 9);
@@ -297,7 +297,7 @@ fn a_terminal_shows_changes_follows_keys_and_its_size() {
     terminal.await_screen("the next row", |lines| contains(lines, "rows 2-3 of 6"));
     terminal.press("\u{1b}[F");
     terminal.await_screen("the last rows", |lines| contains(lines, "rows 5-6 of 6"));
-    // It goes on when the coordinator is back.
+    // `accord top` continues when the coordinator has returned.
     cluster.kill_coordinator();
     terminal.await_screen("the loss of the coordinator", |lines| contains(lines, "no coordinator answers"));
     cluster.start_coordinator().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that libacc can't come before, which `accord run` refuses; and those of which it says nothing.
+//! Programs that libacc can't be preloaded into, which `accord run` refuses, and others, for which it prints nothing.
 
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
 use std::fs::{self, Permissions};
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 const OPENACC: &[&str] = &["-fopenacc", "-foffload=disable"];
 
-/// Compiles a program with a region; false if this machine lacks what its options need.
+/// Compiles a program with a region. Returns `false` if this machine lacks something for the options.
 fn compile(path: &Path, before: &[&str], after: &[&str]) -> bool {
     let mut command = Command::new(gcc("gcc"));
     command.args(before).arg(repository_file("tests/programs/cluster/one_region.c")).args(after).arg("-o").arg(path);
@@ -19,7 +19,7 @@ fn compile(path: &Path, before: &[&str], after: &[&str]) -> bool {
     output.status.success()
 }
 
-/// What `accord run` says of a program, which gives its sum.
+/// Returns what `accord run` prints about a program, which must yield its sum.
 fn said(options: &[&str], program: &[&str]) -> String {
     let output = run(options, program);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -27,7 +27,7 @@ fn said(options: &[&str], program: &[&str]) -> String {
     err.into_owned()
 }
 
-/// What `accord run` says of a program that it does not start.
+/// Returns what `accord run` prints about a program that it does not start.
 fn refusal(options: &[&str], program: &[&str]) -> String {
     let output = run(options, program);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -86,7 +86,7 @@ fn programs_with_the_rights_of_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("other");
     assert!(compile(&program, OPENACC, &[]));
-    // Another user's, if this one may give files away.
+    // Owned by another user, if this one may give files away.
     if chown(&program, Some(60_001), None).is_err() {
         println!("skipped: only root can make a program another user's");
         return;

@@ -1,4 +1,4 @@
-//! As whom regions run on agents of root: as the user that the session belongs to, which is not what a program says of itself.
+//! The user that regions run as under agents of root: the session's user, whatever the program claims.
 
 use accord_tests::{Cluster, Finished, gcc, repository_file, test_program};
 use nix::unistd::{Gid, Uid, chown, geteuid};
@@ -12,10 +12,10 @@ use std::time::Duration;
 const ALICE: u32 = 60_001;
 const BOB: u32 = 60_002;
 
-/// How long what a program has had may take to end after it.
+/// How long a program's processes may take to end after it.
 const END: Duration = Duration::from_secs(5);
 
-/// A folder that everybody may enter, with the program and a file of root's.
+/// A folder that all users may enter, with the program and a file of root.
 struct Site {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -23,7 +23,7 @@ struct Site {
 }
 
 impl Site {
-    /// None if this machine can't have it, which is said.
+    /// Returns `None`, and prints so, if this machine can't have it.
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
             println!("skipped: only root can be several users");
@@ -45,7 +45,7 @@ impl Site {
         Some(Self { folder, program, secret })
     }
 
-    /// The certificates of programs, for this user alone.
+    /// Returns the certificates of programs, readable for this user alone.
     fn certificates(&self, cluster: &Cluster, user: u32) -> PathBuf {
         let folder = self.folder.path().join(format!("tls-{user}"));
         let _ = fs::remove_dir_all(&folder);
@@ -60,7 +60,7 @@ impl Site {
     }
 }
 
-/// A cluster whose programs have `user`'s certificates.
+/// Starts a cluster whose programs have `user`'s certificates.
 fn cluster_of(user: u32, rules: &str) -> Cluster {
     Cluster::builder().hosts(2).devices(1).memory("64M").tenant(user).users(rules).start().unwrap()
 }
@@ -81,7 +81,7 @@ fn assert_runs_as(finished: &Finished, user: u32, opened: bool) {
     let said = &finished.stdout;
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(said.contains(&format!("uid={user} euid={user} opened={}", u8::from(opened))), "{}", finished.report());
-    // Real, effective, saved and that of the file system: nothing of root is left.
+    // Real, effective, saved and file system user: nothing of root is left.
     assert!(said.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
     if user != 0 {
         assert!(said.contains(&format!("Gid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
@@ -97,8 +97,8 @@ fn a_region_runs_as_the_user_that_its_session_belongs_to() {
     for transport in ["tcp", "shm"] {
         assert_runs_as(&run(&cluster, &site, ALICE, transport), ALICE, false);
     }
-    // A program of root's with those certificates is no more than the user that they name: by TCP nothing tells it
-    // apart, and it gains nothing.
+    // A root program with those certificates counts as the user that they name: over TCP nothing distinguishes it, and
+    // it gains nothing.
     assert_runs_as(&run(&cluster, &site, 0, "tcp"), ALICE, false);
     assert_eq!(cluster.processes_of(&site.program, END), Vec::<String>::new());
 }
@@ -112,7 +112,7 @@ fn a_user_that_the_machine_does_not_know_runs_by_a_number_of_a_range() {
     }
 }
 
-/// What is looked for at the end of other tests is there as long as a program of that user runs, and is that user's.
+/// The processes that other tests search for at the end exist while that user's program runs, and belong to that user.
 #[test]
 fn what_another_user_has_on_a_node_is_found() {
     let Some(site) = Site::new() else { return };
@@ -136,7 +136,7 @@ fn what_another_user_has_on_a_node_is_found() {
         user.parse::<u32>().unwrap()
     };
     assert!(found.iter().all(|line| owner(line) == ALICE), "{found:?}");
-    // By a mark in their environment these are not to be found.
+    // The marks in their environment do not reveal these.
     let marked = cluster.processes_besides_parts(Duration::ZERO);
     assert!(executors.iter().all(|line| !marked.iter().any(|other| other.split(' ').next() == line.split(' ').next())));
     drop(output);
@@ -185,7 +185,8 @@ fn an_agent_that_is_not_roots_serves_its_own_user() {
     assert!(finished.stderr.contains(&format!("serves user {ALICE} only")), "{}", finished.report());
 }
 
-/// A program that gives root's rights up before its first region can't read root's certificates, and is told what to do. One that has a session goes on.
+/// A program that gives up root before its first region can't read root's certificates, and gets the remedy. A program
+/// with a session goes on.
 #[test]
 fn a_program_that_changes_its_user_has_its_session_before() {
     if !geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Programs whose machine vanishes without a word, as when its cable is pulled, and programs that only stand still.
+//! Programs whose machine vanishes without a message, as when its cable is pulled, and programs that are only stopped.
 
 use accord_tests::{Cluster, Result, Running, test_program};
 use nix::sys::signal::Signal;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 /// How long a machine may be silent here.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// Longest that sessions of a vanished machine may stay. Without probes it is for ever.
+/// How long sessions of a vanished machine may stay. Without probes they would stay forever.
 const GONE_WITHIN: Duration = Duration::from_secs(40);
 
-/// A machine of its own, which is a network namespace, and the address of this machine for it. Dropping it removes it.
+/// A machine that is a network namespace, and this machine's address in it. Removed on drop.
 struct Machine {
     name: String,
     here: String,
 }
 
 impl Machine {
-    /// None if this machine can't have it, and prints so.
+    /// Returns `None`, and prints so, if this machine can't have it.
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
             println!("skipped: only root can have network namespaces");
@@ -42,12 +42,12 @@ impl Machine {
         Some(machine)
     }
 
-    /// From now on nothing comes from there, and nothing that is sent there is answered.
+    /// Makes the machine silent and unreachable.
     fn vanish(&self) {
         ip(&["-n", &self.name, "link", "set", "eth0", "down"]).unwrap();
     }
 
-    /// Starts a program there, and waits until it is `ready`. It goes on when what is returned beside it is dropped.
+    /// Starts a program there, and waits until it is `ready`. It goes on when the returned pipe is dropped.
     fn start(&self, cluster: &Cluster, arguments: &[&str]) -> (Running, PipeWriter) {
         let (input, output) = std::io::pipe().unwrap();
         let job = cluster.job(0, "ip".as_ref()).unwrap().args(["netns", "exec", &self.name]);

@@ -1,5 +1,5 @@
-//! `accord cc`, `accord c++`, `accord fc` and `accord lint`: what they build runs by itself, and directives that GCC lacks
-//! have their effect.
+//! `accord cc`, `accord c++`, `accord fc` and `accord lint`: built programs run by themselves, and directives that GCC
+//! lacks have their effect.
 
 use accord_tests::{Tool, gcc, libacc, root, tool};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn programs() -> PathBuf {
     root().join("tests/programs/wrappers")
 }
 
-/// `accord WORDS...` in `folder`, with the compilers under test and a cache of its own.
+/// Runs `accord WORDS...` in `folder`, with the compilers under test and a cache of its own.
 fn accord(folder: &Path, words: &[&str]) -> Output {
     libacc().unwrap();
     let mut command = Command::new(tool(Tool::Accord).unwrap());
@@ -30,7 +30,7 @@ fn good(output: Output) -> String {
     out.into_owned() + &err
 }
 
-/// What a program says that was built in `folder`, on two CPU devices and without anything from outside.
+/// Returns the output of a program that was built in `folder`, on two CPU devices and without settings.
 #[track_caller]
 fn run(folder: &Path, program: &str) -> String {
     let mut command = Command::new(folder.join(program));
@@ -58,7 +58,7 @@ fn directives_have_their_effect_in_every_language() {
     }
 }
 
-/// What GCC leaves out without a word, or refuses, though it knows the directive.
+/// Directives that GCC knows, but omits silently or refuses.
 #[test]
 fn what_gcc_drops_or_refuses_has_its_effect() {
     for (compiler, options, sources) in [
@@ -76,7 +76,7 @@ fn what_gcc_drops_or_refuses_has_its_effect() {
     }
 }
 
-/// A module's own file says what it declares, where its source is another command's.
+/// A module's own file lists its declarations, if another command compiles its source.
 #[test]
 fn variables_of_modules_are_known_by_their_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn builds_and_passes(compiler: &str, options: &str, sources: &[&str]) {
     words.extend(sources.iter().map(String::as_str));
     words.extend(["-o", "program"]);
     let said = good(accord(folder.path(), &words));
-    // The linker has its own about GCC's tables for GPUs.
+    // The linker prints warnings about GCC's tables for GPUs.
     let warned = said.lines().any(|line| line.to_lowercase().contains("warning") && !line.contains("/ld: "));
     assert!(!warned, "{words:?}: {said}");
     passes(folder.path(), "program");
@@ -136,7 +136,7 @@ fn objects_libraries_and_several_files_are_built() {
     assert!(good(output).contains("PASS"));
 }
 
-/// Ahead of libgomp, or the program would get that one's routines.
+/// libacc must be linked before libgomp, or the program would get libgomp's routines.
 #[test]
 fn libacc_comes_first_and_is_found_without_help() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn libacc_comes_first_and_is_found_without_help() {
     passes(folder.path(), "program");
 }
 
-/// The module is compiled once, and again for another compiler's sake only.
+/// The module is compiled once per compiler.
 #[test]
 fn the_fortran_module_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn the_compilers_arguments_and_exit_code_are_passed_on() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("shared library"), "{output:?}");
 }
 
-/// Names and lines of the source are those that a debugger sees, too.
+/// A debugger sees the source's names and lines, too.
 #[test]
 fn debug_information_names_the_source() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn debug_information_names_the_source() {
     assert!(names.contains("d.c") && !names.contains("/accord-cc-"), "{names}");
 }
 
-/// What the compiler says after other text in place of directives, it says of the source's lines.
+/// The compiler's messages after replaced directives have the source's lines.
 #[test]
 fn lines_stay_those_of_the_source() {
     let folder = tempfile::tempdir().unwrap();
@@ -241,13 +241,13 @@ fn lint_says_where_and_what_to_write() {
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.starts_with("k.c:8: ignored: loop carried dependence of a prevents parallelization; "), "{said}");
     assert!(said.ends_with("write: loop independent, if the iterations don't need each other's values\n"), "{said}");
-    // What the wrapper doesn't rewrite, it says.
+    // The wrapper reports what it doesn't rewrite.
     let output = accord(folder.path(), &["cc", "-c", "l.c"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("l.c:7: warning: ") && !said.contains("l.c:5") && !said.contains("l.c:6"), "{said}");
 }
 
-/// Included files are not rewritten: what stays in them is said with their own names and lines.
+/// Included files are not rewritten: directives in them are reported with the files' own names and lines.
 #[test]
 fn directives_of_included_files_are_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The coordinator's driver, the agents of its nodes, and the commands that hold jobs. Only the connections of agents and commands are left out.
+//! The coordinator's driver, the agents of its nodes, and the commands that hold jobs. Connections of agents and
+//! commands are omitted.
 
 use super::text;
 use crate::scheduler::{Random, class, request, shape};
@@ -25,50 +26,50 @@ use tonic::Status;
 
 /// Devices of a node.
 pub(super) const DEVICES: u32 = 8;
-/// Thousandths of devices that are busy.
+/// Busy share of all devices, in thousandths.
 const BUSY: u64 = 980;
-/// Requests for each node after which the cluster should long be full.
+/// Requests per node after which the cluster should long be full.
 const ASKS_MAX: usize = 100;
-/// The largest job has at most this part of all devices, as in the whole mix.
+/// The largest job gets at most one in this many of all devices, as in the full mix.
 const PART_OF_ONE_JOB: u32 = 8;
-/// The part of all devices that is guaranteed to a group, as in the whole mix.
+/// One in this many of all devices is guaranteed to a group, as in the full mix.
 const PART_OF_A_GUARANTEE: u32 = 200;
 const RESERVATIONS: u32 = 64;
 const GROUPS: u32 = 19;
 const USERS_OF_GROUP: u32 = 10;
-/// Messages to an agent or a command that wait, as the service has it.
+/// Most queued messages to an agent or a command, as in the service.
 const AGENT_OUTBOX: usize = 4_096;
 const COMMAND_OUTBOX: usize = 64;
-/// Agents say nothing by themselves here: none of them is lost.
+/// Agents send no heartbeats here, and none is lost.
 const LOST_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const HOUR_MS: u64 = 3_600_000;
 
-/// What an event took.
+/// The times of an event.
 #[derive(Clone, Copy)]
 pub(super) struct Took {
-    /// From the driver's call to its end: the wait for the core's lock, the decision, and carrying its effects out.
+    /// Time of the driver's call: the wait for the core's lock, the decision, and the effects.
     pub(super) decided_us: f64,
-    /// From the time when the event was due.
+    /// Time since the event was due.
     pub(super) all_us: f64,
 }
 
-/// An event, as connections have them.
+/// An event of a connection.
 enum Event {
-    /// A command asks for a job.
+    /// A command requests a job.
     Ask { outbox: mpsc::Sender<Message>, request: Box<SessionRequest>, key: SessionKey, user: String },
-    /// A command's connection ends, and with it the job.
+    /// A command's connection ends, which ends the job.
     End(ClientId),
-    /// An agent confirms that nothing of a job is left.
+    /// An agent confirms that a job has released its devices.
     Released(LinkId, SessionKey),
 }
 
-/// An event, and when it was due.
+/// An event with its due time.
 struct Due {
     due: Instant,
     event: Event,
 }
 
-/// What has been made of an event.
+/// The outcome of an event.
 struct Done {
     client: Option<ClientId>,
     took: Took,
@@ -82,14 +83,14 @@ enum Note {
     Release(LinkId, SessionKey),
 }
 
-/// A command that has asked.
+/// A command with a request.
 struct Command {
     client: ClientId,
-    /// Thousandths that it takes of a device.
+    /// Share of each of its devices, in thousandths.
     share: u64,
-    /// Thousandths of all devices that it holds.
+    /// Thousandths of devices that it holds in total.
     holds: u64,
-    /// Its place among the running ones.
+    /// Its index among the running ones.
     place: Option<usize>,
 }
 
@@ -104,12 +105,12 @@ pub(super) struct Cluster {
     users: Vec<String>,
     nodes: u32,
     waiting_max: usize,
-    /// Commands by their number here.
+    /// Commands by number.
     commands: BTreeMap<u64, Command>,
     asked: u64,
     waiting: BTreeSet<u64>,
     running: Vec<u64>,
-    /// Commands that were refused, or whose jobs have ended: their connections end.
+    /// Commands that were refused, or whose jobs have ended: their connections must end.
     over: Vec<u64>,
     releasing: Vec<(LinkId, SessionKey)>,
     busy_milli: u64,
@@ -117,7 +118,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// A driver with nodes, reservations and a policy. Its events happen once `runtime` runs.
+    /// Creates a driver with nodes, reservations and a policy. Events are handled while `runtime` runs.
     pub(super) fn new(runtime: &Runtime, devices: u32, waiting_max: usize) -> Result<Self, String> {
         let nodes = devices.div_ceil(DEVICES);
         let limits = Limits {
@@ -204,7 +205,7 @@ impl Cluster {
         self.busy_milli / u64::from(self.nodes * DEVICES)
     }
 
-    /// Asks until all is busy and the queue is full.
+    /// Issues requests until the devices are busy and the queue is full.
     pub(super) fn fill(&mut self) -> Result<(), String> {
         for _ in 0..ASKS_MAX * self.nodes as usize {
             if self.busy_of_thousand() >= BUSY && self.waiting.len() >= self.waiting_max {
@@ -220,7 +221,7 @@ impl Cluster {
         Err(format!("the cluster does not get full: {}", self.state()))
     }
 
-    /// Has the next event happen, which is one that keeps the cluster as it is.
+    /// Issues the next event, chosen to keep the load constant.
     pub(super) fn next_event(&mut self, due: Instant) -> Result<Took, String> {
         self.hear();
         if let Some(over) = self.over.pop() {
@@ -285,7 +286,7 @@ impl Cluster {
         self.done.recv().map_err(|_| "the coordinator has ended".to_owned())
     }
 
-    /// Takes in what the coordinator has told agents and commands. It may say more about commands that have ended.
+    /// Handles the coordinator's messages to agents and commands, which may concern ended commands.
     fn hear(&mut self) {
         while let Ok(note) = self.notes.try_recv() {
             match note {
@@ -313,7 +314,7 @@ impl Cluster {
     }
 }
 
-/// Gives the driver its events, on the thread that serves all connections.
+/// Passes events to the driver, on the thread that serves all connections.
 async fn take_events(driver: Arc<Driver>, mut events: mpsc::UnboundedReceiver<Due>, done: Sender<Done>) {
     while let Some(Due { due, event }) = events.recv().await {
         let begun = Instant::now();
@@ -365,7 +366,7 @@ async fn hear_command(number: u64, mut messages: mpsc::Receiver<Message>, to: Se
     }
 }
 
-/// Draws a request that a cluster of so many devices can serve: in a small one the largest gangs would wait for ever.
+/// Draws a request that a cluster of this size can serve: in a small one the largest gangs would wait forever.
 pub(super) fn fitting(random: &mut Random, devices: u32) -> Request {
     loop {
         let drawn = request(shape(random));
@@ -387,7 +388,7 @@ fn users_of(group: u32) -> impl Iterator<Item = String> {
     (0..USERS_OF_GROUP).map(move |user| format!("g{group}u{user}"))
 }
 
-/// The accounts of the mix: groups, and users as their leaves.
+/// Returns the policy of the mix: groups as accounts, with users as leaves.
 fn policy(devices: u32) -> Result<SitePolicy, String> {
     let guarantee = devices / PART_OF_A_GUARANTEE;
     let groups = (0..GROUPS).map(|group| {

@@ -1,4 +1,4 @@
-//! Users who ask about jobs, each over a connection of their own and one question after the other.
+//! Users who ask about jobs, each over a connection of its own and one question at a time.
 
 use super::cluster::{DEVICES, fitting};
 use super::text;
@@ -21,19 +21,19 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 const QUIET_MAX: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A question, and how many milliseconds its answer took.
+/// A question, and the time of its answer in milliseconds.
 type Answer = (&'static str, f64);
 
-/// What the users' tasks share with this side.
+/// State shared with the users' tasks.
 #[derive(Clone)]
 struct Shared {
     asks: watch::Receiver<bool>,
-    /// Users who are at their questions.
+    /// Number of users who are asking.
     asking: Arc<AtomicUsize>,
     answers: Sender<Result<Answer, String>>,
 }
 
-/// The users. Dropping them ends their connections.
+/// The users, whose connections end on drop.
 pub(super) struct Users {
     asks: Option<watch::Sender<bool>>,
     asking: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Connects them, on a thread of their own. They ask once they are to.
+    /// Connects the users, on a thread of their own. They ask after [`Users::ask`].
     pub(super) fn connect(address: &str, identities: Vec<Identity>, devices: u32) -> Result<Self, String> {
         let runtime = accord_proto::runtime::one_threaded().map_err(text)?;
         let mut clients = Vec::new();
@@ -68,7 +68,7 @@ impl Users {
         Ok(Self { asks: Some(asks), asking, answers, thread: Some(thread) })
     }
 
-    /// Has them ask, or waits until all their questions are answered and none of them asks.
+    /// Starts the questions, or stops them and waits until all are answered.
     pub(super) fn ask(&self, asks: bool) -> Result<(), String> {
         if let Some(sender) = &self.asks {
             sender.send_replace(asks);
@@ -105,7 +105,7 @@ struct User {
 }
 
 impl User {
-    /// Asks whenever users are to, until they end.
+    /// Asks while questions are enabled, until the bench ends.
     async fn live(mut self, mut shared: Shared) {
         while shared.asks.wait_for(|asks| *asks).await.is_ok() {
             shared.asking.fetch_add(1, Ordering::AcqRel);
@@ -131,7 +131,7 @@ impl User {
                 let since = Instant::now();
                 match self.client.explain_job(v1::JobRequest { version: VERSION, job: job.job }).await {
                     Ok(_) => answered("explain", since),
-                    // It has ended meanwhile.
+                    // The job has ended meanwhile.
                     Err(status) if status.code() == Code::NotFound => {}
                     Err(status) => return Err(status),
                 }

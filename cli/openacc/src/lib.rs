@@ -1,7 +1,7 @@
-//! OpenACC as a program has it that GCC has compiled: libacc.so's functions by their names, and a region of its own.
+//! OpenACC as in a program that GCC compiled: libacc.so's functions by name, and a region of its own.
 //!
-//! Nothing of Accord's is linked: what is measured through this is what such a program gets. libacc ends the process with a
-//! message where a call fails, as it does with any program.
+//! Nothing of Accord's is linked, so measurements through this show what such a program gets. libacc ends the process
+//! with a message if a call fails, as in any program.
 
 mod region;
 
@@ -17,7 +17,7 @@ type ByHostAddress = unsafe extern "C" fn(*mut c_void, usize);
 type Create = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Between = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int, c_int);
 
-/// The functions of the libacc.so that is in this process.
+/// The functions of this process's libacc.so.
 #[derive(Debug)]
 pub struct OpenAcc {
     num_devices: NumDevices,
@@ -33,10 +33,10 @@ pub struct OpenAcc {
 }
 
 impl OpenAcc {
-    /// Finds libacc.so in this process; `None` if it is not loaded. Nothing is started yet.
+    /// Finds libacc.so in this process; `None` if it is not loaded. Starts nothing.
     pub fn here() -> Option<Self> {
         let process = Library::this();
-        // Only Accord's own has it: libgomp has functions of the other names too.
+        // Only libacc.so has this function; libgomp has the others, too.
         symbol::<unsafe extern "C" fn(c_int)>(&process, c"acc_init_device")?;
         Some(Self {
             num_devices: symbol(&process, c"acc_get_num_devices")?,
@@ -55,30 +55,30 @@ impl OpenAcc {
         })
     }
 
-    /// The number of OpenACC's for the type of devices that this process uses.
+    /// Returns OpenACC's number of this process's device type.
     pub fn kind(&self) -> i32 {
-        // SAFETY: it takes nothing.
+        // SAFETY: it has no arguments.
         *self.kind.get_or_init(|| unsafe { (self.device_type)() })
     }
 
     /// Returns the number of devices of that type.
     pub fn devices(&self) -> u32 {
-        // SAFETY: any number may be asked about.
+        // SAFETY: any number is a valid argument.
         u32::try_from(unsafe { (self.num_devices)(self.kind()) }).unwrap_or(0)
     }
 
-    /// Makes memory present on all devices. It goes from them when the value is dropped.
+    /// Makes memory present on all devices until the value is dropped.
     pub fn present(&self, bytes: usize) -> Present<'_> {
         let mut host: Box<[u64]> = vec![0; bytes.div_ceil(8).max(1)].into();
         for device in 0..self.devices() {
             self.take(device);
-            // SAFETY: the memory is the program's, as long as it says, and lives until it is deleted.
+            // SAFETY: the memory belongs to the program, has this length, and lives until it is deleted.
             unsafe { (self.create)(host.as_mut_ptr().cast(), host.len() * 8) };
         }
         Present { openacc: self, host }
     }
 
-    /// Runs a region that does nothing, and waits for it.
+    /// Runs an empty region, and waits for it.
     pub fn launch(&self, device: u32) {
         self.take(device);
         self.region.launch();
@@ -90,7 +90,7 @@ impl OpenAcc {
     }
 }
 
-/// Memory that the program and all devices have.
+/// Memory of the program that is present on all devices.
 #[derive(Debug)]
 pub struct Present<'a> {
     openacc: &'a OpenAcc,
@@ -98,7 +98,7 @@ pub struct Present<'a> {
 }
 
 impl Present<'_> {
-    /// The program's copy.
+    /// Returns the program's copy.
     pub fn host(&mut self) -> &mut [u64] {
         &mut self.host
     }
@@ -107,7 +107,7 @@ impl Present<'_> {
     pub fn to_device(&mut self, device: u32, bytes: usize) {
         let bytes = self.within(bytes);
         self.openacc.take(device);
-        // SAFETY: the memory is present there for at least so many bytes.
+        // SAFETY: at least this many bytes of the memory are present there.
         unsafe { (self.openacc.update_device)(self.host.as_mut_ptr().cast(), bytes) };
     }
 
@@ -115,7 +115,7 @@ impl Present<'_> {
     pub fn from_device(&mut self, device: u32, bytes: usize) {
         let bytes = self.within(bytes);
         self.openacc.take(device);
-        // SAFETY: the memory is present there for at least so many bytes, and no other code uses it.
+        // SAFETY: at least this many bytes of the memory are present there, and no other code uses it.
         unsafe { (self.openacc.update_self)(self.host.as_mut_ptr().cast(), bytes) };
     }
 
@@ -124,7 +124,7 @@ impl Present<'_> {
         let bytes = self.within(bytes);
         let number = |device| c_int::try_from(device).unwrap_or(c_int::MAX);
         let host = self.host.as_mut_ptr().cast();
-        // SAFETY: the memory is present on both for at least so many bytes.
+        // SAFETY: at least this many bytes of the memory are present on both.
         unsafe { (self.openacc.memcpy_d2d)(host, host, bytes, number(to), number(from)) };
     }
 
@@ -143,7 +143,7 @@ impl Drop for Present<'_> {
     }
 }
 
-/// A function of this process. The type is what its header says; only this crate calls it, with such types.
+/// Returns a function of this process. Only this crate calls it, with types from the function's header.
 fn symbol<T: Copy>(process: &Library, name: &CStr) -> Option<T> {
     // SAFETY: all callers name functions with the types of openacc.h and of GCC's calls.
     unsafe { process.get::<T>(name.to_bytes_with_nul()) }.ok().map(|symbol| *symbol)

@@ -1,13 +1,13 @@
-//! A region as GCC compiles it: a function of the program, its code for NVIDIA GPUs, and the tables with which both are registered.
+//! A region as GCC compiles it: a host function, its code for NVIDIA GPUs, and the tables that register both.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 /// GCC's number of nvptx among offload targets.
 const NVPTX: c_int = 5;
-/// What GCC 12 says of its library and of the layout of its tables.
+/// GCC 12's version of its library and of the layout of its tables.
 const VERSION: u32 = 0x1_0001;
-/// The device that the program has chosen.
+/// The device number for the program's current device.
 const CHOSEN: c_int = -1;
 
 /// Registers an object's tables.
@@ -35,11 +35,11 @@ ret;
 }
 \0";
 
-/// An address that the linker fills in.
+/// An address that the linker resolves.
 #[repr(transparent)]
 struct Address<T>(*const T);
 
-// SAFETY: it is never changed, and what it points to is neither.
+// SAFETY: neither it nor what it points to is ever changed.
 unsafe impl<T> Sync for Address<T> {}
 
 #[repr(C)]
@@ -58,7 +58,7 @@ static FUNCTIONS: [extern "C" fn(*mut c_void); 1] = [empty];
 static OBJECTS: [Object; 1] = [Object { code: Address(PTX.as_ptr()), size: PTX.len() }];
 static DESCRIBED: [Function; 1] = [Function { name: Address(c"accord_bench$_omp_fn$0".as_ptr()), dims: [1, 1, 32] }];
 
-/// Where lists begin and end, or begin and how long they are.
+/// Two addresses: begin and end of a list, or begin and length.
 #[repr(C)]
 struct HostTable {
     functions: [Address<extern "C" fn(*mut c_void)>; 2],
@@ -88,23 +88,23 @@ static TARGET: TargetTable = TargetTable {
     function_count: 1,
 };
 
-/// A region that does nothing, registered.
+/// An empty, registered region.
 #[derive(Debug)]
 pub(crate) struct Region {
     launch: Launch,
 }
 
 impl Region {
-    /// Registers the region as the start code of a program that GCC has compiled does it.
+    /// Registers the region as the start code of a GCC-compiled program does.
     pub(crate) fn register(register: Register, launch: Launch) -> Self {
         // SAFETY: the tables are laid out as GCC 12 lays them out, and live as long as the program.
         unsafe { register(VERSION, (&raw const HOST).cast(), NVPTX, (&raw const TARGET).cast()) };
         Self { launch }
     }
 
-    /// Runs it on the device that the program has chosen, and waits.
+    /// Runs the region on the program's current device, and waits for it.
     pub(crate) fn launch(&self) {
-        // SAFETY: it has no arguments, so that there are no lists of them; the list of launch tags ends at once.
+        // SAFETY: it has no arguments, so there are no lists of them; the list of launch tags ends at once.
         unsafe { (self.launch)(CHOSEN, FUNCTIONS[0], 0, null_mut(), null_mut(), null_mut(), 0 as c_int) };
     }
 }

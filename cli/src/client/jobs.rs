@@ -1,4 +1,4 @@
-//! Questions about jobs and policies.
+//! Requests about jobs and policies.
 
 use super::{ATTEMPTS, Coordinator, answered, answered_within};
 use crate::failure::Result;
@@ -16,10 +16,10 @@ use tonic::transport::Channel;
 
 const VERSION: u32 = accord_proto::VERSION;
 
-/// How long an answer may take that the coordinator has to look ahead for.
+/// The time limit of an answer that needs a forecast.
 const FORECAST_LIMIT: Duration = Duration::from_secs(60);
 
-/// The act of a user on a job.
+/// An action of a user on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JobAct {
     Cancel,
@@ -32,7 +32,8 @@ impl Coordinator {
         JobsClient::new(self.channel.clone())
     }
 
-    /// All pages of the queue, each job once. Begins anew if it changes meanwhile, unless it does so all the time.
+    /// Returns all pages of the queue, each job once. Starts over if the queue changes meanwhile, a limited number of
+    /// times.
     pub(crate) fn queue(&mut self) -> Result<QueueReply> {
         let mut client = self.jobs();
         let mut attempts = ATTEMPTS;
@@ -56,7 +57,7 @@ impl Coordinator {
         }
     }
 
-    /// Does something to a job. Returns the job afterwards; none if it is gone.
+    /// Changes a job. Returns its new state, or `None` if it has ended.
     pub(crate) fn change_job(&mut self, job: u64, act: JobAct) -> Result<Option<Job>> {
         let (mut client, request) = (self.jobs(), JobRequest { version: VERSION, job });
         let reply = match act {
@@ -67,28 +68,28 @@ impl Coordinator {
         reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
     }
 
-    /// Gives a job another limit, or puts it before all others.
+    /// Changes a job's time limit, or moves it to the front of the queue.
     pub(crate) fn set_job(&mut self, job: u64, limit_ms: Option<u64>, first: bool) -> Result<Option<Job>> {
         let request = ChangeJobRequest { version: VERSION, job, limit_ms, first };
         let reply: Result<JobReply, Status> = answered(&self.runtime, self.jobs().change_job(request));
         reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
     }
 
-    /// Returns why a job waits, or has its devices.
+    /// Returns why a job waits, or why it got its devices.
     pub(crate) fn explain_job(&mut self, job: u64) -> Result<ExplainReply> {
         let request = JobRequest { version: VERSION, job };
         let reply = answered_within(&self.runtime, FORECAST_LIMIT, self.jobs().explain_job(request));
         reply.map_err(|status| self.explain(&status))
     }
 
-    /// Returns the fate of a request of a program on a node.
+    /// Returns when a request of a program on a node would start.
     pub(crate) fn what_if(&mut self, request: String, node_name: String) -> Result<WhatIfReply> {
         let request = WhatIfRequest { version: VERSION, request, node_name };
         let reply = answered_within(&self.runtime, FORECAST_LIMIT, self.jobs().what_if(request));
         reply.map_err(|status| self.explain(&status))
     }
 
-    /// Hands pages of ended jobs, the last first, to `take`, until it has enough.
+    /// Passes pages of ended jobs, latest first, to `take`, until it returns `false`.
     pub(crate) fn history(&mut self, mut take: impl FnMut(HistoryReply) -> bool) -> Result<()> {
         let (mut client, mut before) = (self.jobs(), None);
         loop {
@@ -102,7 +103,7 @@ impl Coordinator {
         }
     }
 
-    /// All rows of what was used.
+    /// Returns all rows of a usage table.
     pub(crate) fn usage(&mut self, by: UsageBy) -> Result<UsageReply> {
         let mut client = self.jobs();
         let mut all = UsageReply { next: Some(0), ..UsageReply::default() };
@@ -116,13 +117,13 @@ impl Coordinator {
         Ok(all)
     }
 
-    /// Lets no job start, or jobs start again.
+    /// Stops jobs from starting, or lets them start again.
     pub(crate) fn pause(&mut self, pause: bool) -> Result<PauseReply> {
         let reply = answered(&self.runtime, self.jobs().pause(PauseRequest { version: VERSION, pause }));
         reply.map_err(|status| self.explain(&status))
     }
 
-    /// Puts a policy into effect, or says what it would change.
+    /// Applies a policy, or only reports what it would change.
     pub(crate) fn apply_policy(&mut self, policy: String, check_only: bool) -> Result<ApplyPolicyReply> {
         let mut client = PoliciesClient::new(self.channel.clone());
         let request = ApplyPolicyRequest { version: VERSION, policy, check_only };

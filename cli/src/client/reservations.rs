@@ -1,4 +1,4 @@
-//! Questions about reservations.
+//! Requests about reservations.
 
 use super::{Coordinator, answered};
 use crate::failure::{Failure, Result};
@@ -13,7 +13,7 @@ impl Coordinator {
         ReservationsClient::new(self.channel.clone())
     }
 
-    /// Makes a reservation. Returns it with its first time.
+    /// Creates a reservation. Returns it with its first time.
     pub(crate) fn reserve(&mut self, request: CreateReservationRequest) -> Result<Reservation> {
         let reply = answered(&self.runtime, self.reservations_client().create_reservation(request));
         let reply = reply.map_err(|status| self.explain(&status))?;
@@ -35,7 +35,7 @@ impl Coordinator {
         }
     }
 
-    /// Removes a reservation.
+    /// Deletes a reservation.
     pub(crate) fn unreserve(&mut self, name: String) -> Result<()> {
         let request = DeleteReservationRequest { version: VERSION, name };
         let reply = answered(&self.runtime, self.reservations_client().delete_reservation(request));

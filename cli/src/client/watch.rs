@@ -12,16 +12,16 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-/// Replies that were received and are not shown yet.
+/// Most received replies that the command has not taken.
 const REPLIES_WAITING_MAX: usize = 16;
-/// Requests on their way.
+/// Most unsent requests.
 const REQUESTS_WAITING_MAX: usize = 1;
-/// Time until the next call after one that has ended.
+/// Pause before the next call after one that has ended.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Silence of the coordinator's host after which it is probed, and the time for its answer.
+/// Silence of the coordinator's host after which it is probed, and the time limit of its answer.
 const PROBED_AFTER: Duration = Duration::from_secs(3);
 
-/// All rows of a table.
+/// A complete table.
 #[derive(Debug, Default)]
 pub(crate) struct WholeTable {
     pub(crate) summary: ClusterSummary,
@@ -29,26 +29,26 @@ pub(crate) struct WholeTable {
     pub(crate) rows: Vec<WatchRow>,
 }
 
-/// A call of Watch on a thread of its own, which is made again when it ends.
+/// A call of Watch on a thread of its own, repeated when it ends.
 pub(crate) struct Watching {
     wanted: watch::Sender<WatchRequest>,
     replies: Receiver<Result<WatchReply>>,
 }
 
 impl Watching {
-    /// Asks for other rows, instead of those that were asked for before.
+    /// Requests other rows instead.
     pub(crate) fn ask(&self, request: WatchRequest) {
         self.wanted.send_replace(request);
     }
 
-    /// Returns replies and errors that were received.
+    /// Returns the received replies and errors.
     pub(crate) fn received(&self) -> impl Iterator<Item = Result<WatchReply>> + '_ {
         self.replies.try_iter()
     }
 }
 
 impl Coordinator {
-    /// Returns all rows of the table that a request names.
+    /// Returns all rows of the requested table.
     pub(crate) fn table(&mut self, request: &WatchRequest) -> Result<WholeTable> {
         let pages = async {
             let (requests, stream) = mpsc::channel(REQUESTS_WAITING_MAX);
@@ -60,7 +60,7 @@ impl Coordinator {
                 let reply = next(&mut replies).await?;
                 (all.summary, all.unix_ms) = (reply.summary.unwrap_or(all.summary), reply.unix_ms);
                 let seen = reply.from + reply.rows;
-                // The last page may begin with rows of the one before, if the table has become shorter.
+                // The last page may overlap the previous one, if the table has become shorter.
                 let known = all.rows.len().saturating_sub(reply.from as usize);
                 all.rows.extend(reply.changed.into_iter().skip(known));
                 if reply.rows == 0 || seen >= reply.total {
@@ -74,11 +74,11 @@ impl Coordinator {
         answer.map_err(|status| self.explain(&status))
     }
 
-    /// Watches the rows that a request asks for.
+    /// Watches the requested rows.
     pub(crate) fn watch(self, request: WatchRequest) -> Result<Watching> {
         let (wanted, asked) = watch::channel(request);
         let (sender, replies) = sync_channel(REPLIES_WAITING_MAX);
-        // It ends with the process.
+        // The thread ends with the process.
         threads::spawn("accord-watch", move || self.keep_watching(asked, &sender))
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
         Ok(Watching { wanted, replies })
@@ -99,13 +99,13 @@ impl Coordinator {
         });
     }
 
-    /// Makes one call. Returns once the command needs no replies any more.
+    /// Makes one call. Returns once the command needs no more replies.
     async fn watch_once(
         &self,
         asked: &mut watch::Receiver<WatchRequest>,
         replies: &SyncSender<Result<WatchReply>>,
     ) -> Result<(), Status> {
-        // A host that has vanished does not end the call.
+        // Probes detect a vanished host, which does not end the call.
         let channel = self.reach.connect(|endpoint| {
             endpoint
                 .http2_keep_alive_interval(PROBED_AFTER)

@@ -1,4 +1,4 @@
-//! `accord drain`, `accord close` and `accord shutdown`: what an administrator does to a running cluster.
+//! `accord drain`, `accord close` and `accord shutdown`: administration of a running cluster.
 
 use crate::args::{CloseArgs, DrainArgs, ShutdownArgs};
 use crate::client::Coordinator;
@@ -36,7 +36,7 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<u8> {
     })
 }
 
-/// Says what a drain still waits for.
+/// Returns a sentence on what a drain waits for.
 fn waits(target: &str, uses: &DrainNodeReply) -> String {
     let named = |one: &str, numbers: &[u64]| match numbers {
         [] => None,
@@ -55,13 +55,13 @@ pub(super) fn list(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The node of a target, and the device if it names one.
+/// Splits a target into its node and, if it names one, its device.
 pub(super) fn target_of(target: &str) -> (&str, Option<u32>) {
     let device = target.rsplit_once('/').and_then(|(node, ordinal)| Some((node, ordinal.parse().ok()?)));
     device.map_or((target, None), |(node, ordinal)| (node, Some(ordinal)))
 }
 
-/// Runs `accord close`, likewise.
+/// Runs `accord close`. All sessions are tried; the first refusal is the error.
 pub(crate) fn close(args: &CloseArgs) -> Result<u8> {
     let mut coordinator = Coordinator::required()?;
     each(&args.sessions, |session| {
@@ -78,7 +78,7 @@ pub(crate) fn shutdown(args: &ShutdownArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Does it for all; the first failure is the result.
+/// Calls `act` for each item; the first failure is the result.
 pub(super) fn each<T>(all: &[T], mut act: impl FnMut(&T) -> Result<()>) -> Result<u8> {
     let mut first = Ok(0);
     for one in all {

@@ -1,4 +1,4 @@
-//! `accord completions` and `accord man`: what is generated from the command line itself.
+//! `accord completions` and `accord man`: output generated from the command line's definition.
 
 use crate::args::Cli;
 use crate::failure::{Failure, Result};
@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 
 /// Runs `accord completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
-    // The generators panic where a pipe is closed, so they write into memory.
+    // The generators panic on a closed pipe, so they write into memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut shown(), "accord", &mut script);
     match io::stdout().write_all(&script) {
@@ -19,7 +19,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
     }
 }
 
-/// Returns the command line without what is hidden, which the generators of completions would offer.
+/// Returns the command line without hidden parts, which completions would offer.
 fn shown() -> Command {
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();

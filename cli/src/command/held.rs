@@ -1,4 +1,4 @@
-//! `accord run --devices` in a cluster: a job is held for as long as the program runs.
+//! `accord run --devices` in a cluster: holds a job while the program runs.
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
@@ -14,15 +14,15 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long programs have to end once their job has ended.
+/// The time that programs have to end after their job has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Asks for a job and runs the program in it; its exit code.
+/// Requests a job and runs the program in it; returns its exit code.
 pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     let program = args.program.first().ok_or_else(|| Failure::new("no program"))?;
     let libacc = find_libacc()?;
     let lookup = |name: &str| std::env::var(name).ok();
-    // Nothing has started yet: Ctrl-C ends this process, and with it the request.
+    // Nothing has started yet: Ctrl-C ends this process, which cancels the request.
     let granted = JobRequest::new(&lookup, program, args.np.unwrap_or(1), request)?.hold()?;
     set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     let mut signals = Signals::block(None)?;
@@ -31,7 +31,7 @@ pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     let step: [OsString; 2] = ["--preload".into(), preload_with(&libacc)];
     let mut command = match args.np {
         Some(ranks) => {
-            // mpirun ends its ranks if it is asked to end.
+            // mpirun ends its ranks on a signal.
             kept(&Mpirun::find()?.here(ranks, &step, &args.program)?)?
         }
         None => {

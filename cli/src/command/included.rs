@@ -1,16 +1,17 @@
-//! The files that a source includes, as far as they are the program's own.
+//! The files of the program itself that a source includes.
 
 use crate::directives::{Language, includes};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Files that are looked at for one source.
+/// Most files to read for one source.
 const FILES_MAX: usize = 1000;
-/// Larger ones are tables, and have no directives.
+/// Most bytes of a file: larger ones are tables without directives.
 const BYTES_MAX: u64 = 8 << 20;
 
-/// The files that `source` includes, directly or not, with their text: those in quotes beside who includes them, and all in `folders`
-/// (`-I`), which are the program's own. What can't be found or read is left out: the compiler says so, if it matters.
+/// Returns the files that `source` includes, directly or not, with their texts. Searches quoted names next to the
+/// including file, and all names in `folders` (`-I`), which belong to the program. Skips unreadable files, which the
+/// compiler reports.
 pub(crate) fn included(path: &Path, text: &str, language: Language, folders: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     let mut seen = BTreeSet::new();

@@ -15,7 +15,7 @@ use accord_types::{Count, DeviceKind, DeviceUse};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Nodes that a line names; of more it says the number.
+/// Most nodes to name in a line; beyond that, the line has their number.
 const NAMES_MAX: usize = 8;
 
 /// Runs `accord info`.
@@ -40,15 +40,15 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// What is said of lanes between machines.
+/// The line about lanes between machines.
 const ENCRYPTED: &str = "between machines: through TLS";
 const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
 
-/// The parts of requests that nothing keeps a job to.
+/// The line about limits of requests that nothing enforces.
 const ASKED_FOR: &str =
     "of a job's request, its parts of shared devices' time and memory, cores and ram are asked for, not enforced";
 
-/// What a session may have.
+/// Returns the limits of a session.
 fn limits(limits: SessionLimits) -> String {
     let memory = match limits.memory_quota {
         0 => "no memory quota".to_owned(),
@@ -62,7 +62,7 @@ fn limits(limits: SessionLimits) -> String {
     format!("a session has: {memory}, {streams} on each device, {time}\n{ASKED_FOR}")
 }
 
-/// Why nodes' kernels do not enforce all limits of sessions, a line for each reason.
+/// Returns the reasons why nodes' kernels do not enforce all limits of sessions, one per line.
 fn asked_for(nodes: &[NodeRow]) -> String {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in nodes {
@@ -80,7 +80,7 @@ fn asked_for(nodes: &[NodeRow]) -> String {
     text
 }
 
-/// The tables for people.
+/// Returns the tables for display.
 fn tables(cluster: &Cluster) -> String {
     let mut text = String::new();
     match &cluster.coordinator {
@@ -182,7 +182,7 @@ fn tables(cluster: &Cluster) -> String {
     text
 }
 
-/// The devices in quarantine, a line for each.
+/// Returns the devices in quarantine, one per line.
 fn quarantined(cluster: &Cluster) -> String {
     let lines = cluster.devices.iter().filter_map(|device| {
         let Quarantine { reason, age_ms, by_administrator, .. } = device.quarantine.as_ref()?;
@@ -236,7 +236,7 @@ fn source_name(source: SettingSource) -> &'static str {
     }
 }
 
-/// What the numbers are worth.
+/// Returns the note on device numbers.
 fn numbers(in_cluster: bool) -> String {
     let value = settings::DEVICE_ORDER.find(variable).map_or_else(|| "auto".to_owned(), |(_, value)| value);
     let what = match value.as_str() {

@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something was found.
+/// The exit code if there are findings.
 const FOUND: u8 = 1;
-/// The version of GCC that is taken where there is none.
+/// The assumed version of GCC if none is installed.
 const OLDEST: u32 = 12;
 
-/// Says what GCC drops, gets wrong or refuses in sources; 1 if there is anything.
+/// Prints what GCC omits, gets wrong or refuses in sources; returns 1 if there is anything.
 pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
     let gcc = args.gcc.unwrap_or_else(version);
     let mut all: Vec<(PathBuf, Finding)> = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
         for (path, text) in files {
             if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
                 let found = findings(&text, language, gcc, &outside).into_iter();
-                // No copies are made of included files.
+                // Included files are not copied.
                 all.extend(found.map(|finding| (path.clone(), Finding { rewritten: finding.everywhere, ..finding })));
             }
         }
@@ -75,7 +75,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// The machine's GCC.
+/// Returns the major version of the machine's GCC.
 fn version() -> u32 {
     let output = Command::new("gcc").arg("-dumpversion").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,17 +1,18 @@
-//! What other files than a source declare: what it includes, and the modules that it uses.
+//! Declarations outside of a source: in files that it includes, and in modules that it uses.
 
 use crate::directives::{Language, Outside, Traits, declared_in_module, exported, names, uses};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Larger module files are not read.
+/// Most bytes of a module file.
 const MODULE_BYTES_MAX: u64 = 64 << 20;
-/// Modules that are looked at for one source.
+/// Most modules to read for one source.
 const MODULES_MAX: usize = 1000;
 
-/// Returns the declarations for a source: in C by the files that it includes, in Fortran by the modules that it uses,
-/// whose sources are among `others` or whose module files are in `folders`, beside the source or in the current folder.
+/// Returns the declarations for a source: in C from the files that it includes, in Fortran from the modules that it
+/// uses. A module's source is among `others`, or its module file is in `folders`, next to the source, or in the current
+/// folder.
 pub(crate) fn outside(
     source: &Path,
     text: &str,
@@ -43,13 +44,13 @@ pub(crate) fn outside(
 type Module = (Vec<(String, Traits)>, Vec<String>);
 
 struct Modules<'a> {
-    /// Those of other sources, by name.
+    /// The modules of other sources, by name.
     sources: BTreeMap<String, Module>,
     folders: Vec<&'a PathBuf>,
 }
 
 impl Modules<'_> {
-    /// What a module declares, and what those do that it uses.
+    /// Returns the declarations of a module, and of the modules that it uses.
     fn declared(&self, module: &str, seen: &mut BTreeSet<String>) -> Vec<(String, Traits)> {
         if seen.len() == MODULES_MAX || !seen.insert(module.to_owned()) {
             return Vec::new();
@@ -64,7 +65,7 @@ impl Modules<'_> {
     }
 }
 
-/// The modules of other Fortran sources.
+/// Returns the modules of other Fortran sources.
 fn sources(source: &Path, others: &[&Path]) -> BTreeMap<String, Module> {
     let mut found = BTreeMap::new();
     for path in others.iter().filter(|path| **path != source) {
@@ -79,7 +80,7 @@ fn sources(source: &Path, others: &[&Path]) -> BTreeMap<String, Module> {
     found
 }
 
-/// The text of a module file, which gfortran compresses; nothing if there is none that can be read.
+/// Returns the text of a module file, which gfortran compresses; `None` if it can't be read.
 pub(super) fn module_text(path: &Path) -> Option<String> {
     let file = std::fs::File::open(path).ok()?;
     let mut text = Vec::new();

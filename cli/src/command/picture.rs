@@ -1,4 +1,4 @@
-//! Pictures as programs write them: binary PPM.
+//! Pictures in the binary PPM format.
 
 /// A binary PPM (P6).
 #[derive(PartialEq, Eq, Debug)]
@@ -16,14 +16,14 @@ impl<'a> Picture<'a> {
         if number(&mut rest)? != 255 {
             return None;
         }
-        // One character of space ends the header.
+        // A single white-space character ends the header.
         let (_, pixels) = rest.split_first()?;
         let size = u64::from(width).checked_mul(u64::from(height))?.checked_mul(3)?;
         (width > 0 && height > 0 && pixels.len() as u64 == size).then_some(Self { width, height, pixels })
     }
 }
 
-/// The next number of the header; comments end with their line.
+/// Parses the next number of the header; a comment ends with its line.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     loop {
         match rest.first()? {

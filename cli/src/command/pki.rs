@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Folders of a machine's services, and of its authority.
 pub(crate) const OF_SERVICES: [&str; 3] =
     ["/etc/accord/authority", "/etc/accord/tls/coordinator", "/etc/accord/tls/agent"];
-/// A certificate with fewer days is due for renewal.
+/// A certificate with fewer days left is due for renewal.
 pub(crate) const DAYS_MIN: i64 = 30;
 
 /// Returns the days that are left until an expiry, counted from 1970; negative ones after it.
@@ -66,14 +66,14 @@ struct Listed {
     name: PeerName,
     days: i64,
     folder: PathBuf,
-    /// Only the authority's register has it.
+    /// Whether only the authority's register lists it.
     is_elsewhere: bool,
 }
 
 fn list(folders: &[PathBuf], as_json: bool) -> Result<()> {
     let mut found = Vec::new();
     if folders.is_empty() {
-        // Of these, whatever is there and may be read.
+        // Those that exist and may be read.
         let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/accord"));
         let own = own.into_iter().flat_map(|own| [own.join("tls"), own.join("admin")]);
         let named = crate::client::variable(settings::TLS.name).map(PathBuf::from);
@@ -116,7 +116,7 @@ fn list(folders: &[PathBuf], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The certificate of a folder, or an authority's and those that it has issued.
+/// Returns the certificate of a folder, or an authority's with those that it has issued.
 fn of_folder(folder: &Path) -> Result<Vec<Listed>> {
     let listed = |(name, expiry): (PeerName, Duration), is_elsewhere| Listed {
         name,
@@ -154,7 +154,7 @@ fn role_of(role: PkiRole, name: Option<&str>) -> Result<Role> {
     })
 }
 
-/// Returns the lifetime of a certificate of so many days.
+/// Returns the lifetime of a certificate of this many days.
 pub(crate) fn lifetime(days: u32) -> Duration {
     Duration::from_secs(u64::from(days) * 24 * 60 * 60)
 }

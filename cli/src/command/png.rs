@@ -1,4 +1,4 @@
-//! `accord __png`: a PPM picture as PNG, for the demo.
+//! `accord __png`: converts a PPM picture to PNG, for the demo.
 
 use super::picture::Picture;
 use crate::failure::{Failure, Result};

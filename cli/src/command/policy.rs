@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Something was found.
+/// The exit code if the policy has faults.
 const FOUND: u8 = 1;
 
 /// Runs `accord policy`.
@@ -43,24 +43,24 @@ fn check(file: &Path, cluster: Option<&str>, json: bool) -> Result<u8> {
     Ok(if findings.is_empty() && !live.is_refused() { 0 } else { FOUND })
 }
 
-/// The changes of a policy for the jobs of the cluster.
+/// The effect of a policy on the cluster's jobs.
 enum Live {
-    /// The policy is wrong.
+    /// The policy has faults, so the coordinator was not queried.
     NotAsked,
     /// The answer of the coordinator.
     Known(ApplyPolicyReply),
-    /// Why they are not known.
+    /// The reason why the effect is unknown.
     LeftOut(String),
 }
 
 impl Live {
-    /// Asks the coordinator that the settings name, if they name one.
+    /// Queries the coordinator of the settings, if there is one.
     fn of(text: String) -> Self {
         let reply = Coordinator::required().and_then(|mut coordinator| coordinator.apply_policy(text, true));
         reply.map_or_else(|why| Self::LeftOut(why.to_string()), Self::Known)
     }
 
-    /// Whether the coordinator finds something wrong: it may be of another release.
+    /// Whether the coordinator finds a fault, which happens if it has another version.
     fn is_refused(&self) -> bool {
         matches!(self, Self::Known(reply) if !reply.findings.is_empty())
     }
@@ -86,7 +86,7 @@ impl Live {
     }
 }
 
-/// The coordinator reads the file again: what it says of it counts.
+/// The coordinator parses the file again, and its result counts.
 fn apply(file: &Path, dry_run: bool, as_json: bool) -> Result<u8> {
     let text = read(file)?;
     let reply = Coordinator::required()?.apply_policy(text, dry_run)?;
@@ -134,7 +134,7 @@ fn applied_json(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> Value {
     })
 }
 
-/// Reads a file that is not longer than a policy may be: one byte more lets the check say so.
+/// Reads a file up to one byte beyond a policy's maximum, so that the check detects the excess.
 fn read(file: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let most = u64::try_from(POLICY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
@@ -147,7 +147,7 @@ fn read(file: &Path) -> Result<String> {
     })
 }
 
-/// The devices of a cluster, written as a request.
+/// Parses the devices of a cluster, written as a request.
 fn inventory(text: &str) -> Result<Vec<(DeviceClass, u32)>> {
     let request: Request =
         text.parse().map_err(|error: accord_scheduler::TextError| Failure::usage(error.to_string()))?;

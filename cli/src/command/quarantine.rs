@@ -1,4 +1,4 @@
-//! `accord quarantine`: devices that are given to no job.
+//! `accord quarantine`: devices that are assigned to no job.
 
 use super::admin::{each, list};
 use crate::client::Coordinator;

@@ -9,7 +9,7 @@ use crate::reservation_args::{CreateArgs, ReservationArgs, ReservationCommand};
 use accord_proto::v1::{CreateReservationRequest, Reservation, ReservedTarget};
 use serde_json::{Value, json};
 
-/// Reservations that `accord queue` and `accord info` show.
+/// Most reservations that `accord queue` and `accord info` print.
 const SHOWN_MAX: usize = 8;
 
 /// Runs `accord reservation`.
@@ -28,7 +28,7 @@ fn create(args: &CreateArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The reservation as the coordinator is asked for it.
+/// Returns the request for a reservation.
 fn request(args: &CreateArgs) -> Result<CreateReservationRequest> {
     let has_members = !args.accounts.is_empty() || !args.users.is_empty();
     if !has_members && !args.maintenance {
@@ -95,7 +95,7 @@ fn delete(names: &[String]) -> Result<u8> {
     })
 }
 
-/// The jobs that a reservation is for, in words.
+/// Returns the jobs that a reservation is for, in words.
 fn members(of: &Reservation) -> String {
     if of.hidden {
         return if of.yours { "you" } else { "others" }.to_owned();
@@ -106,7 +106,7 @@ fn members(of: &Reservation) -> String {
     if named.is_empty() { "no job".to_owned() } else { named.join(" and ") }
 }
 
-/// The devices of a reservation, short.
+/// Returns the devices of a reservation in short form.
 fn devices(of: &Reservation) -> String {
     if of.devices.is_empty() {
         return "all devices".to_owned();
@@ -118,7 +118,7 @@ fn devices(of: &Reservation) -> String {
     of.devices.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// A reservation in a sentence.
+/// Describes a reservation in a sentence.
 fn described(of: &Reservation) -> String {
     let weekly = if of.weekly { ", and each week at the same time" } else { "" };
     let end = if of.end { "; other jobs that are left at its start are ended" } else { "" };
@@ -155,7 +155,8 @@ fn table(reservations: &[Reservation], unix_ms: u64) -> String {
     table.to_string()
 }
 
-/// The reservations for `accord queue` and `accord info`: the next ones, a line each, after an empty line; nothing if there are none.
+/// Returns the next reservations for `accord queue` and `accord info`, one per line after an empty line; empty if there
+/// are none.
 pub(super) fn lines(reservations: &[Reservation], unix_ms: u64) -> String {
     let mut next: Vec<&Reservation> = reservations.iter().collect();
     next.sort_by_key(|of| (of.starts_unix_ms, &of.name));
@@ -167,7 +168,7 @@ pub(super) fn lines(reservations: &[Reservation], unix_ms: u64) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// One reservation.
+/// Returns a reservation as JSON.
 pub(super) fn row_json(of: &Reservation) -> Value {
     let devices = of.devices.iter().map(|on| json!({ "node": on.node_name, "ordinals": on.ordinals }));
     json!({

@@ -25,13 +25,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// More than libacc and what else the program's start takes of a process's addresses, beside what this one has.
+/// More address space than libacc and the start of a program need in addition to this process's.
 const START_BYTES: u64 = 32 << 20;
 
-/// How long launchers have to end what they have started on other nodes, after the supervisor was killed.
+/// The time that launchers have to end processes on other nodes, after the supervisor was killed.
 const LAUNCHERS_GRACE: Duration = Duration::from_secs(3);
 
-/// Runs a program; its exit code.
+/// Runs a program; returns its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     if let Some((path, obstacle)) = args.program.first().and_then(|program| obstacle(program)) {
         let what = format!("{} {obstacle}", path.display());
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     supervised(args, over_nodes, request.as_ref())
 }
 
-/// The devices that are asked for: of a cluster's coordinator, or as far as this machine alone can give them.
+/// Returns the requested devices: from a cluster's coordinator, or within this machine's means.
 fn request(args: &RunArgs, over_nodes: bool) -> Result<Option<Request>> {
     let lookup = |name: &str| std::env::var(name).ok();
     let Some(request) = args.request.request(lookup)? else { return Ok(None) };
@@ -73,12 +73,12 @@ fn has_coordinator() -> bool {
     settings::COORDINATOR.find(|name| std::env::var(name).ok()).is_some()
 }
 
-/// What the program is told of it.
+/// Returns the variable that passes the request to the program.
 fn requested(request: Option<&Request>) -> Option<(&'static str, String)> {
     request.map(|request| (settings::DEVICES.name, request.to_string()))
 }
 
-/// Nothing has to be done after the program: this process turns into it.
+/// Executes the program in place of this process, because nothing has to be done afterwards.
 fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     let line = || -> Result<(PathBuf, OsString, Vec<OsString>)> {
         let libacc = find_libacc()?;
@@ -108,7 +108,8 @@ fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     Failure::start(program, &error)
 }
 
-/// The program after this process can't report it: the loader leaves libacc out, or a process ends by a signal before it has begun.
+/// Checks the address space, because the program can't report its lack: the loader omits libacc, or a signal ends the
+/// process before it has begun.
 fn check_address_space() -> Result<()> {
     let (most, _) = getrlimit(Resource::RLIMIT_AS).map_err(|error| Failure::system("can't read a limit", error))?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -125,7 +126,7 @@ fn check_address_space() -> Result<()> {
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
 fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Result<u8> {
     let separation = separation(args);
-    // The supervisor makes it: whatever ends this process before, there is none.
+    // The supervisor creates it, so that nothing is left if this process ends before.
     let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
     let (lifeline, held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
     let mut signals = Signals::block(None)?;
@@ -136,7 +137,7 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
                 .map_err(|error| Failure::system("can't make a process namespace", error))?;
         }
         Separation::Loopback => {
-            // Should the supervisor be killed, its children come here.
+            // If the supervisor is killed, its children are reparented to this process.
             set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
         }
     }
@@ -144,7 +145,7 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
     let time = args.time_setting().map(|time| (settings::TIME.name, time));
     let child = Command::new(own)
         .envs(time)
-        // The supervisor asks for the devices.
+        // The supervisor requests the devices.
         .env_remove(settings::DEVICES.name)
         .arg("__supervise")
         .arg("--dir")
@@ -173,28 +174,28 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
                 if !by_terminal {
                     let _ = kill(supervisor, signal);
                 }
-                // A stopped supervisor would not see it.
+                // A stopped supervisor would not notice the signal.
                 let _ = kill(supervisor, Signal::SIGCONT);
             }
             Event::Ended(..) | Event::Orphaned | Event::Timeout => {}
         }
     };
-    // Looking for processes and removing the folder take a few descriptors.
+    // Listing processes and removing the folder need a few descriptors.
     drop((lifeline, held, signals));
     lift();
     if separation == Separation::Loopback {
         if over_nodes {
-            // Launchers have processes on other nodes to end.
+            // Launchers must end processes on other nodes.
             ask_descendants(LAUNCHERS_GRACE);
         }
         kill_descendants();
     }
-    // The supervisor does this too, unless it was killed.
+    // The supervisor does this, too, unless it was killed.
     let _ = std::fs::remove_dir_all(&dir);
     Ok(code)
 }
 
-/// Where the run's folder is made if all nodes have to see it.
+/// Returns the folder for the run's folder if all nodes must see it.
 fn shared_folder(args: &RunArgs) -> Result<PathBuf> {
     let home = || std::env::var_os("HOME").map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -207,7 +208,7 @@ fn shared_folder(args: &RunArgs) -> Result<PathBuf> {
         .map_err(|error| Failure::system(format!("can't make the folder {}", folder.display()), error))
 }
 
-/// Namespaces where they are needed and can be had.
+/// Returns namespaces if they are needed and possible.
 fn separation(args: &RunArgs) -> Separation {
     if args.loopback || args.local_cluster.is_none() {
         return Separation::Loopback;
@@ -223,7 +224,7 @@ fn separation(args: &RunArgs) -> Separation {
     }
 }
 
-/// The options of this run, spelled for the supervisor.
+/// Returns this run's options for the supervisor.
 fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
     let mut options: Vec<OsString> = vec![
         "--separation".into(),

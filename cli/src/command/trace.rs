@@ -1,4 +1,4 @@
-//! `accord trace`: what can be made of traces.
+//! `accord trace`: merges and draws traces.
 
 use crate::args::{TraceArgs, TraceCommand};
 use crate::failure::{Failure, Result};

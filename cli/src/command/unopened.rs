@@ -1,4 +1,4 @@
-//! What `accord cc`, `c++` and `fc` make of the `kernels` constructs of a source, and which loops they leave as GCC has them.
+//! How `accord cc`, `c++` and `fc` treat the `kernels` constructs of a source, and which loops they leave to GCC.
 
 use crate::directives::{Finding, Language, Severity};
 use accord_kernels::analysis::Rules;
@@ -9,8 +9,8 @@ use std::process::Command;
 /// Columns of fixed form.
 const COLUMNS: usize = 72;
 
-/// Returns the messages about the loops in a source's `kernels` constructs. A source that the machine's preprocessor
-/// refuses, as options of its compilation are missing, is read as it is.
+/// Returns the messages about the loops in a source's `kernels` constructs. If the machine's preprocessor refuses the
+/// source, for lack of its options, it is read unprocessed.
 pub(super) fn messages(path: &Path, language: Language) -> Vec<Message> {
     let as_it_is = || Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
     preprocessed(path, language).or_else(as_it_is).map_or_else(Vec::new, |text| of_text(&text, path, language))
@@ -32,12 +32,12 @@ fn of_text(text: &str, path: &Path, language: Language) -> Vec<Message> {
             rewrite_fortran(&input, Mode::Parallel, rules)
         }
     };
-    // Names of modules are known where the source is compiled.
+    // Names of modules are known only where the source is compiled.
     new.messages.into_iter().filter(|one| !one.text.contains(" means is not known")).collect()
 }
 
-/// Returns the parts of a source's `kernels` constructs that stay, with the reasons. Nothing of a source that the
-/// machine's preprocessor refuses.
+/// Returns the parts of a source's `kernels` constructs that stay as they are, with the reasons. Returns nothing if the
+/// machine's preprocessor refuses the source.
 pub(super) fn unopened(path: &Path, language: Language) -> Vec<Finding> {
     let name = path.display().to_string();
     let text = preprocessed(path, language).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `allocate` and `deallocate` of allocatables with `declare create`, which make them present and no longer so (OpenACC 3.3, 2.13.2):
-//! GCC leaves that out, and an `enter data` or `exit data` beside the statement does it.
+//! `allocate` and `deallocate` of allocatables with `declare create`, which make them present and absent (OpenACC 3.3,
+//! 2.13.2). GCC omits that; an `enter data` or `exit data` next to the statement does it.
 
 use super::clause::Parsed;
 use super::components::word;
@@ -9,19 +9,19 @@ use super::pieces::{Edit, Piece};
 use super::{Directive, Language};
 use accord_kernels::text::split;
 
-/// One of the statements, with the variables that matter.
+/// An `allocate` or `deallocate` statement, with the relevant variables.
 struct Allocation<'a> {
     begins: bool,
-    /// `if (condition)` in front.
+    /// The condition of an `if` around the statement.
     condition: Option<&'a str>,
-    /// The statement behind it.
+    /// The statement without its `if`.
     text: &'a str,
     names: Vec<&'a str>,
-    /// Whether it may fail without ending the program.
+    /// Whether a failure does not end the program.
     may_fail: bool,
 }
 
-/// Directives beside all statements that can be changed.
+/// Returns the insertions of directives at all statements where that is possible.
 pub(super) fn edits(source: &str, language: Language, all: &[(&Directive, &Parsed)], declared: &Declared) -> Vec<Edit> {
     let statements = fortran::statements(source, language == Language::FixedFortran);
     let relevant = statements.iter().filter_map(|statement| Some((statement, read(statement, all, declared)?)));
@@ -35,7 +35,7 @@ pub(super) fn edits(source: &str, language: Language, all: &[(&Directive, &Parse
         .collect()
 }
 
-/// Whether some `allocate` or `deallocate` of a name in lower case stands where nothing can be put beside it.
+/// Whether some `allocate` or `deallocate` of a lower-case name stands where no directive can be inserted.
 pub(super) fn is_left(
     name: &str,
     source: &str,
@@ -50,7 +50,7 @@ pub(super) fn is_left(
     })
 }
 
-/// Whether a clause other than of `declare` brings this variable itself to devices: the program does it by itself.
+/// Whether another clause than `declare` creates this variable on devices, so that the program manages it itself.
 pub(super) fn is_made(all: &[(&Directive, &Parsed)], name: &str) -> bool {
     let clauses = all.iter().filter(|(_, parsed)| parsed.name != "declare").flat_map(|(_, parsed)| &parsed.clauses);
     clauses
@@ -87,7 +87,7 @@ fn read<'a>(statement: &'a Statement, all: &[(&Directive, &Parsed)], declared: &
     (!names.is_empty()).then_some(Allocation { begins, condition, text, names, may_fail })
 }
 
-/// What an `if` statement asks, and what it does; a statement without one as it is.
+/// Splits an `if` statement into condition and statement; other statements have no condition.
 fn conditional(text: &str) -> (Option<&str>, &str) {
     if !word(text).eq_ignore_ascii_case("if") {
         return (None, text);
@@ -110,7 +110,7 @@ fn conditional(text: &str) -> (Option<&str>, &str) {
 }
 
 impl Allocation<'_> {
-    /// The statement with its directives; `lines` are its own.
+    /// Returns the statement with its directives; `lines` are its source lines.
     fn pieces(&self, lines: String) -> Vec<Piece> {
         let directive = |list: &str, condition: &str| {
             Piece::Pragma(match self.begins {
@@ -143,7 +143,7 @@ mod tests {
     use super::super::{Outside, rewrite};
     use super::*;
 
-    /// The lines that are new in a program with these statements.
+    /// Returns the lines that a rewrite adds to a program with these statements.
     fn new(statements: &str) -> Vec<String> {
         let module = "module m\nreal, allocatable :: x(:), y(:, :), z(:)\n!$acc declare create(x, y)\nend module\n";
         let source = format!("{module}subroutine s\nuse m\n{statements}\nend\n");

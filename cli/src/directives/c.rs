@@ -2,7 +2,7 @@
 
 use super::{Directive, Form};
 
-/// All directives of `source`, which may be preprocessed already. Raw strings are C++'s only.
+/// Returns all directives of `source`, which may be preprocessed. `raw_strings` is set for C++.
 pub(super) fn scan(source: &str, raw_strings: bool) -> Vec<Directive> {
     let mut scanner =
         Scanner { text: source.as_bytes(), at: 0, line: 1, shift: 0, file: None, raw_strings, found: Vec::new() };
@@ -15,7 +15,7 @@ struct Scanner<'a> {
     at: usize,
     /// The line of `at` in the text, from 1.
     line: u32,
-    /// What a line marker adds to it.
+    /// Offset of line numbers by a line marker.
     shift: i64,
     file: Option<String>,
     raw_strings: bool,
@@ -34,7 +34,7 @@ impl Scanner<'_> {
                 }
                 b'#' if fresh && !self.defines() => self.preprocessor_line(),
                 b'"' => self.quoted(b'"'),
-                // A digit separator of C++14 is no character.
+                // A digit separator of C++14 begins no character literal.
                 b'\'' if self.at > 0 && self.text[self.at - 1].is_ascii_hexdigit() && self.in_number() => self.step(),
                 b'\'' => self.quoted(b'\''),
                 b'/' if self.peek(1) == Some(b'/') => self.line_comment(),
@@ -68,7 +68,7 @@ impl Scanner<'_> {
         self.at += 1;
     }
 
-    /// Length of a backslash and the line's end after it, if both are here.
+    /// Returns the length of a backslash with the line end after it; 0 if there is none here.
     fn continuation(&self) -> usize {
         match (self.peek(0), self.peek(1), self.peek(2)) {
             (Some(b'\\'), Some(b'\n'), _) => 2,
@@ -112,7 +112,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A string or character; an unfinished one ends with its line.
+    /// Skips a string or character literal; an unterminated one ends with its line.
     fn quoted(&mut self, quote: u8) {
         self.step();
         while let Some(byte) = self.peek(0) {
@@ -157,7 +157,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `_Pragma ( "..." )`, from behind the word.
+    /// Reads `_Pragma ( "..." )`, from after the word.
     fn operator(&mut self, start: usize) {
         let (line, mut at) = (self.line, self.at);
         let skip = |mut at: usize| {
@@ -199,13 +199,13 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether a macro's definition is here: what it stands for is looked at like any text.
+    /// Whether a macro definition begins here; its replacement is scanned like any text.
     fn defines(&self) -> bool {
         let rest = self.text[self.at + 1..].trim_ascii_start();
         rest.strip_prefix(b"define").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))
     }
 
-    /// A whole preprocessor line, with what continues it.
+    /// Skips a whole preprocessor line, with its continuation.
     fn preprocessor_line(&mut self) {
         let (start, line) = (self.at, self.line);
         let mut text = Vec::new();
@@ -243,7 +243,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `12 "file.c"`: the next line is line 12 of that file.
+    /// Handles `12 "file.c"`: the next line is line 12 of that file.
     fn marker(&mut self, text: &str, line: u32) {
         let (number, rest) = split_word(text);
         let Ok(number) = number.parse::<i64>() else { return };
@@ -270,7 +270,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// The first word, and what follows it.
+/// Splits a text after its first word.
 fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());

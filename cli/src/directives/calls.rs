@@ -1,11 +1,11 @@
-//! Directives that GCC doesn't know (`init`, `shutdown`, `set`, forms of `wait`), as calls of the routines that do the same
+//! Directives that GCC doesn't know (`init`, `shutdown`, `set`, forms of `wait`), as calls of the equivalent routines
 //! (OpenACC 3.3, 2.14.1 to 2.14.3, 2.16.3).
 
 use super::clause::Parsed;
 use accord_kernels::text::split;
 use std::fmt::Write;
 
-/// Calls that do what a directive says.
+/// Calls that are equivalent to a directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Calls {
     condition: Option<String>,
@@ -13,7 +13,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Returns the calls as a person would write them.
+    /// Returns the calls in the usual notation.
     pub(super) fn shown(&self, fortran: bool) -> String {
         let calls: Vec<String> = self
             .calls
@@ -50,7 +50,7 @@ const CURRENT: &str = "-1";
 /// `acc_async_noval`
 const NOVAL: &str = "-1";
 
-/// An argument with the name that it has in `openacc.h`. Types come last.
+/// Returns an argument with its parameter name in `openacc.h` as a comment. Types come last.
 fn named<'a>(call: &str, argument: &'a str, last: bool) -> &'a str {
     let takes_a_type = last && !call.starts_with("acc_wait") && call != "acc_set_default_async";
     match TYPES.iter().find(|(_, number, _)| *number == argument) {
@@ -61,7 +61,7 @@ fn named<'a>(call: &str, argument: &'a str, last: bool) -> &'a str {
     }
 }
 
-/// The calls that stand for a directive; nothing if GCC knows it, or if it can't be understood.
+/// Returns the calls for a directive; `None` if GCC knows it, or if it can't be parsed.
 pub(super) fn calls_for(text: &str) -> Option<Calls> {
     let parsed = Parsed::new(text);
     let condition = parsed.value(&["if"]).map(str::to_owned);
@@ -101,7 +101,7 @@ pub(super) fn calls_for(text: &str) -> Option<Calls> {
     (!calls.is_empty()).then_some(Calls { condition, calls })
 }
 
-/// The numbers of the types that `device_type` names; `None` if one is not known.
+/// Returns the numbers of the types in a `device_type` clause; `None` if one is unknown.
 fn device_types(parsed: &Parsed) -> Option<Vec<&'static str>> {
     let Some(list) = parsed.value(&["device_type", "dtype"]) else { return Some(Vec::new()) };
     split(list, ',')
@@ -114,7 +114,7 @@ fn device_types(parsed: &Parsed) -> Option<Vec<&'static str>> {
         .collect()
 }
 
-/// `wait` with what GCC lacks: a device number, the word `queues`, a condition.
+/// Returns the calls for a `wait` with what GCC lacks: a device number, the word `queues`, a condition.
 fn waits(parsed: &Parsed, condition: Option<String>) -> Option<Calls> {
     let list = WaitList::new(parsed.argument.as_deref().unwrap_or(""));
     if list.device.is_none() && !list.says_queues && condition.is_none() {
@@ -136,7 +136,7 @@ fn waits(parsed: &Parsed, condition: Option<String>) -> Option<Calls> {
     Some(Calls { condition, calls })
 }
 
-/// `[devnum: n :] [queues:] list`
+/// The list of a `wait`: `[devnum: n :] [queues:] list`
 pub(super) struct WaitList<'a> {
     pub(super) device: Option<&'a str>,
     pub(super) says_queues: bool,
@@ -160,14 +160,14 @@ impl<'a> WaitList<'a> {
     }
 }
 
-/// What follows `word :`.
+/// Returns the text after `word :`.
 fn modifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(word.len())?;
     let rest = head.eq_ignore_ascii_case(word).then_some(rest)?.trim_start().strip_prefix(':')?;
     (!rest.starts_with(':')).then(|| rest.trim_start())
 }
 
-/// The first colon that is none of C++'s `::`, outside of parentheses.
+/// Returns the place of the first single colon outside of parentheses; C++'s `::` does not count.
 fn colon(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
@@ -187,7 +187,8 @@ fn colon(text: &str) -> Option<usize> {
     None
 }
 
-/// One compound statement on one line. The names are declared in it, and in C++ without its mangling, so no header is needed.
+/// Returns one compound statement on one line. It declares the routines under names of its own, with assembler labels,
+/// so no header is needed.
 pub(super) fn c(calls: &Calls) -> String {
     let mut text = String::from("{ ");
     for (name, arguments) in &calls.calls {
@@ -208,7 +209,7 @@ pub(super) fn c(calls: &Calls) -> String {
     text
 }
 
-/// Call statements, with their condition.
+/// Returns call statements, with their condition.
 pub(super) fn fortran(calls: &Calls) -> String {
     let statements: Vec<String> = calls
         .calls

@@ -6,16 +6,16 @@ use accord_kernels::text::{closing, split};
 pub(super) struct Clause {
     /// The name in lower case.
     pub(super) name: String,
-    /// The text in the parentheses.
+    /// The text in parentheses.
     pub(super) argument: Option<String>,
 }
 
 /// The content of a directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Parsed {
-    /// `parallel loop`, `enter data`, `wait` and so on, in lower case.
+    /// The name in lower case, such as `parallel loop`, `enter data`, `wait`.
     pub(super) name: String,
-    /// The text in the parentheses right behind the name: `wait(1)`, `cache(a)`, `routine(f)`.
+    /// The text in parentheses directly after the name: `wait(1)`, `cache(a)`, `routine(f)`.
     pub(super) argument: Option<String>,
     /// The clauses, in order.
     pub(super) clauses: Vec<Clause>,
@@ -43,7 +43,7 @@ pub(super) const DATA_CLAUSES: &[&str] = &[
     "device",
 ];
 
-/// Names of two words.
+/// Directive names of two words.
 const PAIRS: &[&str] = &[
     "enter data",
     "exit data",
@@ -77,7 +77,7 @@ impl Parsed {
         format!("{}{argument}{}", self.name, clauses.collect::<String>())
     }
 
-    /// Reads the text after `acc`. Whatever it is, something is made of it: this is no compiler.
+    /// Parses the text after `acc`. Never fails: this is no compiler.
     pub(super) fn new(text: &str) -> Self {
         let mut words = Words { rest: text.trim() };
         let (mut name, mut argument) = words.next().unwrap_or_default();
@@ -95,12 +95,12 @@ impl Parsed {
         Self { name, argument, clauses }
     }
 
-    /// The first clause with one of these names.
+    /// Returns the first clause with one of these names.
     pub(super) fn clause(&self, names: &[&str]) -> Option<&Clause> {
         self.clauses.iter().find(|clause| names.contains(&clause.name.as_str()))
     }
 
-    /// The argument of the first clause with one of these names.
+    /// Returns the argument of the first clause with one of these names.
     pub(super) fn value(&self, names: &[&str]) -> Option<&str> {
         self.clause(names)?.argument.as_deref()
     }
@@ -121,7 +121,7 @@ impl Iterator for Words<'_> {
                 return None;
             }
             if end == 0 {
-                // No word: nothing that could be a clause.
+                // No word, so this can't be a clause.
                 let skip = self.rest.chars().next().map_or(1, char::len_utf8);
                 self.rest = &self.rest[skip..];
                 continue;
@@ -139,7 +139,7 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Whether a Fortran section has elements between its own: a stride, or an index ahead of a range.
+/// Whether a Fortran section skips elements: by a stride, or an index before a range.
 pub(super) fn is_scattered(variable: &str) -> bool {
     let Some((_, inside)) = variable.strip_suffix(')').and_then(|variable| variable.split_once('(')) else {
         return false;

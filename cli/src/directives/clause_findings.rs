@@ -1,14 +1,14 @@
-//! What GCC makes of single clauses, as far as their text shows it.
+//! Findings about single clauses, as far as their text shows them.
 
 use super::clause::{Clause, DATA_CLAUSES, Parsed};
 use super::finding::Severity;
 use accord_kernels::text::split;
 use std::collections::BTreeMap;
 
-/// The largest constant number of gangs that an image has room for.
+/// The largest constant number of gangs that fits in an image.
 const GANGS_MAX: u64 = u16::MAX as u64;
 
-/// Severity, message and remedy of what is wrong with a clause. `constants` are the source's named ones.
+/// Reports severity, message and remedy of a clause's faults. `constants` are the source's named constants.
 pub(super) fn judge(
     clause: &Clause,
     parsed: &Parsed,
@@ -149,7 +149,7 @@ pub(super) fn judge(
     found
 }
 
-/// Numbers that `#define`, `enum` and `parameter` give names to.
+/// Returns the constants of `#define`, `enum` and `parameter`.
 pub(super) fn constants(source: &str, fortran: bool) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for line in source.lines() {
@@ -181,7 +181,7 @@ pub(super) fn constants(source: &str, fortran: bool) -> BTreeMap<String, u64> {
     found
 }
 
-/// What a constant expression of numbers and names amounts to: products, sums and shifts.
+/// Evaluates a constant expression of numbers, names, products, sums and shifts.
 fn value(text: &str, fortran: bool, constants: &BTreeMap<String, u64>) -> Option<u64> {
     let text = text.trim();
     let inner =

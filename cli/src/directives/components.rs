@@ -14,7 +14,7 @@ pub(super) struct Assignment {
     pub(super) better: String,
 }
 
-/// All of them.
+/// Returns all such assignments of a source.
 pub(super) fn assignments(source: &str) -> Vec<Assignment> {
     let lower = source.to_ascii_lowercase();
     let statements = statements(&lower);
@@ -45,12 +45,12 @@ pub(super) fn assignments(source: &str) -> Vec<Assignment> {
     found
 }
 
-/// The name that a text begins with.
+/// Returns the word at the start of a text.
 pub(super) fn word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("")
 }
 
-/// Statements with their lines, without comments, what goes on over several lines in one.
+/// Returns statements with their lines, without comments and with continuation lines joined.
 pub(super) fn statements(source: &str) -> Vec<(u32, String)> {
     let mut all: Vec<(u32, String)> = Vec::new();
     let mut open = false;
@@ -70,7 +70,7 @@ pub(super) fn statements(source: &str) -> Vec<(u32, String)> {
     all
 }
 
-/// Names of allocatable and pointer arrays, with their ranks.
+/// Returns the names of allocatable and pointer arrays, with their ranks.
 fn deferred(statements: &[(u32, String)]) -> BTreeMap<String, usize> {
     let rank = |bounds: &str| {
         let bounds = split(bounds, ',');

@@ -1,4 +1,4 @@
-//! Variables with `declare`, as far as a source and what it uses show them (OpenACC 3.3, 2.13).
+//! Variables with `declare`, as far as a source and the files it uses show them (OpenACC 3.3, 2.13).
 
 use super::clause::Parsed;
 use super::components::word;
@@ -13,22 +13,22 @@ const KINDS: &[&str] = &["create", "copyin", "copy", "device_resident", "link"];
 /// The relevant properties of a variable with `declare`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Traits {
-    /// An array, or of a derived type.
+    /// Whether the variable is an array, or of a derived type.
     pub(crate) whole: bool,
-    /// Fortran's.
+    /// Whether the variable is a Fortran allocatable.
     pub(crate) allocatable: bool,
-    /// Fortran's.
+    /// Whether the variable is a Fortran pointer.
     pub(crate) pointer: bool,
 }
 
-/// Declarations of other files: in C the names in a source's includes, in Fortran those of the modules that it uses.
+/// Declarations of other files: in C those of a source's includes, in Fortran those of the modules that it uses.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Outside {
     names: BTreeMap<String, Traits>,
 }
 
 impl Outside {
-    /// Adds a variable under the name that the source has for it; Fortran's in lower case.
+    /// Adds a variable under its name in the source; Fortran's in lower case.
     pub(crate) fn add(&mut self, name: String, traits: Traits) {
         self.names.insert(name, traits);
     }
@@ -39,7 +39,7 @@ impl Outside {
 pub(crate) struct Use {
     /// The module.
     pub(crate) module: String,
-    /// Local names and those in the module.
+    /// Pairs of a local name and the module's name.
     renamed: Vec<(String, String)>,
 }
 
@@ -51,7 +51,7 @@ impl Use {
     }
 }
 
-/// All `use` statements of a Fortran source.
+/// Returns all `use` statements of a Fortran source.
 pub(crate) fn uses(source: &str) -> Vec<Use> {
     let statements = super::components::statements(&source.to_ascii_lowercase());
     let found = statements.iter().filter_map(|(_, text)| {
@@ -70,7 +70,7 @@ pub(crate) fn uses(source: &str) -> Vec<Use> {
     found.collect()
 }
 
-/// Returns the names that a file in C declares for others.
+/// Returns the names with `declare` in a C file, for sources that include it.
 pub(crate) fn names(source: &str, language: Language) -> Vec<String> {
     let directives = scan(source, language);
     directives.iter().flat_map(|directive| listed(&Parsed::new(&directive.text))).collect()
@@ -98,7 +98,7 @@ pub(crate) fn exported(source: &str, language: Language) -> BTreeMap<String, Vec
     found
 }
 
-/// What a `declare` directive names.
+/// Returns the variables of a `declare` directive.
 fn listed(parsed: &Parsed) -> Vec<String> {
     if parsed.name != "declare" {
         return Vec::new();
@@ -117,9 +117,9 @@ fn traits(variables: &Variables, line: u32, name: &str) -> Traits {
 
 /// Variables with `declare` in a source.
 pub(super) struct Declared {
-    /// In C by their names without scopes; in Fortran those of modules.
+    /// Names: in C without scopes, in Fortran of modules.
     names: BTreeMap<String, Traits>,
-    /// Fortran's in program units other than modules: the unit's place, and the name.
+    /// Names of other Fortran program units, with the unit's index.
     local: BTreeSet<(usize, String)>,
     variables: Option<Variables>,
 }
@@ -150,7 +150,7 @@ impl Declared {
         Self { names, local, variables }
     }
 
-    /// A whole variable in a line that GCC knows as one with `declare` for the time of the program.
+    /// Returns the traits of a whole variable that GCC considers resident for the whole program at this line.
     pub(super) fn find(&self, line: u32, variable: &str) -> Option<Traits> {
         let Some(variables) = &self.variables else { return self.names.get(unscoped(variable)).copied() };
         let name = variable.to_ascii_lowercase();
@@ -160,8 +160,8 @@ impl Declared {
         }
     }
 
-    /// Whether a name in lower case is an allocatable with a `create` clause that a module or the program declares, whose `allocate` in
-    /// this line makes it present (2.13.2).
+    /// Whether the `allocate` at this line makes a lower-case name present: it is an allocatable with a `create` clause
+    /// that a module or the program declares (2.13.2).
     pub(super) fn is_allocated_present(&self, line: u32, name: &str) -> bool {
         let Some(variables) = &self.variables else { return false };
         match variables.home(line, name) {
@@ -174,7 +174,7 @@ impl Declared {
     }
 }
 
-/// A name of C++ without the scopes in front.
+/// Strips the scopes of a C++ name.
 fn unscoped(name: &str) -> &str {
     name.rsplit("::").next().unwrap_or(name).trim()
 }

@@ -1,8 +1,9 @@
 //! `update` of whole variables with `declare`, which GCC leaves out, and of several sections of one array, which it refuses
 //! (OpenACC 3.3, 2.14.4).
 //!
-//! In C and C++ what GCC gets is the bytes at the variable's address. In Fortran an array or a derived type is named in an
-//! `associate` construct, where GCC does not know that it is a `declare` variable; any other scalar is copied by a routine.
+//! In C and C++ the replacement names the bytes at the variable's address. In Fortran an array or a derived type is
+//! named in an `associate` construct, where GCC does not recognise the `declare` variable. Any other scalar is copied
+//! by a routine.
 
 use super::clause::{Clause, Parsed};
 use super::declared::Declared;
@@ -11,10 +12,10 @@ use super::{Directive, Language, repeated};
 use accord_kernels::text::split;
 use std::fmt::Write;
 
-/// Clauses that say which way the bytes go.
+/// Clauses that state the direction of a copy.
 pub(super) const WAYS: &[&str] = &["device", "self", "host"];
 
-/// Returns the replacement of an `update`; nothing if GCC takes it as it is.
+/// Returns the replacement of an `update`; `None` if GCC handles it.
 pub(super) fn pieces(
     directive: &Directive,
     parsed: &Parsed,
@@ -24,7 +25,7 @@ pub(super) fn pieces(
     if language.is_fortran() { fortran(directive, parsed, declared) } else { c(directive, parsed, language, declared) }
 }
 
-/// Whether a variable of an `update` is one that GCC leaves out.
+/// Whether GCC omits a variable of an `update`.
 pub(super) fn is_left_out(line: u32, variable: &str, declared: &Declared) -> bool {
     declared.find(line, variable).is_some_and(|traits| !traits.allocatable && !traits.pointer)
 }
@@ -52,7 +53,7 @@ fn c(directive: &Directive, parsed: &Parsed, language: Language, declared: &Decl
     }
     let mut begin = String::from("{");
     for (pointer, variable) in &pointers {
-        // By way of a number, so that no qualifier is cast away.
+        // Converted through a number, so that no qualifier is cast away.
         let address = match language {
             Language::Cxx => {
                 format!("reinterpret_cast<char *>(reinterpret_cast<__UINTPTR_TYPE__>(__builtin_addressof({variable})))")
@@ -64,7 +65,7 @@ fn c(directive: &Directive, parsed: &Parsed, language: Language, declared: &Decl
     Some(around(&new, directives, (begin, "}".into()), |condition| (format!("if ({condition}) {{"), "}")))
 }
 
-/// The directives between `begin` and `end`; a condition of several is evaluated once.
+/// Puts the directives between `begin` and `end`. A condition of several directives is evaluated once.
 fn around(
     parsed: &Parsed,
     directives: Vec<Parsed>,
@@ -135,7 +136,7 @@ fn fortran(directive: &Directive, parsed: &Parsed, declared: &Declared) -> Optio
     Some(pieces)
 }
 
-/// Calls of the routines that copy scalars, in the queue that the directive names and after what it waits for.
+/// Returns calls of the routines that copy scalars, in the directive's queue and after the queues that it waits for.
 fn by_routine(parsed: &Parsed, scalars: &[(&str, String)]) -> Vec<Piece> {
     let queue =
         parsed.clause(&["async"]).map(|clause| clause.argument.clone().unwrap_or_else(|| "acc_async_noval".into()));
@@ -163,7 +164,7 @@ fn by_routine(parsed: &Parsed, scalars: &[(&str, String)]) -> Vec<Piece> {
     pieces
 }
 
-/// A clause with other variables, of those that say a way; nothing if none is left.
+/// Returns a clause with its direction and replaced variables; `None` if none is left.
 fn each_variable(clause: &Clause, mut new: impl FnMut(&str) -> Option<String>) -> Option<Clause> {
     if !WAYS.contains(&clause.name.as_str()) {
         return Some(clause.clone());

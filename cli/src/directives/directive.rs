@@ -1,4 +1,4 @@
-//! A directive, as it stands in a source.
+//! A directive in a source.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ pub(crate) enum Form {
     Operator,
 }
 
-/// A directive, as it stands in a source.
+/// A directive in a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directive {
     /// The text after `acc`, on one line and without comments.
     pub(crate) text: String,
-    /// The file that a line marker has named, if there was one.
+    /// The file of a line marker, if there was one.
     pub(crate) file: Option<String>,
     /// Its first line, from 1.
     pub(crate) line: u32,
-    /// The place in the source: whole lines but for the last line's end, or the operator.
+    /// The replaced range of the source: whole lines except for the last line end, or the operator.
     pub(crate) place: Range<usize>,
     /// Its form.
     pub(crate) form: Form,

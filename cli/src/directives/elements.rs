@@ -1,4 +1,4 @@
-//! Data clauses that name one element of an array (`create(image[N])`), where the whole array is meant.
+//! Data clauses that name one element of an array (`create(image[N])`) where the whole array may be meant.
 
 use super::clause::{Clause, DATA_CLAUSES, Parsed};
 use super::finding::{Finding, Severity};
@@ -7,7 +7,7 @@ use super::variables::Variables;
 use super::{Directive, Language};
 use accord_kernels::text::split;
 
-/// All of a source.
+/// Returns all such findings of a source.
 pub(super) fn findings(source: &str, language: Language, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {
     let variables = language.is_fortran().then(|| Variables::read(source));
     let mut found = Vec::new();
@@ -48,13 +48,13 @@ pub(super) fn findings(source: &str, language: Language, all: &[(&Directive, &Pa
     found
 }
 
-/// Whether a subscript may be meant as a number of elements: neither the first one nor what a loop counts.
+/// Whether a subscript may be meant as a number of elements: neither the first index nor a loop variable.
 fn is_count(subscript: &str, first: &str, source: &str, language: Language) -> bool {
     let plain = subscript.chars().all(|c| c.is_alphanumeric() || c == '_');
     subscript != first && !(plain && is_loop_variable(subscript, source, language))
 }
 
-/// Whether some loop of the source counts with this variable.
+/// Whether some loop of the source has this loop variable.
 fn is_loop_variable(name: &str, source: &str, language: Language) -> bool {
     let key = if language.is_fortran() { "do " } else { "for" };
     source.lines().any(|line| {
@@ -73,7 +73,7 @@ fn is_loop_variable(name: &str, source: &str, language: Language) -> bool {
     })
 }
 
-/// Whether another section, or its declaration, has as many elements of the array.
+/// Whether another section of the array, or its declaration, has this number of elements.
 fn is_size(head: &str, subscript: &str, source: &str, all: &[(&Directive, &Parsed)]) -> bool {
     let counts = all.iter().flat_map(|(_, parsed)| &parsed.clauses).flat_map(|clause| {
         split(clause.argument.as_deref().unwrap_or(""), ',').into_iter().map(str::to_owned).collect::<Vec<_>>()

@@ -1,15 +1,15 @@
-//! What a rule finds in a source.
+//! A rule's finding in a source.
 
 use super::Directive;
 
 /// The severity, by what GCC does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Severity {
-    /// GCC refuses it: the compiler says so too.
+    /// GCC refuses it with an error.
     Refused,
-    /// GCC leaves it out without a word, or with one under `-Wall`.
+    /// GCC omits it silently, or with a warning under `-Wall`.
     Ignored,
-    /// GCC takes it and computes something else.
+    /// GCC accepts it and computes something else.
     Wrong,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Finding {
     pub(crate) message: String,
     /// The replacement.
     pub(crate) remedy: String,
-    /// `accord cc`, `c++` and `fc` do what it says.
+    /// Whether `accord cc`, `c++` and `fc` apply the remedy.
     pub(crate) rewritten: bool,
-    /// Whether an option or a module applies the remedy: in included files too.
+    /// Whether an option or a module applies the remedy, so that it works in included files, too.
     pub(crate) everywhere: bool,
 }
 
 impl Finding {
-    /// A fault of a directive, without a rewrite.
+    /// Creates a finding at a directive, without a rewrite.
     pub(crate) fn at(directive: &Directive, severity: Severity, message: String, remedy: String) -> Self {
         let Directive { file, line, .. } = directive;
         Self { file: file.clone(), line: *line, severity, message, remedy, rewritten: false, everywhere: false }

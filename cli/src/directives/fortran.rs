@@ -22,7 +22,8 @@ fn lines(source: &str) -> Vec<Line<'_>> {
         .collect()
 }
 
-/// All directives in free form: `!$acc` after blanks; `&` at a line's end goes on after the next sentinel.
+/// Returns all directives in free form: `!$acc` after blanks. A `&` at the end of a line continues after the next
+/// sentinel.
 pub(super) fn scan_free(source: &str) -> Vec<Directive> {
     collect(source, |lines, at| {
         let mut text = free_sentinel(lines[at].text)?.to_owned();
@@ -33,7 +34,7 @@ pub(super) fn scan_free(source: &str) -> Vec<Directive> {
                 return Some((bare.to_owned(), last));
             };
             text = open.to_owned();
-            // Comment lines may stand between.
+            // Comment lines may be in between.
             let next = (last + 1..lines.len()).find(|&next| !is_blank_or_comment(lines[next].text));
             let Some((next, more)) = next.and_then(|next| Some((next, free_sentinel(lines[next].text)?))) else {
                 return Some((text, last));
@@ -45,7 +46,8 @@ pub(super) fn scan_free(source: &str) -> Vec<Directive> {
     })
 }
 
-/// All directives in fixed form: `!$acc`, `c$acc` or `*$acc` in column 1; a sign in column 6 goes on.
+/// Returns all directives in fixed form: `!$acc`, `c$acc` or `*$acc` in column 1. A sign in column 6 continues a
+/// directive.
 pub(super) fn scan_fixed(source: &str) -> Vec<Directive> {
     collect(source, |lines, at| {
         let (first, goes_on) = fixed_sentinel(lines[at].text)?;
@@ -62,7 +64,7 @@ pub(super) fn scan_fixed(source: &str) -> Vec<Directive> {
     })
 }
 
-/// Calls `read` at each line; it gives the text behind the sentinel and the last line of a directive that begins there.
+/// Calls `read` at each line, which returns the text and the last line of a directive that begins there.
 fn collect(source: &str, read: impl Fn(&[Line<'_>], usize) -> Option<(String, usize)>) -> Vec<Directive> {
     let lines = lines(source);
     let mut found = Vec::new();
@@ -83,20 +85,20 @@ fn collect(source: &str, read: impl Fn(&[Line<'_>], usize) -> Option<(String, us
     found
 }
 
-/// A statement, as it stands in a source.
+/// A statement in a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Statement {
     /// Its first line in the text, from 1.
     pub(super) line: u32,
-    /// Its whole lines but for the last one's end.
+    /// The range of its whole lines, except for the last line end.
     pub(super) place: Range<usize>,
     /// The text on one line, without comments and without its label.
     pub(super) text: String,
-    /// Whether its lines have no other statement, and no label in front of an `if`.
+    /// Whether its lines contain no other statement, and no label before an `if`.
     pub(super) alone: bool,
 }
 
-/// All statements of a source, in fixed form or free.
+/// Returns all statements of a source, in fixed or free form.
 pub(super) fn statements(source: &str, fixed: bool) -> Vec<Statement> {
     let lines = lines(source);
     let mut found = Vec::new();
@@ -155,7 +157,7 @@ pub(super) fn statements(source: &str, fixed: bool) -> Vec<Statement> {
     found
 }
 
-/// The file and the number of line `physical` of a source, as line markers count.
+/// Returns file and line number of line `physical` of a source, by its line markers.
 pub(super) fn shown(source: &str, physical: u32) -> (Option<String>, u32) {
     let (mut file, mut shift) = (None, 0);
     for (at, line) in (1..i64::from(physical)).zip(source.lines()) {
@@ -167,8 +169,8 @@ pub(super) fn shown(source: &str, physical: u32) -> (Option<String>, u32) {
     (file, u32::try_from(i64::from(physical) + shift).unwrap_or(physical))
 }
 
-/// What stands in the statement field of a line in fixed form, label included, and whether it continues the line before; nothing for
-/// comments, directives and empty lines.
+/// Returns the statement field of a line in fixed form, label included, and whether it continues the previous line.
+/// Returns `None` for comments, directives and empty lines.
 fn fixed_line(line: &str) -> Option<(&str, bool)> {
     let first = line.chars().next()?;
     if "cC*!#dD".contains(first) || line.trim().is_empty() || line.trim_start().starts_with('!') {
@@ -181,14 +183,14 @@ fn fixed_line(line: &str) -> Option<(&str, bool)> {
     Some((without_comment(text).trim(), goes_on))
 }
 
-/// What stands behind `!$acc`.
+/// Returns the text after `!$acc`.
 fn free_sentinel(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let rest = line.get(5..).filter(|_| line[..5].eq_ignore_ascii_case("!$acc"))?;
     (rest.is_empty() || rest.starts_with([' ', '\t', '&', '!'])).then_some(rest)
 }
 
-/// What stands in columns 7 and on of a line with a sentinel, and whether it continues the line before.
+/// Returns columns 7 and on of a line with a sentinel, and whether it continues the previous line.
 fn fixed_sentinel(line: &str) -> Option<(&str, bool)> {
     let sentinel = line.get(..5)?;
     let known = ["!$acc", "c$acc", "*$acc"].iter().any(|known| sentinel.eq_ignore_ascii_case(known));
@@ -201,7 +203,7 @@ fn is_blank_or_comment(line: &str) -> bool {
     line.is_empty() || (line.starts_with('!') && free_sentinel(line).is_none())
 }
 
-/// `# 12 "file"`.
+/// Parses `# 12 "file"`.
 fn marker(line: &str) -> Option<(i64, Option<String>)> {
     let rest = line.strip_prefix('#')?.trim_start();
     let rest = rest.strip_prefix("line").unwrap_or(rest).trim_start();

@@ -1,17 +1,17 @@
-//! What a source includes.
+//! The files that a source includes.
 
 use super::Language;
 
 /// A file that a source includes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Include {
-    /// The name as it is written.
+    /// The name as written.
     pub(crate) name: String,
-    /// Whether it is in quotes: looked for beside the source first.
+    /// Whether the name is in quotes, so that the source's folder is searched first.
     pub(crate) beside: bool,
 }
 
-/// All of them, also in branches that are not compiled.
+/// Returns all includes, also those in branches that are not compiled.
 pub(crate) fn includes(source: &str, language: Language) -> Vec<Include> {
     source
         .lines()
@@ -19,7 +19,7 @@ pub(crate) fn includes(source: &str, language: Language) -> Vec<Include> {
         .collect()
 }
 
-/// `#include "file"`, `#include <file>`
+/// Parses `#include "file"` or `#include <file>`.
 fn preprocessed(line: &str) -> Option<Include> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
     let beside = rest.starts_with('"');
@@ -28,7 +28,7 @@ fn preprocessed(line: &str) -> Option<Include> {
     Some(Include { name: name.to_owned(), beside })
 }
 
-/// `include 'file'`
+/// Parses `include 'file'`.
 fn fortran(line: &str) -> Option<Include> {
     let line = line.trim_start();
     let rest = line.get(7..).filter(|_| line[..7].eq_ignore_ascii_case("include"))?.trim_start();

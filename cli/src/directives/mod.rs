@@ -1,5 +1,5 @@
-//! OpenACC directives in source text: finding them, reading their clauses, what GCC makes of them, and what stands in
-//! place of those that it doesn't know, drops or refuses. Pure: text in, text out.
+//! OpenACC directives in source text: scanning and parsing them, findings about GCC's treatment, and replacements for
+//! those that GCC doesn't know, omits or refuses. Pure: text in, text out.
 
 mod allocations;
 mod c;
@@ -50,7 +50,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// Finds the language by the extension, as GCC does it.
+    /// Returns the language by the extension, as GCC does.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()? {
             "c" | "h" | "i" => Self::C,
@@ -63,13 +63,13 @@ impl Language {
         })
     }
 
-    /// Whether it is Fortran in either form.
+    /// Whether the language is Fortran in either form.
     pub(crate) fn is_fortran(self) -> bool {
         matches!(self, Self::FreeFortran | Self::FixedFortran)
     }
 }
 
-/// All directives of a source, in order.
+/// Returns all directives of a source, in order.
 pub(crate) fn scan(source: &str, language: Language) -> Vec<Directive> {
     match language {
         Language::C => c::scan(source, false),

@@ -1,4 +1,4 @@
-//! Variables with `declare` in the module files of gfortran, which say so of each.
+//! Variables with `declare` in gfortran's module files, which mark each of them.
 
 use super::declared::Traits;
 
@@ -6,7 +6,7 @@ use super::declared::Traits;
 const RESIDENT: &[&str] =
     &["OACC_DECLARE_CREATE", "OACC_DECLARE_COPYIN", "OACC_DECLARE_DEVICE_RESIDENT", "OACC_DECLARE_LINK"];
 
-/// Their names, in lower case, in the text of a module file.
+/// Returns their lower-case names in the text of a module file, with their traits.
 pub(crate) fn declared(text: &str) -> Vec<(String, Traits)> {
     let mut found = Vec::new();
     let mut before = "";

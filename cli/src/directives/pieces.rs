@@ -1,50 +1,50 @@
-//! The text of what stands in place of directives: in lines that count as those of the source.
+//! The replacement text of directives, with the line numbers of the source.
 
 use super::{Directive, Form, Language};
 use std::ops::Range;
 
-/// Longest piece of a line in free form, without what continues it.
+/// Most columns of a line in free form, without continuation marks.
 const FREE_COLUMNS: usize = 120;
-/// Columns 7 to 72.
+/// Width of columns 7 to 72.
 const FIXED_COLUMNS: usize = 66;
 
-/// A part of what stands in place of a directive.
+/// A part of a directive's replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Piece {
     /// Statements.
     Code(String),
-    /// A directive: what comes after `acc`.
+    /// A directive: the text after `acc`.
     Pragma(String),
-    /// Lines of the source as they are.
+    /// Unchanged lines of the source.
     Lines(String),
 }
 
-/// A place in a source with other text.
+/// A replacement of a place in a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Edit {
     /// The place in the source.
     pub(super) place: Range<usize>,
-    /// The file that a line marker has named, if there was one.
+    /// The file of a line marker, if there was one.
     file: Option<String>,
-    /// The first line of the place, from 1, as line markers count.
+    /// The first line of the place, from 1, by line markers.
     line: u32,
     form: Form,
     pieces: Vec<Piece>,
 }
 
 impl Edit {
-    /// Other text in place of a directive.
+    /// Creates a replacement of a directive.
     pub(super) fn of(directive: &Directive, pieces: Vec<Piece>) -> Self {
         let Directive { file, line, place, form, .. } = directive;
         Self { place: place.clone(), file: file.clone(), line: *line, form: *form, pieces }
     }
 
-    /// Other text in place of whole lines.
+    /// Creates a replacement of whole lines.
     pub(super) fn of_lines(place: Range<usize>, file: Option<String>, line: u32, pieces: Vec<Piece>) -> Self {
         Self { place, file, line, form: Form::Line, pieces }
     }
 
-    /// The text. What follows it in the source keeps its line.
+    /// Returns the replacement text. The source text after it keeps its line number.
     pub(super) fn text(&self, source: &str, language: Language, name: &str) -> String {
         if self.form == Form::Operator {
             let pieces: Vec<String> = self.pieces.iter().map(operator).collect();
@@ -62,13 +62,13 @@ impl Edit {
     }
 }
 
-/// The line after it is line `line` of `file`; `name` is the source's own.
+/// Returns a marker: the next line is line `line` of `file`. `name` is the source's own.
 pub(super) fn marker(line: u32, file: &str, language: Language, name: &str) -> String {
     let preprocessed = language.is_fortran() || name.ends_with(".i") || name.ends_with(".ii");
     format!("{} {line} \"{file}\"", if preprocessed { "#" } else { "#line" })
 }
 
-/// A piece on lines of its own.
+/// Writes a piece on lines of its own.
 fn written(piece: &Piece, language: Language) -> String {
     let cut = |text: &str, columns: usize, between: &str| {
         let chars: Vec<char> = text.chars().collect();
@@ -85,7 +85,7 @@ fn written(piece: &Piece, language: Language) -> String {
     }
 }
 
-/// A piece where a line is not to be broken.
+/// Writes a piece where the line must not be broken.
 fn operator(piece: &Piece) -> String {
     match piece {
         Piece::Pragma(text) => {

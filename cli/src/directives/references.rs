@@ -5,14 +5,14 @@ use super::clause::{DATA_CLAUSES, Parsed};
 use super::finding::{Finding, Severity};
 use accord_kernels::text::split;
 
-/// Words that a name follows without being declared.
+/// Words before a name that do not declare it.
 const NO_TYPES: &[&str] = &["return", "else", "case", "goto", "throw", "new", "delete", "sizeof", "in", "do"];
 
-/// All of a source.
+/// Returns all such findings of a source.
 pub(super) fn findings(source: &str, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {
     let lines: Vec<&str> = source.lines().collect();
     let mut found = Vec::new();
-    // The last construct above, in this file.
+    // The last construct above in this file.
     let mut around: Option<&Parsed> = None;
     for (directive, parsed) in all.iter().filter(|(directive, _)| directive.file.is_none()) {
         let construct = parsed.name.split(' ').next().unwrap_or("");
@@ -47,7 +47,7 @@ pub(super) fn findings(source: &str, all: &[(&Directive, &Parsed)]) -> Vec<Findi
     found
 }
 
-/// What its reductions name.
+/// Returns the variables of a directive's reductions.
 fn reduced(parsed: &Parsed) -> Vec<&str> {
     let lists = parsed
         .clauses
@@ -64,14 +64,14 @@ fn is_named(parsed: &Parsed, name: &str) -> bool {
     lists.any(|list| split(list.rsplit(':').next().unwrap_or(list), ',').contains(&name))
 }
 
-/// Whether the nearest declaration of a name in the same function, from below, makes it a reference.
+/// Whether the nearest declaration above in the same function makes the name a reference.
 fn is_reference(above: &[&str], name: &str) -> bool {
-    // What begins a line with a brace ends the function before.
+    // A line that begins with a brace ends the previous function.
     let function = above.iter().rev().take_while(|line| !line.starts_with('}'));
     function.map(|line| line.split("//").next().unwrap_or(line)).find_map(|line| declares(line, name)).unwrap_or(false)
 }
 
-/// Whether a line declares a name, and then whether as a reference.
+/// Returns whether a line declares a name as a reference, or `None` if it does not declare it.
 fn declares(line: &str, name: &str) -> Option<bool> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).find_map(|(at, _)| {

@@ -1,7 +1,7 @@
 //! Directives that name an array twice, which GCC refuses.
 //!
-//! `update`, `enter data`, `exit data` and `data` become several directives. A compute construct has one place for an array: its
-//! clauses are put together into one that has all sections and what lies between them.
+//! `update`, `enter data`, `exit data` and `data` are split into several directives. A compute construct may name an
+//! array only once: its clauses are merged into one, with all sections and what lies between them.
 
 use super::Language;
 use super::clause::{Clause, DATA_CLAUSES, Parsed};
@@ -9,11 +9,11 @@ use super::pieces::Piece;
 use super::sections;
 use accord_kernels::text::split;
 
-/// Directives that may stand several times for one.
+/// Directives that can be split into several.
 const STANDALONE: &[&str] = &["update", "enter data", "exit data"];
 
-/// Returns the replacement of a directive other than `update`; nothing if it names each array once, or if it can't be
-/// put together.
+/// Returns the replacement of a directive other than `update`; `None` if it names each array once, or if the clauses
+/// can't be merged.
 pub(super) fn pieces(parsed: &Parsed, language: Language) -> Option<Vec<Piece>> {
     let name = parsed.name.as_str();
     if repeats(parsed, language).is_empty() {
@@ -36,13 +36,13 @@ pub(super) fn pieces(parsed: &Parsed, language: Language) -> Option<Vec<Piece>> 
     Some(pieces)
 }
 
-/// Arrays that a directive names more than once, as it is refused; as they are written.
+/// Returns the arrays that a directive names more than once, so that GCC refuses it, as written.
 pub(super) fn repeats(parsed: &Parsed, language: Language) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     let mut found = Vec::new();
     for (_, variable) in variables(parsed) {
         let array = sections::array(variable, language);
-        // gfortran lets components of `update` pass.
+        // gfortran accepts components in `update`.
         if language.is_fortran() && parsed.name == "update" && array.contains('%') {
             continue;
         }
@@ -55,12 +55,12 @@ pub(super) fn repeats(parsed: &Parsed, language: Language) -> Vec<String> {
     found
 }
 
-/// Whether `pieces` has something in place of a directive that repeats an array.
+/// Whether `pieces` replaces a directive that repeats an array.
 pub(super) fn is_mended(parsed: &Parsed, language: Language) -> bool {
     parsed.name == "update" || pieces(parsed, language).is_some()
 }
 
-/// The same as several directives, none of which names an array twice: as few as possible, all with the other clauses.
+/// Splits a directive into as few as possible that name no array twice, all with the other clauses.
 pub(super) fn directives(parsed: &Parsed, language: Language) -> Vec<Parsed> {
     let mut rounds: Vec<Vec<(usize, &str)>> = Vec::new();
     for (at, variable) in variables(parsed) {
@@ -84,7 +84,7 @@ pub(super) fn directives(parsed: &Parsed, language: Language) -> Vec<Parsed> {
     rounds.iter().map(|round| one(round)).collect()
 }
 
-/// A compute construct with one clause for an array in place of several.
+/// Merges a compute construct's clauses for each array.
 fn together(parsed: &Parsed, language: Language) -> Option<Parsed> {
     let mut new = parsed.clone();
     for array in repeats(parsed, language) {
@@ -97,7 +97,7 @@ fn together(parsed: &Parsed, language: Language) -> Option<Parsed> {
         let kinds = kinds?;
         let any = |part: fn(&(bool, bool, bool)) -> bool| kinds.iter().any(part);
         let name = match (any(|kind| kind.0), any(|kind| kind.1)) {
-            // What lies between the sections goes back as it came.
+            // Bytes between the sections are copied back unchanged.
             (_, true) => "copy",
             (true, false) => "copyin",
             (false, false) if kinds.iter().all(|kind| kind.2) => "present",
@@ -119,7 +119,7 @@ fn together(parsed: &Parsed, language: Language) -> Option<Parsed> {
     Some(new)
 }
 
-/// Whether a clause copies in, copies out, and wants the array present; nothing for other clauses.
+/// Whether a clause copies in, copies out, and requires presence; `None` for other clauses.
 fn ways(clause: &str) -> Option<(bool, bool, bool)> {
     let kind = clause.strip_prefix("present_or_").or_else(|| clause.strip_prefix('p')).unwrap_or(clause);
     Some(match (clause, kind) {
@@ -132,7 +132,7 @@ fn ways(clause: &str) -> Option<(bool, bool, bool)> {
     })
 }
 
-/// What its data clauses name, with the clause's place among all.
+/// Returns the variables of the data clauses, with each clause's index.
 fn variables(parsed: &Parsed) -> Vec<(usize, &str)> {
     let own = |clause: &Clause| {
         let of_update = ["self", "host", "device"].contains(&clause.name.as_str());

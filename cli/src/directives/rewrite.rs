@@ -1,4 +1,4 @@
-//! A copy of a source in which directives stand that GCC takes, in place of what it doesn't know, drops or refuses.
+//! A copy of a source with directives that GCC accepts, in place of those that it doesn't know, omits or refuses.
 
 use super::allocations;
 use super::calls::{self, calls_for};
@@ -7,17 +7,17 @@ use super::declared::{Declared, Outside};
 use super::pieces::{Edit, Piece};
 use super::{Directive, Language, declared_update, repeated, scan};
 
-/// A source with other text in place of directives.
+/// A source with replacements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rewritten {
-    /// The new text; its lines count as those of the old one.
+    /// The new text, with line markers for the original lines.
     pub(crate) text: String,
-    /// The places with other text.
+    /// Number of replacements.
     pub(crate) edits: usize,
 }
 
-/// Replaces what GCC doesn't know, drops or refuses; nothing if there is none of it. `name` is the source's own for messages and
-/// debug information, `outside` what other files declare.
+/// Replaces what GCC doesn't know, omits or refuses; `None` if nothing is replaced. `name` is the source's own for
+/// messages and debug information; `outside` has declarations of other files.
 pub(crate) fn rewrite(source: &str, language: Language, name: &str, outside: &Outside) -> Option<Rewritten> {
     let mut text = String::with_capacity(source.len());
     let (mut done, mut count) = (0, 0);
@@ -31,19 +31,19 @@ pub(crate) fn rewrite(source: &str, language: Language, name: &str, outside: &Ou
         count += 1;
     }
     text.push_str(&source[done..]);
-    // Of preprocessed text GCC takes line markers only, and warns of them elsewhere.
+    // GCC accepts only line markers of preprocessed text, and warns of them in other places.
     let first = super::pieces::marker(1, name, language, name);
     (count > 0).then_some(Rewritten { text: format!("{first}\n{text}"), edits: count })
 }
 
-/// What is replaced, in order.
+/// Returns the replacements, in order.
 fn edits(source: &str, language: Language, outside: &Outside) -> Vec<Edit> {
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
     let all: Vec<(&Directive, &Parsed)> = directives.iter().zip(&parsed).collect();
     let declared = Declared::new(source, language, &all, outside);
     let mut edits = Vec::new();
-    // How many `data` directives each open construct has become.
+    // For each open construct, the number of `data` directives that it became.
     let mut open: Vec<usize> = Vec::new();
     for (directive, parsed) in &all {
         let pieces = if language.is_fortran() && parsed.name == "end data" {
@@ -68,7 +68,7 @@ fn edits(source: &str, language: Language, outside: &Outside) -> Vec<Edit> {
     edits
 }
 
-/// What stands in place of a directive.
+/// Returns the replacement of a directive.
 fn pieces(directive: &Directive, parsed: &Parsed, language: Language, declared: &Declared) -> Option<Vec<Piece>> {
     if let Some(calls) = calls_for(&directive.text) {
         let code = if language.is_fortran() { calls::fortran(&calls) } else { calls::c(&calls) };

@@ -1,4 +1,4 @@
-//! What GCC silently drops, gets wrong or refuses, and what to write instead. docs/use/gcc.md has the table.
+//! Rules for what GCC silently omits, gets wrong or refuses, and the remedies. docs/use/gcc.md has the table.
 
 use super::calls::{WaitList, calls_for};
 use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered};
@@ -40,7 +40,7 @@ const NAMES: &[&str] = &[
     "end atomic",
 ];
 
-/// Returns the findings for a source and GCC of version `gcc` (as 12); `outside` has the declarations of other files.
+/// Returns the findings for a source and GCC of major version `gcc`; `outside` has the declarations of other files.
 pub(crate) fn findings(source: &str, language: Language, gcc: u32, outside: &Outside) -> Vec<Finding> {
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
@@ -69,7 +69,7 @@ pub(crate) fn findings(source: &str, language: Language, gcc: u32, outside: &Out
     found
 }
 
-/// Pointers to a component of an allocatable array that some data clause names.
+/// Returns findings about pointers to a component of an allocatable array that a data clause names.
 fn components_of_arrays(source: &str, all: &[Parsed]) -> Vec<Finding> {
     let clauses = || all.iter().flat_map(|parsed| &parsed.clauses);
     let lists = clauses().filter(|clause| DATA_CLAUSES.contains(&clause.name.as_str()));
@@ -325,8 +325,8 @@ impl Judge<'_> {
     }
 }
 
-/// A part of an inner dimension (`[1:m]` behind another one), and whether its bounds are variable. Inner dimensions
-/// from 0 may be whole, which only the array's type can tell.
+/// Returns a part of an inner dimension (`[1:m]` after another subscript), and whether its bounds are variable. Inner
+/// dimensions from 0 may be whole, which depends on the array's type.
 fn inner_part(variable: &str) -> Option<(&str, bool)> {
     let mut sections = Vec::new();
     let mut rest = variable;

@@ -3,7 +3,7 @@
 use super::Language;
 use accord_kernels::text::split;
 
-/// Returns the array of which a variable of a clause is a section or an element; Fortran's in lower case.
+/// Returns the array that a variable of a clause is a section or element of; Fortran's in lower case.
 pub(super) fn array(variable: &str, language: Language) -> String {
     let bare: String = variable.chars().filter(|c| !c.is_whitespace()).collect();
     if language.is_fortran() {
@@ -17,7 +17,7 @@ pub(super) fn array(variable: &str, language: Language) -> String {
     rest.to_owned()
 }
 
-/// The array and the subscripts of a variable of a clause that is one element: `a[n]`, `a(n)`.
+/// Returns array and subscripts of a variable of a clause that is one element: `a[n]`, `a(n)`.
 pub(super) fn element(variable: &str, language: Language) -> Option<(&str, &str)> {
     let (open, close) = if language.is_fortran() { ('(', ')') } else { ('[', ']') };
     let (head, inside) = parts(variable.trim(), open, close)?;
@@ -25,12 +25,12 @@ pub(super) fn element(variable: &str, language: Language) -> Option<(&str, &str)
     (!is_section && !head.ends_with(close) && !head.is_empty()).then_some((head, inside))
 }
 
-/// One section with all of these and what lies between them; nothing if that can't be told.
+/// Returns one section that covers all of these; `None` if that is unknown.
 pub(super) fn hull(variables: &[&str], language: Language) -> Option<String> {
     let (open, close) = if language.is_fortran() { ('(', ')') } else { ('[', ']') };
     let sections: Option<Vec<(&str, &str)>> = variables.iter().map(|one| parts(one.trim(), open, close)).collect();
     let Some(all) = sections else {
-        // One of them is the whole.
+        // One of them is the whole array.
         return variables.iter().map(|one| one.trim()).find(|one| parts(one, open, close).is_none()).map(str::to_owned);
     };
     let head = all.first()?.0.trim();
@@ -51,7 +51,7 @@ pub(super) fn hull(variables: &[&str], language: Language) -> Option<String> {
         .map(|section| format!("{head}[{section}]"))
 }
 
-/// The last bracketed part of a variable, and what is before it.
+/// Splits a variable before its last bracketed part.
 fn parts(variable: &str, open: char, close: char) -> Option<(&str, &str)> {
     let inner = variable.strip_suffix(close)?;
     let mut depth = 1usize;
@@ -68,7 +68,7 @@ fn parts(variable: &str, open: char, close: char) -> Option<(&str, &str)> {
     None
 }
 
-/// `first:count` of several.
+/// Merges several `first:count`.
 fn counted(all: &[&str], language: Language) -> Option<String> {
     let mut ends: Vec<(String, String)> = Vec::new();
     for one in all {
@@ -117,7 +117,7 @@ fn sum(a: &str, b: &str) -> String {
     }
 }
 
-/// `lower:upper` of several in one dimension.
+/// Merges several `lower:upper` of one dimension.
 fn range(all: &[&str]) -> Option<String> {
     let (mut lowers, mut uppers): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for one in all {

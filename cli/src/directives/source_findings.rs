@@ -1,4 +1,4 @@
-//! What GCC makes of directives and calls, as far as declarations and the statements around show it.
+//! Findings that depend on declarations and on surrounding statements.
 
 use super::allocations;
 use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered};
@@ -9,7 +9,7 @@ use super::variables::Variables;
 use super::{Directive, Language};
 use accord_kernels::text::split;
 
-/// Routines whose Fortran interface gets a packed copy of an array that may have gaps.
+/// Routines whose Fortran interface gets a packed copy of an array with gaps.
 const ROUTINES: &[&str] = &[
     "acc_copyin",
     "acc_copyin_async",
@@ -32,7 +32,7 @@ const ROUTINES: &[&str] = &[
     "acc_is_present",
 ];
 
-/// All of a source.
+/// Returns all such findings of a source.
 pub(super) fn findings(
     source: &str,
     language: Language,
@@ -71,7 +71,7 @@ pub(super) fn findings(
     found
 }
 
-/// What declarations tell of a clause.
+/// Reports a clause's faults that declarations show.
 fn judge(
     line: u32,
     parsed: &Parsed,
@@ -207,7 +207,7 @@ fn scattered(clause: &Clause, variable: &str) -> String {
     format!("{}({variable}) skips elements, and GCC takes no such sections in data clauses", clause.name)
 }
 
-/// Allocatables with `declare create`, which `allocate` does not make present.
+/// Reports allocatables with `declare create`, which `allocate` does not make present.
 fn allocatables(
     source: &str,
     language: Language,
@@ -240,7 +240,7 @@ fn has_parts(all: &[(&Directive, &Parsed)], name: &str) -> bool {
         .any(|variable| variable.contains('%') && word(variable).eq_ignore_ascii_case(name))
 }
 
-/// Calls of internal procedures in a list of queues.
+/// Reports calls of internal procedures in a list of queues.
 fn internal_calls(line: u32, list: &str, variables: &Variables, say: &mut impl FnMut(Severity, String, String)) {
     for queue in split(list, ',') {
         let name = word(queue).to_ascii_lowercase();
@@ -251,7 +251,7 @@ fn internal_calls(line: u32, list: &str, variables: &Variables, say: &mut impl F
     }
 }
 
-/// Calls of data routines with arrays of which GCC's module passes a packed copy.
+/// Returns findings about data routines to which GCC's module passes a packed copy of an array.
 fn packed_arguments(variables: &Variables) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, statement) in variables.statements() {
@@ -278,7 +278,7 @@ fn packed_arguments(variables: &Variables) -> Vec<Finding> {
     found
 }
 
-/// Directives of OpenACC in regions of OpenMP, and the reverse.
+/// Returns findings about directives of OpenACC in regions of OpenMP, and the reverse.
 fn mixed(source: &str, language: Language, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {
     if language == Language::FixedFortran {
         return Vec::new();
@@ -323,7 +323,7 @@ fn mixed(source: &str, language: Language, all: &[(&Directive, &Parsed)]) -> Vec
     found
 }
 
-/// Calls in C and C++ that GCC answers itself.
+/// Returns findings about calls in C and C++ that GCC evaluates itself.
 fn answered_calls(source: &str) -> Vec<Finding> {
     let lines = (1..).zip(source.lines());
     let calls = lines.filter(|(_, text)| {

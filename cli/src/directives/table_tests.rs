@@ -1,9 +1,9 @@
-//! docs/use/gcc.md and what `accord lint` finds are in step: every row has a source in which it is found, or says why not.
+//! Tests that docs/use/gcc.md and `accord lint` agree: every row has a source in which it is found, or says why not.
 
 use super::{Language, Outside, findings};
 use Language::{C, FreeFortran};
 
-/// How a row begins, and a source that has it, whose last directive or call it is about.
+/// The start of a row, and a source for it; the row is about the source's last directive or call.
 const EXAMPLES: &[(&str, Language, &str)] = &[
     ("`set`, `init`, `shutdown` in C", C, "#pragma acc init\n"),
     ("a directive with a misspelled name", C, "#pragma acc paralel\n"),
@@ -115,7 +115,7 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
     ("strided sections in Fortran's `data` clauses", FreeFortran, "!$acc data copy(v(1:9:2))\n"),
 ];
 
-/// What a row says that lint has no rule for.
+/// A row's note that lint has no rule for it.
 const UNSEEN: &str = "lint can't see it:";
 
 fn rows() -> Vec<String> {
@@ -135,14 +135,14 @@ fn every_row_of_the_table_is_found_or_says_why_not() {
     }
     for (begin, language, source) in EXAMPLES {
         assert!(rows.iter().any(|row| row.starts_with(begin)), "no row begins with {begin}");
-        // A row's later columns tell which versions it is of; every one is of 12 or of 13.
+        // The later columns of a row name its versions: each row holds for 12 or for 13.
         let found = [12, 13].map(|gcc| findings(source, *language, gcc, &Outside::default()));
         let most = found.iter().max_by_key(|found| found.len()).expect("two");
         assert_eq!(most.len(), 1, "{begin}: {source}: {found:#?}");
     }
 }
 
-/// The same sources with what is to be written instead.
+/// The same sources with the remedy applied.
 #[test]
 fn what_is_right_is_not_found() {
     for (language, source) in [

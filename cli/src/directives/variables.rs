@@ -1,31 +1,31 @@
-//! Variables of a Fortran source, as far as their declarations show: by name and program unit.
+//! Variables of a Fortran source by name and program unit, as declared.
 
 use super::components::{statements, word};
 use accord_kernels::text::split;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// A declaration's words on a variable.
+/// The declared attributes of a variable.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Variable {
     pub(super) allocatable: bool,
     pub(super) pointer: bool,
     pub(super) contiguous: bool,
-    /// An argument of its program unit.
+    /// Whether the variable is an argument of its program unit.
     pub(super) dummy: bool,
-    /// Whether it is of a derived type; `parameters` if that has some.
+    /// Whether the variable is of a derived type; `parameters` says whether that type has parameters.
     pub(super) derived: bool,
     /// `class(...)`
     pub(super) polymorphic: bool,
     pub(super) parameters: bool,
     /// `character(:)`
     pub(super) deferred_length: bool,
-    /// Bounds of its dimensions, none for a scalar.
+    /// Bounds of its dimensions; empty for a scalar.
     pub(super) bounds: Vec<String>,
 }
 
 impl Variable {
-    /// An array that may have gaps: an assumed-shape dummy or a pointer.
+    /// Whether the variable is an array that may have gaps: an assumed-shape dummy or a pointer.
     pub(super) fn may_have_gaps(&self) -> bool {
         let open = |bound: &String| bound.ends_with(':');
         let assumed = self.dummy && !self.allocatable && self.bounds.iter().any(open);
@@ -37,7 +37,7 @@ impl Variable {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum UnitKind {
     Module,
-    /// Also one without a statement that begins it.
+    /// The main program, also without a `program` statement.
     Program,
     Procedure,
 }
@@ -51,14 +51,14 @@ struct Unit {
     constants: BTreeSet<String>,
     /// Its internal procedures, unless it is a module.
     internal: BTreeSet<String>,
-    /// In lower case.
+    /// Its name in lower case.
     name: String,
     kind: UnitKind,
 }
 
-/// All of a source.
+/// The program units of a source.
 pub(super) struct Variables {
-    /// Inner ones come after those around them.
+    /// Inner units come after outer ones.
     units: Vec<Unit>,
     lower: Vec<(u32, String)>,
 }
@@ -97,36 +97,36 @@ impl Variables {
         this
     }
 
-    /// Statements in lower case, with their lines.
+    /// Returns the statements in lower case, with their lines.
     pub(super) fn statements(&self) -> &[(u32, String)] {
         &self.lower
     }
 
-    /// The variable that a name in lower case means in a line.
+    /// Returns the variable that a lower-case name means at a line.
     pub(super) fn at(&self, line: u32, name: &str) -> Option<&Variable> {
         self.around(line).find_map(|unit| unit.variables.get(name))
     }
 
-    /// The unit that declares a name in lower case for a line: its place among all, and what it is.
+    /// Returns index and kind of the unit that declares a lower-case name for a line.
     pub(super) fn home(&self, line: u32, name: &str) -> Option<(usize, UnitKind)> {
         let all = self.units.iter().enumerate().rev().filter(|(_, unit)| unit.lines.contains(&line));
         let mut all = all;
         all.find(|(_, unit)| unit.variables.contains_key(name)).map(|(at, unit)| (at, unit.kind))
     }
 
-    /// The innermost unit of a line: its place among all, what it is, and its name in lower case.
+    /// Returns index, kind and lower-case name of the innermost unit of a line.
     pub(super) fn unit(&self, line: u32) -> (usize, UnitKind, &str) {
         let at = self.units.iter().rposition(|unit| unit.lines.contains(&line)).unwrap_or(0);
         let unit = &self.units[at];
         (at, unit.kind, &unit.name)
     }
 
-    /// Whether a name in lower case is that of an internal procedure in a line.
+    /// Whether a lower-case name is an internal procedure at a line.
     pub(super) fn is_internal(&self, line: u32, name: &str) -> bool {
         self.around(line).any(|unit| unit.internal.contains(name))
     }
 
-    /// Whether a line is in a `select type` of a name in lower case, which stands there for the variable as what it is.
+    /// Whether a line is in a `select type` of a lower-case name, which there has the selected type.
     pub(super) fn is_selected(&self, line: u32, name: &str) -> bool {
         let mut open = Vec::new();
         for (_, text) in self.lower.iter().take_while(|(at, _)| *at < line) {
@@ -144,7 +144,7 @@ impl Variables {
         open.contains(&name)
     }
 
-    /// Whether a bound is known when the program is compiled.
+    /// Whether a bound is a compile-time constant.
     pub(super) fn is_constant(&self, line: u32, bound: &str) -> bool {
         let names = bound.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
         let known = |name: &str| {
@@ -154,7 +154,7 @@ impl Variables {
         bound != ":" && bound != "*" && names.clone().next().is_some() && names.into_iter().all(known)
     }
 
-    /// Units with this line, inner ones first.
+    /// Returns the units that contain a line, inner ones first.
     fn around(&self, line: u32) -> impl Iterator<Item = &Unit> {
         self.units.iter().rev().filter(move |unit| unit.lines.contains(&line))
     }
@@ -201,7 +201,7 @@ impl Statement {
         if text.contains("::") {
             return Self::Other;
         }
-        // Behind prefixes: a type, `pure`, `module` and so on.
+        // After prefixes such as a type, `pure` or `module`.
         let mut rest = text;
         loop {
             let next = word(rest);

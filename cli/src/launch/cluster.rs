@@ -24,21 +24,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Coordinator's and agents' port on hosts that are namespaces, where all ports are free.
+/// Port of coordinator and agents on hosts that are namespaces, where all ports are free.
 const PORT: u16 = 7000;
-/// How long the certificates of a run count: longer than any run.
+/// Validity of a run's certificates: longer than any run.
 const CERTIFICATES_LAST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// How long all agents have to register.
+/// The time limit for all agents to register.
 const START_MAX: Duration = Duration::from_secs(20);
-/// A coordinator that is not given a core at once may see later than a launcher that an agent has gone: so long at most.
+/// The time for a coordinator on a busy core to notice a dead agent, which the launcher may see first.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// Pause between two looks whether they have.
+/// Pause between two polls.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// End of a part's log that is shown when it fails.
+/// Most bytes of the end of a part's log in a failure message.
 const LOG_SHOWN: usize = 2000;
 
-/// Starts a coordinator and one agent on each host that has devices, or that needs one, and waits until all have registered.
-/// Returns what the program's environment needs.
+/// Starts a coordinator, and an agent on each host that has devices or needs one, and waits until all have registered.
+/// Returns the program's environment.
 pub(super) fn start(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
@@ -53,7 +53,7 @@ pub(super) fn start(
     if insecure.is_some() {
         tell(format_args!("commands and data go between the hosts in clear: --insecure-plain-tcp"));
     }
-    // On hosts that share this machine's ports any free one.
+    // Hosts that share this machine's ports use any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
     let place = hosts.coordinator_address().into();
@@ -61,14 +61,15 @@ pub(super) fn start(
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
     let asked = processes.args.run.fabric;
-    // Only MPI's fabric needs to know whether there is MPI.
+    // The installed MPI matters only to the MPI fabric.
     let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("not asked for".to_owned()) };
     let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
     let fabric = choose(asked, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));
     let world = world_name();
     let mut of_world = Vec::new();
-    // Over MPI a program goes by an agent of its own host, which may have no devices. Hosts that are addresses share this machine's agents.
+    // Over MPI a program uses an agent of its own host, even one without devices. Hosts that are addresses share this
+    // machine's agents.
     let with_agents = if fabric.mpi && hosts.separate() { 0..devices.hosts().end } else { devices.hosts() };
     for (index, registered) in with_agents.zip(1..) {
         let name = Hosts::name(index);
@@ -80,7 +81,7 @@ pub(super) fn start(
             SocketAddr::new(hosts.address(index).into(), port).to_string().into(),
             "--node".into(),
             name.clone().into(),
-            // The world is the user's own, root's too.
+            // The world belongs to this user, even if that is root.
             "--users".into(),
             "root,0,*".into(),
             "--tls".into(),
@@ -91,7 +92,7 @@ pub(super) fn start(
             devices.cpus(index).to_string().into(),
             "--libacc".into(),
             libacc.into(),
-            // The cluster ends with its agents.
+            // The cluster ends with its agents, so they keep nothing.
             "--keep".into(),
             "off".into(),
         ];
@@ -107,7 +108,7 @@ pub(super) fn start(
             &line,
             &devices.environment_of_agent(index),
         )?;
-        // One after the other: the coordinator numbers nodes as they come.
+        // One after the other, because the coordinator numbers nodes in the order of registration.
         let offered = wait_for_nodes(processes, signals, START_MAX, registered, &mut client)?;
         if offered != devices.of(registered) {
             return Err(Failure::new(format!(
@@ -130,7 +131,8 @@ pub(super) fn start(
     Ok(environment)
 }
 
-/// The certificates of a run. Its authority's key is never written, and certificates are of use as long as the run's folder is there.
+/// The certificates of a run. The authority's key is never written, and certificates are usable only while the run's
+/// folder exists.
 pub(super) struct Certificates {
     authority: Authority,
     folder: PathBuf,
@@ -141,7 +143,7 @@ impl Certificates {
         Ok(Self { authority: Authority::new("local", CERTIFICATES_LAST)?, folder: dir.join("tls") })
     }
 
-    /// The folder with a certificate for this role.
+    /// Creates a folder with a certificate for this role.
     pub(super) fn issue(&self, folder: &str, role: Role) -> Result<PathBuf> {
         let folder = self.folder.join(folder);
         self.authority.issue_into(&folder, role, CERTIFICATES_LAST)?;
@@ -149,7 +151,7 @@ impl Certificates {
     }
 }
 
-/// Starts the coordinator; its address.
+/// Starts the coordinator; returns its address.
 pub(super) fn start_coordinator(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
@@ -194,7 +196,7 @@ fn start_world(
     Err(Failure::new(format!("the agents offer {offered} devices instead of {wanted}\n{}", end(&log))))
 }
 
-/// A command with some more environment than mpirun's.
+/// Returns a command with variables in addition to mpirun's environment.
 fn with_environment(line: Vec<OsString>, environment: &[(&str, OsString)]) -> Vec<OsString> {
     let set = |(name, value): &(&str, OsString)| {
         let mut set = OsString::from(format!("{name}="));
@@ -204,14 +206,14 @@ fn with_environment(line: Vec<OsString>, environment: &[(&str, OsString)]) -> Ve
     std::iter::once("env".into()).chain(environment.iter().map(set)).chain(line).collect()
 }
 
-/// A name that no other world of this machine has.
+/// Returns a name that is unique among this machine's worlds.
 pub(super) fn world_name() -> String {
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     format!("run-{}-{space}", std::process::id())
 }
 
-/// This user's name; the number of one that the system has no name for, or none that a certificate takes.
+/// Returns this user's name, or number if there is no name that a certificate may hold.
 pub(super) fn user_name() -> String {
     let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
     user.filter(|name| word(name).is_ok()).unwrap_or_else(|| geteuid().to_string())
@@ -221,7 +223,7 @@ pub(super) fn user_name() -> String {
 fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<String> {
     wait_until(processes, signals, START_MAX, |processes| {
         let log = processes.log("coordinator");
-        // A line without its end may be half an address.
+        // An incomplete line may be half an address.
         let (lines, _) = log.rsplit_once('\n')?;
         Some(lines.lines().find_map(|line| line.split_once("listening on "))?.1.to_owned())
     })?
@@ -232,7 +234,7 @@ fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) ->
     })
 }
 
-/// Waits until `count` agents have registered; how many devices they offer.
+/// Waits until `count` agents have registered; returns the number of devices that they offer.
 pub(super) fn wait_for_nodes(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
@@ -244,7 +246,7 @@ pub(super) fn wait_for_nodes(
     let mut refused = None;
     wait_until(processes, signals, limit, |processes| {
         if let Some(why) = who_died(processes) {
-            // Those who come late would wait for it, and not every mpirun ends them.
+            // Later ranks would wait for the dead one, and not every mpirun ends them.
             refused = Some(Failure::new(format!("{why}\n{}", end(&processes.last_log()))));
             return Some(());
         }
@@ -271,8 +273,8 @@ pub(super) fn wait_for_nodes(
     }
 }
 
-/// Looks again and again until `look` sees something; `None` after `limit`. A part that
-/// ends meanwhile is an error, and so is a signal.
+/// Polls until `look` returns a value; returns `None` after `limit`. A part that ends meanwhile is an error, and so is
+/// a signal.
 fn wait_until<T>(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
@@ -307,7 +309,7 @@ fn nodes_up(view: &ClusterView) -> u64 {
     up.count() as u64
 }
 
-/// The end of a log, where causes are.
+/// Returns the end of a log, which has the causes.
 pub(super) fn end(log: &str) -> &str {
     let from = log.len().saturating_sub(LOG_SHOWN);
     log.get(from..).unwrap_or(log)

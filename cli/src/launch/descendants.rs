@@ -1,4 +1,4 @@
-//! Killing everything that a process has started, where no process namespace does it.
+//! Kills all descendants of a process, where no process namespace does that.
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -6,17 +6,17 @@ use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks whether they have ended.
+/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Rounds of looking and killing: a process that forks faster than this is given up on.
+/// Most rounds of listing and killing: a process that forks faster than this is given up.
 const ROUNDS_MAX: u32 = 200;
 
-/// The hidden command that runs a launcher (see `keeper.rs`), and passes the signals that it gets to it.
+/// The hidden command that runs a launcher under a keeper (see `keeper.rs`), which passes signals on.
 pub(super) const KEEPER: &str = "__keep";
 
-/// Kills every process that descends from this one, and waits until they are gone. The caller
-/// must be a subreaper, so that orphans stay its descendants.
+/// Kills every descendant of this process, and waits until they are gone. The caller must be a subreaper, so that
+/// orphans stay its descendants.
 pub(crate) fn kill_descendants() {
     for _ in 0..ROUNDS_MAX {
         let descendants = descendants_of(Pid::this());
@@ -26,7 +26,7 @@ pub(crate) fn kill_descendants() {
         for pid in descendants {
             let _ = kill(pid, Signal::SIGKILL);
         }
-        // Blocks only while a killed child is on its way out: its own children come here then.
+        // Blocks only while a killed child exits: its own children are reparented here then.
         let _ = waitpid(None, None);
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             if status == WaitStatus::StillAlive {
@@ -36,10 +36,10 @@ pub(crate) fn kill_descendants() {
     }
 }
 
-/// Asks them to end, each once, and waits until they have, for `grace` at most.
+/// Sends each descendant SIGTERM once, and waits until they have ended, at most for `grace`.
 pub(crate) fn ask_descendants(grace: Duration) {
     let end = Instant::now() + grace;
-    // A keeper would pass it on to a launcher that has it.
+    // A keeper would pass the signal to a launcher that has got it already.
     for pid in descendants_of(Pid::this()).into_iter().filter(|pid| !is_keeper(*pid)) {
         let _ = kill(pid, Signal::SIGTERM);
     }
@@ -74,12 +74,12 @@ fn descendants_of(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Every process with its parent.
+/// Returns every process with its parent.
 fn processes() -> impl Iterator<Item = (i32, i32)> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The command's name may hold anything; what follows its last parenthesis is fixed.
+        // The command's name may contain anything; the fields after the last parenthesis are fixed.
         let (_, rest) = stat.rsplit_once(')')?;
         let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
         Some((pid, parent))

@@ -1,4 +1,4 @@
-//! Which of this machine's devices each host of a local cluster has.
+//! The devices of each host of a local cluster.
 
 use super::parts::own_program;
 use super::processes::{Processes, ending};
@@ -14,22 +14,22 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Part of the machine's free memory that all CPU devices together may take, in percent.
+/// Share of the machine's free memory that all CPU devices together get, in percent.
 const MEMORY_PERCENT: u64 = 80;
-/// How long looking for GPUs may take. Drivers of machines with many take seconds to start.
+/// The time limit of listing the GPUs. Drivers of machines with many GPUs take seconds to start.
 const LOOK_MAX: Duration = Duration::from_secs(30);
-/// The name of the process that looks.
+/// The name of the process that lists GPUs.
 const LOOK: &str = "gpus";
-/// What it prints: a line for each GPU, with the driver's number, and one with what there is to say.
+/// Prefix of its output line for each GPU, with the driver's number; another line has the note.
 const GPU: &str = "gpu: ";
 const NOTE: &str = "note: ";
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Gpu {
-    /// The driver's number for this process, and for those that see the same ones.
+    /// The driver's number in this process, and in processes that see the same GPUs.
     number: u32,
-    /// As [`VISIBLE`] names it.
+    /// Its name in [`VISIBLE`].
     name: String,
 }
 
@@ -38,12 +38,12 @@ struct Gpu {
 struct Share(Vec<Gpu>);
 
 impl Share {
-    /// For [`VISIBLE`].
+    /// Returns the value of [`VISIBLE`].
     fn names(&self) -> String {
         self.0.iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// For an agent that sees all of them.
+    /// Returns the value for an agent that sees all of the GPUs.
     fn numbers(&self) -> String {
         self.0.iter().map(|gpu| gpu.number.to_string()).collect::<Vec<_>>().join(",")
     }
@@ -52,20 +52,19 @@ impl Share {
 /// The devices of each host.
 pub(super) struct HostDevices {
     size: ClusterSize,
-    /// The first host with devices: 1 if the program's own, 0, has none.
+    /// The first host with devices: 1 if the program's own host 0 has none.
     first: u32,
-    /// Which GPUs each host has.
+    /// The GPUs of each host.
     gpus: Vec<Share>,
-    /// Memory of each CPU device in bytes, if the agents need to be told: they don't know of each other.
+    /// Bytes of each CPU device, if agents need this setting because they don't know of each other.
     memory: Option<u64>,
 }
 
 impl HostDevices {
-    /// Deals out this machine's GPUs, those that the caller's own environment leaves, if the cluster is to have
-    /// them.
+    /// Distributes this machine's GPUs that are visible to the caller, if the cluster is to have GPUs.
     ///
     /// # Errors
-    /// Returns an error if there are too few, the driver can't be asked, or a signal came meanwhile.
+    /// Returns an error if there are too few GPUs, the driver can't be queried, or a signal arrives.
     pub(super) fn new(
         processes: &mut Processes<'_>,
         signals: &mut Signals,
@@ -83,7 +82,7 @@ impl HostDevices {
         Ok(Self { size, first, gpus, memory })
     }
 
-    /// The hosts with devices.
+    /// Returns the hosts with devices.
     pub(super) fn hosts(&self) -> Range<u32> {
         self.first..self.first + self.size.hosts
     }
@@ -93,7 +92,7 @@ impl HostDevices {
         self.size
     }
 
-    /// Returns the number of devices of so many hosts.
+    /// Returns the number of devices of this many hosts.
     pub(super) fn of(&self, hosts: u32) -> usize {
         index(hosts * self.size.devices)
     }
@@ -108,7 +107,7 @@ impl HostDevices {
         if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }
     }
 
-    /// Returns the variables that tell a program on a host its devices. GPUs that are not the host's own are hidden.
+    /// Returns the variables that make a host's devices visible to a program, and hide other hosts' GPUs.
     pub(super) fn environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
         let mut environment = self.common_environment(host);
         environment.push((VISIBLE, self.share(host).names().into()));
@@ -120,8 +119,8 @@ impl HostDevices {
         self.gpus.get(index(host)).unwrap_or(NONE)
     }
 
-    /// The same for an agent, which is told by [`HostDevices::offered`] what it offers. It sees the others' GPUs too: the driver copies faster to one that
-    /// it sees.
+    /// Returns the variables for an agent, which offers what [`HostDevices::offered`] says. It also sees other hosts'
+    /// GPUs, because the driver copies faster to visible ones.
     pub(super) fn environment_of_agent(&self, host: u32) -> Vec<(&'static str, OsString)> {
         let mut environment = self.common_environment(host);
         if self.share(host).0.is_empty() {
@@ -144,14 +143,14 @@ impl HostDevices {
         if share.0.is_empty() { "off".to_owned() } else { share.numbers() }
     }
 
-    /// Option of `accord __exec` for ranks, whose environment mpirun makes the same on all hosts.
+    /// Returns the option of `accord __exec` for ranks, because mpirun gives all hosts the same environment.
     pub(super) fn option(&self) -> Option<OsString> {
         let shares = || self.gpus.iter().map(Share::names).collect::<Vec<_>>().join(";");
         self.size.gpus.then(|| format!("--gpus={}", shares()).into())
     }
 }
 
-/// Runs `accord __gpus`: prints the GPUs that can be used.
+/// Runs `accord __gpus`: prints the usable GPUs.
 pub(crate) fn print_gpus() {
     let found = registry::find(NodeId(0), "");
     for gpu in found.devices {
@@ -162,8 +161,8 @@ pub(crate) fn print_gpus() {
     }
 }
 
-/// The GPUs that can be used, and why there are no more, as far as is known. A process of its
-/// own asks the driver: it may crash or hang, and what it holds must not outlive the question.
+/// Returns the usable GPUs, and why there are no more, as far as known. A child process queries the driver, because it
+/// may crash or hang, and keeps resources until it ends.
 fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<Gpu>, Option<String>)> {
     processes.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
     let deadline = Instant::now() + LOOK_MAX;
@@ -187,13 +186,13 @@ fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<Gpu
     Ok((numbers.map(|number| Gpu { number, name: name_of(number, named.as_deref()) }).collect(), note))
 }
 
-/// The name of the GPU that the driver shows as number `ordinal` to a process that sees `named`, or all.
+/// Returns the name of the driver's GPU number `ordinal` in a process that sees the GPUs in `named`, or all.
 fn name_of(ordinal: u32, named: Option<&str>) -> String {
     let name = named.and_then(|named| named.split(',').nth(index(ordinal)));
     name.map_or_else(|| ordinal.to_string(), |name| name.trim().to_owned())
 }
 
-/// Each host's share of `pool`, if there is enough.
+/// Returns each host's share of `pool`, or `None` if that is too small.
 fn deal(pool: &[Gpu], size: ClusterSize) -> Option<Vec<Share>> {
     let shares: Vec<_> = pool.chunks_exact(index(size.devices)).take(index(size.hosts)).collect();
     (shares.len() == index(size.hosts)).then(|| shares.into_iter().map(|share| Share(share.to_vec())).collect())
@@ -214,7 +213,7 @@ fn too_few(size: ClusterSize, pool: &[Gpu], note: Option<&str>) -> Failure {
     ))
 }
 
-/// What fits into this machine if all devices take the same; none if that is set, or unknown.
+/// Returns an equal share of this machine's memory for each device; `None` if that is set, or unknown.
 fn memory_of_each(size: ClusterSize) -> Option<u64> {
     if std::env::var_os(settings::CPU_MEMORY.name).is_some() {
         return None;
@@ -223,7 +222,7 @@ fn memory_of_each(size: ClusterSize) -> Option<u64> {
     Some(memory_available()? / 100 * MEMORY_PERCENT / devices)
 }
 
-/// Bytes that programs can still take.
+/// Returns the bytes that programs can still allocate.
 fn memory_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -231,7 +230,7 @@ fn memory_available() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Numbers of hosts and devices are small.
+/// Converts a number of hosts or devices, which is small.
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,17 +1,17 @@
-//! Whose agent has ended an MPI world, which the coordinator sees first.
+//! Finds the agent whose death ended an MPI world; the coordinator notices it first.
 
 use super::processes::Processes;
 use std::time::{Duration, Instant};
 
-/// Between two looks into the log.
+/// Pause between two reads of the log.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The node whose agent has taken the others along, in a line: MPI's launcher may not have ended yet.
+/// Returns a line with the node of the agent that died first. MPI's launcher may still be running.
 pub(super) fn who_died(processes: &Processes<'_>) -> Option<String> {
     first_dead(&processes.log("coordinator")).map(str::to_owned)
 }
 
-/// The same, as soon as the coordinator says so; none if it does not until `end`.
+/// Waits for the line of [`who_died`], and returns it; `None` if the coordinator's log does not have it by `end`.
 pub(super) fn who_died_by(processes: &Processes<'_>, end: Instant) -> Option<String> {
     loop {
         let died = who_died(processes);
@@ -22,7 +22,7 @@ pub(super) fn who_died_by(processes: &Processes<'_>, end: Instant) -> Option<Str
     }
 }
 
-/// What a coordinator's log says of the first agent that has gone and did not come back.
+/// Returns the log's message about the first agent that disconnected and did not reconnect.
 fn first_dead(log: &str) -> Option<&str> {
     const OF_AGENT: &str = "the agent of node ";
     let node = |text: &str| text[OF_AGENT.len()..].split(' ').next().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The last step before a program: entering its host, arranging its end, becoming it.
+//! The last step before a program: enters its host, arranges its end, and executes it.
 
 use super::hosts::Hosts;
 use super::parts::told_of_libgomps;
@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Becomes `args.program`; returns only if that fails.
+/// Executes `args.program`; returns only if that fails.
 pub(crate) fn exec(args: &ExecArgs) -> Failure {
     if let Err(failure) = arrange(args) {
         return failure;
@@ -45,7 +45,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
     Failure::start(program, &error)
 }
 
-/// mpirun's remote shell: `[options] HOST COMMAND...` becomes COMMAND on HOST.
+/// Acts as mpirun's remote shell: `[options] HOST COMMAND...` executes COMMAND on HOST.
 pub(crate) fn rsh(args: &RshArgs) -> Failure {
     let mut rest = args.rest.iter().skip_while(|arg| arg.as_encoded_bytes().starts_with(b"-"));
     let Some(host) = rest.next().and_then(|host| host.to_str()) else {
@@ -63,7 +63,7 @@ pub(crate) fn rsh(args: &RshArgs) -> Failure {
     let Some((net, uts)) = place else {
         return Failure::new(format!("no host {host} in this run"));
     };
-    // mpirun hands over one shell command, as ssh would.
+    // mpirun passes one shell command, as to ssh.
     let words: Vec<_> = rest.map(|word| word.to_string_lossy().into_owned()).collect();
     exec(&ExecArgs {
         net: Some(net),
@@ -82,7 +82,7 @@ fn arrange(args: &ExecArgs) -> Result<(), Failure> {
     if let Some(parent) = args.parent {
         let signal = if args.gently { Signal::SIGTERM } else { Signal::SIGKILL };
         set_pdeathsig(signal).map_err(|error| Failure::system("can't follow the supervisor", error))?;
-        // It may have died before the call above.
+        // The parent may have died before the call above.
         if getppid().as_raw() != parent {
             return Err(Failure::new("the supervisor is gone"));
         }
@@ -96,7 +96,7 @@ fn enter(path: &Path, kind: CloneFlags) -> Result<(), Failure> {
     setns(file, kind).map_err(|error| Failure::system(what(), error))
 }
 
-/// What the launcher would have said of a rank's place on its node, were the hosts machines.
+/// Returns the variables of a rank's place on its node that a launcher would set if the hosts were machines.
 fn place_on_host(rank: u32, hosts: u32) -> Vec<(&'static str, String)> {
     let Some(job) = Rank::of_environment(|name| std::env::var(name).ok()) else { return Vec::new() };
     let (local_rank, local_size) = (rank / hosts, (job.size - rank % hosts).div_ceil(hosts));

@@ -1,4 +1,4 @@
-//! Which fabric a run over several nodes uses, and why. Pure; what it is told was found out before.
+//! The choice of the fabric of a run over several nodes, with the reason. Pure: all facts are arguments.
 
 use super::mpi_part::MpiPart;
 use crate::args::Fabric;
@@ -7,9 +7,9 @@ use std::fmt;
 /// The chosen fabric.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// MPI; else TCP.
+    /// Whether the fabric is MPI rather than TCP.
     pub(super) mpi: bool,
-    /// The reason, for people.
+    /// The reason, for display.
     pub(super) why: String,
 }
 
@@ -20,18 +20,18 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The known facts of a run.
+/// The facts about a run.
 pub(super) struct Known<'a> {
     pub(super) nodes: u32,
-    /// The agents' MPI.
+    /// The MPI part of the agents' installation.
     pub(super) part: &'a MpiPart,
-    /// Whether the launcher starts ranks of that MPI.
+    /// Whether the launcher can start ranks of that MPI; otherwise the reason.
     pub(super) launcher: Result<(), String>,
-    /// Nodes are hosts of one machine.
+    /// Whether the nodes are hosts of one machine.
     pub(super) is_local: bool,
 }
 
-/// Decides.
+/// Chooses the fabric.
 ///
 /// # Errors
 /// Returns the reason why the requested fabric is impossible.
@@ -54,7 +54,7 @@ pub(super) fn choose(asked: Option<Fabric>, known: &Known<'_>) -> Result<Choice,
     }
 }
 
-/// What MPI lacks.
+/// Returns why MPI can't be used, or `None` if it can.
 fn missing(known: &Known<'_>) -> Option<String> {
     match known.part {
         MpiPart::None(why) => Some(format!("the agents have no MPI ({why}); make mpi")),

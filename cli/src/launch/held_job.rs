@@ -1,4 +1,4 @@
-//! The job that a run holds in a cluster: asked for before anything starts, and given back with the command's end.
+//! The job that a run holds in a cluster: requested before anything starts, and released at the command's end.
 
 use crate::failure::{Failure, Result};
 use crate::output::tell;
@@ -18,28 +18,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the coordinator may take for an answer.
+/// The time limit of the coordinator's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// A job with its devices. A thread listens to its connection, which is its life.
+/// A job with its devices. It lasts as long as its connection, which a thread watches.
 pub(crate) struct HeldJobOfRun {
     job: HeldJob,
     is_over: Arc<AtomicBool>,
 }
 
 impl HeldJobOfRun {
-    /// Returns the token with which programs open their sessions in it.
+    /// Returns the token with which programs open sessions in the job.
     pub(crate) fn token(&self) -> JobToken {
         self.job.token
     }
 
-    /// Whether it has ended before the command.
+    /// Whether the job has ended before the command.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 }
 
-/// A job that has its devices, before its connection is watched.
+/// A job that has its devices, before a thread watches its connection.
 pub(crate) struct GrantedJob {
     request: JobRequest,
     job: HeldJob,
@@ -47,11 +47,11 @@ pub(crate) struct GrantedJob {
 }
 
 impl GrantedJob {
-    /// Has a thread listen to the job's connection. If the job ends before this process does, the process gets SIGTERM: it takes its signals as
-    /// events by now, and so does the thread.
+    /// Starts the thread that watches the job's connection. If the job ends before this process does, the process gets
+    /// SIGTERM. It must handle signals as events by now, as the thread inherits its mask.
     ///
     /// # Errors
-    /// Returns that there is no thread.
+    /// Returns an error if no thread can be started.
     pub(crate) fn watch(self) -> Result<HeldJobOfRun> {
         let Self { request, job, lane } = self;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -67,7 +67,7 @@ impl GrantedJob {
     }
 }
 
-/// A request for a job, and how the coordinator is reached.
+/// A request for a job, with the coordinator's address.
 pub(crate) struct JobRequest {
     address: PeerAddress,
     trust: Trust,
@@ -76,10 +76,10 @@ pub(crate) struct JobRequest {
 }
 
 impl JobRequest {
-    /// A request of `accord run` for a program with so many ranks. `lookup` reads one environment variable.
+    /// Creates a request of `accord run` for a program with this many ranks. `lookup` reads one environment variable.
     ///
     /// # Errors
-    /// Returns what is wrong in the settings that say how the coordinator is reached.
+    /// Returns the fault of a setting for reaching the coordinator.
     pub(crate) fn new(
         lookup: &dyn Fn(&str) -> Option<String>,
         program: &OsStr,
@@ -111,7 +111,7 @@ impl JobRequest {
     /// Waits until the job has its devices.
     ///
     /// # Errors
-    /// Returns why there is no coordinator, or why it refuses.
+    /// Returns why the coordinator can't be reached, or why it refuses.
     pub(crate) fn hold(self) -> Result<GrantedJob> {
         let line = StatusLine::new();
         let (job, lane) = self.ask(&|text| text.map_or_else(|| line.end(), |text| line.show(text)))?;
@@ -129,7 +129,8 @@ impl JobRequest {
         })
     }
 
-    /// Listens until the job has ended. Returns false if the coordinator does not know it any more: its programs keep what they have.
+    /// Waits until the job has ended. Returns `false` if the coordinator does not know the job any more; its programs
+    /// then keep their devices.
     fn listen(mut self, job: HeldJob, mut lane: SessionConnection) -> bool {
         self.request.job = Some(job.token);
         self.request.devices = None;

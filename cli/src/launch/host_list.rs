@@ -1,16 +1,16 @@
-//! The user's file of hosts, as the mpirun that is here reads it: Open MPI's has `node1 slots=4`, and MPICH's `node1:4`.
+//! The user's file of hosts in the formats of mpirun: Open MPI's has `node1 slots=4`, MPICH's `node1:4`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// How Open MPI spells the user of a host.
+/// Open MPI's keys for the user of a host.
 const USERS: &[&str] = &["user", "username", "user_name", "user-name"];
 
-/// The content of a file, each host once and in the order of the file.
+/// The hosts of a file, each once and in order.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct HostFile<'a> {
     hosts: Vec<Host<'a>>,
-    /// Whether a line has `node1:4`.
+    /// Whether a line has the form `node1:4`.
     has_colons: bool,
 }
 
@@ -20,19 +20,19 @@ struct Host<'a> {
     lines: Vec<Line<'a>>,
 }
 
-/// What one line says of a host.
+/// A line about a host.
 #[derive(PartialEq, Eq, Debug)]
 struct Line<'a> {
     number: usize,
     user: Option<&'a str>,
-    /// What is behind a colon.
+    /// The text after a colon.
     count: Option<&'a str>,
-    /// `key=value`, or whatever else is there.
+    /// `key=value`, or any other word.
     rest: Vec<(&'a str, Option<&'a str>)>,
 }
 
 impl<'a> HostFile<'a> {
-    /// Reads names and leaves the rest as it stands: what a launcher takes of that is its own.
+    /// Parses the names and keeps the rest as text for the launcher.
     pub(super) fn parse(text: &'a str) -> Self {
         let mut file = Self { hosts: Vec::new(), has_colons: false };
         let mut known = HashMap::new();
@@ -43,7 +43,7 @@ impl<'a> HostFile<'a> {
                 continue;
             }
             let (user, place) = place.rsplit_once('@').map_or((None, place), |(user, place)| (Some(user), place));
-            // An address of version 6 has more than one.
+            // An IPv6 address has more than one colon.
             let (name, count) = match place.split_once(':') {
                 Some((name, count)) if !count.contains(':') => (name, Some(count)),
                 _ => (place, None),
@@ -59,13 +59,13 @@ impl<'a> HostFile<'a> {
         file
     }
 
-    /// The hosts' names. Slots without a host are none.
+    /// Returns the hosts' names, without slots that have no host.
     pub(super) fn names(&self) -> Vec<String> {
         let named = self.hosts.iter().filter(|host| host.name.contains(char::is_alphanumeric));
         named.map(|host| host.name.to_owned()).collect()
     }
 
-    /// The file as MPICH's mpirun reads it.
+    /// Returns the file in the format of MPICH's mpirun.
     ///
     /// # Errors
     /// Returns the line that this format can't express, with the reason.
@@ -89,7 +89,7 @@ impl<'a> HostFile<'a> {
         Ok(text)
     }
 
-    /// The file as Open MPI's mpirun reads it; none if it reads it as it stands.
+    /// Returns the file in the format of Open MPI's mpirun; `None` if it needs no change.
     ///
     /// # Errors
     /// Returns the line that this format can't express, with the reason.
@@ -116,8 +116,8 @@ impl<'a> HostFile<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Slots and user, if nothing else is said of it; `unknown` makes the error of a line's number and what is there.
-    /// Each line of a host adds its slots, one where it says nothing, as Open MPI counts.
+    /// Returns a host's slots and user, if its lines have nothing else. `unknown` makes the error from a line number
+    /// and its text. Each line of a host adds its slots, by default one, as in Open MPI.
     fn plain(&self, unknown: impl Fn(usize, &str) -> String) -> Result<(Option<u32>, Option<&'a str>), String> {
         let (mut all, mut says, mut users) = (0_u32, self.lines.len() > 1, HashSet::new());
         for line in &self.lines {
@@ -162,7 +162,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// `key=value` and the like, with blanks around `=` or without.
+/// Splits a text into `key=value` pairs and words, with or without blanks around `=`.
 fn pairs(text: &str) -> Vec<(&str, Option<&str>)> {
     let mut rest = text.trim_start();
     let mut pairs = Vec::new();
@@ -240,7 +240,7 @@ mod tests {
             ("n1 slots=\n", "line 1: \"\" is not a number of slots"),
             ("n1 slots=-1\n", "line 1: \"-1\" is not"),
             ("n1 slots=99999999999\n", "line 1: \"99999999999\" is not"),
-            // Hydra itself dies of a division by zero there.
+            // Hydra itself dies of a division by zero here.
             ("\nn1:0\n", "line 2: \"0\" is not a number of slots"),
             ("n1:\n", "line 1: \"\" is not a number of slots"),
             ("n1:2 slots=2\n", "line 1: MPICH's mpirun has no word for \"slots=2\""),
@@ -261,7 +261,7 @@ mod tests {
             assert!(why.contains(named), "{text:?}: {why}");
         }
         assert!(open_mpi("n1:4 binding=none\n").unwrap_err().contains("binding=none"));
-        // What Open MPI reads itself is its own.
+        // Lines that Open MPI parses itself are left to it.
         assert_eq!(open_mpi("n1 slots=4 max_slots=8\n^n2\n"), Ok(None));
     }
 }

@@ -15,16 +15,16 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Hosts' addresses are NETWORK.1 and up; no other network is reachable from them.
+/// Prefix of the hosts' addresses, which end in 1 and up; no other network is reachable from them.
 const NETWORK: [u8; 3] = [10, 77, 0];
-/// Where the coordinator lives, on the bridge.
+/// The coordinator's address on the bridge.
 const BRIDGE_ADDRESS: u8 = 254;
 const NO_PATH: Option<&str> = None;
 
-/// The hosts of one run. They live as long as this value and the processes in them.
+/// The hosts of one run. They exist as long as this value and the processes in them.
 pub(crate) struct Hosts {
     count: u32,
-    /// Empty when hosts are loopback addresses.
+    /// Empty if hosts are loopback addresses.
     spaces: Vec<Space>,
 }
 
@@ -35,11 +35,11 @@ struct Space {
 }
 
 impl Hosts {
-    /// Every host's interface to [`Hosts::network`].
+    /// The interface of each host to [`Hosts::network`].
     pub(super) const INTERFACE: &str = "eth0";
 
-    /// Sets hosts h1 to h`count` up. With namespaces this process moves into new mount, network
-    /// and UTS namespaces, where the bridge between the hosts is; it must have one thread.
+    /// Creates hosts h1 to h`count`. With namespaces, this process moves into new mount, network and UTS namespaces,
+    /// which have the bridge between the hosts; it must be single-threaded.
     pub(crate) fn new(count: u32, separation: Separation) -> Result<Self> {
         let spaces = match separation {
             Separation::Loopback => Vec::new(),
@@ -53,34 +53,34 @@ impl Hosts {
         self.count
     }
 
-    /// Whether they are namespaces.
+    /// Whether the hosts are namespaces.
     pub(crate) fn separate(&self) -> bool {
         !self.spaces.is_empty()
     }
 
-    /// Name of host `index`, from 0.
+    /// Returns the name of host `index`, from 0.
     pub(crate) fn name(index: u32) -> String {
         format!("h{}", index + 1)
     }
 
-    /// Address of host `index`, from 0.
+    /// Returns the address of host `index`, from 0.
     pub(crate) fn address(&self, index: u32) -> Ipv4Addr {
         let octet = u8::try_from(index + 1).unwrap_or(u8::MAX);
         if self.separate() { address(octet) } else { Ipv4Addr::new(127, 0, 0, octet.saturating_add(1)) }
     }
 
-    /// Address of the coordinator, which is on none of the hosts.
+    /// Returns the address of the coordinator, which is on none of the hosts.
     pub(crate) fn coordinator_address(&self) -> Ipv4Addr {
         if self.separate() { address(BRIDGE_ADDRESS) } else { Ipv4Addr::LOCALHOST }
     }
 
-    /// The network of all hosts, for mpirun.
+    /// Returns the network of all hosts, for mpirun.
     pub(crate) fn network() -> String {
         let [a, b, c] = NETWORK;
         format!("{a}.{b}.{c}.0/24")
     }
 
-    /// Arguments of `accord __exec` that bring a program to host `index`.
+    /// Returns the arguments of `accord __exec` that move a program to host `index`.
     pub(crate) fn entry(&self, index: u32) -> Vec<OsString> {
         let Some(space) = usize::try_from(index).ok().and_then(|index| self.spaces.get(index)) else {
             return Vec::new();
@@ -89,7 +89,7 @@ impl Hosts {
         vec!["--net".into(), net.into(), "--uts".into(), uts.into()]
     }
 
-    /// The table that `accord __rsh` reads.
+    /// Returns the table of hosts for `accord __rsh`.
     pub(crate) fn table(&self) -> String {
         let mut table = String::new();
         for (index, space) in (0..).zip(&self.spaces) {
@@ -101,15 +101,15 @@ impl Hosts {
 }
 
 impl Space {
-    /// Paths by which other processes of the run open them.
+    /// Returns the paths by which other processes of the run open the namespaces.
     fn paths(&self) -> (PathBuf, PathBuf) {
         let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into();
         (path(&self.net), path(&self.uts))
     }
 }
 
-/// Whether this process may make the namespaces of a local cluster and has the tool for it.
-/// Tries it out in a child.
+/// Checks, in a child process, that this process may create the namespaces of a local cluster and has the necessary
+/// tool.
 pub(crate) fn can_have_namespaces() -> Result<(), String> {
     if !nix::unistd::geteuid().is_root() {
         return Err("not root".to_owned());
@@ -125,7 +125,7 @@ pub(crate) fn can_have_namespaces() -> Result<(), String> {
 
 fn namespaces(count: u32) -> Result<Vec<Space>> {
     let system = |what: &'static str| move |error: nix::Error| Failure::system(what, error);
-    // A mount namespace first: /proc has to show this process namespace, to this run alone.
+    // A mount namespace first: /proc must show this process namespace, and only to this run.
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).map_err(system("can't make namespaces"))?;
     mount(NO_PATH, "/", NO_PATH, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NO_PATH)
         .map_err(system("can't make mounts private"))?;
@@ -135,8 +135,8 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
     let home = Space::of_this_process()?;
     let (home_net, _) = home.paths();
     let mut spaces = Vec::new();
-    // The bridge comes first and so takes a link number. The kernel is slow (1 s) to see that a
-    // link is up if it has the same number as its peer in the other namespace.
+    // The bridge is created first and so takes a link number. The kernel takes 1 s to notice that a link is up if it
+    // has the same number as its peer in the other namespace.
     ip(&format!(
         "link set lo up\nlink add hosts type bridge\naddr add {}/24 dev hosts\nlink set hosts up\n",
         address(BRIDGE_ADDRESS)
@@ -182,7 +182,7 @@ fn ip(lines: &str) -> Result<()> {
         .spawn()
         .map_err(|error| Failure::system(what, error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A write fails only if ip has ended, which its status tells better.
+        // A write fails only if ip has ended, and its status says why.
         let _ = stdin.write_all(lines.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| Failure::system(what, error))?;

@@ -1,7 +1,8 @@
 //! A process between a command and an MPI launcher, which ends the launcher and its ranks if the command is killed.
 //!
-//! The signal that the kernel sends a child at its parent's death (`PR_SET_PDEATHSIG`) is not enough: it comes once for each thread of
-//! the parent, and Open MPI's `mpirun` takes a second SIGTERM within seconds as the order to end at once, which leaves its ranks behind.
+//! The signal that the kernel sends a child at its parent's death (`PR_SET_PDEATHSIG`) does not suffice. It is sent
+//! once for each thread of the parent. Open MPI's `mpirun` takes a second SIGTERM within seconds as the order to end at
+//! once, which leaves its ranks behind.
 
 use super::descendants::{KEEPER, kill_descendants};
 use super::parts::own_program;
@@ -17,17 +18,17 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a launcher has to end its ranks, on other nodes too.
+/// The time that a launcher has to end its ranks, on other nodes, too.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A command that runs the line of a launcher under a keeper, as a child of this process.
+/// Returns a command that runs a launcher's command line under a keeper, as a child of this process.
 pub(crate) fn kept(line: &[OsString]) -> Result<Command> {
     let mut command = Command::new(own_program()?);
     command.arg(KEEPER).arg("--parent").arg(std::process::id().to_string()).arg("--").args(line);
     Ok(command)
 }
 
-/// Runs `accord __keep`; the launcher's exit code.
+/// Runs `accord __keep`; returns the launcher's exit code.
 pub(crate) fn keep(args: &KeepArgs) -> Result<u8> {
     let mut signals = Signals::block(Some(handle_of(args.parent)?))?;
     set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
@@ -62,11 +63,11 @@ pub(crate) fn keep(args: &KeepArgs) -> Result<u8> {
     }
 }
 
-/// A file of the parent, which can be read once all threads of the parent have ended.
+/// Opens a descriptor of the parent, readable once all threads of the parent have ended.
 fn handle_of(parent: i32) -> Result<File> {
     let gone = || Failure::new("the command that started this process is gone");
     let pid = rustix::process::Pid::from_raw(parent).ok_or_else(gone)?;
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Failure::system("pidfd_open", error))?;
-    // The number may be that of a later process, if the parent had ended before.
+    // The number may belong to a later process, if the parent had already ended.
     if getppid().as_raw() == parent { Ok(File::from(handle)) } else { Err(gone()) }
 }

@@ -1,15 +1,15 @@
-//! What taking a run down needs, whatever limits it ran under.
+//! Resources for the clean-up of a run, whatever limits it ran under.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises this process's limits on descriptors and memory as far as the system lets it: looking for processes and
-/// removing a folder take a few of both, and no other process would do it.
+/// Raises this process's limits on descriptors and memory as far as possible. Listing processes and removing a folder
+/// need some of both, and no other process does the clean-up.
 pub(crate) fn lift() {
     for resource in [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
         if let Ok((soft, hard)) = getrlimit(resource)
             && soft < hard
         {
-            // What can't be raised has to do as it is.
+            // Where raising fails, the present limits remain.
             let _ = setrlimit(resource, hard, hard);
         }
     }

@@ -1,11 +1,10 @@
-//! Starting a program, with a cluster of its own or without, and taking everything down again.
+//! Starts a program, with a cluster of its own or without, and cleans up after it.
 //!
-//! `accord run` (the *launcher*) either becomes the program, or starts a *supervisor*: a
-//! process that holds the run together. The launcher only passes signals on and waits. With
-//! namespaces the supervisor is the first process of a process namespace, so that its end, by
-//! whatever cause, is the end of everything that the run started; without them it adopts
-//! orphans and kills them. A pipe tells it when the launcher is gone. Network and UTS
-//! namespaces have no names: the supervisor's descriptors and its children hold them.
+//! `accord run` (the *launcher*) either becomes the program, or starts a *supervisor*: a process that holds the run
+//! together. The launcher only passes signals on and waits. With namespaces the supervisor is the first process of a
+//! process namespace, so that its end, by any cause, ends everything that the run started. Without namespaces it adopts
+//! orphans and kills them. A pipe signals the launcher's death to it. Network and UTS namespaces have no names: the
+//! supervisor's descriptors and its children hold them.
 
 mod cluster;
 mod descendants;

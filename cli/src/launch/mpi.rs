@@ -11,18 +11,18 @@ use std::process::{Command, Stdio};
 
 /// This machine's mpirun.
 pub(crate) struct Mpirun {
-    /// Whose options are known.
+    /// The family of its options.
     kind: Kind,
-    /// It ends all ranks at once when one dies, and can be told not to.
+    /// Whether mpirun ends all ranks at once when one dies, and has an option against that.
     lets_others_live: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     OpenMpi,
-    /// MPICH's, and that of those who have it from there.
+    /// MPICH's mpirun, and those derived from it.
     Hydra,
-    /// Of any other only `-np` is used.
+    /// Any other one, of which only `-np` is used.
     Other,
 }
 
@@ -35,13 +35,13 @@ impl Mpirun {
         Ok(Self::of(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Of what it prints for `--version`.
+    /// Determines the mpirun from its output for `--version`.
     fn of(version: &str) -> Self {
-        // Intel's has the rest of MPICH's options.
+        // Intel's mpirun has the other options of MPICH's.
         Self { kind: Kind::of(version), lets_others_live: version.contains("HYDRA") }
     }
 
-    /// Returns the name for people.
+    /// Returns the name for display.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::OpenMpi => "Open MPI's mpirun",
@@ -50,7 +50,7 @@ impl Mpirun {
         }
     }
 
-    /// Whether it starts ranks of this MPI; else why not.
+    /// Checks that it starts ranks of this MPI; otherwise returns the reason.
     pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
         let fits = match self.kind {
             Kind::OpenMpi => mpi.starts_with("Open MPI"),
@@ -64,15 +64,15 @@ impl Mpirun {
         self.kind == Kind::OpenMpi
     }
 
-    /// `mpirun` for `ranks` ranks of `program` on this machine; `step` are options of `accord __exec`, which
-    /// becomes the program.
+    /// Returns the command line for `ranks` ranks of `program` on this machine. `step` are options of `accord __exec`,
+    /// which executes the program.
     pub(crate) fn here(&self, ranks: u32, step: &[OsString], program: &[OsString]) -> Result<Vec<OsString>> {
         let mut line = self.base(ranks);
         line.extend(wrapped(step, None, program)?);
         Ok(line)
     }
 
-    /// `mpirun` for `ranks` ranks of `program` over `hosts`, to be started on the first of them.
+    /// Returns the command line for `ranks` ranks of `program` over `hosts`, to be started on the first of them.
     /// `exported` names environment variables that all ranks get.
     pub(crate) fn over(
         &self,
@@ -108,7 +108,7 @@ impl Mpirun {
         Ok(line)
     }
 
-    /// `mpirun` for one agent on each of `hosts`, to be started on the first of them, with these commands.
+    /// Returns the command line for one agent on each of `hosts`, with its command, to be started on the first of them.
     pub(crate) fn agents(&self, hosts: &Hosts, dir: &Path, agents: &[(u32, Vec<OsString>)]) -> Result<Vec<OsString>> {
         self.knows_hosts(hosts)?;
         let mut line: Vec<OsString> = vec!["mpirun".into()];
@@ -121,7 +121,7 @@ impl Mpirun {
             if self.is_open_mpi() {
                 over_namespaces(&mut line, hosts, dir)?;
             } else {
-                // It has one list for all parts, and goes through it.
+                // Hydra distributes one list of hosts over all parts.
                 let list: Vec<_> = agents.iter().map(|(host, _)| Hosts::name(*host)).collect();
                 line.extend(["-hosts".into(), OsString::from(list.join(",")), "-ppn".into(), "1".into()]);
             }
@@ -139,7 +139,7 @@ impl Mpirun {
         Ok(line)
     }
 
-    /// `mpirun` for one of `command` on each of the hosts; without a file of hosts those of the allocation.
+    /// Returns the command line for one `command` on each host of the file, or of the allocation without a file.
     pub(super) fn on_each(
         &self,
         hostfile: Option<&Path>,
@@ -150,7 +150,7 @@ impl Mpirun {
         let mut line = self.base(hosts);
         self.let_others_live(&mut line);
         match self.kind {
-            // They take no core of their own: what mpirun binds is left to the program's ranks.
+            // Agents are not bound, so that mpirun's binding is left to the program's ranks.
             Kind::OpenMpi => line.extend(["--map-by", "ppr:1:node", "--bind-to", "none"].map(OsString::from)),
             Kind::Hydra => line.extend(["-ppn", "1", "-bind-to", "none"].map(OsString::from)),
             Kind::Other => {}
@@ -160,7 +160,7 @@ impl Mpirun {
         line
     }
 
-    /// `mpirun` for so many ranks of `step` over the hosts, as the site places them.
+    /// Returns the command line for this many ranks of `step` over the hosts, placed by the site's defaults.
     pub(super) fn ranks(
         &self,
         hostfile: Option<&Path>,
@@ -186,7 +186,7 @@ impl Mpirun {
         }
     }
 
-    /// The user's file of hosts as this mpirun reads it: the file itself, or one in `dir`.
+    /// Returns the user's file of hosts in this mpirun's format: the file itself, or a converted one in `dir`.
     pub(super) fn hostfile(&self, file: &Path, text: &str, dir: &Path) -> Result<PathBuf> {
         let parsed = HostFile::parse(text);
         let own = match self.kind {
@@ -218,7 +218,7 @@ impl Mpirun {
         Ok(())
     }
 
-    /// Processes of a local cluster share cores: binding would put all on the same ones.
+    /// Disables binding: processes of a local cluster share cores, and would all be bound to the same ones.
     fn unbound(&self, line: &mut Vec<OsString>, dir: &Path) {
         match self.kind {
             Kind::OpenMpi => {
@@ -226,7 +226,7 @@ impl Mpirun {
                 mca(line, "orte_tmpdir_base", dir.as_os_str().to_owned());
                 let shared_memory = RunFolder::of_shared_memory(dir);
                 if shared_memory.is_dir() {
-                    // What it is called up to Open MPI 4, and since.
+                    // The parameter's name up to Open MPI 4, and since then.
                     for name in ["btl_vader_backing_directory", "btl_sm_backing_directory"] {
                         mca(line, name, shared_memory.as_os_str().to_owned());
                     }
@@ -237,7 +237,7 @@ impl Mpirun {
         }
     }
 
-    /// Agents end by the coordinator's word, which knows by then whose end it was.
+    /// Lets ranks outlive a dead one: the coordinator, which then knows which agent died, ends the others.
     fn let_others_live(&self, line: &mut Vec<OsString>) {
         if self.lets_others_live {
             line.push("-disable-auto-cleanup".into());
@@ -254,7 +254,7 @@ impl Mpirun {
 }
 
 impl Kind {
-    /// Of what `mpirun --version` prints.
+    /// Determines the kind from the output of `mpirun --version`.
     fn of(version: &str) -> Self {
         match version {
             text if text.contains("Open MPI") || text.contains("OpenRTE") => Self::OpenMpi,
@@ -264,7 +264,7 @@ impl Kind {
     }
 }
 
-/// Has Open MPI come to hosts that are namespaces, and go between them as between machines.
+/// Makes Open MPI start processes on hosts that are namespaces, and connect them as machines.
 fn over_namespaces(line: &mut Vec<OsString>, hosts: &Hosts, dir: &Path) -> Result<()> {
     for (name, value) in of_open_mpi(hosts, dir)? {
         mca(line, name, value);
@@ -272,13 +272,13 @@ fn over_namespaces(line: &mut Vec<OsString>, hosts: &Hosts, dir: &Path) -> Resul
     Ok(())
 }
 
-/// The environment by which a program's own mpirun, whichever it is, does the same.
+/// Returns the environment that does the same for any mpirun that the program starts.
 pub(super) fn between_namespaces(hosts: &Hosts, dir: &Path) -> Result<Vec<(String, OsString)>> {
     let open_mpi = of_open_mpi(hosts, dir)?.into_iter().map(|(name, value)| (format!("OMPI_MCA_{name}"), value));
     Ok(open_mpi.chain(of_hydra(hosts, dir)?.into_iter().map(|(name, value)| (name.to_owned(), value))).collect())
 }
 
-/// `accord __rsh`, which comes to a host: the program, and its first arguments.
+/// Returns the program `accord __rsh`, which enters a host, and its first arguments.
 fn remote_shell(hosts: &Hosts, dir: &Path) -> Result<(OsString, OsString)> {
     let table = dir.join("hosts");
     std::fs::write(&table, hosts.table())
@@ -288,25 +288,25 @@ fn remote_shell(hosts: &Hosts, dir: &Path) -> Result<(OsString, OsString)> {
     Ok((own_program()?.into(), arguments))
 }
 
-/// MPICH's variables for that; its mpirun hands them on to all ranks.
+/// Returns MPICH's variables for hosts that are namespaces; its mpirun passes them to all ranks.
 fn of_hydra(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let (program, arguments) = remote_shell(hosts, dir)?;
     let mut all = vec![
         ("HYDRA_LAUNCHER", "rsh".into()),
         ("HYDRA_LAUNCHER_EXEC", program),
         ("HYDRA_LAUNCHER_EXTRA_ARGS", arguments),
-        // Hosts' names have no addresses.
+        // The hosts' names can't be resolved.
         ("HYDRA_IFACE", Hosts::INTERFACE.into()),
     ];
-    // Values that the user has set stay. UCX finds that the hosts share memory, and may use it: by TCP alone Debian's
-    // MPICH 4.0 hangs in MPI_Finalize now and then, with Accord and without.
+    // Values that the user has set stay. UCX must be able to use shared memory, because Debian's MPICH 4.0 sometimes
+    // hangs in MPI_Finalize over TCP alone, with or without Accord.
     let between = [("UCX_NET_DEVICES", Hosts::INTERFACE), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", Hosts::INTERFACE)];
     let unset = between.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     all.extend(unset.map(|(name, value)| (name, value.into())));
     Ok(all)
 }
 
-/// Open MPI's parameters for that.
+/// Returns Open MPI's parameters for hosts that are namespaces.
 fn of_open_mpi(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let (mut agent, arguments) = remote_shell(hosts, dir)?;
     agent.push(" ");
@@ -327,8 +327,8 @@ fn mca(line: &mut Vec<OsString>, name: &str, value: impl Into<OsString>) {
     line.extend(["--mca".into(), name.into(), value.into()]);
 }
 
-/// Puts the step in between that sets what differs from rank to rank, and the library for the
-/// ranks alone: mpirun and its daemons have no use for it.
+/// Inserts the step that sets each rank's own variables, and preloads the library for ranks only, not for mpirun and
+/// its daemons.
 pub(super) fn wrapped(step: &[OsString], node_by_rank: Option<u32>, program: &[OsString]) -> Result<Vec<OsString>> {
     let mut line: Vec<OsString> = vec![own_program()?.into(), "__exec".into()];
     line.extend_from_slice(step);
@@ -365,7 +365,7 @@ mod tests {
             open_mpi.ends_with("--map-by ppr:1:node --bind-to none --hostfile f -x ACCORD_LOG agent"),
             "{open_mpi}"
         );
-        // It hands the environment on by itself.
+        // Intel's mpirun passes the environment on by itself.
         assert_eq!(line("Intel(R) MPI Library"), "mpirun -np 2 -ppn 1 -bind-to none -f f agent");
         assert_eq!(line("HYDRA build details:"), "mpirun -np 2 -disable-auto-cleanup -ppn 1 -bind-to none -f f agent");
         assert_eq!(line(""), "mpirun -np 2 --hostfile f agent");

@@ -1,4 +1,4 @@
-//! Which MPI the agents of this installation can use, as its agent says.
+//! The MPI that this installation's agents can use, as reported by the agent's program.
 
 use super::parts::find_program;
 use serde_json::{Value, json};
@@ -7,21 +7,21 @@ use std::process::{Command, Stdio};
 /// The part of Accord that is built for an MPI.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum MpiPart {
-    /// It was loaded.
+    /// The part was loaded.
     Here {
         /// The MPI that it was built for.
         built_for: String,
-        /// The MPI that is here.
+        /// The installed MPI.
         here: String,
-        /// Whether they are the same.
+        /// Whether both match.
         fits: bool,
     },
-    /// Why there is none.
+    /// The reason for having none.
     None(String),
 }
 
 impl MpiPart {
-    /// Asks the agent's program: nothing of MPI is loaded here.
+    /// Queries the agent's program, so that MPI is not loaded into this process.
     pub(crate) fn find() -> Self {
         let asked = find_program("accord-node-agent").map_err(|failure| failure.to_string()).and_then(|agent| {
             let command = Command::new(agent).arg("mpi").stdin(Stdio::null()).stderr(Stdio::null()).output();
@@ -43,7 +43,7 @@ impl MpiPart {
         }
     }
 
-    /// The MPI that it was built for.
+    /// Returns the MPI that the part was built for.
     pub(crate) fn built_for(&self) -> Option<&str> {
         match self {
             Self::Here { built_for, .. } => Some(built_for),
@@ -51,7 +51,7 @@ impl MpiPart {
         }
     }
 
-    /// Whether a launcher that answers for an MPI by name starts ranks of this one; else why not.
+    /// Checks that a launcher, which judges an MPI by its name, starts ranks of this one; otherwise returns the reason.
     pub(crate) fn started_by(&self, launcher: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
         match self {
             Self::Here { built_for, .. } => launcher(built_for),
@@ -59,7 +59,7 @@ impl MpiPart {
         }
     }
 
-    /// Returns the text for people.
+    /// Returns the text for display.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Here { built_for, fits: true, .. } => {
@@ -72,7 +72,7 @@ impl MpiPart {
         }
     }
 
-    /// Returns it as JSON.
+    /// Returns the part as JSON.
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Here { built_for, here, fits } => json!({ "built_for": built_for, "here": here, "fits": fits }),

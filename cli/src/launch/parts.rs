@@ -1,4 +1,4 @@
-//! Where Accord's other programs and its library are.
+//! Paths of Accord's other programs and its library.
 
 use crate::failure::{Failure, Result};
 use accord_types::installed::libacc_places;
@@ -8,8 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The library that comes before the program: `ACCORD_LIBACC`, or the one installed with this
-/// command.
+/// Returns the library to preload: `ACCORD_LIBACC`, or the one installed with this command.
 pub(crate) fn find_libacc() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(settings::LIBACC.name).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
@@ -27,7 +26,8 @@ pub(crate) fn find_libacc() -> Result<PathBuf> {
     })
 }
 
-/// The folder with Accord's headers: that of an installation, or of the source tree that this program was built in.
+/// Returns the folder with Accord's headers: that of an installation, or of the source tree that this program was built
+/// in.
 pub(crate) fn find_include() -> Result<PathBuf> {
     let here = own_directory()?;
     let places = [here.join("../include/accord"), here.join("../../libacc/include")];
@@ -43,7 +43,7 @@ pub(crate) fn find_include() -> Result<PathBuf> {
         })
 }
 
-/// One of Accord's programs: beside this one, else wherever PATH has it.
+/// Returns the path of one of Accord's programs: next to this one, otherwise in PATH.
 pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     let beside = own_directory()?.join(name);
     if beside.is_file() {
@@ -56,8 +56,8 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new(format!("no {name} beside accord or in PATH; build it (make)")))
 }
 
-/// This program, to be started again in another role. The first call has to come before the
-/// process enters another mount namespace: in a chroot the kernel's answer is wrong from then on.
+/// Returns the path of this program. Must first be called before the process enters another mount namespace: in a
+/// chroot the kernel's answer is wrong afterwards.
 pub(crate) fn own_program() -> Result<PathBuf> {
     static OWN: OnceLock<PathBuf> = OnceLock::new();
     if let Some(own) = OWN.get() {
@@ -68,7 +68,7 @@ pub(crate) fn own_program() -> Result<PathBuf> {
     Ok(OWN.get_or_init(|| own).clone())
 }
 
-/// `LD_PRELOAD` with `library` first.
+/// Returns the value of `LD_PRELOAD` with `library` first.
 pub(crate) fn preload_with(library: &Path) -> OsString {
     let mut preload = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -78,8 +78,9 @@ pub(crate) fn preload_with(library: &Path) -> OsString {
     preload
 }
 
-/// `ACC_PROFLIB` with the first library of an `LD_PRELOAD`, libacc, ahead of tools: every libgomp of a process, also one that is linked into an
-/// object, loads it and so tells it of itself. libacc does the same for what its process starts.
+/// Returns `ACC_PROFLIB` with libacc, the first library of an `LD_PRELOAD`, before tools. Every libgomp of a process
+/// loads that library and so becomes known to libacc, even one linked into an object. libacc does the same for its
+/// program's children.
 pub(crate) fn told_of_libgomps(preload: &OsStr) -> Option<(&'static str, OsString)> {
     let libacc = preload.as_bytes().split(|byte| *byte == b':').next().filter(|first| !first.is_empty())?;
     let mut all = OsStr::from_bytes(libacc).to_owned();

@@ -1,4 +1,4 @@
-//! The processes of a run beside the program: the coordinator, the agents, and the search for GPUs.
+//! The processes of a run besides the program: the coordinator, the agents, and the listing of GPUs.
 
 use super::hosts::Hosts;
 use super::keeper::kept;
@@ -16,9 +16,9 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// The part that is the launcher of all agents.
+/// The part that launches all agents.
 pub(super) const AGENTS: &str = "agents";
-/// Programs that start others on other nodes, and end them.
+/// Programs that start and end processes on other nodes.
 const LAUNCHERS: &[&str] = &["mpirun", "srun"];
 
 /// The processes that were started and have not ended.
@@ -34,13 +34,13 @@ struct Part {
 }
 
 impl<'a> Processes<'a> {
-    /// None yet.
+    /// Creates an empty list.
     pub(super) fn new(args: &'a SuperviseArgs) -> Self {
         Self { args, parts: Vec::new() }
     }
 
-    /// Starts a coordinator or an agent in a process group of its own, out of the reach of the
-    /// terminal's Ctrl-C; its output goes to `NAME.log` in the run's directory.
+    /// Starts a coordinator or an agent in a process group of its own, out of reach of the terminal's Ctrl-C. Its
+    /// output goes to `NAME.log` in the run's folder.
     pub(super) fn start_part(
         &mut self,
         name: &str,
@@ -59,7 +59,7 @@ impl<'a> Processes<'a> {
             .stderr(again)
             .process_group(0)
             .env_remove("LD_PRELOAD")
-            // The name of one node, which launchers would hand on to all.
+            // A single node's name, which launchers would pass to all nodes.
             .env_remove(settings::NODE.name)
             // Agents of a run end with it.
             .env_remove(settings::DRAIN_TIME.name)
@@ -69,13 +69,13 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Returns a part's output so far.
+    /// Returns the output of a part so far.
     pub(super) fn log(&self, name: &str) -> String {
         let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Returns the failure if a part's output can't be kept.
+    /// Returns a failure if the output of a part can't be stored.
     pub(super) fn no_room(&self) -> Option<Failure> {
         let dir = self.args.dir.display();
         let tried = self.args.dir.join("room");
@@ -93,20 +93,20 @@ impl<'a> Processes<'a> {
         self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
     }
 
-    /// Returns the name of the part with this number, and forgets the part.
+    /// Removes the part with this process number, and returns its name.
     pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
         let at = self.parts.iter().position(|part| part.pid == pid)?;
         Some(self.parts.swap_remove(at).name)
     }
 
-    /// Tells people who want to know.
+    /// Prints a message if the user asked for details.
     pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
         if self.args.run.verbose {
             tell(what);
         }
     }
 
-    /// Asks all of them to end. Returns their names.
+    /// Asks all parts to end. Returns their names.
     pub(super) fn ask_to_end(&self) -> Vec<String> {
         for part in &self.parts {
             let _ = kill(part.pid, Signal::SIGTERM);
@@ -114,12 +114,12 @@ impl<'a> Processes<'a> {
         self.parts.iter().map(|part| part.name.clone()).collect()
     }
 
-    /// Whether all have ended.
+    /// Whether all parts have ended.
     pub(super) fn all_ended(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// A command that becomes `line` on host `index`.
+    /// Returns a command that executes `line` on host `index`.
     pub(super) fn command(&self, hosts: Option<&Hosts>, index: u32, line: &[OsString]) -> Result<Command> {
         let is_loopback = self.args.separation == Separation::Loopback;
         let is_launcher = || line.first().is_some_and(|program| LAUNCHERS.iter().any(|launcher| program == launcher));
@@ -139,13 +139,13 @@ impl<'a> Processes<'a> {
     }
 }
 
-/// The number of a process that was started.
+/// Returns the process number of a child.
 pub(super) fn pid_of(child: &std::process::Child) -> Pid {
-    // Process numbers fit: the kernel's type is signed.
+    // The cast is exact, because the kernel's type is signed.
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Returns how a process ended, for people.
+/// Returns how a process ended, for display.
 pub(super) fn ending(status: WaitStatus) -> String {
     match status {
         WaitStatus::Exited(_, code) => format!("exit code {code}"),

@@ -1,4 +1,4 @@
-//! `accord run --time` for several ranks: each writes a report into the run's folder, and the run shows what they add up to.
+//! `accord run --time` for several ranks: each rank writes a report into the run's folder, and the run prints the sum.
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
@@ -16,10 +16,10 @@ pub(crate) struct RankTimes<'a> {
 }
 
 impl<'a> RankTimes<'a> {
-    /// Makes the folder for the reports in `dir`, if the run asks for their sum.
+    /// Creates the folder for the reports in `dir`, if the run is asked for their sum.
     ///
     /// # Errors
-    /// Returns an error if there can't be such a folder.
+    /// Returns an error if the folder can't be created.
     pub(crate) fn begin(args: &'a RunArgs, dir: &Path) -> Result<Option<Self>> {
         if !args.adds_up_times() {
             return Ok(None);
@@ -30,15 +30,15 @@ impl<'a> RankTimes<'a> {
         Ok(Some(Self { args, folder }))
     }
 
-    /// Returns the setting with which ranks write their reports here.
+    /// Returns the setting that makes ranks write their reports here.
     pub(crate) fn setting(&self) -> (&'static str, OsString) {
         (settings::TIME.name, self.folder.join("%r.%p.json").into())
     }
 
-    /// Shows the sum of the reports that are there, those of killed ranks among them.
+    /// Prints the sum of the existing reports, also those of killed ranks.
     ///
     /// # Errors
-    /// Returns an error if the reports can't be read, or what they add up to can't be written.
+    /// Returns an error if the reports can't be read, or the sum can't be written.
     pub(crate) fn show(&self) -> Result<()> {
         let reports = self.read()?;
         if reports.is_empty() {
@@ -64,7 +64,7 @@ impl<'a> RankTimes<'a> {
             Some(file) => std::fs::write(&file, text)
                 .map_err(|error| Failure::system(format!("can't write {}", file.display()), error)),
             None => {
-                // Without a standard error the times have no reader.
+                // Without standard error the times are dropped.
                 let _ = std::io::stderr().write_all(text.as_bytes());
                 Ok(())
             }
@@ -78,7 +78,7 @@ impl<'a> RankTimes<'a> {
         let mut reports = Vec::new();
         for entry in std::fs::read_dir(&self.folder).map_err(|error| failed(&self.folder, error))? {
             let path = entry.map_err(|error| failed(&self.folder, error))?.path();
-            // A rank that was killed while it wrote has left a part, beside its report before.
+            // A rank that was killed while writing leaves a partial file next to its previous report.
             if path.extension().is_some_and(|extension| extension == "json") {
                 let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
                 match Times::from_json(&text) {

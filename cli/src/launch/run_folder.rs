@@ -1,4 +1,4 @@
-//! A run's private folder: key, logs, traces. It is gone when the run is, whatever ends it.
+//! A run's private folder for keys, logs and traces. It is removed at the run's end, however that comes about.
 
 use crate::failure::{Failure, Result};
 use nix::fcntl::{Flock, FlockArg};
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PREFIX: &str = "accord-run-";
-/// How often a folder is tried that another run is removing, and how long before the next time.
+/// Most tries to create a folder that another run is removing.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A folder that only this user can enter. Its creator holds a lock on it: a folder without one is of a run all of
-/// whose processes were killed at once, and the next run removes it.
+/// A folder that only this user can enter, locked by its creator. An unlocked folder belongs to a run whose processes
+/// were all killed at once, and the next run removes it.
 pub(crate) struct RunFolder {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
 impl RunFolder {
-    /// A name for a folder in `parent`, without one in the system's for such. There is none yet.
+    /// Returns a new name for a folder in `parent`, by default in the system's temporary folder. Does not create it.
     pub(crate) fn name(parent: Option<PathBuf>) -> Result<PathBuf> {
         let mut random = [0; 8];
         let filled =
@@ -30,19 +30,20 @@ impl RunFolder {
         Ok(parent.unwrap_or_else(std::env::temp_dir).join(format!("{PREFIX}{:016x}", u64::from_le_bytes(random))))
     }
 
-    /// The run's folder for memory that its processes share, beside its own folder `path`: a launcher that is killed at the run's end leaves such files.
+    /// Returns the folder of the run's shared memory, which belongs to the folder `path`. A launcher that is killed at
+    /// the run's end leaves files there.
     pub(crate) fn of_shared_memory(path: &Path) -> PathBuf {
         Path::new("/dev/shm").join(path.file_name().unwrap_or_default())
     }
 
-    /// Makes it, and removes what runs before have left.
+    /// Creates the folder, and removes those that killed runs have left.
     pub(crate) fn make(path: &Path) -> Result<Self> {
         let failed =
             |error: std::io::Error| Failure::system(format!("can't make the folder {}", path.display()), error);
         if let Some(parent) = path.parent() {
             sweep(parent);
         }
-        // Another run may take it for one that was left before it is locked, and is removing it then: no other process
+        // Before it is locked, another run may take the folder for an abandoned one and remove it. No other process
         // does that.
         for taken in 0..TRIES {
             match DirBuilder::new().mode(0o700).create(path) {
@@ -72,7 +73,7 @@ impl Drop for RunFolder {
     }
 }
 
-/// Removes this user's folders of runs that are gone.
+/// Removes this user's folders of killed runs.
 fn sweep(parent: &Path) {
     let own = nix::unistd::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -88,7 +89,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether a folder that was opened is still the one that has this name.
+/// Whether the path still names the folder that was opened.
 fn is_at(folder: &File, path: &Path) -> bool {
     let of = |about: Metadata| (about.dev(), about.ino());
     folder.metadata().is_ok_and(|opened| path.metadata().is_ok_and(|named| of(opened) == of(named)))
@@ -105,7 +106,7 @@ mod tests {
         let first = RunFolder::make(&path("first")).unwrap();
         assert_eq!(std::fs::metadata(path("first")).unwrap().mode() & 0o777, 0o700);
         std::fs::write(path("first").join("key"), "k").unwrap();
-        // All processes of a run were killed at once.
+        // As if all processes of a run were killed at once.
         std::fs::create_dir(path("left")).unwrap();
         std::fs::write(path("left").join("key"), "k").unwrap();
         std::fs::create_dir(parent.path().join("accord-other")).unwrap();

@@ -21,25 +21,23 @@ const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Si
 pub(crate) enum Event {
     /// A child ended.
     Ended(Pid, WaitStatus),
-    /// A signal that asks the run to end. `by_terminal`: everybody in the terminal's foreground
-    /// group has it already.
+    /// A signal that asks the run to end. With `by_terminal`, all processes of the terminal's foreground group got it.
     Signal { signal: Signal, by_terminal: bool },
-    /// The process at the other end of the lifeline is gone.
+    /// The process at the other end of the lifeline has ended.
     Orphaned,
-    /// The deadline has come.
+    /// The deadline has passed.
     Timeout,
 }
 
-/// Takes signals and the ends of children as events instead of interruptions.
+/// Receives signals and ends of children as events instead of interruptions.
 pub(crate) struct Signals {
     fd: SignalFd,
     lifeline: Option<File>,
 }
 
 impl Signals {
-    /// Starts to hold signals back, in this process and in those that it starts
-    /// (`accord __exec` lets them through again). Signals that are ignored now stay so: a
-    /// run under nohup survives its terminal.
+    /// Blocks signals in this process and its children (`accord __exec` unblocks them). Ignored signals stay ignored,
+    /// so that a run under nohup survives its terminal.
     pub(crate) fn block(lifeline: Option<File>) -> Result<Self> {
         let ignored = ignored_signals();
         let mut set = SigSet::empty();
@@ -49,7 +47,7 @@ impl Signals {
                 set.add(signal);
             }
         }
-        // Writing beyond the limit on files is an error then, and no end.
+        // Makes a write beyond the limit on files an error instead of a signal.
         let mut blocked = set;
         blocked.add(Signal::SIGXFSZ);
         blocked.thread_block().map_err(|error| Failure::system("can't block signals", error))?;
@@ -58,7 +56,7 @@ impl Signals {
         Ok(Self { fd, lifeline })
     }
 
-    /// Lets all signals through, before the process becomes another program.
+    /// Unblocks all signals, before the process executes another program.
     pub(crate) fn unblock_all() {
         let _ = SigSet::all().thread_unblock();
     }
@@ -93,12 +91,12 @@ impl Signals {
         }
     }
 
-    /// Blocks until something may have happened; true when the lifeline is cut.
+    /// Blocks until an event is possible; returns `true` if the lifeline is cut.
     fn wait(&self, deadline: Option<Instant>) -> Result<bool> {
         let timeout = match deadline {
             None => PollTimeout::NONE,
             Some(deadline) => {
-                // Rounded up: a wait that ends too early would spin.
+                // Rounded up, because a wait that ends too early would spin.
                 let left = deadline.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
                 PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
             }
@@ -115,7 +113,7 @@ impl Signals {
     }
 }
 
-/// The exit code by which a shell would report how a process ended.
+/// Returns the exit code with which a shell reports how a process ended.
 pub(crate) fn exit_code(status: WaitStatus) -> u8 {
     match status {
         WaitStatus::Exited(_, code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
@@ -137,7 +135,7 @@ fn ended_child() -> Result<Option<Event>> {
     }
 }
 
-/// Bit n-1 is set where signal n is ignored.
+/// Returns the set of ignored signals: bit n-1 for signal n.
 fn ignored_signals() -> u64 {
     std::fs::read_to_string("/proc/self/status")
         .ok()

@@ -1,4 +1,4 @@
-//! The nodes that a run is spread over, and who starts processes on them: the site's mpirun with a file of hosts, or Slurm.
+//! The nodes of a run, and the launcher of processes on them: the site's mpirun with a file of hosts, or Slurm.
 
 use super::host_list::HostFile;
 use super::mpi::Mpirun;
@@ -11,13 +11,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Slurm's word for the nodes of the allocation that this process is in.
+/// Slurm's variable for the nodes of this process's allocation.
 const NODELIST: &str = "SLURM_JOB_NODELIST";
 
 /// The nodes of a run, and the launcher that starts processes there.
 pub(crate) struct Site {
     nodes: Vec<String>,
-    /// As the starter reads it.
+    /// The file in the launcher's format.
     hostfile: Option<PathBuf>,
     starter: Starter,
     part: MpiPart,
@@ -32,7 +32,7 @@ enum Starter {
 /// The source of a run's nodes.
 enum Source<'a> {
     File(&'a Path),
-    /// Slurm, by this list.
+    /// Slurm's list.
     Slurm(String),
 }
 
@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
         if let Some(file) = &args.hostfile {
             return Some(Self::File(file));
         }
-        // A cluster that is there is used as it is.
+        // An existing cluster is used as it is.
         let has_cluster = std::env::var_os(accord_types::settings::COORDINATOR.name).is_some();
         let list = std::env::var(NODELIST).ok().filter(|list| !list.is_empty() && !has_cluster);
         list.map(Self::Slurm)
@@ -52,16 +52,15 @@ impl<'a> Source<'a> {
 }
 
 impl Site {
-    /// Whether a run asks for several nodes.
+    /// Whether a run requests several nodes.
     pub(crate) fn is_asked_for(args: &RunArgs) -> bool {
         Source::of(args).is_some()
     }
 
-    /// Finds the nodes of a run that asks for several; `None` if it does not. Files for its launcher are written to
-    /// `dir`.
+    /// Returns the nodes of a run over several; `None` for another run. Writes files for the launcher to `dir`.
     ///
     /// # Errors
-    /// Returns an error if the hosts can't be read, or there is no such launcher.
+    /// Returns an error if the hosts can't be read, or the launcher is missing.
     pub(crate) fn find(args: &RunArgs, dir: &Path) -> Result<Option<Self>> {
         let (nodes, file) = match Source::of(args) {
             None => return Ok(None),
@@ -88,7 +87,7 @@ impl Site {
         Ok(Some(Self { nodes, hostfile, starter, part }))
     }
 
-    /// The MPI of the agents' part.
+    /// Returns the MPI of the agents' part.
     pub(super) fn part(&self) -> &MpiPart {
         &self.part
     }
@@ -98,7 +97,7 @@ impl Site {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the launcher's name for people.
+    /// Returns the launcher's name for display.
     pub(crate) fn launcher(&self) -> String {
         match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.name().to_owned(),
@@ -106,7 +105,7 @@ impl Site {
         }
     }
 
-    /// Whether the MPI of the agents' part is one that this launcher starts ranks of; else why not.
+    /// Checks that this launcher starts ranks of the MPI of the agents' part; otherwise returns the reason.
     pub(super) fn starts_ranks_of_part(&self) -> Result<(), String> {
         self.part.started_by(|mpi| match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.starts_ranks_of(mpi),
@@ -114,7 +113,8 @@ impl Site {
         })
     }
 
-    /// The command that starts one agent on each node. `exported` names what of the environment they need.
+    /// Returns the command that starts one agent on each node. `exported` names the environment variables that they
+    /// need.
     pub(crate) fn agents(&self, exported: &[&str], agent: &[OsString]) -> Vec<OsString> {
         match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.on_each(self.hostfile.as_deref(), self.count(), exported, agent),
@@ -122,7 +122,7 @@ impl Site {
         }
     }
 
-    /// The command that starts the program's ranks; `step` is what becomes each of them.
+    /// Returns the command that starts the program's ranks; `step` is executed for each.
     pub(crate) fn ranks(&self, ranks: u32, exported: &[&str], step: &[OsString]) -> Vec<OsString> {
         match &self.starter {
             Starter::Mpirun(mpirun) => mpirun.ranks(self.hostfile.as_deref(), ranks, exported, step),
@@ -130,7 +130,7 @@ impl Site {
         }
     }
 
-    /// An address of this machine that the nodes reach: that of the first interface to the network, unless `chosen` names one.
+    /// Returns an address of this machine that the nodes can reach: that of the first network interface, or `chosen`.
     pub(crate) fn own_address(chosen: Option<IpAddr>) -> Result<IpAddr> {
         if let Some(chosen) = chosen {
             return Ok(chosen);
@@ -145,7 +145,7 @@ impl Site {
             v4.or(v6).filter(|_| up)
         });
         let mut usable: Vec<IpAddr> = addresses.filter(is_of_network).collect();
-        // Those of version 4 first.
+        // IPv4 addresses first.
         usable.sort_by_key(IpAddr::is_ipv6);
         usable.first().copied().ok_or_else(|| {
             Failure::new("this machine has no address that other nodes could reach; name one with --address")
@@ -153,7 +153,7 @@ impl Site {
     }
 }
 
-/// Neither this machine's alone nor one cable's.
+/// Whether an address is neither loopback nor link-local.
 fn is_of_network(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),

@@ -1,4 +1,4 @@
-//! The coordinator and the agents of a run over several nodes: one agent on each, all started by the site's launcher.
+//! The coordinator and the agents of a run over several nodes: one agent on each node, started by the site's launcher.
 
 use super::cluster::{Certificates, end, start_coordinator, user_name, wait_for_nodes, world_name};
 use super::fabric::{Known, choose};
@@ -15,16 +15,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long all agents have to register. Launchers of large machines take their time.
+/// The time limit for all agents to register. Launchers of large machines are slow.
 const START_MAX: Duration = Duration::from_secs(120);
-/// Settings that are a process's own: not for agents and ranks on other nodes.
+/// Settings of a single process, not for agents and ranks on other nodes.
 const OWN: &[&str] = &["ACCORD_NODE", "ACCORD_COORDINATOR", "ACCORD_TLS", "ACCORD_TRANSPORT", "ACCORD_LISTEN"];
 
-/// Has the steps that mpirun starts its daemons in not wait for each other, in a Slurm allocation. Elsewhere it says nothing.
+/// Lets the steps in which mpirun starts its daemons overlap, in a Slurm allocation. No effect elsewhere.
 pub(super) const BESIDE: [(&str, &str); 1] = [("SLURM_OVERLAP", "1")];
 
-/// Starts a coordinator here and an agent on each node, and waits until all have registered. Returns what the program's environment
-/// needs.
+/// Starts a coordinator here and an agent on each node, and waits until all have registered. Returns the program's
+/// environment.
 pub(super) fn start(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
@@ -50,14 +50,14 @@ pub(super) fn start(
         address.clone().into(),
         "--listen".into(),
         "0.0.0.0:0".into(),
-        // The world is the user's own, root's too.
+        // The world belongs to this user, even if that is root.
         "--users".into(),
         "root,0,*".into(),
         "--tls".into(),
         of_agents.into(),
         "--libacc".into(),
         libacc.into(),
-        // The cluster ends with its agents.
+        // The cluster ends with its agents, so they keep nothing.
         "--keep".into(),
         "off".into(),
     ];
@@ -89,7 +89,7 @@ pub(super) fn start(
     Ok(environment)
 }
 
-/// Names of Accord's settings that this process has and that hold for all nodes.
+/// Returns the names of Accord's settings of this process that hold for all nodes.
 pub(super) fn settings_in_force() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names.filter(|name| name.starts_with("ACCORD_") && !OWN.contains(&name.as_str())).collect()

@@ -4,43 +4,43 @@ use crate::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
-/// How srun tells ranks of each other, the best first.
+/// The ways in which srun connects ranks, the best first.
 const WAYS: [&str; 2] = ["pmix", "pmi2"];
-/// The same for MPICH, and those who have it from there: most are built without PMIx, and then each rank would be a world of its own.
+/// The same for MPICH and its derivatives: most are built without PMIx, and each rank would then be a world of its own.
 const WAYS_OF_MPICH: [&str; 2] = ["pmi2", "pmix"];
-/// How Slurm's PMIx lets ranks wait for each other. By itself it takes a tree for a barrier, and a step of fewer nodes than `TreeWidth`
-/// (50) has none there: each node is let go at once. Open MPI's MPI_Init trusts the barrier: a rank that is late gets messages before
-/// it can take them, and dies.
+/// The fence of Slurm's PMIx, by which ranks wait for each other. By default it uses a tree, and a step of fewer nodes
+/// than `TreeWidth` (50) then has no barrier. Open MPI's MPI_Init relies on the barrier: a late rank gets messages
+/// before it can receive them, and dies.
 const FENCE: &str = "SLURM_PMIX_FENCE";
 
 /// This machine's srun.
 pub(crate) struct Srun {
     way: Option<&'static str>,
-    /// The caller has chosen a fence.
+    /// Whether the caller has chosen a fence.
     fence_chosen: bool,
 }
 
 impl Srun {
-    /// Asks srun what it can. `mpi` is whose ranks it is to start, where that is known.
+    /// Queries srun's abilities. `mpi` is the MPI of the ranks, if known.
     pub(crate) fn find(mpi: Option<&str>) -> Result<Self> {
         let listed = ways().ok_or_else(|| Failure::new("no srun that answers; use --launcher mpirun"))?;
         Ok(Self { way: best(&listed, mpi), fence_chosen: std::env::var_os(FENCE).is_some() })
     }
 
-    /// Whether it has a way that the usual MPIs know.
+    /// Whether srun can start ranks in a way that the usual MPIs support.
     pub(super) fn speaks_to_ranks(&self) -> bool {
         self.way.is_some()
     }
 
-    /// Returns the name for people.
+    /// Returns the name for display.
     pub(crate) fn name(&self) -> String {
         format!("srun --mpi={}", self.way.unwrap_or("none"))
     }
 
-    /// Whether ranks of this MPI learn of each other.
+    /// Checks that ranks of this MPI can connect; otherwise returns the reason.
     pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
         match self.way {
-            // Open MPI since version 4 asks PMIx.
+            // Open MPI 4 and later needs PMIx.
             Some("pmi2") if mpi.starts_with("Open MPI") => {
                 Err(format!("{mpi} needs PMIx, and this srun has pmi2 only (srun --mpi=list)"))
             }
@@ -49,17 +49,17 @@ impl Srun {
         }
     }
 
-    /// One of `command` on each of all nodes. It leaves cores, memory and GPUs to the program as well.
+    /// Returns the command line for one `command` on each node. It does not reserve cores, memory or GPUs.
     pub(super) fn on_each(&self, nodes: u32, command: &[OsString]) -> Vec<OsString> {
         let mut line = self.base();
         line.extend([format!("--nodes={nodes}"), format!("--ntasks={nodes}")].map(OsString::from));
-        // What the batch script was given for its ranks does not hold for agents.
+        // The batch script's options for its ranks do not hold for agents.
         line.extend(["--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none"].map(OsString::from));
         line.extend_from_slice(command);
         line
     }
 
-    /// Returns the command for so many ranks of `step`.
+    /// Returns the command line for this many ranks of `step`.
     pub(super) fn ranks(&self, ranks: u32, step: &[OsString]) -> Vec<OsString> {
         let mut line = self.base();
         line.push(format!("--ntasks={ranks}").into());
@@ -68,7 +68,7 @@ impl Srun {
     }
 
     fn base(&self) -> Vec<OsString> {
-        // Agents and program are on the same cores.
+        // Agents and program share cores.
         let mut line: Vec<OsString> = ["srun", "--overlap"].map(OsString::from).into();
         let fence =
             if self.way == Some("pmix") && !self.fence_chosen { format!(",{FENCE}=ring") } else { String::new() };
@@ -80,10 +80,10 @@ impl Srun {
     }
 }
 
-/// What `srun --mpi=list` prints.
+/// Returns the output of `srun --mpi=list`.
 fn ways() -> Option<String> {
     let output = Command::new("srun").arg("--mpi=list").stdin(Stdio::null()).output().ok()?;
-    // Versions differ in where they print it.
+    // Versions print it on different streams.
     let text = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&text).into_owned())
 }

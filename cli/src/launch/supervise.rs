@@ -1,4 +1,4 @@
-//! The supervisor: sets hosts and cluster up, runs the program, takes everything down.
+//! The supervisor: sets up hosts and cluster, runs the program, and cleans up.
 
 use super::devices::HostDevices;
 use super::died::who_died;
@@ -26,19 +26,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the program has to end after it was asked to.
+/// The time that the program has to end after a signal.
 const PROGRAM_GRACE: Duration = Duration::from_secs(2);
-/// How long ranks have to say what they have lost, once the agents of their MPI job are gone. Not every launcher ends the others when one
-/// fails, and those that use devices of their own node only notice nothing.
+/// The time that ranks have to report what they have lost after the agents of their MPI job have ended. Not every
+/// launcher ends the other ranks when one fails, and ranks that use only their own node's devices notice nothing.
 const ALONE_MAX: Duration = Duration::from_secs(3);
-/// Pause between two looks whether the coordinator has given the run its devices.
+/// Interval of checks whether the run has its devices.
 const ASKING_LOOK: Duration = Duration::from_millis(50);
-/// How long coordinator and agents have to end after the program.
+/// The time that coordinator and agents have to end after the program.
 const PARTS_GRACE: Duration = Duration::from_millis(500);
-/// The same where a launcher has to end them on other nodes.
+/// The same if a launcher must end them on other nodes.
 const NODES_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs `accord __supervise`; the program's exit code.
+/// Runs `accord __supervise`; returns the program's exit code.
 pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     let lifeline = File::open(&args.lifeline).map_err(|error| Failure::system("the launcher is gone", error))?;
     let mut signals = Signals::block(Some(lifeline))?;
@@ -46,10 +46,10 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
-    // A stopped supervisor goes on when the launcher is killed, and takes the run down.
+    // Wakes a stopped supervisor when the launcher is killed, so that it cleans up.
     set_pdeathsig(Signal::SIGCONT).map_err(|error| Failure::system("can't follow the launcher", error))?;
     let folder = RunFolder::make(&args.dir)?;
-    // Files there are not as quick elsewhere, but the run can do without.
+    // Optional: without it, files are slower to access.
     let shared_memory =
         args.run.local_cluster.and_then(|_| RunFolder::make(&RunFolder::of_shared_memory(&args.dir)).ok());
     let mut supervisor =
@@ -57,19 +57,19 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     let result = supervisor.run(&mut signals);
     lift();
     supervisor.take_down(&mut signals);
-    // Removing the folder takes a few descriptors.
+    // Removing the folder needs a few descriptors.
     drop(signals);
     drop((folder, shared_memory));
     result
 }
 
-/// The supervisor's own state.
+/// The state of the supervisor.
 struct Supervisor<'a> {
     args: &'a SuperviseArgs,
     processes: Processes<'a>,
-    /// A launcher has started agents on other nodes.
+    /// Whether a launcher has started agents on other nodes.
     is_over_nodes: bool,
-    /// The program's ranks end when the agents do.
+    /// Whether the program's ranks end with the agents.
     ends_with_agents: bool,
 }
 
@@ -82,7 +82,7 @@ impl Supervisor<'_> {
         if let Some(libacc) = &libacc {
             environment.push((settings::LIBACC.name, libacc.into()));
         }
-        // Options for the step before every rank.
+        // Options of the step before each rank.
         let mut step: Vec<OsString> = Vec::new();
         if let Some(size) = run.local_cluster {
             let hosts = hosts.insert(Hosts::new(size.hosts + u32::from(run.remote_only), self.args.separation)?);
@@ -101,7 +101,7 @@ impl Supervisor<'_> {
         let job = self.hold_devices(signals, &mut environment)?;
         self.ends_with_agents =
             run.np.is_some() && environment.iter().any(|(name, _)| *name == settings::TRANSPORT.name);
-        // Ranks on other hosts get what is named here only.
+        // Ranks on other hosts get only the variables that are named here.
         for setting in [settings::TIME, settings::NOTIFY] {
             if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
                 environment.push((setting.name, value.into()));
@@ -131,7 +131,7 @@ impl Supervisor<'_> {
         Ok(code)
     }
 
-    /// Asks for the run's devices, before the program starts: the coordinator for a job, if there is one.
+    /// Requests the run's devices from the coordinator, if there is one, before the program starts.
     fn hold_devices(
         &self,
         signals: &mut Signals,
@@ -153,7 +153,7 @@ impl Supervisor<'_> {
         }
         let program = run.program.first().ok_or_else(|| Failure::new("no program"))?;
         let asked = JobRequest::new(&lookup, program, run.np.unwrap_or(1), &request)?;
-        // It may take long, and be interrupted.
+        // The wait may be long, and a signal may interrupt it.
         let asking = threads::spawn("accord-ask", move || asked.hold())
             .map_err(|error| Failure::system("can't start a thread", error))?;
         while !asking.is_finished() {
@@ -169,7 +169,7 @@ impl Supervisor<'_> {
         Ok(Some(job))
     }
 
-    /// Turns what the program's processes left in `directory` into what was asked for.
+    /// Merges the traces of the program's processes in `directory` into the requested output.
     fn gather_traces(&self, directory: &Path) -> Result<()> {
         let run = &self.args.run;
         let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
@@ -208,7 +208,7 @@ impl Supervisor<'_> {
                 if hosts.is_some() && !run.bare {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));
                 }
-                // The program may use mpirun as if the hosts were machines.
+                // The program may start mpirun as if the hosts were machines.
                 if let Some(hosts) = hosts.filter(|hosts| run.bare && hosts.separate()) {
                     of_mpirun = between_namespaces(hosts, &self.args.dir)?;
                 }
@@ -235,7 +235,7 @@ impl Supervisor<'_> {
         };
         let mut command = self.processes.command(hosts, 0, &line)?;
         if run.np.is_some() {
-            // Every rank's node is its host's name, or set by the step in between.
+            // A rank's node is its host's name, or set by the step before it.
             command.env_remove(settings::NODE.name);
         }
         command.envs(environment).envs(of_mpirun);
@@ -260,7 +260,7 @@ impl Supervisor<'_> {
                 }
                 Event::Ended(pid, status) => {
                     if let Some(name) = self.processes.ended_part(pid) {
-                        // The program may go on without it, but people should know.
+                        // The program may go on without it, but the user should know.
                         let log = self.processes.log(&name);
                         if name == AGENTS {
                             let how = ending(status);
@@ -297,7 +297,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The last line of a run that has lost its agents or one of their nodes.
+    /// Prints why a run that lost agents or a node has ended.
     fn tell_why_early(&self, code: u8, agents_ended: Option<String>) {
         if let Some(why) = who_died(&self.processes).filter(|_| code != 0).or(agents_ended) {
             tell(format_args!("the run has ended early: {why}"));
@@ -325,7 +325,7 @@ impl Supervisor<'_> {
         if self.args.separation == Separation::Loopback {
             kill_descendants();
         }
-        // Else the end of this process, the first of its namespace, is the others' end.
+        // With namespaces, the end of this process, the first of its namespace, ends the others.
     }
 }
 

@@ -1,8 +1,8 @@
-//! Programs that libacc can't come before: they would run on the host, without a word.
+//! Detection of programs that libacc can't be preloaded into: they would silently run on the host.
 //!
-//! Only the program that `accord run` starts itself is looked at, and refused only for certain: programs that use libgomp for OpenMP
-//! run. Below a shell or `mpirun` a libgomp that is linked into a program tells libacc of itself (`libacc/src/redirect`);
-//! programs with another user's rights can't be seen there.
+//! Only the program that `accord run` starts itself is checked, and refused only for certain: programs that use libgomp
+//! for OpenMP run. Below a shell or `mpirun`, a libgomp that is linked into a program reports itself to libacc
+//! (`libacc/src/redirect`). Programs with another user's rights can't be detected there.
 
 use memchr::memmem::Finder;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -15,21 +15,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The reason why libacc does not get into a program.
+/// The reason why libacc is not loaded into a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// It has no dynamic linker, and libgomp inside.
+    /// The program is statically linked, with libgomp.
     Static,
-    /// It has libgomp inside, whatever else it is linked with.
+    /// The program contains libgomp, in addition to any other libraries.
     OwnLibgomp,
-    /// The dynamic linker takes no `LD_PRELOAD` for it, nor for what it starts.
+    /// The dynamic linker ignores `LD_PRELOAD` for it, and for what it starts.
     Privileged,
-    /// It was not compiled for OpenACC, and neither loads nor starts anything.
+    /// The program was not compiled for OpenACC, and neither loads nor starts other code.
     NoOpenAcc,
 }
 
 impl Obstacle {
-    /// Whether the program would run on the host: it is not started then.
+    /// Whether the program would run on the host, so that it is not started.
     pub(crate) fn is_fatal(self) -> bool {
         self != Self::NoOpenAcc
     }
@@ -55,14 +55,14 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Looks at the program that a name means to `exec`: which file it is in the end, and what is in the way.
+/// Returns the file that a name finally means to `exec`, and the obstacle that it presents.
 pub(crate) fn obstacle(name: &OsStr) -> Option<(PathBuf, Obstacle)> {
     let mut path = find(name)?;
-    // `accord bench`: this program has the texts below, as it looks for them, and no libgomp.
+    // `accord bench`: this program contains the texts below, because it searches for them, but no libgomp.
     if path.canonicalize().ok().zip(std::env::current_exe().ok()).is_some_and(|(path, own)| path == own) {
         return None;
     }
-    // The kernel follows so many interpreters.
+    // The kernel follows this many interpreters.
     for _ in 0..5 {
         let mut file = File::open(&path).ok()?;
         let Some(interpreter) = interpreter_of(&mut file) else {
@@ -74,7 +74,7 @@ pub(crate) fn obstacle(name: &OsStr) -> Option<(PathBuf, Obstacle)> {
     None
 }
 
-/// The file that `exec` would take.
+/// Returns the file that `exec` would use.
 fn find(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(name.into());
@@ -84,7 +84,7 @@ fn find(name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(executable)
 }
 
-/// What a script's first line names.
+/// Returns the interpreter in a script's first line.
 fn interpreter_of(file: &mut File) -> Option<PathBuf> {
     /// The kernel reads no more of a file.
     const LINE_MAX: u64 = 256;
@@ -96,7 +96,7 @@ fn interpreter_of(file: &mut File) -> Option<PathBuf> {
     Some(OsStr::from_bytes(&rest[..end]).into())
 }
 
-/// Whether the kernel gives a program rights that its user does not have: then it is the dynamic linker that drops the setting.
+/// Whether the kernel gives a program rights that its user does not have; the dynamic linker then drops the setting.
 fn is_privileged(file: &File) -> bool {
     use nix::sys::statvfs::{FsFlags, fstatvfs};
     use nix::unistd::{getgid, getuid};
@@ -108,7 +108,7 @@ fn is_privileged(file: &File) -> bool {
     (user || group) && !fstatvfs(file).is_ok_and(|mount| mount.flags().contains(FsFlags::ST_NOSUID))
 }
 
-/// What is in an ELF file for this machine.
+/// Returns the obstacle in an ELF file for this machine.
 fn in_elf(file: File) -> Option<Obstacle> {
     let mut scanned = file.try_clone().ok()?;
     let cache = ReadCache::new(file);
@@ -144,7 +144,7 @@ fn is_openacc(import: &str) -> bool {
     import.starts_with("GOACC_") || import.starts_with("acc_")
 }
 
-/// A library that has no regions, and loads none.
+/// Whether a library has no regions, and loads none.
 fn is_plain(library: &[u8]) -> bool {
     const PLAIN: [&[u8]; 13] = [
         b"libc.so",
@@ -164,7 +164,7 @@ fn is_plain(library: &[u8]) -> bool {
     PLAIN.iter().any(|plain| library.starts_with(plain))
 }
 
-/// A function by which other code comes into the process, or another program.
+/// Whether a function can load other code into the process, or start another program.
 fn starts_others(import: &str) -> bool {
     const STARTS: [&str; 13] = [
         "dlopen",
@@ -186,11 +186,12 @@ fn starts_others(import: &str) -> bool {
         || import.contains("comm_spawn")
 }
 
-/// Whether libgomp's own texts are in a file, and those of the part that regions call. They are there without symbols too.
+/// Whether a file contains libgomp's texts, and those of its OpenACC entry points. They are present even without
+/// symbols.
 fn has_openacc_inside(file: &mut File) -> bool {
     const TEXTS: [&[u8]; 3] = [b"\0ACC_DEVICE_TYPE\0", b"\nlibgomp: \0", b"GOACC_data_start"];
     const PIECE: usize = 64 << 10;
-    /// Code and constants of most programs.
+    /// Covers code and constants of most programs.
     const SCANNED_MAX: usize = 256 << 20;
     let finders = TEXTS.map(Finder::new);
     let mut found = [false; TEXTS.len()];

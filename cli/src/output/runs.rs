@@ -1,6 +1,6 @@
 //! Lists of numbers.
 
-/// Numbers in ascending order, runs shortened: `0-3,8`. Empty for none.
+/// Writes numbers in ascending order, runs shortened: `0-3,8`. Empty for none.
 pub(crate) fn runs(numbers: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {

@@ -1,6 +1,6 @@
-//! Sizes and times as people read them.
+//! Sizes and times in readable form.
 
-/// A number of bytes: `512 B`, `9.6 GiB`.
+/// Writes a number of bytes: `512 B`, `9.6 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;
@@ -13,7 +13,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS.get(unit).unwrap_or(&""))
 }
 
-/// A time span: `120 ms`, `34 s`, `2 h 5 min`.
+/// Writes a time span: `120 ms`, `34 s`, `2 h 5 min`.
 pub(crate) fn age(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -24,7 +24,7 @@ pub(crate) fn age(ms: u64) -> String {
     }
 }
 
-/// A short time in microseconds: `8.2 us`, `1.25 ms`.
+/// Writes a short time, given in microseconds: `8.2 us`, `1.25 ms`.
 pub(crate) fn time(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.1} us"),
@@ -33,7 +33,7 @@ pub(crate) fn time(us: f64) -> String {
     }
 }
 
-/// A rate in gigabytes a second: `11.4 GB/s`, `3.1 MB/s`.
+/// Writes a rate, given in gigabytes per second: `11.4 GB/s`, `3.1 MB/s`.
 pub(crate) fn rate(gigabytes: f64) -> String {
     match gigabytes {
         ..0.1 => format!("{:.1} MB/s", gigabytes * 1e3),
@@ -41,7 +41,7 @@ pub(crate) fn rate(gigabytes: f64) -> String {
     }
 }
 
-/// `1 region`, `2 regions`.
+/// Writes a number with its noun: `1 region`, `2 regions`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Tables: columns as wide as their widest entry, numbers to the right.
+//! Tables: columns as wide as their widest entry, numbers aligned to the right.
 
 use accord_types::printable;
 use std::fmt;
@@ -10,17 +10,17 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table. A column whose name begins with `>` is aligned to the right.
+    /// Creates an empty table. A column whose name begins with `>` is aligned to the right.
     pub(crate) fn new(heading: &[&str]) -> Self {
         Self::with_heading(heading.iter().map(|&name| name.to_owned()).collect())
     }
 
-    /// The same, where the number of columns is not known before.
+    /// Creates an empty table with a computed heading.
     pub(crate) fn with_heading(heading: Vec<String>) -> Self {
         Self { heading, rows: Vec::new() }
     }
 
-    /// Adds a row with one entry a column. An entry is one line, and shows what a terminal would obey.
+    /// Adds a row with one entry per column. An entry becomes one line with control characters escaped.
     pub(crate) fn row(&mut self, entries: impl IntoIterator<Item = String>) {
         self.rows.push(entries.into_iter().map(|entry| printable(&entry).into_owned()).collect());
     }

@@ -1,14 +1,14 @@
-//! Starting `accord run` and looking for what it may leave behind.
+//! Starts `accord run`, and checks what it leaves behind.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Anything that takes longer is broken.
+/// A time limit that nothing here reaches.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The two ways to tell hosts apart. Namespaces are left out, with a word, where they can't be had.
+/// Returns the two ways to separate hosts. Namespaces are skipped with a message if they are impossible.
 pub(crate) fn ways() -> Vec<&'static [&'static str]> {
     let mut ways: Vec<&[&str]> = vec![&["--loopback"]];
     if namespaces() {
@@ -19,7 +19,7 @@ pub(crate) fn ways() -> Vec<&'static [&'static str]> {
     ways
 }
 
-/// Whether `accord run` can have namespaces here.
+/// Whether `accord run` can create namespaces here.
 pub(crate) fn namespaces() -> bool {
     Command::new("unshare")
         .args(["--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc", "ip", "link"])
@@ -36,13 +36,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Hosts with coordinator and agents.
+    /// Creates a run of hosts with coordinator and agents.
     pub(crate) fn cluster(way: &[&str], size: &str) -> Self {
         let options = ["run", "--local-cluster", size].map(str::to_owned).to_vec();
         Self { dir: tempfile::tempdir().unwrap(), options }.with(way)
     }
 
-    /// Hosts without coordinator and agents.
+    /// Creates a run of hosts without coordinator and agents.
     pub(crate) fn bare(way: &[&str], size: &str) -> Self {
         Self::cluster(way, size).with(&["--bare"])
     }
@@ -52,7 +52,7 @@ impl Run {
         self
     }
 
-    /// A shell script as the program; `$MARK` in it is a word that only this run's processes have.
+    /// Returns a command with a shell script as program; `$MARK` in it is a word that only this run's processes have.
     pub(crate) fn command(&self, script: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_accord"));
         command
@@ -90,7 +90,7 @@ impl Run {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Waits until no process of this run is there, and checks that it left no directory and that no process holds the
+    /// Waits until no process of this run exists. Checks that it left no directory, and that no process holds the
     /// network namespace with this inode.
     pub(crate) fn assert_nothing_left(&self, net: Option<&str>) {
         let mark = self.mark();
@@ -126,7 +126,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Processes whose environment or command line has `mark`.
+/// Returns the processes whose environment or command line contains `mark`.
 fn processes_with(mark: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -145,7 +145,7 @@ fn processes_with(mark: &str) -> Vec<String> {
     found
 }
 
-/// Whether a process lives in, or holds a descriptor of, the namespace called `net:[inode]`.
+/// Whether a process is in, or has a descriptor of, the namespace called `net:[inode]`.
 fn holders(net: &str) -> bool {
     let is = |path: &Path| std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy() == net);
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {

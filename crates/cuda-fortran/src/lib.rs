@@ -1,7 +1,7 @@
 //! Lowers CUDA Fortran, as flang 22 represents it, to host code with calls of the runtime and to kernels for GPUs and CPU devices.
 //!
-//! Pure: text in, text out. The text is MLIR's generic operation form ([`mlir`]), as `flang -emit-fir` and `fir-opt` print it
-//! with `--mlir-print-op-generic`. Between two calls of this crate stand flang's own passes ([`CUF_PASSES`]).
+//! Pure: text in, text out. The text is MLIR's generic operation form ([`mlir`]), as `flang -emit-fir` and `fir-opt`
+//! print it with `--mlir-print-op-generic`. flang's own passes ([`CUF_PASSES`]) run between two calls of this crate.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ mod refusal;
 
 pub use refusal::{Error, Refusal, SourceLocation};
 
-/// The version of LLVM whose output and operations these passes were written and tested for.
+/// The version of LLVM that these passes were written and tested for.
 pub const LLVM: u32 = 22;
 
 /// flang's passes between [`prepared`] and [`host_code`] or [`gpu_code`].
@@ -20,10 +20,10 @@ pub const CUF_PASSES: &str = "builtin.module(func.func(cuf-predefined-var-to-gpu
 cuf-transform-device-func,cuf-device-global,cuf-compute-shared-memory,cuf-allocation-convert,cuf-convert,\
 cuf-launch-attach-attr,cuf-add-constructor)";
 
-/// Rewrites what flang's passes leave or get wrong: `!$cuf kernel do`, deallocation of device pointers.
+/// Rewrites what flang's passes omit or get wrong: `!$cuf kernel do`, deallocation of device pointers.
 ///
 /// # Errors
-/// Returns a refusal with its place in the source, or where the text is not MLIR.
+/// Returns a refusal with its place in the source, or the place where the text is not MLIR.
 pub fn prepared(fir: &str) -> Result<String, Error> {
     let mut module = mlir::module(fir)?;
     pass::pointers::rewrite(&mut module)?;
@@ -31,19 +31,19 @@ pub fn prepared(fir: &str) -> Result<String, Error> {
     Ok(module.to_string())
 }
 
-/// Host code with the kernels compiled for CPU devices, and their registration with `ptx`.
+/// Returns host code with the kernels compiled for CPU devices, and their registration with `ptx`.
 ///
 /// # Errors
-/// Returns a refusal with its place in the source, or where the text is not MLIR.
+/// Returns a refusal with its place in the source, or the place where the text is not MLIR.
 pub fn host_code(mixed: &str, ptx: &str) -> Result<String, Error> {
     let module = mlir::module(mixed)?;
     pass::host::lower(module, ptx).map(|module| module.to_string())
 }
 
-/// The kernels for GPUs, and their symbols; none if the source has no device code.
+/// Returns the kernels for GPUs and their symbols; `None` if the source has no device code.
 ///
 /// # Errors
-/// Returns a refusal with its place in the source, or where the text is not MLIR.
+/// Returns a refusal with its place in the source, or the place where the text is not MLIR.
 pub fn gpu_code(mixed: &str) -> Result<Option<(String, Vec<String>)>, Error> {
     let module = mlir::module(mixed)?;
     Ok(pass::gpu::lower(module)?.map(|(module, kernels)| (module.to_string(), kernels)))

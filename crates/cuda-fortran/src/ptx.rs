@@ -1,12 +1,12 @@
-//! LLVM's intermediate representation of device code, between `tco` and `opt`.
+//! Rewrites LLVM's intermediate representation of device code, between `tco` and `opt`.
 
-/// Functions that the PTX back end has no instruction for: they go by libm's names, as a mathematical library has them.
+/// Functions without an instruction in the PTX back end, which get libm's names.
 const MATHEMATICAL: &[&str] = &[
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2",
     "log10", "pow",
 ];
 
-/// Makes the kernels entries of PTX, and names mathematical functions as libm does.
+/// Makes the kernels PTX entries, and gives mathematical functions libm's names.
 #[must_use]
 pub fn entries(ir: &str, kernels: &[String]) -> String {
     let mut text = String::with_capacity(ir.len());

@@ -1,4 +1,4 @@
-//! What can't be lowered.
+//! Errors of lowering.
 
 use crate::mlir::{Module, SyntaxError};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Error {
     /// The text is not MLIR's generic form.
     Syntax(SyntaxError),
-    /// The source asks for what is not supported.
+    /// The source uses an unsupported construct.
     Refusal(Refusal),
 }
 
@@ -64,7 +64,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Refusal {
-    /// As flang's messages: file, line and column first.
+    /// Writes file, line and column first, as flang does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(SourceLocation { file, line, column }) = &self.place {
             write!(f, "{file}:{line}:{column}: ")?;
@@ -73,9 +73,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The place that a location names, through aliases and call sites: the first of those that it holds.
+/// Returns the first place that a location names, through aliases and call sites.
 pub(crate) fn place(module: &Module, location: &str) -> Option<SourceLocation> {
-    /// Most aliases that refer to each other.
+    /// Longest chain of aliases.
     const DEPTH: usize = 16;
     let mut text = location;
     for _ in 0..DEPTH {

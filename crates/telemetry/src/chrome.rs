@@ -1,7 +1,7 @@
 //! Traces in Chrome's trace event format: one "process" a device, one "thread" a queue.
 //!
-//! The viewers' times are microseconds; the exact nanoseconds and Accord's own names travel in
-//! each event's arguments, so that a trace that is read equals the one that was written.
+//! The viewers' times are microseconds. Each event's arguments hold the exact nanoseconds and Accord's own names, so
+//! that reading a trace restores what was written.
 
 use crate::{Trace, TraceDevice};
 use accord_types::{DeviceId, DeviceNum, NodeId, QueueId, Span, SpanKind};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes traces, one a rank, as one file.
+/// Writes the traces of a job's ranks as one file.
 ///
 /// # Errors
 /// Returns the errors of `out`.
@@ -53,10 +53,10 @@ pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// Reads what [`write`] has written.
+/// Reads a file that [`write`] wrote.
 ///
 /// # Errors
-/// Returns the fault of the file.
+/// Returns the fault of the file in words.
 pub fn read(text: &str) -> Result<Vec<Trace>, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not a trace: {error}"))?;
     let headers = list(&file, "accord").ok_or("not a trace written by Accord")?;
@@ -74,7 +74,7 @@ pub fn read(text: &str) -> Result<Vec<Trace>, String> {
     Ok(traces)
 }
 
-/// Numbers for the viewers' processes and threads.
+/// The viewers' process and thread numbers.
 struct Rows {
     devices: BTreeMap<DeviceId, (usize, String)>,
     queues: BTreeMap<(usize, DeviceId, QueueId), usize>,
@@ -107,7 +107,7 @@ impl Rows {
         Self { devices, queues }
     }
 
-    /// How the devices are reached, for the only program of a file: each has its own way.
+    /// Returns the devices' routes, if the file has a single trace: the routes of several programs differ.
     fn routes<'a>(&self, traces: &'a [Trace]) -> Vec<(usize, &'a str)> {
         let devices = if let [trace] = traces { &trace.devices[..] } else { &[] };
         let known = devices.iter().filter(|device| !device.route.is_empty());
@@ -200,7 +200,7 @@ fn read_header(header: &Value) -> Option<Trace> {
                 num: DeviceNum(small(entry, "num")?),
                 node_name: entry.get("node_name")?.as_str()?.to_owned(),
                 name: entry.get("name")?.as_str()?.to_owned(),
-                // Files of before have none.
+                // Older files have no route.
                 route: entry.get("route").and_then(Value::as_str).unwrap_or_default().to_owned(),
             })
         })
@@ -234,7 +234,7 @@ fn small(value: &Value, key: &str) -> Option<u32> {
     u32::try_from(number(value, key)?).ok()
 }
 
-/// Nanoseconds as microseconds with three decimals.
+/// Writes nanoseconds as microseconds with three decimals.
 fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

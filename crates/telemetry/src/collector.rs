@@ -1,4 +1,4 @@
-//! Takes spans while a program runs.
+//! Collects spans while a program runs.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Span, SpanSink};
@@ -6,7 +6,7 @@ use accord_types::{Span, SpanSink};
 /// Most spans that a collector keeps: about 100 MiB.
 pub const SPANS_MAX: usize = 1 << 20;
 
-/// Keeps the spans of a program's devices, up to [`SPANS_MAX`]; counts what comes after.
+/// Keeps up to [`SPANS_MAX`] spans of a program's devices, and counts the others.
 #[derive(Default)]
 pub struct Collector {
     kept: ShortLock<Kept>,
@@ -19,7 +19,7 @@ struct Kept {
 }
 
 impl Collector {
-    /// The spans so far, and how many there was no room for. The collector is empty afterwards.
+    /// Returns the spans so far and the number of lost ones, and empties the collector.
     pub fn take(&self) -> (Vec<Span>, u64) {
         let mut kept = self.lock();
         let Kept { spans, lost } = std::mem::take(&mut *kept);
@@ -27,7 +27,7 @@ impl Collector {
     }
 
     fn lock(&self) -> ShortGuard<'_, Kept> {
-        // A thread that panicked here left whole spans behind.
+        // A thread that panicked with the lock held left only whole spans.
         self.kept.lock()
     }
 }

@@ -1,9 +1,8 @@
-//! What happened when: spans collected by a program, traces as files, timelines as pictures.
+//! Spans collected by a program, traces as files, and timelines as pictures.
 //!
-//! A program's [`Collector`] takes the spans of all its devices, whose clocks are aligned
-//! before they get here. At the program's end it becomes a [`Trace`], written in Chrome's trace
-//! format (for `chrome://tracing` or Perfetto). The traces of a job's ranks are merged by
-//! putting them side by side, and [`timeline`] draws any number of them as one SVG.
+//! A program's [`Collector`] takes the spans of all its devices, whose clocks are aligned before. At the program's end
+//! it becomes a [`Trace`], written in Chrome's trace format (for `chrome://tracing` or Perfetto). [`timeline`] draws
+//! the traces of any number of ranks as one SVG.
 #![forbid(unsafe_code)]
 
 mod chrome;

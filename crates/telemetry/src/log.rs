@@ -1,4 +1,4 @@
-//! Messages of the services to standard error: one line each, nothing else. Logging never waits for it.
+//! Messages of the services on standard error: one line each. Logging never waits for standard error.
 
 mod line;
 mod outbox;
@@ -11,12 +11,12 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// The target of messages about what administrators do and what is refused: their lines say `audit` in place of the level.
+/// The target of messages about administrators' actions and refusals: their lines say `audit` in place of the level.
 pub const AUDIT: &str = "accord_audit";
 
-/// Sends Accord's own messages of `level` and above to standard error, from now on, each with the time and the name of
-/// `program`. Does nothing if a subscriber takes the messages already. `on_drop` is called for each message that is
-/// dropped because standard error takes nothing.
+/// Sends Accord's own messages of `level` and above to standard error, each with the time and the name of `program`.
+/// Does nothing if a subscriber is set already. Calls `on_drop` for each message that is dropped because standard error
+/// is blocked.
 #[must_use = "messages may be lost where it is dropped early"]
 pub fn to_stderr(program: &'static str, level: LevelFilter, on_drop: fn()) -> Flush {
     line::begin_with(program);
@@ -25,12 +25,12 @@ pub fn to_stderr(program: &'static str, level: LevelFilter, on_drop: fn()) -> Fl
     Flush
 }
 
-/// A line of a process that has no levels of messages, such as an executor. Never waits, as [`to_stderr`].
+/// Logs a line of a process without message levels, such as an executor. Never waits, as [`to_stderr`].
 pub fn tell(what: fmt::Arguments<'_>) {
     outbox().put(shown(what.to_string()));
 }
 
-/// Writes what waits when dropped, if that does not take long.
+/// Writes the queued lines when dropped, within a time limit.
 #[derive(Debug)]
 pub struct Flush;
 

@@ -9,11 +9,11 @@ pub struct Trace {
     pub program: String,
     /// Its rank in an MPI job.
     pub rank: Option<u32>,
-    /// The devices of its session, also those that it did not use.
+    /// The devices of its session, including unused ones.
     pub devices: Vec<TraceDevice>,
-    /// The work, in any order.
+    /// The spans, in any order.
     pub spans: Vec<Span>,
-    /// Spans that were not kept, for lack of room.
+    /// Number of spans that were dropped for lack of room.
     pub lost: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Trace {
 pub struct TraceDevice {
     /// Node and ordinal of the device.
     pub id: DeviceId,
-    /// The number by which the program named it.
+    /// The device's number in the program.
     pub num: DeviceNum,
     /// Its machine's name.
     pub node_name: String,
@@ -32,8 +32,8 @@ pub struct TraceDevice {
     pub route: String,
 }
 
-/// The file for a trace: `%r` in `pattern` becomes the rank (0 without one), `%p` the process
-/// id, `%%` a percent sign.
+/// Returns the path of a trace: `%r` in `pattern` becomes the rank (0 without one), `%p` the process id, `%%` a percent
+/// sign.
 pub fn trace_path(pattern: &str, rank: Option<u32>, pid: u32) -> String {
     let mut path = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();

@@ -1,13 +1,13 @@
-//! When something that failed is tried again: soon, then less often, and not by everybody at the same moment.
+//! Pauses between retries: short at first, then longer, and jittered so that processes do not retry at the same moment.
 
 use std::time::Duration;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest one.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Pauses between tries, until they are over.
+/// A bounded exponential backoff with jitter.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     pause: Duration,
@@ -21,17 +21,18 @@ impl Backoff {
         Self { pause: FIRST, end: limit, random: seed }
     }
 
-    /// After a try that failed `since` the first one began: how long to pause before the next one; none if there is to be none.
+    /// Returns the pause before the next try, after one that failed `since` the first began; `None` once the limit has
+    /// passed.
     pub fn pause(&mut self, since: Duration) -> Option<Duration> {
         let left = self.end.checked_sub(since).filter(|left| !left.is_zero())?;
-        // Half of it is the same for all.
+        // Half of the pause is fixed, the other half is jitter.
         let part = u32::try_from(self.draw() % 1_000).unwrap_or(0);
         let pause = self.pause / 2 + self.pause * part / 2_000;
         self.pause = (self.pause * 2).min(LONGEST);
         Some(pause.min(left))
     }
 
-    /// The next number of SplitMix64, whose numbers differ well for seeds that are near each other, as process numbers are.
+    /// Returns the next number of SplitMix64, whose outputs differ well for nearby seeds such as process numbers.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

@@ -1,8 +1,8 @@
-//! Numbers of things in messages.
+//! Counted nouns in messages.
 
 use std::fmt;
 
-/// Shows as `1 device` or `3 devices`.
+/// A count with its noun, displayed as `1 device` or `3 devices`.
 ///
 /// ```
 /// use accord_types::Count;
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Count(
     /// The number.
     pub usize,
-    /// Of what, in the singular; its plural ends in `s`.
+    /// The noun in the singular; its plural ends in `s`.
     pub &'static str,
 );
 

@@ -1,4 +1,4 @@
-//! What a device is.
+//! Device types, kinds and descriptions.
 
 use crate::DeviceId;
 
@@ -7,7 +7,7 @@ use crate::DeviceId;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(i32)]
 pub enum DeviceType {
-    /// The type in use now.
+    /// The type currently in use.
     Current = -1,
     /// No device type.
     None = 0,
@@ -27,7 +27,7 @@ pub enum DeviceType {
 }
 
 impl DeviceType {
-    /// The type with GCC's number `raw`, if there is one.
+    /// Returns the type with GCC's number `raw`, if there is one.
     pub fn from_raw(raw: i32) -> Option<Self> {
         Some(match raw {
             -1 => Self::Current,
@@ -42,7 +42,7 @@ impl DeviceType {
         })
     }
 
-    /// The name used in messages, after the specification's `acc_device_*` names.
+    /// Returns the name used in messages, after the specification's `acc_device_*` names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Current => "acc_device_current",
@@ -68,19 +68,19 @@ impl DeviceKind {
     /// An NVIDIA GPU by the CUDA driver.
     pub const CUDA: Self = Self(1);
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub const fn from_number(number: u8) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the kind's number.
     pub const fn number(self) -> u8 {
         self.0
     }
 }
 
 impl DeviceKind {
-    /// The type of its devices, by which programs and requests name them.
+    /// Returns the device type by which programs and requests name devices of this kind.
     pub const fn device_type(self) -> DeviceType {
         match self {
             Self::CPU => DeviceType::Cpu,
@@ -91,7 +91,7 @@ impl DeviceKind {
 }
 
 impl std::fmt::Display for DeviceKind {
-    /// Writes the kind for people: `CPU device`, `GPU`.
+    /// Writes the name used in messages: `CPU device`, `GPU`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             Self::CPU => f.write_str("CPU device"),
@@ -108,7 +108,7 @@ pub struct DeviceInfo {
     pub id: DeviceId,
     /// The machine's name, for messages.
     pub node_name: String,
-    /// The backend that drives it.
+    /// The backend that drives the device.
     pub kind: DeviceKind,
     /// The product name (`acc_property_name`).
     pub name: String,
@@ -116,16 +116,17 @@ pub struct DeviceInfo {
     pub vendor: String,
     /// The driver's version (`acc_property_driver`).
     pub driver: String,
-    /// The same name of a GPU in all processes, whatever its number is in each: `GPU-` and the driver's UUID. An
-    /// instance of a divided GPU (MIG) has one of its own. Empty for CPU devices.
+    /// `GPU-` and the driver's UUID: identifies a GPU in every process, whatever its number is there. A MIG instance
+    /// has a UUID of its own. Empty for CPU devices.
     pub uuid: String,
     /// Memory in bytes (`acc_property_memory`).
     pub memory: u64,
     /// CPU cores or multiprocessors.
     pub units: u32,
-    /// Compute capability, major and minor; (0, 0) for devices without one. Leases leave it out, as programs ask the driver.
+    /// Compute capability, major and minor; (0, 0) for devices without one. Leases omit it, as programs ask the driver.
     pub compute: (u16, u16),
-    /// Bytes of a GPU's memory that the driver takes for each process that uses it; 0 where that is not known, or nothing. Leases leave it out.
+    /// Bytes of a GPU's memory that the driver takes for each process that uses it; 0 if unknown or none. Leases omit
+    /// it.
     pub context: u64,
     /// NUMA node on its machine, where known.
     pub numa: Option<u32>,
@@ -134,7 +135,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Returns its compute capability as people write it, `9.0`; `None` for devices without one.
+    /// Returns the compute capability in its usual form, `9.0`; `None` for devices without one.
     pub fn compute_capability(&self) -> Option<String> {
         let (major, minor) = self.compute;
         (self.compute != (0, 0)).then(|| format!("{major}.{minor}"))

@@ -1,11 +1,11 @@
-//! Faults that devices show to programs, and whether the device or the program has caused them.
+//! Faults that devices report, classed by their cause: the device or the program.
 
 use std::fmt;
 
-/// Errors of the CUDA driver that a region can't cause.
+/// Errors of the CUDA driver that only a faulty device causes.
 const OF_DEVICE: [(u16, &str); 2] = [(214, "an uncorrectable ECC error"), (220, "an uncorrectable NVLink error")];
 
-/// Errors of the CUDA driver that regions cause, and that a faulty device shows as well.
+/// Errors of the CUDA driver that a region can cause, and that a faulty device reports as well.
 const OF_PROGRAM: [(u16, &str); 12] = [
     (226, "a contained error"),
     (700, "an illegal address"),
@@ -21,11 +21,11 @@ const OF_PROGRAM: [(u16, &str); 12] = [
     (999, "an unknown error"),
 ];
 
-/// Signals that end the worker process of a CPU device for what a region does.
+/// Signals that a region can end its CPU device's worker process with.
 const SIGNALS: [(u16, &str); 4] =
     [(4, "an illegal instruction"), (7, "a bus error"), (8, "an arithmetic exception"), (11, "an illegal address")];
 
-/// A fault that a device has shown.
+/// A fault that a device reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceFault(Kind);
 
@@ -33,36 +33,36 @@ pub struct DeviceFault(Kind);
 enum Kind {
     /// An error of the CUDA driver.
     Cuda(u16),
-    /// The CUDA driver could not clear memory: its error.
+    /// An error of the CUDA driver while it cleared memory.
     Clearing(u16),
-    /// The CUDA driver does not have the GPU any more.
+    /// The CUDA driver no longer lists the GPU.
     Missing,
-    /// A signal has ended the worker process of a CPU device.
+    /// A signal ended the worker process of a CPU device.
     Signal(u16),
 }
 
 impl DeviceFault {
-    /// The driver does not have the GPU any more: it is off the bus.
+    /// The driver no longer lists the GPU: it is off the bus.
     pub const MISSING: Self = Self(Kind::Missing);
 
-    /// Returns the fault that an error of the CUDA driver is; `None` if neither the device nor a region has caused it.
+    /// Returns the fault for an error of the CUDA driver; `None` if neither the device nor a region causes that error.
     pub fn cuda(code: i32) -> Option<Self> {
         let code = u16::try_from(code).ok()?;
         (named(&OF_DEVICE, code).or(named(&OF_PROGRAM, code))).map(|_| Self(Kind::Cuda(code)))
     }
 
-    /// Returns the fault of a device whose memory could not be cleared, by the CUDA driver's error.
+    /// Returns the fault of a device whose memory the CUDA driver could not clear, with the driver's error.
     pub fn clearing(code: i32) -> Self {
         Self(Kind::Clearing(u16::try_from(code).unwrap_or(u16::MAX)))
     }
 
-    /// Returns the fault of a CPU device whose worker process a signal has ended; `None` if no region can cause the signal.
+    /// Returns the fault of a CPU device whose worker process a signal ended; `None` if no region can cause the signal.
     pub fn signal(number: i32) -> Option<Self> {
         let number = u16::try_from(number).ok()?;
         named(&SIGNALS, number).map(|_| Self(Kind::Signal(number)))
     }
 
-    /// Whether the device has caused it. Else a region may have.
+    /// Whether only the device can have caused the fault; if not, a region may have.
     pub fn is_of_device(self) -> bool {
         match self.0 {
             Kind::Cuda(code) => named(&OF_DEVICE, code).is_some(),
@@ -71,7 +71,7 @@ impl DeviceFault {
         }
     }
 
-    /// Returns its number on the wire, which is not 0.
+    /// Returns the fault's number on the wire, which is never 0.
     pub fn to_wire(self) -> u32 {
         let (kind, code) = match self.0 {
             Kind::Cuda(code) => (1, code),
@@ -98,11 +98,11 @@ impl DeviceFault {
 /// The outcome of a test of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceVerdict {
-    /// It works.
+    /// The device works.
     Works,
-    /// It shows this fault.
+    /// The device reported this fault.
     Faulty(String),
-    /// The test could not be done for this reason, or took too long.
+    /// The test could not be run for this reason, or exceeded its time.
     Unknown(String),
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for DeviceFault {
 mod tests {
     use super::*;
 
-    /// The numbers up to `last` that `fault` makes faults of: the device's own, and those that regions cause.
+    /// The numbers up to `last` that `fault` classifies as faults: those that only a device causes, and the others.
     fn classified(last: i32, fault: impl Fn(i32) -> Option<DeviceFault>) -> (Vec<i32>, Vec<i32>) {
         let known = (-1..=last).filter_map(|code| Some((code, fault(code)?)));
         let (own, programs): (Vec<_>, Vec<_>) = known.partition(|(_, fault)| fault.is_of_device());
@@ -143,7 +143,7 @@ mod tests {
         let (own, programs) = classified(70_000, DeviceFault::cuda);
         assert_eq!(own, [214, 220]);
         assert_eq!(programs, [226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999]);
-        // Out of memory; busy in exclusive mode; a context that is gone; a system that is not set up.
+        // Out of memory, busy in exclusive mode, a destroyed context, and a system that is not set up.
         for code in [0, 1, 2, 3, 4, 46, 100, 101, 201, 400, 600, 709, 800, 801, 802, 803, 804] {
             assert_eq!(DeviceFault::cuda(code), None, "{code}");
         }

@@ -1,25 +1,25 @@
-//! The use of a device by a session, as it is reported.
+//! A session's use of a device, as agents report it.
 
 use crate::DeviceFault;
 
-/// The use of one device by one session so far. The counters only grow, so that lost and repeated reports count nothing
-/// twice.
+/// The use of one device by one session so far. The counters only grow, so that lost or repeated reports are harmless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceUse {
-    /// Milliseconds in which the session's queues on the device were not empty, as samples show; `None` is unknown.
+    /// Milliseconds in which the session's queues on the device were sampled as not empty; `None` if unknown.
     pub busy_ms: Option<u64>,
     /// Bytes copied to the device.
     pub bytes_in: u64,
     /// Bytes copied from the device.
     pub bytes_out: u64,
-    /// Bytes of the device's memory that the session holds now. No counter: it also falls.
+    /// Bytes of the device's memory that the session holds now: a gauge, not a counter.
     pub held: u64,
-    /// The fault that the device has shown to the session. One of the device replaces one that a region may have caused.
+    /// The fault that the device reported to the session. A device's own fault replaces one that a region may have
+    /// caused.
     pub fault: Option<DeviceFault>,
 }
 
 impl DeviceUse {
-    /// Returns the sum of this use and that of an earlier executor, whose memory is free again.
+    /// Returns the sum of this use and that of an earlier executor, whose memory has been freed.
     #[must_use]
     pub fn after(self, before: Self) -> Self {
         Self {

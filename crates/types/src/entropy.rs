@@ -1,11 +1,11 @@
-//! Whether a secret can have been drawn by chance. No test can tell a good key from a known one; this one finds keys
-//! that were made up, typed, or come from where there are no random numbers.
+//! A plausibility check of secrets. No test can tell a good key from a known one. This one finds keys that were
+//! invented, typed, or drawn where there are no random numbers.
 
-/// Shortest secret that can be judged.
+/// Length of the shortest secret that can be judged.
 const LEN_MIN: usize = 32;
 
-/// Whether nothing speaks against these bytes having been drawn by chance: they hold many values, do not count in even steps, do not repeat
-/// themselves, and are no text. Of 10^13 secrets of 32 bytes that were drawn less than one is called none.
+/// Whether these bytes may have been drawn at random: they have many values, no even steps, no repetition, and are no
+/// text. Rejects fewer than one in 10^13 random secrets of 32 bytes.
 pub fn may_be_random(secret: &[u8]) -> bool {
     let many = |values: &mut dyn Iterator<Item = u8>| {
         let mut seen = [false; 256];
@@ -36,7 +36,7 @@ mod tests {
         assert!(!may_be_random(text) && !may_be_random(hexadecimal));
     }
 
-    /// splitmix64: as good as drawn.
+    /// Returns a number of splitmix64, which stands for a random source.
     fn drawn(seed: &mut u64) -> u8 {
         *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

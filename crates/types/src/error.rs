@@ -1,4 +1,4 @@
-//! Errors, with everything that a message to a person needs.
+//! Errors, with all parts of a message to a user.
 
 use crate::printable::PrintableLines;
 use crate::{DeviceFault, DeviceNum, HostRange, QueueId};
@@ -47,7 +47,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The specification's name.
+    /// Returns the specification's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "acc_error_other",
@@ -70,12 +70,12 @@ impl ErrorCode {
         }
     }
 
-    /// Number on the wire.
+    /// Returns the code's number on the wire.
     pub fn to_wire(self) -> u16 {
         self as u16
     }
 
-    /// The code with this wire number; unknown ones become [`ErrorCode::Other`].
+    /// Returns the code with this wire number; unknown numbers become [`ErrorCode::Other`].
     pub fn from_wire(raw: u16) -> Self {
         const ALL: [ErrorCode; 17] = [
             ErrorCode::Other,
@@ -115,12 +115,12 @@ pub struct ErrorPlace {
     pub queue: Option<QueueId>,
 }
 
-/// The program's data that an error is about.
+/// The program's data that an error concerns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
-    /// Its addresses.
+    /// Addresses of the data.
     pub range: HostRange,
-    /// The variable it belongs to, where known: `grid (laplace.c:41, main)`.
+    /// The variable that the data belongs to, where known: `grid (laplace.c:41, main)`.
     pub name: Option<String>,
     /// The predicate of "is": `not present`.
     pub is: String,
@@ -143,7 +143,7 @@ struct ErrorParts {
 }
 
 impl Error {
-    /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
+    /// Creates an error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
         let (place, cause) = (ErrorPlace::default(), cause.into());
         let (subject, remedy, transient, lane_ended) = (None, None, false, false);
@@ -151,15 +151,15 @@ impl Error {
         Self(Box::new(ErrorParts { code, place, subject, cause, remedy, transient, lane_ended, fault }))
     }
 
-    /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Callers
-    /// that know the variable's name add it by [`Error::variable`].
+    /// Creates an error about the program's data: what the data "is" (`not present`), and further details, which may be
+    /// empty. Callers that know the variable's name add it by [`Error::variable`].
     pub fn about(code: ErrorCode, range: HostRange, is: impl Into<String>, more: impl Into<String>) -> Self {
         let mut error = Self::new(code, more);
         error.0.subject = Some(Subject { range, name: None, is: is.into() });
         error
     }
 
-    /// Names the variable that the error is about; nothing if it is about none.
+    /// Names the variable that the error is about. Has no effect on an error without a subject.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>) -> Self {
         if let Some(subject) = &mut self.0.subject {
@@ -168,42 +168,42 @@ impl Error {
         self
     }
 
-    /// Adds where in the program's source the call is, unless known already.
+    /// Adds the call's place in the program's source, unless known already.
     #[must_use]
     pub fn site(mut self, site: impl Into<String>) -> Self {
         self.0.place.site.get_or_insert_with(|| site.into());
         self
     }
 
-    /// Adds to the cause.
+    /// Appends to the cause.
     #[must_use]
     pub fn more(mut self, more: impl fmt::Display) -> Self {
         self.0.cause = format!("{}; {more}", self.0.cause);
         self
     }
 
-    /// Adds to the cause what it is of.
+    /// Prefixes the cause with what it concerns.
     #[must_use]
     pub fn in_front(mut self, of: impl fmt::Display) -> Self {
         self.0.cause = format!("{of}: {}", self.0.cause);
         self
     }
 
-    /// Replaces the remedy: for callers that know more of the cause.
+    /// Replaces the remedy, for callers that know more of the cause.
     #[must_use]
     pub fn instead(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
         self
     }
 
-    /// Adds what the user can do.
+    /// Adds the remedy: what the user can do.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy.get_or_insert_with(|| remedy.into());
         self
     }
 
-    /// The same, where there is something that the user can do.
+    /// Adds the remedy, if there is one.
     #[must_use]
     pub fn remedy_if(self, remedy: Option<impl Into<String>>) -> Self {
         match remedy {
@@ -226,7 +226,7 @@ impl Error {
         self
     }
 
-    /// Adds the fault that the device has shown, for the process that drives the device.
+    /// Adds the fault that the device reported, in the process that drives the device.
     #[must_use]
     pub fn device_fault(mut self, fault: Option<DeviceFault>) -> Self {
         self.0.fault = self.0.fault.or(fault);
@@ -261,7 +261,7 @@ impl Error {
         self
     }
 
-    /// The specification's condition.
+    /// Returns the specification's error condition.
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
@@ -271,7 +271,7 @@ impl Error {
         &self.0.place
     }
 
-    /// The data that it is about.
+    /// Returns the data that the error is about.
     pub fn subject(&self) -> Option<&Subject> {
         self.0.subject.as_ref()
     }
@@ -286,24 +286,24 @@ impl Error {
         self.0.remedy.as_deref()
     }
 
-    /// Whether the same may succeed a moment later.
+    /// Whether the same operation may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         self.0.transient
     }
 
-    /// Returns the fault that the device has shown, if that is the cause and this process drives the device.
+    /// Returns the fault that the device reported, if that is the cause and this process drives the device.
     pub fn fault(&self) -> Option<DeviceFault> {
         self.0.fault
     }
 
-    /// Whether all that is known is that a lane has ended.
+    /// Whether the only known cause is that a lane has ended.
     pub fn is_lane_end(&self) -> bool {
         self.0.lane_ended
     }
 }
 
 impl fmt::Display for Error {
-    /// Others' words may be in it: it is as terminals can show it.
+    /// Escapes control characters, because the texts may hold words of other processes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.in_words(&mut PrintableLines(f))
     }

@@ -1,8 +1,8 @@
-//! What a node has measured within itself.
+//! Measurements of a node's own paths and devices.
 
 use crate::PathTimes;
 
-/// Measurements of a node. A missing one could not be made.
+/// Measurements of a node. `None`, or a missing device or pair, means that the measurement failed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeFigures {
     /// Times of copies from host memory to host memory.
@@ -13,24 +13,24 @@ pub struct NodeFigures {
     pub pairs: Vec<DevicePair>,
     /// The reason for missing measurements; empty if none is missing.
     pub note: String,
-    /// Whether they are from an earlier start of an agent on the same hardware and software.
+    /// Whether the measurements are from an earlier start of an agent on the same hardware and software.
     pub kept: bool,
-    /// A lane between two processes of the machine.
+    /// Times of a lane between two processes of the machine.
     pub lane_here: Option<PathTimes>,
-    /// Accord's version there.
+    /// The version of Accord on the node.
     pub agent_version: String,
-    /// Whether its MPI is GPU-aware, as far as that was tried: in an MPI job, on a node with GPUs.
+    /// Whether the node's MPI is GPU-aware, as far as that was tested: in an MPI job, on a node with GPUs.
     pub gpu_aware: Option<GpuAware>,
 }
 
-/// Whether an MPI copies from and to GPUs' own memory.
+/// Whether an MPI copies directly from and to GPU memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GpuAware {
-    /// It does.
+    /// GPU memory is copied directly.
     Yes,
-    /// It does not, and why: their bytes go through the host's memory.
+    /// Bytes are staged in host memory, for this reason.
     No(String),
-    /// Not tried (`--mpi-gpus off`); the effect is the same.
+    /// Not tested (`--mpi-gpus off`); has the effect of [`GpuAware::No`].
     Untried,
 }
 
@@ -43,7 +43,7 @@ pub struct DeviceFigures {
     pub to_device: PathTimes,
     /// Times of copies to host memory.
     pub from_device: PathTimes,
-    /// A region that does nothing, and the wait for it, in nanoseconds.
+    /// Time of an empty region and the wait for it, in nanoseconds.
     pub launch_ns: u64,
 }
 
@@ -52,9 +52,9 @@ pub struct DeviceFigures {
 pub struct DevicePair {
     /// The source's ordinal.
     pub from: u32,
-    /// The target's.
+    /// The target's ordinal.
     pub to: u32,
-    /// Within one process.
+    /// Times within one process.
     pub times: PathTimes,
 }
 
@@ -64,8 +64,8 @@ impl NodeFigures {
         self.devices.iter().find(|device| device.ordinal == ordinal)
     }
 
-    /// Returns the times of a copy from one device to another. If that pair was not measured, returns those of another
-    /// one and `false`.
+    /// Returns the times of a copy from one device to another, and `true`. If the pair was not measured, returns the
+    /// median of all pairs and `false`.
     pub fn pair(&self, from: u32, to: u32) -> Option<(PathTimes, bool)> {
         let exact = self.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to));
         match exact {

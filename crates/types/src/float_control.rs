@@ -2,31 +2,32 @@
 
 /// Rounding mode, trapped exceptions and flush-to-zero mode of a thread, as its processor's control registers hold them.
 ///
-/// The bits mean the same to all processes of a program, since these run the same executable. The default stands for no particular
-/// state: a region runs in that of the device's own thread.
+/// The bits mean the same in all processes of a program, since these run the same executable. The default asks for no
+/// particular state: a region then runs in the state of the device's own thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FloatControl(u32);
 
 impl FloatControl {
-    /// Set in every state that was read from a thread. No control register uses this bit.
+    /// Set in every state read from a thread. No control register uses this bit.
     const READ: u32 = 1 << 31;
 
-    /// The state that control registers with these bits stand for.
+    /// Returns the state for these bits of the control registers.
     pub fn of_registers(bits: u32) -> Self {
         Self(bits | Self::READ)
     }
 
-    /// The registers' bits, or `None` if no particular state is asked for.
+    /// Returns the registers' bits, or `None` if no particular state is asked for.
     pub fn registers(self) -> Option<u32> {
         (self.0 & Self::READ != 0).then_some(self.0 & !Self::READ)
     }
 
-    /// The state as a number on the wire.
+    /// Returns the state as a number on the wire.
     pub fn to_wire(self) -> u32 {
         self.0
     }
 
-    /// The state that [`FloatControl::to_wire`] wrote. Every number is one; what no register takes is left out where it is loaded.
+    /// Returns the state that [`FloatControl::to_wire`] wrote. Every number is valid: bits that no register takes are
+    /// masked where the state is loaded.
     pub fn from_wire(number: u32) -> Self {
         Self(number)
     }

@@ -9,7 +9,7 @@ pub struct ObjectSpec {
     pub path: String,
     /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
     pub build_id: String,
-    /// Whether it is the program's executable, which a worker has loaded already.
+    /// Whether the file is the program's executable, which a worker has loaded already.
     pub executable: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct GlobalSpec {
 pub struct ImageId(pub [u8; 32]);
 
 impl fmt::Display for ImageId {
-    /// The first 16 digits: enough for people.
+    /// Writes the first 16 hex digits, which identify an image in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

@@ -1,4 +1,4 @@
-//! A machine's make-up, for placement and for people.
+//! A machine's hardware, for placement and for display.
 
 /// Cores, memory and the devices near them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct NumaNode {
     pub index: u32,
     /// The operating system's numbers of its processors.
     pub cpus: Vec<u32>,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: u64,
 }
 
@@ -55,7 +55,7 @@ impl NearKind {
         }
     }
 
-    /// The kind called `name`, if there is one.
+    /// Returns the kind called `name`, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Gpu, Self::Network].into_iter().find(|kind| kind.name() == name)
     }

@@ -1,4 +1,4 @@
-//! Identities.
+//! Identifiers of nodes, devices, sessions, queues and transfers.
 
 use std::fmt;
 
@@ -54,14 +54,14 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// An activity queue of one device. Program queues are 0 to 2^31-1; the rest is Accord's.
+/// An activity queue of one device. A program's queues are 0 to 2^31-1; the others are Accord's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueId(pub u32);
 
 impl QueueId {
-    /// Carries synchronous operations.
+    /// The queue of synchronous operations.
     pub const SYNC: Self = Self(0xffff_fffe);
-    /// Receives copies from other devices: they must not hold up the target's own queues.
+    /// The queue of incoming copies from other devices, which must not hold up the target's own queues.
     pub const INCOMING: Self = Self(0xffff_fff0);
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for QueueId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId(pub u32);
 
-/// A position in a queue or stream: the count of operations put into it so far, from 1.
-/// 0 is "before everything" and always reached.
+/// A position in a queue or stream: the number of operations enqueued so far, from 1. Position 0 precedes every
+/// operation and is always reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Seq(pub u64);

@@ -1,12 +1,12 @@
-//! Which start of an agent this is: the boot of its machine, and how long after that it was started. Setting a clock
-//! has no effect on it.
+//! The incarnation of an agent: the boot of its machine, and the time from that boot to the agent's start. Setting a
+//! clock does not change it.
 
-/// Bits that are milliseconds since the boot: 34 years. Those above name the boot.
+/// Bits of the milliseconds since boot, enough for 34 years. The bits above identify the boot.
 const TIME_BITS: u32 = 40;
 
-/// The incarnation of an agent that starts now. `boot_id` is the kernel's name for the machine's boot.
+/// Returns the incarnation of an agent that starts now. `boot_id` is the kernel's name for the machine's boot.
 pub fn incarnation(boot_id: &str, since_boot_ms: u64) -> u64 {
-    // FNV-1a: two boots of one name are no harm, as then the later start counts.
+    // FNV-1a. Colliding boots are harmless, because the later start then counts.
     let hash = boot_id
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -4,7 +4,7 @@ use crate::{SessionId, SessionKey};
 use std::fmt;
 use std::str::FromStr;
 
-/// The right to open sessions in a job, and to hold its place while it waits. It counts only for the job's user.
+/// The right to open sessions in a job, and to hold its place while it waits. Valid only for the job's user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobToken {
     /// The job's number, for people.
@@ -14,17 +14,17 @@ pub struct JobToken {
 }
 
 impl JobToken {
-    /// Bytes of its text at most: 20 digits, a colon, and two digits for each byte of the key.
+    /// Most bytes of the token's text: 20 digits, a colon, and two digits for each byte of the key.
     const TEXT_MAX: usize = 21 + 2 * SessionKey::LEN;
 
-    /// Returns its text, as programs have it in their environment.
+    /// Returns the token's text, as programs have it in their environment.
     pub fn to_text(&self) -> String {
         let hex: String = self.key.0.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{}:{hex}", self.job)
     }
 }
 
-/// A text that is no job's token.
+/// The error for a text that is no job token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoToken;
 
@@ -49,14 +49,14 @@ impl FromStr for JobToken {
     }
 }
 
-/// A request that waits.
+/// A queued request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueuedJob {
-    /// The job. A client that loses its connection takes its place again by the token.
+    /// The job. A client that loses its connection resumes its place by the token.
     pub token: JobToken,
-    /// Jobs before it.
+    /// Number of jobs before it.
     pub position: u32,
-    /// The reason for its waiting, in words.
+    /// The reason for waiting, in words.
     pub why: String,
     /// Milliseconds until its reserved start, if it has one.
     pub starts_in_ms: Option<u64>,
@@ -67,7 +67,7 @@ pub struct QueuedJob {
 pub struct HeldJob {
     /// The job. Programs open sessions in it by the token.
     pub token: JobToken,
-    /// Its devices.
+    /// Number of its devices.
     pub devices: u32,
 }
 
@@ -84,7 +84,7 @@ pub struct HeldDevice {
     pub exclusive: bool,
 }
 
-/// A job as an agent knows it: what it holds there. It is enough to rebuild a coordinator's memory.
+/// A job as an agent knows it: its devices there. A coordinator can restore its state from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobGrant {
     /// The job.
@@ -95,9 +95,9 @@ pub struct JobGrant {
     pub account: String,
     /// Time until its end, from the moment of this grant; `None`: no end is set.
     pub ends_in_ms: Option<u64>,
-    /// The agent's devices that it holds.
+    /// The agent's devices that the job holds.
     pub devices: Vec<HeldDevice>,
-    /// Its sessions, as far as the agent was told of them. The coordinator leaves it empty.
+    /// The job's sessions that the agent knows of. The coordinator leaves it empty.
     pub sessions: Vec<SessionId>,
 }
 

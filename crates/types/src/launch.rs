@@ -1,4 +1,4 @@
-//! What a launch carries.
+//! The parameters of a launch.
 
 /// Gangs, workers and vector length of one launch; 0 means "choose".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -11,17 +11,17 @@ pub struct LaunchDims {
     pub vector: u32,
 }
 
-/// The note on a region with a loop that GCC has compiled for one thread of a GPU. In `kernels` it looks for
-/// independent loops by itself, and goes by no clause.
+/// The note on a region with a loop that GCC has compiled for one thread of a GPU. In `kernels` GCC looks for
+/// independent loops itself and disregards clauses.
 pub const ONE_THREAD: &str =
     "runs on one thread: GCC found no independent loop, and in kernels it takes no clause's word; write parallel loop";
 
 /// The argument block of a region: first `slots` 64-bit slots, one for each mapped entry,
 /// then the bytes of small private values (scalars, pointers, array descriptors) that travel with the launch.
 ///
-/// An 8-byte word whose bit is set in `relative` holds an offset from the block's start; the executor of the region
-/// adds the block's address to it, wherever the block is then. So slots point at private values, and private pointers
-/// at other private values: a Fortran dummy argument's at its descriptor.
+/// An 8-byte word whose bit is set in `relative` holds an offset from the block's start. The executor of the region
+/// adds the block's final address. So slots point at private values, and private pointers at other private values, such
+/// as a Fortran dummy argument's at its descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgBlock<'a> {
     /// Slots and private bytes. Private values are 16-byte aligned in it.
@@ -35,30 +35,30 @@ pub struct ArgBlock<'a> {
 impl ArgBlock<'_> {
     /// Largest block that a launch carries, in bytes. CUDA's parameter space holds 4 KiB.
     pub const BYTES_MAX: usize = 4096;
-    /// Bytes of a block for which one word of `relative` stands.
+    /// Bytes of a block that one word of `relative` describes.
     const BYTES_PER_WORD: usize = 8 * 64;
-    /// Words of `relative` for the largest block.
+    /// Number of words of `relative` for the largest block.
     pub const RELATIVE_WORDS_MAX: usize = Self::relative_words(Self::BYTES_MAX);
 
-    /// Words of `relative` for a block of `bytes` bytes.
+    /// Returns the number of words of `relative` for a block of `bytes` bytes.
     pub const fn relative_words(bytes: usize) -> usize {
         bytes.div_ceil(Self::BYTES_PER_WORD)
     }
 
-    /// Words of `relative` where these and the block have `bytes` bytes together.
+    /// Returns the number of words of `relative` if those words and the block have `bytes` bytes together.
     pub const fn relative_words_within(bytes: usize) -> usize {
         bytes.div_ceil(Self::BYTES_PER_WORD + 8)
     }
 
-    /// Whether its parts fit together.
+    /// Whether the sizes of the block's parts are consistent.
     pub fn is_sound(&self) -> bool {
         self.bytes.len() <= Self::BYTES_MAX
             && self.slots as usize * 8 <= self.bytes.len()
             && self.relative.len() == Self::relative_words(self.bytes.len())
     }
 
-    /// The block in a launch's payload, which is not trusted: the words of `relative`, then the block's bytes. `words` is space
-    /// for the former. None if the parts don't fit together.
+    /// Decodes the block in a launch's payload, which is not trusted: the words of `relative`, then the block's bytes.
+    /// `words` is the buffer for the words. Returns `None` if the sizes are inconsistent.
     pub fn decode<'a>(
         payload: &'a [u8],
         slots: u32,
@@ -72,7 +72,8 @@ impl ArgBlock<'_> {
         Some(ArgBlock { bytes, slots, relative: words }).filter(ArgBlock::is_sound)
     }
 
-    /// The offsets of its relative words, in order. It [`is_sound`](Self::is_sound).
+    /// Returns the offsets of the block's relative words, in order. The block must be sound
+    /// ([`is_sound`](Self::is_sound)).
     pub fn relative_offsets(&self) -> impl Iterator<Item = usize> {
         let end = self.bytes.len() / 8 * 8;
         self.relative.iter().enumerate().flat_map(move |(index, &word)| {
@@ -105,7 +106,7 @@ mod tests {
         let bytes = [0; 1030];
         let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[1 << 63 | 1, 1 << 63, 1 | 2] };
         assert!(block.is_sound());
-        // Word 128 would reach beyond it.
+        // Word 128 is beyond the block's end.
         assert_eq!(block.relative_offsets().collect::<Vec<_>>(), [0, 504, 1016]);
     }
 }

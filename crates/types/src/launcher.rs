@@ -1,8 +1,9 @@
-//! A program's place in an MPI job, as launchers tell it in the environment.
+//! A program's place in an MPI job, as launchers state it in the environment.
 
 use crate::Rank;
 
-/// Variables of one launcher: rank, size, local rank, local size; and those that together name the job, to all of its ranks alike.
+/// A launcher's variables: rank, size, local rank, local size; then the variables that identify the job, equal in all
+/// ranks.
 type Names = ([&'static str; 4], &'static [&'static str]);
 
 const LAUNCHERS: [Names; 6] = [
@@ -20,13 +21,13 @@ const LAUNCHERS: [Names; 6] = [
     (["FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""], &["FLUX_JOB_ID"]),
 ];
 
-/// Tasks of all nodes of a step, such as `2(x3),1`; `SLURM_NODEID` says which is this one.
+/// Number of tasks on each node of a step, such as `2(x3),1`; `SLURM_NODEID` is this node's index.
 const SLURM_LOCAL_SIZE: &str = "SLURM_STEP_TASKS_PER_NODE";
 
 impl Rank {
-    /// The rank that the environment tells; none if no known launcher has started the program. `lookup` reads one
-    /// variable. Several launchers may have left theirs (`srun` starts `mpirun`, say): the one that knows the place on the
-    /// node counts, else the first.
+    /// Returns the rank that the environment states, or `None` if no known launcher started the program. `lookup` reads
+    /// one variable. Several launchers may have set theirs, such as `srun` below `mpirun`: the first that states the
+    /// local rank counts, else the first.
     pub fn of_environment(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
         let all = LAUNCHERS.iter().filter_map(|([rank, size, local_rank, local_size], job)| {
@@ -51,7 +52,7 @@ impl Rank {
     }
 }
 
-/// FNV-1a over names and values; 0 if there are none.
+/// Returns FNV-1a over names and values; 0 if there are none.
 fn hash(variables: impl Iterator<Item = (&'static str, String)>) -> u64 {
     let mut hash = 0;
     for (name, value) in variables {
@@ -63,7 +64,7 @@ fn hash(variables: impl Iterator<Item = (&'static str, String)>) -> u64 {
     hash
 }
 
-/// Tasks of the node with this number: `2(x3),1` means 2, 2, 2, 1.
+/// Returns the number of tasks on the node with this index: `2(x3),1` means 2, 2, 2, 1.
 fn slurm_tasks(text: &str, node: u32) -> Option<u32> {
     let mut before = 0u32;
     for part in text.split(',') {

@@ -1,7 +1,7 @@
-//! The words that every part of Accord shares.
+//! The types that every part of Accord shares.
 //!
-//! Nothing here does I/O, reads a clock or touches memory, but for locks and threads, which all parts have from here. Identities are
-//! newtypes so that a queue number cannot be passed for a device number.
+//! Nothing here does I/O, reads a clock or touches memory, except locks and threads, which all parts take from here.
+//! Identities are newtypes, so that a queue number cannot be passed for a device number.
 #![forbid(unsafe_code)]
 
 pub mod backoff;

@@ -1,5 +1,5 @@
-//! When a silent process counts as hung. A process that works for long answers when it is asked, on a thread that does
-//! nothing else: so there is no limit on work.
+//! Detection of hung processes by their silence. A busy process still answers checks, on a thread of its own, so work
+//! has no time limit.
 //!
 //! A process with a pending wait checks every [`LOOK`]; without one there are no checks.
 
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 /// The interval of checks while a wait is pending.
 pub const LOOK: Duration = Duration::from_millis(250);
-/// After so much silence the program says for whom it waits.
+/// Silence after which the program warns which process it waits for.
 pub const WARN_AFTER: Duration = Duration::from_secs(5);
-/// The longest time between two checks that counts as silence of the other side: beyond it, it was this process that
-/// slept.
+/// The longest interval between two checks that counts as the peer's silence. A longer one means that this process was
+/// suspended.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing to say.
+    /// No change.
     Well,
-    /// To be told once: so long nothing was heard.
+    /// The peer has been silent for this long; reported once.
     Silent(Duration),
-    /// So long nothing was heard that nothing is to be expected any more.
+    /// The peer has been silent for this long and is considered hung.
     Hung(Duration),
 }
 
-/// The signs of life of one process.
+/// The liveness of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
     looked: Option<Duration>,
@@ -34,8 +34,8 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A check at `now`. `heard` grows with each sign of life; `awaited` says whether a wait for the process is
-    /// pending. After `timeout` it is hung; `None`: never.
+    /// Checks the process at `now`. `heard` grows with each sign of life; `awaited` says whether a wait for the process
+    /// is pending. The process is hung after `timeout`, or never if that is `None`.
     pub fn look(&mut self, now: Duration, heard: u64, awaited: bool, timeout: Option<Duration>) -> Verdict {
         let since = self.looked.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
         if !awaited || heard != self.heard {
@@ -81,7 +81,7 @@ mod tests {
                 break;
             }
         }
-        // The first look hears what came before.
+        // The first check records the signs of life before it.
         assert_eq!(told, [(5_000, Verdict::Silent(ms(5_000))), (30_000, Verdict::Hung(ms(30_000)))]);
     }
 
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(liveness.look(ms(3_600_250), 2, true, Some(TIMEOUT)), Verdict::Well);
     }
 
-    /// By seeds: a process that gives a sign of life now and then, with pauses of this side's own.
+    /// Simulates, by seeds, a process with irregular signs of life, and suspensions of this process.
     #[test]
     fn only_silence_while_something_is_awaited_ends_it() {
         for seed in 1..2_000u64 {
@@ -122,7 +122,7 @@ mod tests {
                 heard += u64::from(life);
                 silent = if life || !awaited || !before { 0 } else { silent + step.min(1_000) };
                 let verdict = liveness.look(ms(now), heard, awaited, Some(TIMEOUT));
-                // The look at which something is awaited for the first time may hear what came long ago.
+                // The first check with a pending wait may record a sign of life from long before.
                 match verdict {
                     Verdict::Hung(_) => {
                         assert!(silent >= 30_000, "seed {seed}: {silent} ms");

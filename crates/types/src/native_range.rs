@@ -1,11 +1,11 @@
-//! Bytes in a device's own memory, for libraries that copy them without the host: a GPU-aware MPI.
+//! Byte ranges in device memory, for libraries that copy them without staging in host memory: a GPU-aware MPI.
 
 use std::fmt;
 
-/// Such bytes.
+/// A range of bytes in a device's own memory.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeRange {
-    /// The driver's address of the first one.
+    /// The driver's address of the first byte.
     pub address: u64,
     /// Length in bytes.
     pub len: usize,
@@ -14,14 +14,14 @@ pub struct NativeRange {
 }
 
 impl NativeRange {
-    /// Part of them; none that reaches beyond them.
+    /// Returns part of the range, or `None` if that would reach beyond its end.
     pub fn part(self, offset: usize, len: usize) -> Option<Self> {
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.len);
         fits.then(|| Self { address: self.address + offset as u64, len, ..self })
     }
 }
 
-/// The state that has to be current on a thread that names addresses of a device to a library: CUDA's context.
+/// The state that must be current on a thread that passes device addresses to a library: CUDA's context.
 #[derive(Clone, Copy)]
 pub struct NativeContext {
     raw: usize,
@@ -29,13 +29,13 @@ pub struct NativeContext {
 }
 
 impl NativeContext {
-    /// `enter` makes what the driver calls `raw` current on the calling thread, until another one is made current; it
-    /// returns whether that could be done.
+    /// Creates a context that the driver calls `raw`. `enter` makes it current on the calling thread, until another one
+    /// is made current, and returns whether that succeeded.
     pub fn new(raw: usize, enter: fn(usize) -> bool) -> Self {
         Self { raw, enter }
     }
 
-    /// Makes it current on this thread, which a library owns alone. Returns whether that could be done.
+    /// Makes the context current on this thread, which a library owns alone. Returns whether that succeeded.
     pub fn enter(self) -> bool {
         (self.enter)(self.raw)
     }

@@ -1,9 +1,9 @@
-//! The order in which people count names.
+//! Natural order of names.
 
 use std::cmp::Ordering;
 
-/// Compares names so that numbers in them count as numbers: `n2` before `n10`. Names that differ only in leading
-/// zeros are told apart by the plain order, so only equal names are equal.
+/// Compares names so that numbers in them count as numbers: `n2` before `n10`. Names that differ only in leading zeros
+/// are ordered by their bytes, so only equal names are equal.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
@@ -22,7 +22,7 @@ pub fn natural_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The digits or the other characters that a text begins with, and the rest.
+/// Splits a text after its leading digits, or its leading other characters.
 fn chunk(text: &str) -> (&str, &str) {
     let digits = text.starts_with(is_digit);
     let end = text.find(|c| is_digit(c) != digits).unwrap_or(text.len());
@@ -48,7 +48,7 @@ mod tests {
         names.sort_by(|a, b| natural_order(a, b));
         let wanted = {
             let mut wanted = sorted;
-            // Only leading zeros: the plain order.
+            // Names that differ only in leading zeros are in byte order.
             wanted.swap(6, 7);
             wanted
         };

@@ -1,13 +1,13 @@
-//! The known word that is nearest to an unknown one.
+//! Suggestions for misspelt words.
 
-/// The word that takes the fewest changes of letters, if these are few.
+/// Returns the known word with the smallest edit distance, if that is small for the word's length.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).clamp(1, 4);
     let changes = known.into_iter().map(|known| (changes(word, known), known));
     changes.filter(|(changes, _)| *changes <= most).min_by_key(|(changes, _)| *changes).map(|(_, known)| known)
 }
 
-/// Returns how many letters have to be put in, left out, replaced or swapped with their neighbour.
+/// Returns the edit distance: letters inserted, deleted, replaced or swapped with their neighbour.
 fn changes(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=to.len()).collect());

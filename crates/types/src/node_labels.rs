@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Labels of a node. A request names no more.
+/// Most labels of a node, and of a request.
 pub const LABELS_MAX: usize = 16;
-/// Bytes of a label's name, and of its value.
+/// Most bytes of a label's name, and of its value.
 pub const LABEL_MAX: usize = 64;
 
 /// Labels by name: `rack`, `switch` and the site's own.
@@ -23,7 +23,7 @@ impl NodeLabels {
     /// Returns the labels of these names and values.
     ///
     /// # Errors
-    /// Returns the reason if a name or value can be none, a name is there twice, or there are more than [`LABELS_MAX`].
+    /// Returns the reason if a name or value is invalid, a name occurs twice, or there are more than [`LABELS_MAX`].
     pub fn new(labels: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
         let mut known = BTreeMap::new();
         for (name, value) in labels {
@@ -42,7 +42,7 @@ impl NodeLabels {
         Ok(Self(known))
     }
 
-    /// The labels by name.
+    /// Returns the labels by name.
     pub fn by_name(&self) -> &BTreeMap<String, String> {
         &self.0
     }
@@ -51,7 +51,7 @@ impl NodeLabels {
 impl FromStr for NodeLabels {
     type Err = String;
 
-    /// Reads `rack=r1,switch=s2`. An empty text has no labels.
+    /// Parses `rack=r1,switch=s2`. An empty text has no labels.
     fn from_str(text: &str) -> Result<Self, String> {
         let labels = text.split(',').map(str::trim).filter(|label| !label.is_empty());
         let split = |label: &str| match label.split_once('=') {

@@ -1,15 +1,16 @@
-//! Paths, arguments and variables of the system as texts. They may hold any bytes, while messages between processes hold UTF-8.
+//! Paths, arguments and variables of the system as texts. They may hold any bytes, while messages between processes
+//! hold UTF-8.
 //!
-//! A byte that is no part of UTF-8 becomes a character of a range that no file uses. Should a text hold such a character, its own
-//! bytes become such characters too, so that [`decode`] gives back exactly what [`encode`] was given.
+//! A byte outside of UTF-8 becomes a character of a range that no file uses. If a text already holds such a character,
+//! the character's bytes are encoded in the same way. So [`decode`] restores exactly the input of [`encode`].
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Stands for byte 0; the others follow. The end of Unicode's last private plane.
+/// The character for byte 0; the others follow. They are at the end of Unicode's last private plane.
 const FIRST: u32 = 0x0010_fe00;
 
-/// The system's bytes as a text.
+/// Encodes the system's bytes as a text.
 pub fn encode(bytes: &OsStr) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.as_bytes().utf8_chunks() {
@@ -25,7 +26,7 @@ pub fn encode(bytes: &OsStr) -> String {
     text
 }
 
-/// The bytes that [`encode`] was given.
+/// Restores the bytes that [`encode`] encoded.
 pub fn decode(text: &str) -> OsString {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
@@ -37,7 +38,7 @@ pub fn decode(text: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// An encoded text for people: bytes that are no part of UTF-8 as `\xE9`.
+/// Returns an encoded text for display: bytes outside of UTF-8 as `\xE9`.
 pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

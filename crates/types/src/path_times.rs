@@ -1,15 +1,15 @@
-//! What it takes to bring bytes over a path, as far as it was measured.
+//! Measured or estimated times of copies over a path.
 
 use std::fmt;
 
-/// The two lengths that are timed one by one. What is longer goes at the path's rate.
+/// The shorter of the two lengths that are timed. Bytes beyond [`MEDIUM`] go at the path's rate.
 pub const SMALL: u64 = 8;
-/// The medium length of a measured copy, see [`SMALL`].
+/// The longer of the two lengths that are timed, see [`SMALL`].
 pub const MEDIUM: u64 = 64 << 10;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Times of a path for bytes one way: what is small, what is in between, and what is long.
+/// Times of a path in one direction, for small, medium and long copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathTimes {
     /// Time of [`SMALL`] bytes, in nanoseconds.
@@ -21,13 +21,13 @@ pub struct PathTimes {
 }
 
 impl PathTimes {
-    /// Returns times that are consistent: longer copies take no less, and every rate is finite, also in figures of a
-    /// disturbed measurement.
+    /// Returns consistent times: longer copies take no less, and every rate is finite, even for a disturbed
+    /// measurement.
     pub fn new(small_ns: u64, medium_ns: u64, stream_bytes_per_s: u64) -> Self {
         Self { small_ns, medium_ns: medium_ns.max(small_ns), stream_bytes_per_s: stream_bytes_per_s.max(1) }
     }
 
-    /// Returns the time of so many bytes.
+    /// Returns the time of a copy of this many bytes.
     pub fn ns(&self, bytes: u64) -> u64 {
         if bytes <= MEDIUM {
             let more = u128::from(self.medium_ns.saturating_sub(self.small_ns));
@@ -38,7 +38,7 @@ impl PathTimes {
         self.medium_ns.saturating_add(narrow(rest))
     }
 
-    /// One path behind the other. Long copies go over both at once, piece by piece.
+    /// Returns the times of two paths in sequence. Long copies use both at once, pipelined in pieces.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self::new(
@@ -48,13 +48,13 @@ impl PathTimes {
         )
     }
 
-    /// The same with so much more for each copy.
+    /// Returns the times with a constant added to each copy.
     #[must_use]
     pub fn after(self, ns: u64) -> Self {
         Self::new(self.small_ns.saturating_add(ns), self.medium_ns.saturating_add(ns), self.stream_bytes_per_s)
     }
 
-    /// The middle of each figure.
+    /// Returns the median of each figure.
     pub fn median<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let all: Vec<&Self> = all.into_iter().collect();
         let middle = |of: fn(&Self) -> u64| {
@@ -70,19 +70,19 @@ impl PathTimes {
     }
 }
 
-/// The source of figures.
+/// The source of a path's times.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Source {
-    /// This path was measured.
+    /// The path itself was measured.
     Measured,
-    /// Parts of it, or others of its kind, were.
+    /// Parts of the path, or other paths of its kind, were measured.
     Estimated,
-    /// Nothing was: what such paths take on usual hardware.
+    /// Nothing was measured: the values of usual hardware.
     Default,
 }
 
 impl Source {
-    /// Returns the source as it is written.
+    /// Returns the source's name in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -108,12 +108,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns the cost by figures that were not measured here.
+    /// Returns a cost with default times, which were not measured here.
     pub const fn default_of(small_ns: u64, medium_ns: u64, stream_bytes_per_s: u64) -> Self {
         Self { times: PathTimes { small_ns, medium_ns, stream_bytes_per_s }, source: Source::Default }
     }
 
-    /// One path behind the other: known as well as the part of which least is known, and put together at best.
+    /// Returns the cost of two paths in sequence. Its source is the less certain of the two, and [`Source::Estimated`]
+    /// at best.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self { times: self.times.then(next.times), source: self.source.max(next.source).max(Source::Estimated) }

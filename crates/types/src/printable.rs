@@ -1,11 +1,11 @@
-//! Texts of other processes on terminals, in logs and on pages: what a terminal would obey, or what changes how the text around it reads, is
-//! shown by its number. Texts stay as they are where programs read them.
+//! Escaping of other processes' texts on terminals, in logs and on pages. Characters that a terminal obeys, or that
+//! change how nearby text reads, are replaced by their numbers. Texts stay unchanged where programs read them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The text as it is shown to people: control characters, line breaks, marks of direction and characters without a width become `\n` or
-/// `\u{202e}`. A text that was shown so already stays as it is.
+/// Returns the text for display: control characters, line breaks, direction marks and zero-width characters become `\n`
+/// or `\u{202e}`. An escaped text stays as it is.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return Cow::Borrowed(text);
@@ -21,7 +21,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a text of several lines of our own, in which others' words may be: line breaks stay.
+/// Returns a text of several lines for display, escaped as by [`printable`] except for its line breaks.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| c == '\n' || is_printable(c)) {
         return Cow::Borrowed(text);
@@ -30,7 +30,7 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// A formatter that shows all that is written to it as [`printable_lines`] does.
+/// A formatter that escapes all that is written to it as [`printable_lines`] does.
 pub(crate) struct PrintableLines<'a, 'b>(pub(crate) &'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for PrintableLines<'_, '_> {
@@ -39,7 +39,7 @@ impl fmt::Write for PrintableLines<'_, '_> {
     }
 }
 
-/// Whether a character is shown as itself, and changes nothing around it.
+/// Whether a character is displayed as itself, and changes nothing around it.
 fn is_printable(c: char) -> bool {
     let is_format = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

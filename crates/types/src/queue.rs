@@ -1,4 +1,4 @@
-//! Async-arguments, and how many streams carry a program's queues.
+//! Async-arguments, and the number of streams for a program's queues.
 
 use crate::{Error, ErrorCode, QueueId};
 
@@ -14,7 +14,7 @@ pub enum AsyncArg {
 }
 
 impl AsyncArg {
-    /// Checks a raw async-argument.
+    /// Checks and converts a raw async-argument.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_async` for negative values without a meaning (OpenACC 3.3, 2.16).
@@ -33,12 +33,12 @@ impl AsyncArg {
         match self {
             Self::Sync => -2,
             Self::NoVal => -1,
-            // It was no more.
+            // The number was an `i32` in [`AsyncArg::from_raw`].
             Self::Queue(n) => n.cast_signed(),
         }
     }
 
-    /// The queue that carries it.
+    /// Returns the queue for this argument.
     pub fn queue(self) -> QueueId {
         match self {
             Self::Sync => QueueId::SYNC,
@@ -48,11 +48,11 @@ impl AsyncArg {
     }
 }
 
-/// Most streams that the queues of one program get on a device; more queues share them, which only adds order. Every
-/// backend has as many, and one for copies from other devices.
+/// Most streams of one program on a device. Further queues share them, which only adds order. Every backend has this
+/// many, and one for copies from other devices.
 const STREAMS_MAX: usize = 32;
 
-/// Streams for a program's queues on a device under a lease's quota; a quota of 0 is none.
+/// Returns the number of streams for a program's queues on a device under a lease's quota; a quota of 0 means none.
 pub fn streams_max(quota: u32) -> usize {
     match usize::try_from(quota) {
         Ok(quota @ 1..=STREAMS_MAX) => quota,

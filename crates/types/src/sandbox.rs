@@ -9,7 +9,7 @@ pub const REMEDY: &str =
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
 
-/// Names the call in an error that says that it is refused; other errors stay as they are.
+/// Names the call in an error that means a refusal; returns other errors unchanged.
 pub fn named(call: &str, error: Error) -> Error {
     match error.raw_os_error() {
         Some(EPERM | ENOSYS) => Error::other(format!("{call}{REFUSED}: {error}")),
@@ -17,14 +17,14 @@ pub fn named(call: &str, error: Error) -> Error {
     }
 }
 
-/// Whether an error says so, as [`named`] writes it.
+/// Whether an error is a refusal, as [`named`] writes it.
 pub fn is_refusal(error: &Error) -> bool {
     remedy(error).is_some()
 }
 
 const REFUSED: &str = " is refused";
 
-/// The remedy, if an error, or the text of one, says that a call is refused, as [`named`] writes it.
+/// Returns the remedy if an error, or its text, is a refusal as [`named`] writes it.
 pub fn remedy(error: impl std::fmt::Display) -> Option<&'static str> {
     error.to_string().contains(REFUSED).then_some(REMEDY)
 }

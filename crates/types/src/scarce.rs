@@ -1,4 +1,4 @@
-//! What to do where the system has no more of something: that is never the fault of what was just tried.
+//! Remedies for exhausted resources of the system. The operation that failed is never the cause.
 
 use std::io::Error;
 
@@ -7,13 +7,13 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const EFBIG: i32 = 27;
 
-/// The remedy where there are no more threads or processes: without memory for a stack there are none, either.
+/// The remedy for missing threads or processes; a thread without memory for its stack counts, too.
 pub const THREADS: &str = "allow more processes, threads and memory (ulimit -u, ulimit -v, a control group's limits)";
 
 const MEMORY: &str = "allow more memory (ulimit -v, a control group's limit), or use a machine that has more";
 const FILE_SIZE: &str = "allow larger files (ulimit -f)";
 
-/// The remedy, if `error` says that the system has no more descriptors.
+/// Returns the remedy if `error` says that the system has no more descriptors.
 pub fn descriptors(error: &Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         EMFILE => Some("allow more open files (ulimit -n)"),
@@ -22,7 +22,7 @@ pub fn descriptors(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// The same for descriptors, memory and the size of files.
+/// Returns the remedy for missing descriptors, memory or file size.
 pub fn remedy(error: &Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         EMFILE | ENFILE => descriptors(error),
@@ -32,8 +32,8 @@ pub fn remedy(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// The same for an error known only by text: the system's message, the loader's, or the signal that has ended a
-/// process. A process that starts others has no more than such texts.
+/// Returns the remedy for an error known only by text: the system's message, the loader's, or the signal that ended a
+/// process. A process that starts others has only such texts.
 pub fn remedy_of_words(text: &str) -> Option<&'static str> {
     const WORDS: [(&[&str], &str); 4] = [
         (&["Too many open files", ": Error 24"], "allow more open files (ulimit -n)"),

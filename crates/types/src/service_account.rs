@@ -1,14 +1,15 @@
-//! Service accounts of Kubernetes as users of the cluster, by the names that its API server has for them: `system:serviceaccount:NAMESPACE:NAME`.
-//! No certificate names such a user, and no machine has one: names of both have no colon.
+//! Service accounts of Kubernetes as users of the cluster, named as by its API server:
+//! `system:serviceaccount:NAMESPACE:NAME`. Users of certificates and of machines have no colon in their names, so they
+//! never collide.
 
-/// The beginning of each such name.
+/// Prefix of each such name.
 pub const PREFIX: &str = "system:serviceaccount:";
-/// Bytes of a namespace's name: Kubernetes allows no more.
+/// Most bytes of a namespace's name in Kubernetes.
 const NAMESPACE_MAX: usize = 63;
-/// Bytes of a user's name, as of one in a certificate.
+/// Most bytes of a user's name, as in a certificate.
 const USER_MAX: usize = 253;
 
-/// Returns the namespace of a user who is a service account; `None` if the user is none.
+/// Returns the namespace of a user who is a service account; `None` for other users.
 pub fn namespace(user: &str) -> Option<&str> {
     let (namespace, name) = user.strip_prefix(PREFIX)?.split_once(':')?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -1,4 +1,4 @@
-//! What a program asks of the cluster, and what it gets.
+//! Requests for sessions, and the leases granted for them.
 
 use crate::{DeviceInfo, DeviceKind, JobToken, NodeId, SessionId, SessionKey};
 
@@ -6,8 +6,8 @@ use crate::{DeviceInfo, DeviceKind, JobToken, NodeId, SessionId, SessionKey};
 /// the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OrderPolicy {
-    /// The program's node first, then the others, beginning with the one after it: on every
-    /// node `local_rank % n` goes on meaning a device of that node.
+    /// The program's node first, then the others in order, beginning with the one after it. So `local_rank % n` means a
+    /// device of the own node on every node.
     #[default]
     Local,
     /// The same order for every program: by node, then by ordinal.
@@ -17,7 +17,7 @@ pub enum OrderPolicy {
 }
 
 impl OrderPolicy {
-    /// The word used in settings and output.
+    /// Returns the word used in settings and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -26,7 +26,7 @@ impl OrderPolicy {
         }
     }
 
-    /// The policy called `name`, if there is one.
+    /// Returns the policy called `name`, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Local, Self::Global, Self::Rank].into_iter().find(|policy| policy.name() == name)
     }
@@ -43,28 +43,28 @@ pub struct Rank {
     pub local_rank: u32,
     /// Ranks of the job on this node; 0 if neither is known.
     pub local_size: u32,
-    /// A hash of what the launcher calls the job, the same in all of its ranks; 0 if it is not told.
+    /// A hash of the launcher's name for the job, the same in all of its ranks; 0 if unknown.
     pub job: u64,
 }
 
 /// A program's request for a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRequest {
-    /// The machine that it runs on.
+    /// The machine that the program runs on.
     pub node_name: String,
-    /// Its process.
+    /// The program's process number.
     pub pid: u32,
-    /// Its name, for people.
+    /// The program's name, for display.
     pub program: String,
-    /// Its rank, if it is part of an MPI job.
+    /// The program's rank, if it is part of an MPI job.
     pub rank: Option<Rank>,
-    /// Kind of the requested devices; all when absent.
+    /// Kind of the requested devices; all kinds if `None`.
     pub kind: Option<DeviceKind>,
     /// The order of device numbers.
     pub order: OrderPolicy,
-    /// The devices that it asks for, as the text of a request; none: all that there are.
+    /// The requested devices, as the text of a request; all devices if `None`.
     pub devices: Option<String>,
-    /// The job that it is of: a running one, or one that waits and that it has asked for.
+    /// The job that the program belongs to: a running job, or a queued one that the program requested.
     pub job: Option<JobToken>,
 }
 
@@ -73,7 +73,7 @@ pub struct SessionRequest {
 pub struct Lease {
     /// The session.
     pub session: SessionId,
-    /// The key that the program, agents and executors prove to each other.
+    /// The key by which the program, agents and executors authenticate each other.
     pub key: SessionKey,
     /// The program's own node, if it has an agent.
     pub own_node: Option<NodeId>,
@@ -83,9 +83,9 @@ pub struct Lease {
     pub memory_quota: u64,
     /// Streams that the session may use on each device.
     pub stream_quota: u32,
-    /// Its lanes may leave a machine in clear.
+    /// Whether lanes may leave a machine unencrypted.
     pub plain_tcp: bool,
-    /// Its devices are those of a job: the program has asked for them, or a policy has for it.
+    /// Whether the devices are those of a job, which the program requested or a policy assigned.
     pub is_of_job: bool,
 }
 
@@ -98,17 +98,16 @@ pub struct LeasedDevice {
     pub address: String,
 }
 
-/// One session as an agent knows it: who it is for, what it may use there, for how long, and the key that its peers
-/// prove. It is enough to rebuild a coordinator's memory.
+/// A session as an agent knows it: its owner, limits, duration and key. A coordinator can restore its state from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionGrant {
     /// The session. Its upper bits are its coordinator's epoch.
     pub session: SessionId,
-    /// The key that its processes prove to each other.
+    /// The key by which the session's processes authenticate each other.
     pub key: SessionKey,
-    /// The owner, as the coordinator attests it: a user's name, or number where it has none.
+    /// The owner, as the coordinator attests it: a user's name, or the number of a user without a name.
     pub user: String,
-    /// Time until its end, from the moment of this grant; `None`: without end.
+    /// Time until the session's end, from the moment of this grant; `None` means no end.
     pub ends_in_ms: Option<u64>,
     /// Its program's name.
     pub program: String,
@@ -124,10 +123,10 @@ pub struct SessionGrant {
     pub memory_quota: u64,
     /// Streams that the session may use on each device.
     pub stream_quota: u32,
-    /// Its lanes may leave a machine in clear.
+    /// Whether lanes may leave a machine unencrypted.
     pub plain_tcp: bool,
-    /// Time of its opening, in milliseconds since 1970 by the coordinator's clock.
+    /// Time at which the session was opened, in milliseconds since 1970 by the coordinator's clock.
     pub opened_unix_ms: u64,
-    /// The key of its job; none: its program has asked for nothing.
+    /// The key of its job; `None` if the program requested nothing.
     pub job: Option<SessionKey>,
 }

@@ -1,19 +1,19 @@
-//! What the processes of one session prove to each other.
+//! The key by which the processes of a session authenticate each other.
 
 use crate::entropy::may_be_random;
 use std::fmt;
 
-/// A session's secret: made by the coordinator, sent to the session's program and to the agents of its lease. Its
-/// holder may do in the session what the program may; it opens nothing else.
+/// A session's secret: made by the coordinator, sent to the session's program and to the agents of its lease. A holder
+/// has the program's rights in this session, and no others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey(pub [u8; Self::LEN]);
 
 impl SessionKey {
-    /// Its bytes.
+    /// The key's length in bytes.
     pub const LEN: usize = 32;
 
-    /// Returns the key with these bytes, or `None` if they are too few or too many, or were not drawn by chance: an
-    /// invented key can be guessed.
+    /// Returns the key with these bytes, or `None` if their number is wrong or they can't be random: an invented key
+    /// can be guessed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         <[u8; Self::LEN]>::try_from(bytes).ok().filter(|bytes| may_be_random(bytes)).map(Self)
     }

@@ -5,21 +5,21 @@ use std::time::Duration;
 /// One environment variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Its name.
+    /// The variable's name.
     pub name: &'static str,
-    /// The value that holds when it is not set, as a person would write it; text in
-    /// parentheses describes a value that depends on the machine or on the other settings.
+    /// The value in force when the variable is not set, as a user would write it. Text in parentheses describes a value
+    /// that depends on the machine or on the other settings.
     pub default: &'static str,
-    /// The unit or the form of its value.
+    /// The unit or the form of the value.
     pub unit: &'static str,
-    /// Its effect, in one sentence.
+    /// The setting's effect, in one sentence.
     pub help: &'static str,
-    /// Other names that job scripts have for it. They count in this order, after `name`.
+    /// Other names that job scripts use. They count in this order, after `name`.
     pub aliases: &'static [&'static str],
 }
 
-/// Settings that name files to write, code to load, or processes to trust. A program with more rights than its user (set-user-ID, set-group-ID, file
-/// capabilities) obeys none of them, as its user would have its rights by them.
+/// Settings that name files to write, code to load, or processes to trust. A program with more rights than its user
+/// (set-user-ID, set-group-ID, file capabilities) ignores them, as they would give the user the program's rights.
 pub const FOR_EQUAL_RIGHTS: &[Setting] =
     &[ACC_PROFLIB, COORDINATOR, TLS, MUNGE, TOKEN_FILE, SOCKET, MPI, CACHE, TIME, TRACE, CC, CXX, FC, LIBACC];
 
@@ -33,15 +33,15 @@ pub enum SettingSource {
 }
 
 impl Setting {
-    /// The value that the environment gives it, and the name under which it was found.
-    /// `lookup` reads one environment variable. An empty value, or one of blanks, counts as not set.
+    /// Returns the name under which the environment holds the setting, and its value. `lookup` reads one environment
+    /// variable. An empty or blank value counts as not set.
     pub fn find(&self, lookup: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
         std::iter::once(self.name)
             .chain(self.aliases.iter().copied())
             .find_map(|name| Some((name, lookup(name).filter(|value| !value.trim().is_empty())?)))
     }
 
-    /// The value in force, default included, and where it comes from.
+    /// Returns the value in force, which may be the default, and its source.
     pub fn in_force(&self, lookup: impl Fn(&str) -> Option<String>) -> (String, SettingSource) {
         match self.find(lookup) {
             Some((name, value)) => (value, SettingSource::Environment(name)),
@@ -50,8 +50,8 @@ impl Setting {
     }
 }
 
-/// Reads a number of bytes: `4096`, `512K`, `64M`, `2G`, `1T` (powers of 1024, either case,
-/// with or without a final `B` or `iB`).
+/// Parses a number of bytes: `4096`, `512K`, `64M`, `2G`, `1T` (powers of 1024, either case, with or without a final
+/// `B` or `iB`).
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -67,7 +67,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Reads a time: `90s`, `30m`, `8h`, `2d`, `500ms`; seconds without a suffix.
+/// Parses a time: `90s`, `30m`, `8h`, `2d`, `500ms`; seconds without a suffix.
 pub fn parse_time(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -89,7 +89,7 @@ macro_rules! settings {
             name: $name, default: $default, unit: $unit, help: $help, aliases: &[$($alias),*],
         };)*
 
-        /// Every setting, in the order in which they are shown.
+        /// Every setting, in the order of the documentation.
         pub const ALL: &[Setting] = &[$($constant),*];
     };
 }
@@ -107,46 +107,46 @@ settings! {
     ACC_PROFLIB = "ACC_PROFLIB", "", "paths, separated by ;",
         ["NVCOMPILER_ACC_PROFLIB", "PGI_ACC_PROFLIB", "NV_ACC_PROFLIB"],
         "Profiling libraries to load.";
-    /// GCC's own.
+    /// A variable of GCC's runtime.
     GOMP_OPENACC_DIM = "GOMP_OPENACC_DIM", "(the device's choice)", "gangs:workers:vector", [],
         "Launch dimensions of regions that leave them open.";
-    /// Where the coordinator is.
+    /// The coordinator's address.
     COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port or unix:path", [],
         "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, which needs no certificates.";
-    /// Certificates.
+    /// The folder of certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
         "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE or Kubernetes attests users.";
-    /// MUNGE's daemon.
+    /// The socket of MUNGE's daemon.
     MUNGE = "ACCORD_MUNGE", "(/run/munge/munge.socket.2)", "path", [],
         "Socket of MUNGE's daemon, which attests users without certificates; a coordinator accepts that only if this is set.";
-    /// A token of Kubernetes.
+    /// The file with a token of Kubernetes.
     TOKEN_FILE = "ACCORD_TOKEN_FILE", "(/var/run/secrets/accord/token, if it is there)", "path", [],
         "File with a projected service account token of audience accord, by which Kubernetes attests a pod without certificates.";
     /// The API server that reviews tokens.
     TOKEN_REVIEW = "ACCORD_TOKEN_REVIEW", "(none)", "host:port or cluster", [],
         "Kubernetes' API server, which a coordinator asks whose a program's token is; cluster: the one of the coordinator's own cluster; programs do not read it.";
-    /// The service account by which the API server is asked.
+    /// The service account for requests to the API server.
     TOKEN_REVIEW_ACCOUNT = "ACCORD_TOKEN_REVIEW_ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount", "folder", [],
         "Folder with token and ca.crt of the service account by which a coordinator asks the API server; programs do not read it.";
     /// The coordinator's socket.
     SOCKET = "ACCORD_SOCKET", "(none)", "path", [],
         "UNIX socket at which a coordinator listens for its machine's processes; programs do not read it.";
-    /// This machine's name in the cluster.
+    /// The name of this machine in the cluster.
     NODE = "ACCORD_NODE", "(the host name)", "name", [],
         "Name of the node on which the program runs: its devices count as local.";
-    /// Numbering policy.
+    /// The numbering policy of devices.
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank|node", [],
         "Order of device numbers: this node's devices first, the same in every rank, this rank's share first, or this node's devices only; auto is local, and recognizes acc_set_device_num(rank % n) in an MPI job.";
-    /// Whether agents offer GPUs.
+    /// The GPUs that an agent offers.
     GPUS = "ACCORD_GPUS", "auto", "auto|off|GPU,...", [],
         "Which of its machine's GPUs an agent offers, by the driver's numbers or names; programs do not read it.";
-    /// Whether agents measure.
+    /// Whether agents measure devices and paths.
     MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
         "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";
-    /// Which devices a program asks for.
+    /// The devices that a program requests.
     DEVICES = "ACCORD_DEVICES", "(all)", "request", [],
         "Devices that the program asks for, as accord run --devices: 4:nvidia/h200:20G near limit=2h, for example.";
-    /// The job that a program is of.
+    /// The job that a program belongs to.
     JOB = "ACCORD_JOB", "(none)", "number:key", [],
         "Job in whose allocation the program opens its session; accord run --devices sets it.";
     /// Number of CPU devices.
@@ -167,16 +167,16 @@ settings! {
     /// Streams of one session on each device.
     STREAM_QUOTA = "ACCORD_STREAM_QUOTA", "32", "1 to 32", [],
         "Most streams of a session on each device, which its queues share, set by the coordinator; programs do not read it.";
-    /// Sessions of one user.
+    /// The limit of one user's sessions.
     SESSION_QUOTA = "ACCORD_SESSION_QUOTA", "4096", "count", [],
         "Most sessions of a user at one time, set by the coordinator; programs do not read it.";
-    /// Sessions of one user on a node.
+    /// The limit of one user's sessions on a node.
     USER_SESSIONS = "ACCORD_USER_SESSIONS", "512", "1 to 1024", [],
         "Most sessions of a user on a node at one time, set by an agent of root; programs do not read it.";
-    /// How long one session may last.
+    /// The limit of a session's duration.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
         "Longest duration of a session, set by the coordinator; programs do not read it.";
-    /// Environment of workers elsewhere.
+    /// Environment variables for workers on other nodes.
     ENV = "ACCORD_ENV", "", "names, separated by commas", [],
         "Further environment variables that regions see on other nodes; NAME* for all that begin so, * for all.";
     /// Silence after which a node is lost.
@@ -185,16 +185,16 @@ settings! {
     /// Silence after which a program is lost.
     PROGRAM_LOST_AFTER = "ACCORD_PROGRAM_LOST_AFTER", "30s", "time, with s, m or h", [],
         "How long a program's machine may be silent before its coordinator ends the session; a stopped program is not silent; programs do not read it.";
-    /// Whose sessions agents run, and as whom.
+    /// The users whose sessions agents run, and the accounts they run as.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
         "Whose sessions an agent of root runs, and as which user; whom a coordinator accepts without a certificate: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";
-    /// Where agents and coordinator listen.
+    /// The address at which agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent any port of the address from which its coordinator is reached)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";
-    /// Where agents and coordinator show their metrics.
+    /// The address at which agents and coordinator serve metrics.
     METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],
         "Where a coordinator or an agent serves metrics and health over HTTP; programs do not read it.";
-    /// Where agents are reached.
+    /// The address at which an agent is reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
         "Where others reach an agent; programs do not read it.";
     /// Folder in which an agent keeps grants.
@@ -212,59 +212,59 @@ settings! {
     /// Direct copies between processes.
     IPC = "ACCORD_IPC", "on", "on|off", [],
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
-    /// What carries bytes to executors.
+    /// The transport to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm|tls|mpi:NAME", [],
         "What carries commands and bytes to executors: on this machine shared memory (auto, shm) or a connection (tcp, tls), to others TLS; mpi:NAME: MPI, by the agent of world NAME on this machine. Read by programs and agents.";
-    /// How long a session is asked for.
+    /// The time for which a program retries to open its session.
     OPEN_TIMEOUT = "ACCORD_OPEN_TIMEOUT", "30s", "time, with s, m, h or d", [],
         "How long a program asks for its session while the coordinator is away or busy, and agents while the coordinator has not announced it; 0s: once.";
-    /// What agents are connected by.
+    /// The transport between nodes.
     FABRIC = "ACCORD_FABRIC", "tcp", "tcp|mpi", [],
         "What carries bytes between nodes: TCP, or MPI between agents that mpirun started; read by agents.";
     /// The MPI world that an agent belongs to.
     WORLD = "ACCORD_WORLD", "world", "name", [],
         "Name of the agents' MPI world, as in ACCORD_TRANSPORT=mpi:NAME; read by agents.";
-    /// Where the MPI part is.
+    /// The path of the MPI part.
     MPI = "ACCORD_MPI", "(beside the agent's program or in ../lib/accord)", "path", [],
         "The MPI part, libaccord_mpi.so, as make mpi has built it; read by agents.";
-    /// Whether MPI reaches GPUs' memory.
+    /// Whether MPI copies directly from and to GPU memory.
     MPI_GPUS = "ACCORD_MPI_GPUS", "auto", "auto|on|off", [],
         "Whether MPI copies from and to GPUs' memory: auto tries it in a process of its own; read by agents.";
-    /// How many cores waiting threads reckon with.
+    /// The number of cores that waiting threads assume.
     SPIN_CORES = "ACCORD_SPIN_CORES", "(those that the process may use)", "count", [],
         "How many cores waiting threads reckon with: with 1 they block at once, with 2 or more they spin first, with 4 or more for longer; read by programs and agents.";
-    /// How long a silent peer is waited for.
+    /// The time after which a silent peer counts as hung.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself has no limit.";
-    /// Folder for GPU code compiled before.
+    /// The folder for compiled GPU code.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
         "Folder that keeps the compiled GPU code of programs for later starts.";
     /// Whether arrays of the program may be page-locked.
     PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
         "Page-locks arrays that are copied repeatedly to and from this machine's GPUs, while they are present.";
-    /// How a GPU's memory is taken.
+    /// The way in which GPU memory is allocated.
     GPU_MEMORY = "ACCORD_GPU_MEMORY", "auto", "auto|allocate|map", [],
         "How the memory of GPUs that the program drives itself is taken: allocate suits a GPU-aware MPI, map chooses the addresses; auto allocates in programs that are linked with MPI.";
-    /// Whether launches that repeat may be graphs.
+    /// Whether repeated launches may become graphs.
     GRAPHS = "ACCORD_GRAPHS", "on", "on|off", [],
         "Launches regions that a queue repeats as graphs of one kernel, which is faster; read by programs and agents.";
-    /// Whether copies of rows may be held back.
+    /// Whether small strided copies may be combined.
     ROWS = "ACCORD_ROWS", "auto", "auto|on|off", [],
         "Combines small asynchronous copies at a constant distance, such as updates of a[i][0:n] in a loop, to one copy to a GPU that the program drives itself; auto does so unless code in its process may use CUDA's driver.";
-    /// What becomes of pointers that nothing maps.
+    /// The treatment of pointers to unmapped memory.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: an error, or (for unified memory) a copy of its whole block, in and out.";
-    /// What becomes of updates that GCC has left out.
+    /// The treatment of updates that GCC has omitted.
     DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
         "What an update of whole declare variables does, of which GCC passes none: it ends the program, or warns once a place.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
-    /// Notices.
+    /// Messages about launches, copies and waits.
     NOTIFY = "ACCORD_NOTIFY", "0", "sum of 1, 2, 4, 8, 16",
         ["NVCOMPILER_ACC_NOTIFY", "PGI_ACC_NOTIFY", "NV_ACC_NOTIFY"],
         "Prints a line for each launch (1), copy (2), wait (4), construct (8), or creation and deletion of data (16).";
-    /// Times.
+    /// Output of times.
     TIME = "ACCORD_TIME", "0", "0|1|full|json|path; %r = rank, %p = process id",
         ["NVCOMPILER_ACC_TIME", "PGI_ACC_TIME", "NV_ACC_TIME"],
         "Prints where the program spent its time when it ends, on standard error: 1 the most expensive lines, full all, json all as JSON; or all into a file (JSON if it is named .json), which a running program writes anew each second.";

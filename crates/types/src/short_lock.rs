@@ -1,5 +1,6 @@
-//! Locks for decisions, held for a short time only: never while a call may wait for a device, another node or the program's own
-//! code. Debug builds check it before every such call. What has to be held over one is a [`crate::turn_lock::TurnLock`].
+//! Locks for decisions, held only briefly: never while a call may wait for a device, another node or the program's own
+//! code. Debug builds check that before every such call. A lock that must be held over one is a
+//! [`crate::turn_lock::TurnLock`].
 
 use crate::spin_policy::look_for;
 use std::hint::spin_loop;
@@ -7,19 +8,19 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// The time for which a thread spins for a held lock before it sleeps: about as long as it takes to be woken up on an
-/// idle core of a virtual machine. Few holders take a tenth of it.
+/// The time for which a thread spins for a held lock before it blocks: about the time to wake a thread on an idle core
+/// of a virtual machine. Few holders take a tenth of it.
 const SOON: Duration = Duration::from_micros(50);
-/// Tries before the core is given away once.
+/// Number of tries before the core is yielded once.
 const TRIES: u32 = 4;
-/// Each try takes the lock's cache line from its holder.
+/// Number of pause instructions between tries: each try takes the lock's cache line from its holder.
 const PAUSES: u32 = 4;
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
 pub struct ShortLock<T>(Mutex<T>);
 
-/// The same for what many read and few change.
+/// A [`ShortLock`] for data that is read often and changed rarely.
 #[derive(Default, Debug)]
 pub struct ShortRwLock<T>(RwLock<T>);
 
@@ -31,12 +32,12 @@ pub struct ShortGuard<'a, T> {
 }
 
 impl<T> ShortLock<T> {
-    /// One that holds this.
+    /// Creates a lock around a value.
     pub const fn new(held: T) -> Self {
         Self(Mutex::new(held))
     }
 
-    /// Locks it.
+    /// Locks the value.
     pub fn lock(&self) -> ShortGuard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
@@ -68,17 +69,17 @@ pub struct ShortWriteGuard<'a, T> {
 }
 
 impl<T> ShortRwLock<T> {
-    /// One that holds this.
+    /// Creates a lock around a value.
     pub const fn new(held: T) -> Self {
         Self(RwLock::new(held))
     }
 
-    /// Locks it for reading.
+    /// Locks the value for reading.
     pub fn read(&self) -> ShortReadGuard<'_, T> {
         ShortReadGuard { guard: self.0.read().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
     }
 
-    /// Locks it for changes.
+    /// Locks the value for writing.
     pub fn write(&self) -> ShortWriteGuard<'_, T> {
         ShortWriteGuard { guard: self.0.write().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
     }
@@ -95,7 +96,7 @@ impl<T> ShortLock<T> {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks it unless it is held.
+    /// Locks the value unless another thread holds the lock.
     pub fn try_lock(&self) -> Option<ShortGuard<'_, T>> {
         let guard = match self.0.try_lock() {
             Ok(guard) => guard,
@@ -107,7 +108,7 @@ impl<T> ShortLock<T> {
 }
 
 impl<'a, T> ShortGuard<'a, T> {
-    /// Waits for `condition` with the lock given up.
+    /// Waits for `condition` with the lock released.
     pub fn wait(this: Self, condition: &Condvar) -> Self {
         let Self { guard, mark } = this;
         drop(mark);
@@ -116,7 +117,7 @@ impl<'a, T> ShortGuard<'a, T> {
         Self { guard, mark: Mark::new() }
     }
 
-    /// Waits as [`ShortGuard::wait`], for so long at most. Returns whether that time is over.
+    /// Waits as [`ShortGuard::wait`], at most for `time`. Returns whether the wait timed out.
     pub fn wait_timeout(this: Self, condition: &Condvar, time: Duration) -> (Self, bool) {
         let Self { guard, mark } = this;
         drop(mark);
@@ -127,7 +128,7 @@ impl<'a, T> ShortGuard<'a, T> {
 }
 
 impl<'a, T> ShortGuard<'a, T> {
-    /// Waits as long as `waits` says so, with the lock given up meanwhile.
+    /// Waits while `waits` returns `true`, with the lock released meanwhile.
     pub fn wait_while(this: Self, condition: &Condvar, mut waits: impl FnMut(&mut T) -> bool) -> Self {
         let mut this = this;
         while waits(&mut this) {
@@ -136,7 +137,7 @@ impl<'a, T> ShortGuard<'a, T> {
         this
     }
 
-    /// Waits as [`ShortGuard::wait_while`], for so long at most. Returns whether the condition still holds.
+    /// Waits as [`ShortGuard::wait_while`], at most for `time`. Returns whether the condition still holds.
     pub fn wait_timeout_while(
         this: Self,
         condition: &Condvar,
@@ -188,7 +189,7 @@ impl<T> DerefMut for ShortGuard<'_, T> {
     }
 }
 
-/// Spins for a held lock. Returns `None` if the caller has to sleep for it.
+/// Spins for a held lock. Returns `None` if the caller must block for it.
 pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
     let paused = || {
         (0..PAUSES).for_each(|_| spin_loop());
@@ -197,20 +198,21 @@ pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
     look_for(Instant::now(), SOON, TRIES, paused).ok()
 }
 
-/// Panics in a debug build if this thread holds a short lock. Called before anything that may wait.
+/// Panics in a debug build if this thread holds a short lock. Called before every call that may wait.
 ///
 /// # Panics
-/// In debug builds, if this thread holds a [`ShortLock`].
+/// Panics in debug builds if this thread holds a [`ShortLock`].
 #[inline]
 pub fn assert_none_held() {
     #[cfg(debug_assertions)]
     HELD.with(|held| assert_eq!(held.get(), 0, "a lock is held over a call that may wait"));
 }
 
-/// Goes with what may own a device, whose end may wait: debug builds check that it is dropped with no lock held.
+/// A field of types that may own a device, whose shutdown may wait: debug builds check that no lock is held at the
+/// drop.
 ///
 /// # Panics
-/// In debug builds, if this thread holds a [`ShortLock`] when it is dropped.
+/// Panics in debug builds if this thread holds a [`ShortLock`] at the drop.
 #[derive(Default, Debug)]
 pub struct DroppedUnlocked(());
 
@@ -277,7 +279,7 @@ mod tests {
                     for turn in 0..TIMES {
                         let mut held = lock.lock();
                         let before = *held;
-                        // Now and then for longer than anybody looks.
+                        // Occasionally holds the lock for longer than waiters spin.
                         if thread == 0 && turn % 500 == 0 {
                             std::thread::sleep(4 * SOON);
                         }

@@ -1,4 +1,4 @@
-//! Waits for a change of a table, and their wake-ups: without a system call if no waiter sleeps.
+//! Wake-ups for waiters of a table's changes, without a system call if no waiter is blocked.
 
 use crate::short_lock::{ShortGuard, ShortLock};
 use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look_for};
@@ -7,31 +7,32 @@ use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Raised after each change of the table that it is about, which is made with the table locked.
+/// Raised after each change of a table, with the table locked.
 #[derive(Debug, Default)]
 pub struct Signal {
     changed: Condvar,
-    /// Those that sleep, or are about to; changed with the table locked.
+    /// Number of threads that are blocked, or about to block; changed with the table locked.
     sleepers: AtomicU32,
-    /// How often it was raised.
+    /// The number of raises so far.
     raised: AtomicU32,
 }
 
 impl Signal {
-    /// Tells all who wait.
+    /// Announces a change, and wakes all blocked waiters.
     pub fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Release);
         self.wake();
     }
 
-    /// Wakes those who sleep, for something that who looks sees by itself; with the table locked, as [`Signal::raise`].
+    /// Wakes blocked waiters for a change that spinning waiters see by themselves. Called with the table locked, as
+    /// [`Signal::raise`].
     pub fn wake(&self) {
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
     }
 
-    /// Sleeps until it is raised, or until `end`.
+    /// Blocks until the signal is raised, or until `end`.
     ///
     /// # Errors
     /// Returns [`ErrorKind::WouldBlock`] at `end`.
@@ -43,7 +44,8 @@ impl Signal {
         woken
     }
 
-    /// Gives the table up until it is raised, or until `end`: looks for as long as recent waits were before it sleeps. Raised with the table locked.
+    /// Releases the table's lock until the signal is raised, or until `end`: spins for as long as recent waits took,
+    /// then blocks.
     pub fn look_then_wait<'a, T>(
         &self,
         table: &'a ShortLock<T>,
@@ -64,12 +66,12 @@ impl Signal {
         guard
     }
 
-    /// Returns how often it was raised. Called with the table locked.
+    /// Returns the number of raises so far. Called with the table locked.
     pub fn raised(&self) -> u32 {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// Looks for as long as recent waits were, without the table's lock, whether it was raised since `seen`.
+    /// Spins, without the table's lock, until the signal is raised after `seen`, for as long as recent waits took.
     pub fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
         spin.look(|| self.raised() != seen);
     }
@@ -86,17 +88,17 @@ impl From<SpinPolicy> for SharedSpinPolicy {
 }
 
 impl SharedSpinPolicy {
-    /// Whether looking is worth it.
+    /// Whether spinning is worthwhile.
     pub fn has_any(&self) -> bool {
         self.policy().limit() > Duration::ZERO
     }
 
-    /// Goes by another policy, of which it knows no waits yet.
+    /// Replaces the policy, including its record of waits.
     pub fn set(&self, policy: SpinPolicy) {
         *self.policy() = policy;
     }
 
-    /// Looks for as long as recent waits were; whether there was news.
+    /// Spins for as long as recent waits took; returns whether `is_news` held.
     pub fn look(&self, is_news: impl Fn() -> bool) -> bool {
         self.look_for(LOOKS, || is_news().then_some(())).is_some()
     }
@@ -123,7 +125,7 @@ impl SharedSpinPolicy {
         self.waited(start);
     }
 
-    /// A wait has ended that began at `start`.
+    /// Records a wait from `start` until now.
     pub fn waited(&self, start: Instant) {
         self.policy().waited(start.elapsed());
     }
@@ -133,7 +135,7 @@ impl SharedSpinPolicy {
     }
 }
 
-/// Waits for news, until `end`.
+/// Waits for `changed`, until `end`.
 pub fn wait_until<'a, T>(
     changed: &Condvar,
     state: ShortGuard<'a, T>,
@@ -171,7 +173,7 @@ mod tests {
         drop(count);
         other.join().unwrap();
         assert_eq!((signal.raised(), signal.sleepers.load(Ordering::Relaxed)), (1000, 0));
-        // Short waits make it look; then it sees what was raised before it sleeps.
+        // After short waits the policy spins; a raise before `look` is seen at once.
         let spin = SharedSpinPolicy::default();
         assert!(!spin.has_any());
         (0..40).for_each(|_| spin.waited(Instant::now()));

@@ -1,11 +1,12 @@
-//! How long a waiting thread looks before it sleeps.
+//! How long a waiting thread spins before it blocks.
 //!
-//! To wake a thread on an idle core costs several times what the rest of a short wait does. So a thread that reads
-//! spins for a while, yielding its core in between, if recent waits were so short that this is likely to end the wait.
-//! It never does where it has only one core, and not for a while after another thread has wanted its core for long. A
-//! thread that waits for a device on the program's behalf spins longer where there are cores enough, as the device's
-//! driver would; but at most half as many threads of a process as it has cores do so at one time: an agent has some for
-//! each rank of its node, and the cores are the ranks'.
+//! To wake a thread on an idle core takes several times as long as the rest of a short wait. So a reading thread spins
+//! first, yielding its core in between, if recent waits were short. It never spins on a single core, nor for some waits
+//! after another thread wanted the core.
+//!
+//! A thread that waits for a device on the program's behalf spins for longer where there are enough cores, as the
+//! device's driver would. At most half as many threads of a process as it has cores do so at one time: an agent has
+//! some for each rank of its node, and the ranks need the cores.
 
 use crate::settings::SPIN_CORES;
 use crate::{Error, ErrorCode};
@@ -13,44 +14,44 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Waits longer than this on average are slept through.
+/// Threads block at once if recent waits took longer than this on average.
 const SHORT: Duration = Duration::from_micros(100);
-/// The same for a long spin.
+/// [`SHORT`] for a long spin.
 const LONG: Duration = Duration::from_millis(4);
-/// Fewest cores with which a thread spins for long.
+/// Fewest cores for a long spin.
 const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
-/// The part of the longest wait that is forgotten with each later one: 1 / 32.
+/// The part of the longest wait that decays with each later one: 1 / 32.
 const LONGEST_SHIFT: u32 = 5;
-/// A thread that keeps the core that long has use for it.
+/// A thread that keeps the core for this long after a yield has work for it.
 pub const CROWDED: Duration = Duration::from_micros(30);
-/// The number of waits that are slept through then.
+/// The number of waits without spinning after that.
 const PAUSE: u32 = 16;
-/// Looks at memory before the core is given away once, which takes about as long: less than a microsecond.
+/// Polls of memory before the core is yielded once, which takes about as long: less than a microsecond.
 pub const LOOKS: u32 = 16;
 
-/// Polls of a thread that mostly waits for less than [`QUICK`]: to yield the core, or to read the clock, takes a good
-/// part of such a wait.
+/// Polls of a thread whose waits are mostly shorter than [`QUICK`]: to yield the core, or to read the clock, takes a
+/// considerable part of such a wait.
 const QUICK_LOOKS: u32 = 8 * LOOKS;
-/// A wait for a thread on another core that answers at once.
+/// The longest wait for a thread on another core that answers at once.
 const QUICK: Duration = Duration::from_micros(3);
-/// The duration that such a wait counts for.
+/// The duration that such a wait is recorded with.
 const QUICK_WAIT: Duration = Duration::from_micros(1);
 
-/// A record of recent waits.
+/// A record of recent waits, which decides how long to spin.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
-    /// In nanoseconds, as all of them: every wait reckons with them.
+    /// The longest average for spinning, in nanoseconds like the other fields.
     short: u64,
     average: u64,
-    /// Of those that were short, the longest one lately: many are of several kinds, a kernel's and the words around it, say.
+    /// The longest short wait lately: waits are of several kinds, such as a kernel's and those for messages.
     longest: u64,
     cores: usize,
     pause: u32,
 }
 
-/// A time that is short enough for a `u64`: 584 years.
+/// Converts a duration to nanoseconds; a `u64` holds 584 years.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -62,17 +63,17 @@ impl Default for SpinPolicy {
     }
 }
 
-/// The cores that this process reckons with.
+/// The number of cores that this process assumes.
 static CORES: OnceLock<usize> = OnceLock::new();
 
 fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Reckons with as many cores as [`SPIN_CORES`] says, if it is set. To be called before anybody waits: tests find out who does.
+/// Takes the number of cores from [`SPIN_CORES`], if that is set. Must be called before any thread waits.
 ///
 /// # Errors
-/// Returns `acc_error_invalid_argument` for a value without a meaning.
+/// Returns `acc_error_invalid_argument` if the value is not valid.
 pub fn read_cores(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     if let Some(cores) = cores_set(lookup)? {
         let known = *CORES.get_or_init(|| cores);
@@ -91,7 +92,7 @@ fn cores_set(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<usize>, E
 }
 
 impl SpinPolicy {
-    /// Creates a policy for a process that may use so many cores.
+    /// Creates a policy for a process that may use this many cores.
     pub fn new(cores: usize) -> Self {
         Self::up_to(SHORT, cores)
     }
@@ -101,12 +102,12 @@ impl SpinPolicy {
         Self::patient_with(cores())
     }
 
-    /// Creates a policy for polls that are system calls. Returns `None` where there are not cores enough for that.
+    /// Creates a policy for polls that are system calls. Returns `None` if there are too few cores.
     pub fn where_cores_abound() -> Option<Self> {
         (cores() >= CORES_MIN).then(Self::default)
     }
 
-    /// Creates a policy as [`SpinPolicy::patient`], for a process that may use so many cores.
+    /// Creates a policy as [`SpinPolicy::patient`], for a process that may use this many cores.
     pub fn patient_with(cores: usize) -> Self {
         Self::up_to(if cores < CORES_MIN { SHORT } else { LONG }, cores)
     }
@@ -116,7 +117,7 @@ impl SpinPolicy {
         Self { short, average: 2 * short, longest: 0, cores, pause: 0 }
     }
 
-    /// Returns how long to spin before sleeping.
+    /// Returns how long to spin before blocking.
     pub fn limit(&self) -> Duration {
         if self.cores > 1 && self.pause == 0 && self.average < self.short {
             Duration::from_nanos(2 * self.average.max(self.longest))
@@ -125,7 +126,8 @@ impl SpinPolicy {
         }
     }
 
-    /// Looks at memory for a moment, if recent waits were that short: before all that takes time. What is found ends the wait, which is counted.
+    /// Polls memory briefly, if recent waits were shorter than [`QUICK`], before anything that takes time. A value that
+    /// is found ends the wait, which is recorded.
     pub fn quickly<T>(&mut self, mut found: impl FnMut() -> Option<T>) -> Option<T> {
         if self.average >= nanos(QUICK) || self.limit() == Duration::ZERO {
             return None;
@@ -164,7 +166,7 @@ impl SpinPolicy {
         self.waited(start.elapsed());
     }
 
-    /// A wait took this long.
+    /// Records a wait of this duration.
     pub fn waited(&mut self, time: Duration) {
         self.pause = self.pause.saturating_sub(1);
         let time = nanos(time);
@@ -186,22 +188,22 @@ impl SpinPolicy {
 /// The outcome of spinning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
-    /// What was waited for is there.
+    /// The poll succeeded.
     Ready,
-    /// It takes longer than that.
+    /// The limit has passed.
     Late,
-    /// Another thread has wanted the core.
+    /// Another thread wants the core.
     Crowded,
 }
 
-/// Threads of this process that are in a long spin.
+/// Number of this process's threads that are in a long spin.
 static LONG_LOOKS: AtomicUsize = AtomicUsize::new(0);
 
-/// One of [`LONG_LOOKS`].
+/// A count of [`LONG_LOOKS`] that is released on drop.
 struct LongLook;
 
 impl LongLook {
-    /// None if there are as many as may be.
+    /// Returns `None` if the most allowed threads are in a long spin.
     fn begin() -> Option<Self> {
         let max = (cores() / 2).max(1);
         let take = |looks: usize| (looks < max).then_some(looks + 1);
@@ -215,16 +217,16 @@ impl Drop for LongLook {
     }
 }
 
-/// Looks at memory until `limit` after `since`, which is just now.
+/// Polls memory until `limit` after `since`, which must be the current time.
 pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked {
     look_for(since, limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
 }
 
-/// Spins as [`look`] until `found` returns a value; polls `looks` times before the core is yielded once. The clock is
-/// read once for that, too: it takes as long as several polls.
+/// Spins as [`look`] until `found` returns a value; polls `looks` times before the core is yielded once. The clock,
+/// too, is read once in that many polls, since it takes as long as several.
 ///
 /// # Errors
-/// Returns how the spinning has ended without a value.
+/// Returns [`Looked::Late`] or [`Looked::Crowded`] if the spin ended without a value.
 pub fn look_for<T>(
     since: Instant,
     limit: Duration,
@@ -300,7 +302,7 @@ mod tests {
         }
         (0..7).for_each(|_| spin.waited(Duration::from_micros(5)));
         assert!(spin.limit() > Duration::from_millis(1) && spin.limit() < Duration::from_millis(2));
-        // What is too long to be looked through is not.
+        // A wait too long for a spin does not count as the longest.
         (0..200).for_each(|_| spin.waited(Duration::from_micros(5)));
         spin.waited(2 * LONG);
         (0..20).for_each(|_| spin.waited(Duration::from_micros(5)));
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(quick.quickly(|| looks.next().filter(|&look| look == 5)), Some(5));
         assert_eq!(quick.quickly(|| looks.next().filter(|_| false)), None);
         assert_eq!(looks.next(), Some(6 + QUICK_LOOKS), "for a moment only");
-        // That it is found is a wait as any, so that others are forgotten.
+        // A quick success is recorded as a wait, so that longer waits decay.
         let mut average = after(4, &[2; 60]);
         let before = average.average;
         average.quickly(|| Some(()));
@@ -356,11 +358,11 @@ mod tests {
     fn few_threads_look_for_long_at_one_time() {
         let held: Vec<_> = std::iter::from_fn(LongLook::begin).collect();
         assert!(!held.is_empty() && held.len() <= cores());
-        // It would end by its limit only, or by another thread's wish.
+        // Without a permit this would end only by its limit or by another thread that wants the core.
         assert_ne!(look(Instant::now(), Duration::from_secs(3600), || false), Looked::Ready);
         let begun = Instant::now();
         drop(held);
-        // Nor is a short look held up by those.
+        // A short spin needs no permit.
         assert_eq!(look(begun, Duration::from_secs(3600), || true), Looked::Ready);
         assert_eq!(LONG_LOOKS.load(Ordering::Relaxed), 0);
     }
@@ -369,7 +371,7 @@ mod tests {
     fn looking_ends_by_what_is_waited_for_or_in_time() {
         assert_eq!(look(Instant::now(), Duration::from_secs(60), || true), Looked::Ready);
         assert_ne!(look(Instant::now(), Duration::from_micros(50), || false), Looked::Ready);
-        // Others may want the core meanwhile.
+        // Another thread may want the core meanwhile.
         let third = || {
             let mut looks = 0..3;
             look_for(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2))

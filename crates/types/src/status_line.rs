@@ -1,4 +1,5 @@
-//! A line on standard error about something that lasts: on a terminal it is rewritten, elsewhere each of its texts is a line.
+//! A line on standard error about an ongoing state. A terminal's line is rewritten; elsewhere each text is a line of
+//! its own.
 
 use crate::printable;
 use std::io::{IsTerminal, Write};
@@ -7,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A line on standard error that is rewritten on a terminal.
 #[derive(Debug, Default)]
 pub struct StatusLine {
-    /// A text stands on the terminal, without its line's end.
+    /// Whether a text without its line end is on the terminal.
     is_open: AtomicBool,
 }
 
 impl StatusLine {
-    /// A line on which nothing was shown yet.
+    /// Creates a line without a text.
     pub const fn new() -> Self {
         Self { is_open: AtomicBool::new(false) }
     }
 
-    /// Shows a text in place of the one before.
+    /// Displays a text in place of the previous one.
     pub fn show(&self, text: &str) {
         let mut out = std::io::stderr();
         let is_terminal = out.is_terminal();

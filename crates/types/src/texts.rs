@@ -1,31 +1,31 @@
-//! How long texts may be that one process sends to another. Senders cut, receivers refuse.
+//! Limits of the texts that processes send to each other. Senders shorten, receivers refuse.
 
 use crate::SessionId;
 
-/// Bytes of a name: of a node, a program, a user, a device, an MPI job. As long as a file's name may be.
+/// Most bytes of a name (of a node, program, user, device or MPI job), as of a file name.
 pub const NAME_MAX: usize = 255;
-/// Bytes of an address, `host:port`: a host's name may have 253.
+/// Most bytes of an address, `host:port`; a host's name may have 253.
 pub const ADDRESS_MAX: usize = 320;
-/// Bytes of a sentence or two for people: why something failed, what to do about it.
+/// Most bytes of a sentence or two for display, such as a cause or a remedy.
 pub const WORDS_MAX: usize = 4 << 10;
-/// Bytes of a request for devices.
+/// Most bytes of a request for devices.
 pub const REQUEST_TEXT_MAX: usize = 32 << 10;
-/// Bytes of a path of a file.
+/// Most bytes of a file's path.
 pub const PATH_MAX: usize = 4 << 10;
 
-/// Returns the start of a text, at most `max` bytes and no half character.
+/// Returns the longest start of a text with at most `max` bytes, without splitting a character.
 pub fn cut(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]
 }
 
-/// The same in place.
+/// Shortens a text in place to what [`cut`] returns.
 pub fn shorten(text: &mut String, max: usize) {
     text.truncate(cut(text, max).len());
 }
 
-/// Returns the reason for the end of a session whose time is over: coordinator and agents tell its program the same.
-/// The remedy follows a semicolon.
+/// Returns the reason for the end of a session at its time limit, the same from coordinator and agents. The remedy
+/// follows a semicolon.
 pub fn time_is_over(session: SessionId) -> String {
     format!(
         "session {session} has lasted as long as the cluster allows (--session-time); divide the work into shorter runs, or ask for more time"

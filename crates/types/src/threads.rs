@@ -1,8 +1,8 @@
-//! Where all threads start, and what a panic in one of them means: never that this thread alone is gone, while others wait for it.
+//! Starts all threads. A panic never ends a thread alone, since other threads may wait for it.
 //!
 //! | process | a panic |
 //! | --- | --- |
-//! | one of ours ([`abort_on_panic`]) | aborts it, on whichever thread or in whichever task: who waits for a process sees its end |
+//! | one of ours ([`abort_on_panic`]) | aborts the process, on any thread and in any task, so that its waiters see the end |
 //! | a program that we are guests in ([`end_on_panic`]) | of a thread of ours ends it as errors of its calls do |
 //! | any other, as a test | of a thread of ours aborts it |
 //!
@@ -58,8 +58,7 @@ pub fn abort_on_panic(program: &'static str) {
     }));
 }
 
-/// Writes to standard error, which may block: a process that has to end does not wait for that. What can't be written
-/// is lost.
+/// Writes to standard error, which may block, without waiting for it: a process that must end abandons the rest.
 fn last_words(text: String) {
     const LOOKS: u32 = 50;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -73,14 +72,14 @@ fn last_words(text: String) {
     }
 }
 
-/// Makes a panic of a thread that [`spawn`] has started call `end`, which ends the process. By then the thread has
-/// dropped all that it had.
+/// Makes a panic of a thread from [`spawn`] call `end`, which ends the process. The thread's values are dropped before
+/// that.
 pub fn end_on_panic(end: fn(&Panic)) {
-    // The first one stays.
+    // The first registration stays.
     let _ = END.set(end);
 }
 
-/// A panic in a line, for hooks.
+/// Returns a panic in one line, for hooks.
 pub fn describe(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
     format!("the thread {} has panicked{place}: {}", current(), one_line(info.payload()))
@@ -89,7 +88,7 @@ pub fn describe(info: &PanicHookInfo<'_>) -> String {
 /// Starts a thread.
 ///
 /// # Errors
-/// Returns an error if the system has no more of them.
+/// Returns an error if the system can't start another thread.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -109,10 +108,10 @@ pub fn spawn_with_stack<T: Send + 'static>(
     Builder::new().name(name.into()).stack_size(stack_bytes).spawn(guarded(work))
 }
 
-/// Does work whose panic is returned as an error and ends neither the thread nor the process.
+/// Runs `work`, whose panic becomes an error and ends neither the thread nor the process.
 ///
 /// # Errors
-/// Returns an error if it has panicked.
+/// Returns the panic of `work`.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     let before = IS_CAUGHT.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -120,20 +119,20 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     outcome.map_err(|payload| Panic { thread: current(), message: one_line(&*payload) })
 }
 
-/// Returns how many threads of this module run. One that is starting is not counted yet, and one that is ending not any
-/// more.
+/// Returns the number of running threads from this module. A starting thread is not yet counted, an ending one no
+/// longer.
 pub fn running() -> usize {
     RUNNING.load(Ordering::SeqCst)
 }
 
-/// A forked child has none of its parent's threads.
+/// Resets the count in a forked child, which has none of its parent's threads.
 pub fn forget_after_fork() {
     RUNNING.store(0, Ordering::SeqCst);
 }
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// The work of a thread whose panic does not end that alone.
+/// Wraps a thread's work, so that its panic does not end the thread alone.
 fn guarded<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     struct Running;
     impl Drop for Running {
@@ -177,7 +176,7 @@ mod tests {
 
     const SIGABRT: i32 = 6;
 
-    /// Returns the outcome of a process in which the test of this name does `body`.
+    /// Runs `body` in a child process, in the test of this name, and returns that process's output.
     fn outcome(test: &str, body: fn()) -> Output {
         const IS_CHILD: &str = "ACCORD_TEST_CHILD";
         if std::env::var_os(IS_CHILD).is_some() {
@@ -189,7 +188,7 @@ mod tests {
         child.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE").output().unwrap()
     }
 
-    /// Starts a thread that panics, and waits for ever.
+    /// Starts a thread that panics, and waits forever.
     fn wait_for_a_thread_that_panics() {
         let _thread = spawn("accord-one", || panic!("on\npurpose")).unwrap();
         loop {
@@ -222,7 +221,7 @@ mod tests {
         assert!(line.ends_with(&format!(": on purpose; {REMEDY}")), "{said}");
     }
 
-    /// Its harness catches panics of tests, as runtimes do those of tasks.
+    /// The test harness catches panics of tests, as runtimes catch those of tasks.
     #[test]
     fn a_panic_of_our_processes_is_caught_by_no_other_code() {
         let outcome = outcome("a_panic_of_our_processes_is_caught_by_no_other_code", || {
@@ -245,7 +244,7 @@ mod tests {
             };
             let told = spawn("accord-one", work).unwrap().join().unwrap();
             assert_eq!(told.unwrap_err().to_string(), "the thread accord-one has panicked: on purpose");
-            // What comes after it is not caught any more.
+            // Later panics are no longer caught.
             assert_eq!(caught(|| caught(|| panic!("inside")).is_err()), Ok(true));
             assert!(!IS_CAUGHT.get());
         });

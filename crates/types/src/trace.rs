@@ -1,4 +1,4 @@
-//! What happened on a device and when: the raw material of timelines.
+//! Spans of work on devices, from which timelines are made.
 
 use crate::{DeviceId, QueueId};
 
@@ -7,9 +7,9 @@ use crate::{DeviceId, QueueId};
 pub enum SpanKind {
     /// A region ran.
     Launch,
-    /// Bytes came to the device from the program.
+    /// Bytes were copied to the device from the program.
     CopyIn,
-    /// Bytes went from the device to the program.
+    /// Bytes were copied from the device to the program.
     CopyOut,
     /// Bytes moved within the device.
     Copy,
@@ -23,7 +23,7 @@ impl SpanKind {
     /// Every kind, in the order of its wire number.
     pub const ALL: [Self; 6] = [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive];
 
-    /// The word used in traces.
+    /// Returns the word used in traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::Launch => "launch",
@@ -55,8 +55,8 @@ pub struct Span {
     pub end_ns: u64,
 }
 
-/// Takes spans as they end. Called on device threads: it must not block.
+/// A receiver of completed spans. Called on device threads: it must not block.
 pub trait SpanSink: Send + Sync {
-    /// One span ended.
+    /// Receives a completed span.
     fn span(&self, span: Span);
 }

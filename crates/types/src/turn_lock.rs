@@ -1,8 +1,8 @@
-//! Turns: what one thread at a time does although it may wait meanwhile.
+//! Turns: locks that a thread may hold while it waits.
 //!
-//! A turn holds nothing that another thread needs for a decision; what is decided quickly is under a [`ShortLock`].
-//! Taking a turn may block until its holder is done, so no thread takes one with a [`ShortLock`] held: debug builds
-//! check that. The house rules list all turns, each with the event that its holder waits for and the threads that it
+//! A turn protects nothing that another thread needs for a decision; quick decisions are made under a [`ShortLock`].
+//! Taking a turn may block until its holder is done, so a thread that holds a [`ShortLock`] must not take one: debug
+//! builds check that. A house rule lists all turns, with the event that each holder waits for and the threads that it
 //! blocks (`tests/tests/tidy/locks.rs`).
 //!
 //! [`ShortLock`]: crate::short_lock::ShortLock
@@ -16,12 +16,12 @@ use std::time::Duration;
 pub struct TurnLock<T>(Mutex<T>);
 
 impl<T> TurnLock<T> {
-    /// One that holds this.
+    /// Creates a turn around a value.
     pub const fn new(held: T) -> Self {
         Self(Mutex::new(held))
     }
 
-    /// Takes it. Most turns end soon, too.
+    /// Takes the turn. Spins first, since most turns are short.
     pub fn take(&self) -> MutexGuard<'_, T> {
         assert_none_held();
         match self.try_take() {
@@ -35,7 +35,7 @@ impl<T> TurnLock<T> {
         soon(|| self.try_take()).unwrap_or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes it unless it is held.
+    /// Takes the turn unless it is held.
     pub fn try_take(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -50,13 +50,13 @@ impl<T> TurnLock<T> {
     }
 }
 
-/// Waits for `condition` with the turn given up.
+/// Waits for `condition` with the turn released.
 pub fn wait<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar) -> MutexGuard<'a, T> {
     assert_none_held();
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits as [`wait`], for so long at most.
+/// Waits as [`wait`], at most for `time`.
 pub fn wait_timeout<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar, time: Duration) -> MutexGuard<'a, T> {
     assert_none_held();
     condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0
@@ -77,7 +77,7 @@ mod tests {
         drop(held);
         let mine = turn.take();
         assert!(turn.try_take().is_none());
-        // The other way round is how it is meant.
+        // The other nesting is the intended one.
         assert_eq!(*mine + *lock.lock(), 3);
     }
 }

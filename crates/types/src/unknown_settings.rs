@@ -1,14 +1,14 @@
-//! Variables that look like settings and are none.
+//! Detection of variables that look like settings but are not.
 
 use crate::nearest::nearest;
 use crate::settings::ALL;
 use std::ffi::OsString;
 
-/// Begins the names of all settings of Accord's own.
+/// Prefix of all settings of Accord's own.
 const PREFIX: &str = "ACCORD_";
 
-/// Prefixes of names that are no settings: those between Accord's own processes, of its tests, of environment modules,
-/// and what Kubernetes tells pods of the chart's service.
+/// Prefixes of names that are no settings: of Accord's internal variables, its tests, environment modules, and
+/// Kubernetes' variables for the chart's service.
 pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_TEST",
     "ACCORD_INTERNAL",
@@ -22,7 +22,7 @@ pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_COORDINATOR_PORT",
 ];
 
-/// A sentence for each of these variables that begins as Accord's settings do and is none of them.
+/// Returns a sentence for each variable with the prefix of Accord's settings that is no setting.
 pub fn unknown_settings(variables: impl IntoIterator<Item = OsString>) -> Vec<String> {
     let known = || ALL.iter().flat_map(|setting| std::iter::once(&setting.name).chain(setting.aliases)).copied();
     let is_unknown = |name: &String| {

@@ -1,11 +1,11 @@
-//! Bounds how many connections may wait before anything is known of them, in all and of one address. The oldest goes
-//! first. Decides only.
+//! A bound on connections that have not authenticated yet, in total and per address. The oldest is evicted first. Pure:
+//! decides only.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Names one who waits, never again another one.
+/// Identifies a waiting connection; never reused.
 pub type Ticket = u64;
 
 /// A bounded set of waiting connections.
@@ -20,13 +20,13 @@ pub struct WaitingRoom {
 }
 
 impl WaitingRoom {
-    /// An empty one.
+    /// Creates an empty set.
     pub fn new(most: usize, most_of_one_address: usize) -> Self {
         Self { most, most_of_one_address, next: 0, waiting: BTreeMap::new(), by_address: BTreeMap::new() }
     }
 
-    /// Adds a connection. Returns its ticket, and that of the connection that has to go: the oldest of the same address
-    /// if that has its most, else the oldest of the address that has the most here.
+    /// Adds a connection. Returns its ticket, and that of the connection to evict: the oldest of the same address if
+    /// that is at its limit, else [`WaitingRoom::oldest`] if the set is full.
     pub fn enter(&mut self, address: &str) -> (Ticket, Option<Ticket>) {
         let of_address = |address: &str| self.by_address.get(address);
         let full = of_address(address).is_some_and(|waiting| waiting.len() >= self.most_of_one_address);
@@ -46,15 +46,16 @@ impl WaitingRoom {
         (self.next, leaves)
     }
 
-    /// Returns the oldest of the address that has the most here: one honest connection among many of another address
-    /// stays.
+    /// Returns the oldest connection of the address with the most. So a single honest connection survives many of
+    /// another address.
     pub fn oldest(&self) -> Option<Ticket> {
-        // Of two crowds of one size that whose first came first: with an address for each, it is still the oldest that goes.
+        // Of addresses with equally many, the one with the oldest connection is chosen; so with one each, the oldest
+        // goes.
         let crowd = self.by_address.values().max_by_key(|waiting| (waiting.len(), Reverse(waiting.first())))?;
         crowd.first().copied()
     }
 
-    /// Removes a connection, for whatever reason. Returns whether it was still here.
+    /// Removes a connection. Returns whether it was still in the set.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(address) = self.waiting.remove(&ticket) else { return false };
         if let Some(waiting) = self.by_address.get_mut(&address) {
@@ -66,7 +67,7 @@ impl WaitingRoom {
         true
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting connections.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -77,8 +78,8 @@ impl WaitingRoom {
     }
 }
 
-/// Returns the name under which an address is counted. A network of IPv6 is one: a host that has one address there has
-/// as many as it likes.
+/// Returns the name under which an address is counted. A network of IPv6 counts as one address, since a host there has
+/// as many addresses as it likes.
 pub fn place_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),

@@ -1,11 +1,11 @@
-//! `ACCORD_SPIN_CORES` holds for a whole process: this is one of its own.
+//! Tests `ACCORD_SPIN_CORES` in a process of its own, since the setting holds for a whole process.
 #![forbid(unsafe_code)]
 
 use accord_types::settings::SPIN_CORES;
 use accord_types::spin_policy::{SpinPolicy, read_cores};
 use std::time::Duration;
 
-/// However many the machine has.
+/// The machine's own number of cores does not matter.
 #[test]
 fn with_one_core_everybody_sleeps_at_once() {
     read_cores(|name| (name == SPIN_CORES.name).then(|| "1".to_owned())).unwrap();

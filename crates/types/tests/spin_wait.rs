@@ -4,7 +4,7 @@ use accord_types::signal::SharedSpinPolicy;
 use accord_types::spin_policy::{LOOKS, SpinPolicy};
 use std::time::{Duration, Instant};
 
-/// The policy of a thread whose waits took 5 us.
+/// Returns the policy of a thread whose waits took 5 us.
 fn of_short_waits() -> SpinPolicy {
     let mut spin = SpinPolicy::new(4);
     (0..40).for_each(|_| spin.waited(Duration::from_micros(5)));
@@ -31,7 +31,7 @@ fn a_wait_blocks_only_if_spinning_finds_nothing() {
 #[test]
 fn a_wait_is_recorded() {
     let mut spin = of_short_waits();
-    // Single waits do not end spinning, and several long ones do.
+    // Single long waits do not end spinning, but several do.
     for _ in 0..20 {
         spin.wait(|| false, || std::thread::sleep(Duration::from_millis(1)));
     }

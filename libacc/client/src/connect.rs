@@ -47,7 +47,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     Ok(Box::new(Session::of_lease(lease, settings, Some(link))?))
 }
 
-/// Opens a session by a lease that did not come from a coordinator.
+/// Opens a session with a lease that did not come from a coordinator.
 ///
 /// # Errors
 /// Returns an error if a device of this machine can't be driven.

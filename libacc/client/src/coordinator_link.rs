@@ -1,5 +1,5 @@
-//! A session's connection to the coordinator. When it breaks, as at the coordinator's restart, the session goes on, and comes back to
-//! the coordinator as soon as there is one.
+//! A session's connection to the coordinator. When it breaks, as when the coordinator restarts, the session goes on,
+//! and reconnects as soon as there is a coordinator.
 
 use crate::own_use::OwnUse;
 use crate::settings::Coordinator;
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-/// The limit of each wait for the coordinator's answer.
+/// The time limit of each answer of the coordinator.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the coordinator's word that a device may be used. A coordinator that is stopped delays each program once by it.
+/// The time limit of the permission to use a device. A stopped coordinator delays each program once by it.
 const USE_ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// The program's connection to the coordinator.
@@ -24,18 +24,18 @@ pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,
     is_of_job: bool,
-    /// The longest wait for an answer that the program can't go on without.
+    /// The time limit of an answer that the program can't go on without.
     open_limit: Duration,
     state: ShortLock<Presence>,
-    /// The session is over, the connection is broken, or an answer is there.
+    /// Notified when the session is over, the connection breaks, or an answer arrives.
     changed: Condvar,
 }
 
 struct Presence {
-    /// None: it is broken.
+    /// `None` while it is broken.
     connection: Option<Arc<SessionConnection>>,
     over: bool,
-    /// The devices that threads wait for permission to use, and the answers.
+    /// The devices that threads wait for permission to use, with the answers.
     asked: BTreeMap<DeviceId, Option<Result<()>>>,
     /// The devices that the program uses, or begins to use, without having asked for them.
     used: BTreeSet<DeviceId>,
@@ -43,7 +43,8 @@ struct Presence {
     untold: Option<NodeId>,
     /// The coordinator has left a question unanswered, and nothing has arrived since.
     is_silent: bool,
-    /// The program has begun to drive a device itself. Before that nothing is sampled, so that no timer wakes an idle program.
+    /// Whether the program has begun to drive a device itself. Until then no use is sampled, so that no timer wakes an
+    /// idle program.
     drives: bool,
 }
 
@@ -62,7 +63,7 @@ impl Presence {
 }
 
 impl CoordinatorLink {
-    /// Returns the link of an open session. A question that has to be answered is given up after `open_limit`.
+    /// Creates the link of an open session. `open_limit` is the time limit of a question that needs an answer.
     pub(crate) fn new(
         coordinator: Coordinator,
         claim: Claim,
@@ -83,7 +84,8 @@ impl CoordinatorLink {
         Arc::new(Self { coordinator, claim, is_of_job, open_limit, state, changed })
     }
 
-    /// Tells the coordinator, as [`CoordinatorLink::use_device`], of a device that the program drives itself: its use is sampled from now on.
+    /// Announces a device that the program drives itself, as [`CoordinatorLink::use_device`] does. Its use is sampled
+    /// from now on.
     ///
     /// # Errors
     /// Returns the coordinator's error if a job has the device to itself.
@@ -92,13 +94,13 @@ impl CoordinatorLink {
         self.use_by(device, true)
     }
 
-    /// Tells the coordinator which device is about to be used. A program that has asked for nothing asks and waits for the answer, as the
-    /// device may be a job's by now. Its node's agent learns of the session by the first such question. On nodes that the program uses already
-    /// it goes on without an answer while there is no coordinator, or that does not answer.
+    /// Announces the use of a device to the coordinator. A program without a request waits for permission, because the
+    /// device may belong to a job by now. The first such question about a node makes the session known to its agent. On
+    /// a node that the program already uses, it continues without an answer if the coordinator is absent or silent.
     ///
     /// # Errors
-    /// Returns the coordinator's error if a job has the device to itself, and `acc_error_device_unavailable` if a question about a node that the
-    /// program does not use yet has no answer in time.
+    /// Returns the coordinator's error if a job has the device to itself. Returns `acc_error_device_unavailable` if a
+    /// question about a node that the program does not use yet has no answer in time.
     pub(crate) fn use_device(&self, device: DeviceId) -> Result<()> {
         self.use_by(device, false)
     }
@@ -110,7 +112,7 @@ impl CoordinatorLink {
 
     fn use_by(&self, device: DeviceId, is_own: bool) -> Result<()> {
         if self.is_of_job {
-            // The answer, for which nothing waits, wakes the thread that samples the use of the device.
+            // The answer wakes the thread that samples the use of the device; no thread waits for it.
             let connection = self.lock().connection.clone();
             connection.iter().for_each(|connection| connection.ask_use(device));
             return Ok(());
@@ -124,7 +126,8 @@ impl CoordinatorLink {
         Ok(())
     }
 
-    /// Asks for a device of a node whose agent does not know the session, also anew on later connections. Returns `None` if the session is over.
+    /// Asks for a device of a node whose agent does not know the session, and repeats the question on later
+    /// connections. Returns `None` if the session is over.
     fn ask_until_answered(&self, device: DeviceId) -> Result<Option<Result<()>>> {
         let (begun, limit) = (Instant::now(), self.open_limit.max(USE_ANSWER_MAX));
         loop {
@@ -144,8 +147,9 @@ impl CoordinatorLink {
         }
     }
 
-    /// Asks for a device, and waits `time` at most. Returns `None` without an answer: there is no connection, the coordinator is silent, or the
-    /// session is over. A question whose answer `is_needed` waits for a silent coordinator, too.
+    /// Asks for a device, and waits at most `time` for the answer. Returns `None` without an answer: there is no
+    /// connection, the coordinator is silent, or the session is over. If `is_needed`, the wait includes a silent
+    /// coordinator's answer.
     fn ask(&self, device: DeviceId, time: Duration, is_needed: bool) -> Option<Result<()>> {
         let mut state = self.lock();
         // The program goes on without an answer. The next coordinator is told of the device, and a later refusal is of a device in use.
@@ -175,7 +179,8 @@ impl CoordinatorLink {
         answer
     }
 
-    /// Hands an answer to the thread that waits for it. Returns an error that no thread waits for, of a device that is in use already.
+    /// Hands an answer to the thread that waits for it. Without such a thread, returns the error if the device is
+    /// already in use.
     fn answer(&self, device: DeviceId, answer: Result<()>) -> Result<()> {
         let mut state = self.lock();
         if answer.is_ok() && state.untold == Some(device.node) {
@@ -192,14 +197,15 @@ impl CoordinatorLink {
         Ok(())
     }
 
-    /// Records that the session is over. No thread waits for an answer any more: the start of its device fails with the reason, which its node
-    /// knows already.
+    /// Records the end of the session, and wakes all threads that wait for an answer. Their device starts fail with the
+    /// reason, which the node already knows.
     pub(crate) fn session_is_over(&self) {
         self.lock().over = true;
         self.changed.notify_all();
     }
 
-    /// Reports to the coordinator what the program did on its devices. Best effort: later reports contain it.
+    /// Reports the program's use of its devices to the coordinator. A lost report does no harm, because later ones
+    /// contain it.
     pub(crate) fn report_used(&self, uses: &[(DeviceId, DeviceUse)]) {
         let connection = self.lock().connection.clone();
         if let Some(connection) = connection {
@@ -219,7 +225,7 @@ impl CoordinatorLink {
         }
     }
 
-    /// Whether the program uses the devices of a job, which it or a policy has asked for.
+    /// Whether the devices are those of a job, which the program requested or a policy assigned.
     pub(crate) fn is_of_job(&self) -> bool {
         self.is_of_job
     }
@@ -228,12 +234,12 @@ impl CoordinatorLink {
     fn pass_on(&self, message: Message) -> Option<Message> {
         self.lock().is_silent = false;
         let Message::UseAnswered { device, error } = message else { return Some(message) };
-        // A late one: the device is in use, and the session has no right to it.
+        // A late refusal: the device is in use, and the session has no right to it.
         self.answer(device, error.map_or(Ok(()), Err)).err().map(|error| Message::Ended(words(&error)))
     }
 
-    /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns why
-    /// it is, if it has ended while there was no connection.
+    /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns
+    /// the reason for the session's end if it ended while the connection was broken.
     pub(crate) fn listen(&self, own_use: &OwnUse, hear: impl Fn(Message)) -> Option<String> {
         loop {
             let connection = self.lock().connection.clone()?;
@@ -263,7 +269,8 @@ impl CoordinatorLink {
         }
     }
 
-    /// Connects again, with pauses, for as long as it takes. Why the session is over, if the coordinator says so.
+    /// Reconnects, with pauses and without a time limit. Returns the reason for the session's end if the coordinator
+    /// reports one.
     fn come_back(&self) -> Option<String> {
         let (begun, mut backoff) = (Instant::now(), Backoff::new(Duration::MAX, u64::from(self.claim.request.pid)));
         loop {

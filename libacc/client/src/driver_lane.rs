@@ -1,5 +1,6 @@
-//! Tells the node's agent that this program drives devices of its own node without an executor. The agent releases the program's job only after the
-//! lane has ended. A restarted agent watches the process that had the lane.
+//! The lane that informs the node's agent that this program drives devices of its own node without an executor. The
+//! agent releases the program's job only after the lane has ended. A restarted agent watches the process that had the
+//! lane.
 //!
 //! A program that asked for nothing and finds no agent goes on without, as an agent that restarts must not end programs; the next device that
 //! starts tries again. So does a program of whose session the agent was not told because the coordinator is away. A program of a job does not: an
@@ -15,9 +16,9 @@ use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to open the lane: it may not have heard of the session yet, or restart.
+/// The time limit of opening the lane: the agent may not know the session yet, or be restarting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Pause before another attempt.
+/// Pause between tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A session's lane to the agent of its own node, open while the program drives a device.
@@ -26,12 +27,12 @@ pub(crate) struct DriverLane {
     terms: LaneTerms,
     session: SessionId,
     key: Key,
-    /// Open as long as the session.
+    /// Open while the session drives a device.
     lane: TurnLock<Option<SharedLane>>,
 }
 
 impl DriverLane {
-    /// Returns the lane of `session` to the agent, not open yet.
+    /// Creates the lane of `session` to the agent, not open yet.
     pub(crate) fn new(agent: Endpoint, terms: LaneTerms, session: SessionId, key: Key) -> Self {
         Self { agent, terms, session, key, lane: TurnLock::default() }
     }
@@ -41,7 +42,7 @@ impl DriverLane {
         self.agent.node
     }
 
-    /// Opens the lane before a device starts, if it is not open. Tries again for a while if the lane `is_needed`.
+    /// Opens the lane before a device starts, if it is not open. Retries for a while if the lane `is_needed`.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if a lane that is needed can't be opened.
@@ -59,11 +60,12 @@ impl DriverLane {
         Ok(())
     }
 
-    /// Opens a lane in place of an open one: a restarted agent knows only the program's process.
+    /// Replaces an open lane: a restarted agent knows only the program's process.
     pub(crate) fn open_anew(&self) {
         let mut lane = self.lane.take();
         let Some(known) = lane.as_mut() else { return };
-        // By the same way: another one does not name this process. The agent may not listen there yet.
+        // By the same transport, because another one does not identify this process. The agent may not listen there
+        // yet.
         let wanted = if known.transport() == Transport::Shm { Wanted::Shm } else { self.terms.wanted };
         if let Ok(new) = self.connect(route(&self.agent, LaneTerms { wanted, ..self.terms })) {
             std::mem::replace(known, new).shutdown();
@@ -77,7 +79,7 @@ impl DriverLane {
 
     /// Closes the lane, because the program drives no device any more.
     pub(crate) fn close(&self) {
-        // A child of the program may have the lane's descriptors.
+        // A child of the program may have inherited the lane's descriptors.
         let lane = self.lane.take().take();
         if let Some(lane) = lane {
             lane.shutdown();
@@ -85,7 +87,7 @@ impl DriverLane {
     }
 }
 
-/// The error of a job's device on the program's own node whose agent does not admit the program.
+/// Returns the error for a job's device on the program's own node whose agent does not admit the program.
 fn not_admitted(why: &Error) -> Error {
     let cause = format!(
         "the node's agent does not admit the program to the job's device, which may be another job's by now: {}",

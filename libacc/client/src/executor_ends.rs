@@ -1,5 +1,5 @@
-//! Why lanes have ended, as the coordinator says it: the session is over, a node's agent was stopped, or an executor has ended, as its agent has it from
-//! the system. A program sees its lanes end, and nothing more.
+//! Reasons for the ends of lanes, as the coordinator reports them: the session is over, a node's agent was stopped, or
+//! an executor's process has ended. A program sees only that its lanes end.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NodeId};
@@ -7,24 +7,24 @@ use std::collections::BTreeMap;
 use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
-/// The longest time between the end of a lane and the word about it.
+/// The longest time between the end of a lane and the report of its reason.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// The time for which a word is about the executor whose lane has ended, and not about one before.
+/// The time for which a report concerns the executor whose lane has ended, rather than an earlier one.
 const COUNTS: Duration = Duration::from_secs(2);
 
 /// The reason for a lane's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum LaneEnd {
-    /// The session is over: why, and a remedy behind a semicolon.
+    /// The session is over: the cause, with a remedy after a semicolon.
     Session(String),
     /// The agent of the node with this name was stopped.
     AgentStopped(String),
-    /// The executor's process has ended like this.
+    /// The executor's process has ended with this status.
     Process(String),
 }
 
 impl LaneEnd {
-    /// The error of what was to go over the lane, if this says all.
+    /// Returns the error of operations over the lane, if this is the whole reason.
     pub(crate) fn error(&self) -> Option<Error> {
         let unavailable = |cause: &str| Error::new(ErrorCode::DeviceUnavailable, cause);
         match self {
@@ -50,11 +50,11 @@ pub(crate) struct ExecutorEnds {
 
 #[derive(Debug, Default)]
 struct Told {
-    /// Why the session is over.
+    /// The reason why the session is over.
     session: Option<String>,
-    /// The last of each node, and when it was told.
+    /// The last end on each node, and when it was reported.
     nodes: BTreeMap<NodeId, (Instant, LaneEnd)>,
-    /// When a thread first waited for the session's end.
+    /// Time at which a thread first waited for the session's end.
     awaited: Option<Instant>,
 }
 
@@ -67,16 +67,16 @@ impl Told {
 }
 
 impl ExecutorEnds {
-    /// The session is over.
+    /// Records that the session is over.
     pub(crate) fn session_is_over(&self, why: &str) {
         self.told.lock().session.get_or_insert_with(|| why.to_owned());
         self.changed.notify_all();
     }
 
-    /// The lanes to a node end.
+    /// Records that the lanes to a node end.
     pub(crate) fn tell(&self, node: NodeId, end: LaneEnd) {
         let mut told = self.told.lock();
-        // A process that ends with its agent says less than that.
+        // The end of a process says less than that of its agent, which caused it.
         let known = told.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
         if !matches!((known, &end), (Some((_, LaneEnd::AgentStopped(_))), LaneEnd::Process(_))) {
             told.nodes.insert(node, (Instant::now(), end));
@@ -93,7 +93,7 @@ impl ExecutorEnds {
     }
 
     /// Waits for the reason why lanes between executors have ended, and returns it if that is the session's end. Does
-    /// not wait again if the word did not come.
+    /// not wait again if no report arrived.
     pub(crate) fn of_session(&self) -> Option<LaneEnd> {
         let mut told = self.told.lock();
         let awaited = told.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);

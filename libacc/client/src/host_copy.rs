@@ -1,4 +1,4 @@
-//! Copies between the program's memory and a device: the one place here that follows host addresses.
+//! Copies between the program's memory and a device: the only place in this crate that dereferences host addresses.
 
 use crate::pages::{self, Stretch, Writable};
 use accord_device::Sink;
@@ -8,33 +8,33 @@ use accord_types::{HostRange, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Up to so many bytes are compared by the calling thread.
+/// Most bytes that the calling thread compares.
 const IMMEDIATE_MAX: usize = 64 << 10;
 
-/// Read-only memory of the program, with which a device's bytes are compared.
+/// Read-only memory of the program, which is compared with a device's bytes.
 pub struct Unchanged {
     range: HostRange,
-    /// What was to be copied, of which this is a part.
+    /// The range of the whole copy, of which this is a part.
     whole: HostRange,
     done: usize,
 }
 
 impl Unchanged {
-    /// Creates the state for new bytes of a range, which is `whole` or a part of it.
+    /// Creates the comparison for a range, which is `whole` or a part of it.
     pub fn new(range: HostRange, whole: HostRange) -> Self {
         Self { range, whole, done: 0 }
     }
 
-    /// The next bytes are here.
+    /// Compares the next bytes.
     ///
     /// # Errors
-    /// Returns an error if they are others than the program has.
+    /// Returns an error if they differ from the program's.
     pub(crate) fn compare(&mut self, piece: &[u8]) -> Result<()> {
         let range = HostRange { start: self.range.start + self.done, len: piece.len() };
         self.compare_with(bytes(range), piece)
     }
 
-    /// The same, where the program has `own` in their place.
+    /// Compares the next bytes with `own`, the program's.
     ///
     /// # Errors
     /// Returns the errors of [`Unchanged::compare`].
@@ -58,26 +58,27 @@ impl Sink for Unchanged {
     }
 }
 
-/// Variables of the program that have travelled together, to be written only if they are others than the program had.
+/// Variables of the program that were copied together, to be written only if they have changed.
 pub struct Changed {
     sent: Box<[u8]>,
     parts: Box<[Part]>,
     chain: Option<Arc<Chain>>,
 }
 
-/// Number of times that such bytes differed, and are being written or are about to be.
+/// Number of times that changed bytes were about to be written.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 /// Number of times that they were written.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how often a [`Changed`] copy has written.
+/// Returns the counters of [`Changed`] copies.
 pub(crate) fn changes() -> Changes {
-    // What was read before this stays before it.
+    // Earlier reads stay before the counters' reads.
     fence(Ordering::Acquire);
     Changes { begun: BEGUN.load(Ordering::SeqCst), done: DONE.load(Ordering::SeqCst) }
 }
 
-/// Gives `write` the bytes that differ. A thread that sees new bytes also sees in [`changes`] that they may be there.
+/// Passes the bytes that differ to `write`. A thread that sees new bytes also sees in [`changes`] that they may be
+/// there.
 fn write_changed(write: &mut impl FnMut(HostRange, &[u8]), range: HostRange, new: &[u8]) {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::Release);
@@ -91,27 +92,27 @@ impl Changed {
         Self { sent: sent.into(), parts: parts.into(), chain: chain.cloned() }
     }
 
-    /// Returns the number of bytes that come.
+    /// Returns the number of bytes to receive.
     pub fn size(&self) -> usize {
         self.sent.len()
     }
 
-    /// The smallest range that has all places.
+    /// Returns the smallest range that contains all variables.
     pub fn range(&self) -> HostRange {
         let start = self.parts.iter().map(|part| part.dst.start).min().unwrap_or(0);
         let end = self.parts.iter().map(|part| part.dst.start + part.dst.len).max().unwrap_or(0);
         HostRange { start, len: end - start }
     }
 
-    /// All bytes are here: gives `write` those that have changed.
+    /// Passes the bytes that have changed to `write`.
     ///
     /// # Errors
-    /// Returns an error if some have and can't be written.
+    /// Returns an error if some have changed and can't be written.
     pub(crate) fn land(&self, bytes: &[u8], write: impl FnMut(HostRange, &[u8])) -> Result<()> {
         self.land_where(pages::check_writable, bytes, write)
     }
 
-    /// The same, where `check` says what may be written.
+    /// Does the same with `check` for what may be written.
     ///
     /// # Errors
     /// Returns the errors of [`Changed::land`], and those of `check`.
@@ -122,7 +123,7 @@ impl Changed {
         mut write: impl FnMut(HostRange, &[u8]),
     ) -> Result<()> {
         const PAGE: usize = 4096;
-        // Most regions leave all of them as they were.
+        // Most regions change nothing.
         if self.chain.is_none() && bytes == &*self.sent {
             return Ok(());
         }
@@ -150,7 +151,7 @@ impl Changed {
     }
 }
 
-/// Gives `write` what of a variable can be written. The rest must be as it was.
+/// Passes the writable part of a variable to `write`. The rest must be unchanged.
 fn land_partly(dst: HostRange, new: &[u8], write: &mut impl FnMut(HostRange, &[u8])) -> Result<()> {
     for Stretch { range, writable } in pages::stretches(dst)? {
         let new = &new[range.start - dst.start..][..range.len];
@@ -165,7 +166,7 @@ fn land_partly(dst: HostRange, new: &[u8], write: &mut impl FnMut(HostRange, &[u
 
 impl Sink for Changed {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        // So few bytes come in one piece.
+        // So few bytes arrive in one piece.
         self.land(piece, |dst, new| with_bytes_mut(dst, |place| place.copy_from_slice(new)))
     }
 
@@ -178,12 +179,12 @@ impl Sink for Changed {
     }
 }
 
-/// Lets `write` fill the program's memory, for as long as the call lasts.
+/// Lets `write` fill the program's memory for the duration of the call.
 pub(crate) fn with_bytes_mut<T>(range: HostRange, write: impl FnOnce(&mut [u8]) -> T) -> T {
     if range.len == 0 {
         return write(&mut []);
     }
-    // SAFETY: the program promised that `range` is writable until the copy is waited for, and leaves it
-    // alone until then; the slice does not outlive the call.
+    // SAFETY: the program promised that `range` is writable until the copy is waited for, and does not access it
+    // before; the slice does not outlive the call.
     write(unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(range.start), range.len) })
 }

@@ -1,4 +1,4 @@
-//! A device of this machine, driven in-process: what is the same for all kinds.
+//! A device of this machine, driven in-process: the part common to all kinds.
 
 use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::host_copy::{self, Changed, Unchanged};
@@ -32,19 +32,19 @@ pub struct InProcess {
     config: StartConfig,
     trace: Option<Arc<dyn SpanSink>>,
     running: ShortRwLock<Option<Arc<Running>>>,
-    /// One thread at a time starts or ends it, which may take its time.
+    /// Serialises starts and shutdowns, which may take long.
     starting: TurnLock<()>,
-    /// The driver's context, where the program wanted that before the start. The device has it, too, from then on.
+    /// The driver's context, if the program needed it before the start. The device uses it from then on.
     early: ShortLock<Option<DriverContext>>,
-    /// Where its memory is to lie.
+    /// The address range for its memory.
     place: ShortLock<Option<AddressRange>>,
     on_start: OnceLock<BeforeStart>,
     on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
-    /// Why the session is over.
+    /// The reason why the session is over.
     over: OnceLock<Error>,
-    /// Counters over all its starts; set by the first one.
+    /// Counters over all starts; set by the first one.
     counters: OnceLock<Arc<UseCounters>>,
 }
 
@@ -55,7 +55,8 @@ pub(crate) struct Running {
 }
 
 impl InProcess {
-    /// The device that `info` describes, seen by the program as `device_type`, or as its kind is; not started yet.
+    /// Creates the client of the device that `info` describes, visible to the program as `device_type`, or as its
+    /// kind's type; not started.
     ///
     /// # Errors
     /// Returns `acc_error_device_init` if this version has no backend for it.
@@ -92,20 +93,20 @@ impl InProcess {
     }
 
     /// # Errors
-    /// Returns the session's end if it is over.
+    /// Returns the reason if the session is over.
     fn check_over(&self) -> Result<()> {
         self.over.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Has others learn that the device is in use, before it is.
+    /// Announces the use of the device before it starts.
     ///
     /// # Errors
-    /// Returns an error if the device is a job's.
+    /// Returns an error if the device belongs to a job.
     fn may_start(&self) -> Result<()> {
         self.on_start.get().map_or(Ok(()), |before| before().map_err(|e| self.place(e)))
     }
 
-    /// Adds the node. Keeps the fault that the device has shown.
+    /// Adds the node to an error, and records the fault that the device reported.
     pub(crate) fn place(&self, error: Error) -> Error {
         if error.fault().is_some() {
             self.counters.get_or_init(Arc::default).failed(&error);
@@ -113,14 +114,14 @@ impl InProcess {
         error.node(&self.info.node_name)
     }
 
-    /// Counts copies and memory. Launches are not counted.
+    /// Records copies and memory. Launches are not counted.
     fn count(&self, count: impl FnOnce(&UseCounters)) {
         if let Some(counters) = self.counters.get() {
             count(counters);
         }
     }
 
-    /// Runs `put` with the queue's stream and keeps the position that it returns.
+    /// Calls `put` with the queue's stream, and records the position that it returns.
     fn put(&self, queue: QueueId, put: impl FnOnce(&dyn Device, StreamId) -> Result<Seq>) -> Result<()> {
         self.put_on(&*self.running()?, queue, put)
     }
@@ -136,8 +137,8 @@ impl InProcess {
         Ok(())
     }
 
-    /// Launches a known function in a known queue, unless that would have to wait for the device. Without the locks: the driver may
-    /// take its time all the same.
+    /// Launches a known function in a known queue, unless that would have to wait for the device. Called without the
+    /// locks, because the driver may take long.
     fn launch_known(&self, queue: QueueId, key: u64, dims: LaunchDims, block: ArgBlock<'_>) -> Option<Result<()>> {
         let running = self.running.read().clone()?;
         let function = running.functions.read().get(&key).copied()?;
@@ -153,7 +154,7 @@ impl InProcess {
     ) -> Result<bool> {
         let running = self.running()?;
         for &queue in queues {
-            // A queue never used has nothing to wait for (OpenACC 3.3, 2.16.3).
+            // An unused queue has nothing to wait for (OpenACC 3.3, 2.16.3).
             let Some((stream, last)) = running.hosted.last(queue) else { continue };
             if !f(running.device(), stream, last).map_err(|e| self.place(e).queue(queue))? {
                 return Ok(false);
@@ -168,12 +169,12 @@ impl Running {
         &**self.hosted.device()
     }
 
-    /// The stream of a queue, made at its first use.
+    /// Returns the stream of a queue, created at its first use.
     fn stream(&self, queue: QueueId) -> Result<StreamId> {
         self.hosted.queue(queue).map(|state| state.stream())
     }
 
-    /// The region with this key, found at its first use.
+    /// Returns the region with this key, looked up at its first use.
     fn function(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>) -> Result<FunctionHandle> {
         let known = self.functions.read().get(&key).copied();
         if let Some(function) = known {
@@ -191,7 +192,7 @@ impl LocalDeviceClient for InProcess {
     }
 
     fn on_start(&self, before: BeforeStart) {
-        // A device is of one session, which sets it once.
+        // A device belongs to one session, which sets it once.
         let _ = self.on_start.set(before);
     }
 
@@ -210,7 +211,7 @@ impl LocalDeviceClient for InProcess {
     }
 
     fn count_memory(&self, account: Arc<dyn MemoryAccount>) {
-        // One session, and one account of it.
+        // A device belongs to one session, with one account.
         let _ = self.account.set(account);
     }
 
@@ -269,7 +270,7 @@ impl DeviceClient for InProcess {
         *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
         let early = self.early.lock().take();
         drop(early);
-        // `stop` has not found it if it came before.
+        // `stop` may have come before the device was visible to it.
         self.check_over().inspect_err(|error| device.stop(error.clone()))
     }
 
@@ -313,7 +314,7 @@ impl DeviceClient for InProcess {
     }
 
     fn unregister_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
-        // A device that was shut down holds nothing.
+        // A device that was shut down has no registrations.
         let Ok(running) = self.running() else { return Ok(()) };
         let state = after.map(|queue| running.hosted.queue(queue)).transpose().map_err(|e| self.place(e))?;
         let stream = state.as_ref().map(|state| state.stream());
@@ -377,7 +378,7 @@ impl DeviceClient for InProcess {
     }
 
     fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
-        // A region that can't be found is the launch's to report.
+        // The launch itself reports a region that can't be found.
         let Ok(running) = self.running() else { return dims };
         running.function(key, spec).map_or(dims, |function| running.device().grid(function, dims))
     }

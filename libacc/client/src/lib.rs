@@ -1,5 +1,4 @@
-//! How the runtime's [`Cluster`] comes about: devices of this machine in-process, all others by
-//! lanes to their executors.
+//! The runtime's [`Cluster`]: devices of this machine in-process, all others over lanes to their executors.
 
 mod cluster;
 mod connect;

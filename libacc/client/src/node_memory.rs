@@ -1,4 +1,5 @@
-//! The program's account of the memory of its own node's CPU devices, which it drives itself. The node's agent counts that of all sessions.
+//! The program's account of memory of its own node's CPU devices, which it drives itself. The node's agent counts the
+//! memory of all sessions.
 //!
 //! A program without its node's agent, or to which the agent opens no lane, goes on uncounted: it could map the memory without asking, and an agent that
 //! restarts must not end programs. So does a program of whose session the agent was not told because the coordinator is away.
@@ -17,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time limit of the agent's lane: it may not have heard of the session yet.
+/// The time limit of opening the lane: the agent may not know the session yet.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// The time limit of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The pause before an agent that opened no lane, or did not answer, is asked again.
+/// Pause before the agent is tried again after it opened no lane, or did not answer.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The program's account of its node's memory.
@@ -37,9 +38,9 @@ pub(crate) struct NodeMemory {
 #[derive(Default)]
 struct AgentLane {
     channel: Option<ClaimChannel>,
-    /// What this program has, by the device's ordinal, to tell an agent that has come back.
+    /// The program's bytes by device ordinal, to be claimed again at a restarted agent.
     held: BTreeMap<u32, u64>,
-    /// The last try has failed at this moment.
+    /// The time of the last failed try.
     failed: Option<Instant>,
 }
 
@@ -55,7 +56,7 @@ impl NodeMemory {
         Self { agent, terms, session, key, coordinator, connection: TurnLock::default() }
     }
 
-    /// Asks the agent. None if it does not count.
+    /// Sends a request to the agent. Returns `None` if it does not count.
     fn ask(&self, connection: &mut AgentLane, request: Request) -> Option<MemoryClaim> {
         let known = connection.channel.take().map(|channel| (channel.ask(request), channel));
         if let Some((Ok(answer), channel)) = known {
@@ -73,14 +74,14 @@ impl NodeMemory {
         Some(answer)
     }
 
-    /// Opens the lane and claims what the program has already.
+    /// Opens the lane and claims the memory that the program has already.
     fn connect(&self, held: &BTreeMap<u32, u64>) -> Option<ClaimChannel> {
         let hello = Hello::new(Purpose::Memory, self.session, 0, PeerId::PROGRAM);
         let route = route_now(&self.agent, self.terms);
         let lane = handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()?;
         let channel = ClaimChannel::new(lane, ANSWER_MAX).ok()?;
         for (&ordinal, &bytes) in held.iter().filter(|(_, bytes)| **bytes > 0) {
-            // What other sessions have got meanwhile stays uncounted here.
+            // Memory that other sessions have got meanwhile makes this claim fail; it then stays uncounted.
             channel.ask(Request::Claim { ordinal, bytes }).ok()?;
         }
         Some(channel)

@@ -1,5 +1,5 @@
-//! Devices of the program's own node, which it drives itself, at the end of its session: the coordinator gives them to other jobs as soon as
-//! the agent says that they are free, so the program stops them.
+//! Devices of the program's own node, which it drives itself, at the end of its session. The coordinator gives them to
+//! other jobs as soon as the agent reports them as free, so the program stops them.
 
 use crate::cluster::LocalDeviceClient;
 use crate::driver_lane::DriverLane;
@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long a region may go on before people are told of it.
+/// How long a region may go on before the user is warned.
 const REGION_MAX: Duration = Duration::from_secs(5);
 
 /// The devices of its own node that a session drives.
@@ -24,7 +24,7 @@ impl OwnDevices {
         self.devices.push(Arc::downgrade(device));
     }
 
-    /// Returns the session's driver lane, which `new` makes at the first call.
+    /// Returns the session's driver lane, created by `new` at the first call.
     pub(crate) fn lane(&mut self, new: impl FnOnce() -> DriverLane) -> Arc<DriverLane> {
         self.lane.get_or_insert_with(|| Arc::new(new())).clone()
     }
@@ -36,8 +36,9 @@ impl OwnDevices {
         }
     }
 
-    /// Stops the devices at the end of the session: calls that wait and later ones fail with `why`. Returns once memory and workers are gone and the
-    /// lane to the agent is closed. A region on a GPU can't be ended from outside: where one goes on, the agent ends the process, and `tell` warns of it.
+    /// Stops the devices at the end of the session: pending and later calls fail with `why`. Returns once memory and
+    /// workers are gone and the lane to the agent is closed. A region on a GPU can't be ended from outside. While one
+    /// goes on, the agent ends the process, and `tell` warns of it.
     pub(crate) fn end(&self, why: &str, tell: impl FnOnce(&str)) {
         let Some(error) = LaneEnd::Session(why.to_owned()).error() else { return };
         let devices: Vec<_> = self.devices.iter().filter_map(Weak::upgrade).collect();
@@ -45,7 +46,7 @@ impl OwnDevices {
         let (ended, all) = mpsc::channel::<()>();
         let shut_down = move || {
             for device in devices {
-                // It has failed already, and says so to its callers.
+                // The device's callers have got the error already.
                 let _ = device.shutdown();
             }
             drop(ended);
@@ -56,7 +57,7 @@ impl OwnDevices {
                 let _ = all.recv();
             }
             Ok(_) => {}
-            // Then they stay until the program ends, or the agent ends it.
+            // The devices stay until the program ends, or the agent ends it.
             Err(_) => return,
         }
         if let Some(lane) = &self.lane {

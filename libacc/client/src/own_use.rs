@@ -1,5 +1,5 @@
-//! The use of the devices that the program drives itself: sampled by the thread that listens to the coordinator, and
-//! reported there.
+//! The use of the devices that the program drives itself, sampled and reported by the thread that listens to the
+//! coordinator.
 
 use crate::cluster::LocalDeviceClient;
 use accord_executor::device_use::UseSampler;
@@ -33,7 +33,8 @@ impl OwnUse {
         self.lock().until_next(self.began.elapsed()).max(PAUSE_MIN)
     }
 
-    /// Takes a sample if one is due, and returns the changes to report. `is_last`: a device or the session ends.
+    /// Takes a sample if one is due, and returns the changes to report. `is_last` forces it at the end of a device or
+    /// session.
     pub(crate) fn sample(&self, is_last: bool) -> Vec<(DeviceId, DeviceUse)> {
         let now = self.began.elapsed();
         if !is_last && !self.lock().until_next(now).is_zero() {
@@ -47,7 +48,7 @@ impl OwnUse {
         sampler.report(now, is_last)
     }
 
-    /// Has the next report contain everything, for another coordinator.
+    /// Makes the next report complete, for another coordinator.
     pub(crate) fn report_again(&self) {
         self.lock().report_again();
     }

@@ -1,4 +1,4 @@
-//! A session's devices, wherever they are.
+//! A session's devices, here and on other nodes.
 
 use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::coordinator_link::CoordinatorLink;
@@ -39,7 +39,7 @@ pub struct Session {
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     /// Open as long as the session.
     coordinator: Option<Arc<CoordinatorLink>>,
-    /// The use of devices that is reported there.
+    /// The use of devices that is reported to the coordinator.
     own_use: Option<Arc<OwnUse>>,
 }
 
@@ -95,7 +95,7 @@ impl Session {
         let program = Arc::new(settings.program);
         let (mut memory, mut own_devices) = (None, OwnDevices::default());
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
-        // As the program counts them: among the devices of their type.
+        // Numbered as in the program: among the devices of their type.
         let mut numbers = HashMap::<DeviceType, u32>::new();
         let (mut clients, mut places) = (Vec::<Arc<dyn DeviceClient>>::new(), Vec::new());
         let mut driven = Vec::new();
@@ -288,7 +288,7 @@ impl Drop for Session {
     }
 }
 
-/// Has the last use of each device reported when it is shut down, as at the process's exit.
+/// Reports the final use of each device when it is shut down, also at the process's exit.
 fn report_ends(coordinator: &Arc<CoordinatorLink>, own_use: &Arc<OwnUse>) {
     for device in own_use.devices() {
         let (coordinator, own_use) = (coordinator.clone(), Arc::downgrade(own_use));
@@ -300,7 +300,7 @@ fn report_ends(coordinator: &Arc<CoordinatorLink>, own_use: &Arc<OwnUse>) {
     }
 }
 
-/// Takes what the coordinator says while the session is open.
+/// Handles the coordinator's messages while the session is open.
 fn listen(
     (coordinator, own_use): (Arc<CoordinatorLink>, Arc<OwnUse>),
     nodes: Arc<Vec<Arc<RemoteNode>>>,
@@ -320,7 +320,7 @@ fn listen(
             Message::NodeLost { node, name } => {
                 world_news.has_died(&name);
                 for lost in nodes.iter().filter(|known| known.spec.node == node) {
-                    // The coordinator may be wrong: the executor is asked.
+                    // The coordinator may be wrong, so the executor is checked.
                     lost.doubt();
                 }
                 own_devices.agent_lost(node);
@@ -339,7 +339,8 @@ fn listen(
         };
         if let Some(why) = coordinator.listen(&own_use, hear) {
             end_lanes(&why);
-            // Without a job no other program gets these devices alone, and a connection that was cut ends no work on them.
+            // Without a job no other program gets these devices exclusively, and a broken connection must not end work
+            // on them.
             if coordinator.is_of_job() {
                 own_devices.end(&why, say);
             }

@@ -1,4 +1,4 @@
-//! What is needed to open a session.
+//! The settings of a session.
 
 use crate::cluster::LocalDeviceClient;
 use accord_device::SameHostPeers;
@@ -11,8 +11,8 @@ use accord_types::{DeviceInfo, DeviceKind, JobToken, Rank, Result, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the in-process clients for devices of this machine, in the given order; none for a device that this process
-/// can't drive, which the node's executor does then. They start when [`accord_runtime::ports::DeviceClient::start`] is called.
+/// Creates the in-process clients of this machine's devices, in the given order. `None` stands for a device that this
+/// process can't drive; the node's executor then does. Clients start by [`accord_runtime::ports::DeviceClient::start`].
 pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn LocalDeviceClient>>>> + Send + Sync>;
 
 /// A cluster's coordinator.
@@ -33,24 +33,24 @@ pub enum Order {
     Global,
     /// The slice of this rank first.
     Rank,
-    /// This node's devices, and no others.
+    /// This node's devices only.
     Node,
 }
 
-/// Shows people the state of a wait; none: it is over.
+/// Displays the state of a wait to the user; `None` means that it is over.
 pub type ShowWait = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// The settings of [`crate::connect`].
 pub struct SessionSettings {
-    /// The cluster; none: this machine's devices only.
+    /// The cluster's coordinator; `None` means this machine's devices only.
     pub coordinator: Option<Coordinator>,
     /// The name of this machine, by which the coordinator knows its agent.
     pub node_name: String,
-    /// The kind of devices of the session, of those that the cluster has; `None`: all.
+    /// The kind of the session's devices; `None` means all.
     pub kind: Option<DeviceKind>,
-    /// The devices that the program asks the coordinator for, as the text of a request; none: all.
+    /// The devices requested from the coordinator, as the text of a request; `None` means all.
     pub request: Option<String>,
-    /// The job that the program is of.
+    /// The job that the program belongs to.
     pub job: Option<JobToken>,
     /// The order of device numbers.
     pub order: Order,
@@ -58,24 +58,24 @@ pub struct SessionSettings {
     pub rank: Option<Rank>,
     /// The devices of this machine, for use without a coordinator.
     pub devices: Vec<DeviceInfo>,
-    /// Drives this machine's devices.
+    /// Creates the clients of this machine's devices.
     pub local: LocalFactory,
     /// The program's code for GPUs.
     pub images: Arc<Images>,
-    /// Processes of this machine, for GPUs that copy to each other directly; none: they don't.
+    /// Processes of this machine whose GPUs copy to each other directly; `None` if they don't.
     pub same_host: Option<Arc<SameHostPeers>>,
     /// The description of this program for remote executors.
     pub program: ProgramSpec,
     /// The transport of the lanes to executors.
     pub transport: Wanted,
-    /// The limit of waits for an executor that gives no sign of life; `None`: for ever.
+    /// The time limit of a silent executor; `None` means no limit.
     pub timeout: Option<Duration>,
-    /// The limit of waits for a coordinator that does not answer.
+    /// The time limit of a silent coordinator.
     pub open_timeout: Duration,
-    /// Takes a line for people where the program may seem to hang.
+    /// Prints a line for the user when the program may seem to hang.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
-    /// Takes what people see while the request waits; none: the wait is over.
+    /// Displays the state of a waiting request; `None` means that the wait is over.
     pub waits: ShowWait,
-    /// Takes spans of remote devices, in this machine's clock; none: not traced.
+    /// Receives spans of remote devices, in this machine's clock; `None` if they are not traced.
     pub trace: Option<Arc<dyn SpanSink>>,
 }

@@ -1,5 +1,5 @@
-//! Looks whether peers live while the program waits for them. Its thread is there only then: an idle program has none, and what is over
-//! soon does not start one.
+//! Checks whether peers live while the program waits for them. Its thread runs only then: an idle program has none, and
+//! a short wait does not start it.
 
 use accord_fabric::peer::PeerId;
 use accord_types::Error;
@@ -12,29 +12,30 @@ use std::time::Duration;
 
 /// A connection that the watchdog checks.
 pub(crate) trait Watched: Send + Sync {
-    /// Whether a thread can't go on, as the peer does not take its bytes.
+    /// Whether a thread is blocked because the peer does not read its bytes.
     fn is_stalled(&self) -> bool;
 
-    /// A look, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited`: the program waits for something, maybe elsewhere.
+    /// Checks the peer, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited` says whether the program
+    /// waits for anything, maybe elsewhere.
     fn look(self: Arc<Self>, awaited: bool);
 
-    /// Another executor of the session is lost: waits for it end.
+    /// Handles the loss of another executor of the session: waits for it end.
     fn lost(&self, peer: PeerId, error: &Error);
 
-    /// There is no thread to look.
+    /// Handles that the system has no thread for the checks.
     fn unwatched(self: Arc<Self>, error: &std::io::Error);
 }
 
 /// All connections of a session.
 pub(crate) struct Watchdog {
-    /// After so much silence a peer is given up; none: never.
+    /// Silence after which a peer is given up; `None` means never.
     pub(crate) timeout: Option<Duration>,
     waiting: AtomicU32,
     running: AtomicBool,
     watched: ShortLock<Vec<Weak<dyn Watched>>>,
 }
 
-/// While it is there the program waits.
+/// A long wait of the program, until it is dropped.
 pub(crate) struct Awaiting<'a>(&'a Watchdog);
 
 impl Drop for Awaiting<'_> {
@@ -53,21 +54,21 @@ impl Watchdog {
         })
     }
 
-    /// Looks after one more.
+    /// Adds a connection.
     pub(crate) fn add(&self, watched: Weak<dyn Watched>) {
         let mut all = self.watched.lock();
         all.retain(|one| one.strong_count() > 0);
         all.push(watched);
     }
 
-    /// The calling thread waits, and has done so for a while.
+    /// Records that the calling thread has waited for a while, and still does.
     pub(crate) fn awaiting(self: &Arc<Self>) -> Awaiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         self.rouse();
         Awaiting(self)
     }
 
-    /// Makes sure that the watchdog looks, as a thread waits or is blocked.
+    /// Makes sure that the thread runs, because a thread waits or is blocked.
     pub(crate) fn rouse(self: &Arc<Self>) {
         if self.running.swap(true, Ordering::SeqCst) {
             return;
@@ -79,7 +80,7 @@ impl Watchdog {
         }
     }
 
-    /// Tells all that an executor is lost.
+    /// Reports the loss of an executor to all connections.
     pub(crate) fn tell_lost(&self, peer: PeerId, error: &Error) {
         self.all().into_iter().for_each(|watched| watched.lost(peer, error));
     }
@@ -95,7 +96,7 @@ impl Watchdog {
                 continue;
             }
             self.running.store(false, Ordering::SeqCst);
-            // A thread that began to wait before that has left it to this one.
+            // A thread that began to wait before the store has relied on this one.
             if self.waiting.load(Ordering::SeqCst) == 0 || self.running.swap(true, Ordering::SeqCst) {
                 return;
             }

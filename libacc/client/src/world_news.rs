@@ -1,13 +1,13 @@
-//! Which node of an MPI world has died, as the coordinator says it. The lanes of all of the world's nodes end then, one after the other, and
-//! the one that a program waits on is most often another node's.
+//! The node of an MPI world that died first, as the coordinator reports it. Then the lanes of all nodes of the world
+//! end, one after the other. So the lane that a program waits on is usually another node's.
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
-/// The longest time between the end of a lane and the coordinator's word.
+/// The longest time between the end of a lane and the coordinator's report.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// The time for which the first node that died is the one that took the others along.
+/// The time for which the first dead node counts as the cause of the others' ends.
 const COUNTS: Duration = Duration::from_secs(10);
 
 /// The dead nodes of the program's MPI job, as the coordinator reports them.
@@ -20,7 +20,7 @@ pub(crate) struct WorldNews {
 #[derive(Debug, Default)]
 struct Word {
     died: Option<(Instant, String)>,
-    /// When a thread first waited for the news.
+    /// Time at which a thread first waited for the report.
     awaited: Option<Instant>,
 }
 
@@ -31,7 +31,7 @@ impl Word {
 }
 
 impl WorldNews {
-    /// The coordinator has lost the agent of a node.
+    /// Records that the coordinator has lost the agent of a node.
     pub(crate) fn has_died(&self, node_name: &str) {
         let mut word = self.word.lock();
         if word.known().is_none() {
@@ -41,8 +41,8 @@ impl WorldNews {
         self.changed.notify_all();
     }
 
-    /// Waits for the coordinator's word on a lane over MPI that has ended, and returns the message. Does not wait again
-    /// if the word did not come.
+    /// Waits for the coordinator's report on a lane over MPI that has ended, and returns the message. Does not wait
+    /// again if no report arrived.
     pub(crate) fn of_a_lane_that_ended(&self) -> Option<String> {
         let mut word = self.word.lock();
         let awaited = word.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);

@@ -1,4 +1,4 @@
-//! Copies from device to device: the bytes take the shortest way, in the order that the program asked for.
+//! Copies between devices: the bytes take the shortest way, in the program's order.
 
 mod common;
 
@@ -16,8 +16,7 @@ use common::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Checks a copy of `len` bytes from device to device, with compute before it on the source and
-/// synchronous stores before it on the target.
+/// Checks a copy of `len` bytes between devices, after compute on the source and synchronous stores on the target.
 /// `here` has the devices of this machine from index 1 on.
 fn check(session: &dyn Cluster, here: &[Arc<Here>], source: usize, target: usize, len: usize) {
     let local = |index: usize| index.checked_sub(1).and_then(|index| here.get(index));
@@ -33,7 +32,7 @@ fn check(session: &dyn Cluster, here: &[Arc<Here>], source: usize, target: usize
         None => copy_in(&*clients[0], Q1, from, &bytes, ReadWhen::InOrder),
     }
     launch(&*clients[0], Q1, ADD, &[from.0, 1, len as u64]).unwrap();
-    // What was synchronous on the target comes first there.
+    // Synchronous operations on the target precede the copy.
     clients[1].store(QueueId::SYNC, to, &[255; 4096]).unwrap();
     launch(&*clients[1], QueueId::SYNC, ADD, &[to.0, 1, 4096]).unwrap();
     session.copy_between(Q1, source, from, target, to, len as u64).unwrap();
@@ -99,12 +98,12 @@ fn a_copy_waits_for_the_targets_earlier_work_and_not_for_its_other_queues() {
     let world = world(2, 1, regions(&gate));
     let ((source, from), (target, to)) = (world.mapped(0, MIB), world.mapped(1, MIB));
     source.store(Q1, from, &[1; 8]).unwrap();
-    // Another queue of the target is busy: that is none of the copy's business.
+    // The copy does not depend on other queues of the target, which are busy.
     launch(&*target, Q2, GATE, &[]).unwrap();
     world.session.copy_between(Q1, 0, from, 1, to, 8).unwrap();
     source.wait(&[Q1]).unwrap();
     assert!(!target.test(&[Q2]).unwrap());
-    // Its synchronous queue is.
+    // The copy does depend on the target's synchronous queue.
     launch(&*target, QueueId::SYNC, GATE, &[]).unwrap();
     world.session.copy_between(Q1, 0, from, 1, to, 8).unwrap();
     assert!(!source.test(&[Q1]).unwrap());
@@ -143,7 +142,7 @@ fn a_ring_of_copies_at_the_same_time_does_not_lock_up() {
 fn a_refusing_target_fails_the_sources_queue_and_its_stream_goes_on() {
     let world = world(2, 1, regions(&Gate::default()));
     let ((source, from), (target, to)) = (world.mapped(0, MIB), world.mapped(1, MIB));
-    // Nothing is mapped there.
+    // Nothing is mapped at the target.
     world.session.copy_between(Q1, 0, from, 1, to.offset(10 * MIB), 8).unwrap();
     let error = source.wait(&[Q1]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
@@ -166,7 +165,7 @@ fn a_failing_source_leaves_the_target_in_order() {
     assert_eq!(read_back(&*target, to, 4), b"well");
 }
 
-/// Bytes for a copy in, and how many were taken.
+/// Bytes for a copy in, and the number of bytes read.
 struct Bytes(Vec<u8>, usize);
 
 impl Source for Bytes {
@@ -177,7 +176,7 @@ impl Source for Bytes {
     }
 }
 
-/// A device of this machine as the link sees one.
+/// A device of this machine, as the session uses it.
 struct Here {
     info: DeviceInfo,
     device: Arc<FakeDevice>,
@@ -193,7 +192,7 @@ impl Here {
         })
     }
 
-    /// Puts bytes there in the order of `queue`.
+    /// Writes bytes in the order of `queue`.
     fn write(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) {
         let source = CopySource::new(Bytes(bytes.to_vec(), 0));
         self.put(queue, |stream| self.device.copy_in(stream, dst, bytes.len() as u64, source)).unwrap();
@@ -322,7 +321,7 @@ fn between_devices_of_this_machine_and_of_others() {
             check(&session, &locals, source, target, len);
         }
     }
-    // The device of this machine is no party's: its end fails the pushing queue only.
+    // The end of this machine's device fails only the pushing queue.
     let (remote, from) = (&session.clients()[0], session.clients()[0].addresses().0);
     remote.map(from, MIB).unwrap();
     locals[0].device.fail(Error::new(ErrorCode::Execution, "crashed"));

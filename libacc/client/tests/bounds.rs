@@ -1,5 +1,5 @@
-//! A stream that does not go on and a program that does: what is open between them is bounded at both ends, and other queues are
-//! not held up.
+//! A blocked stream and a program that goes on: the open operations are bounded at both ends, and other queues are not
+//! blocked.
 
 mod common;
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// More than one stream takes.
+/// More operations than one stream accepts.
 const MANY: usize = 3_000;
-/// Operations that one stream takes.
+/// Most operations that one stream accepts.
 const OPEN_MAX: usize = (STREAM_WINDOW / 1024) as usize + 1;
-/// More than anything here takes.
+/// A time limit that nothing here reaches.
 const SOON: Duration = Duration::from_secs(60);
 
 fn until(what: &str, condition: impl Fn() -> bool) {
@@ -26,7 +26,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Puts many launches behind one that does not end. Returns how many have gone in, and the thread.
+/// Enqueues many launches after one that does not end. Returns the number of enqueued ones, and the thread.
 fn fill(world: &World, queue: QueueId) -> (Arc<AtomicUsize>, std::thread::JoinHandle<accord_types::Result<()>>) {
     let client = world.client(0);
     let count = Arc::<AtomicUsize>::default();
@@ -49,7 +49,7 @@ fn a_stuck_stream_blocks_only_the_thread_that_fills_it() {
     let (client, start) = world.mapped(0, MIB);
     let (count, filling) = fill(&world, Q1);
     until("the stream never fills", || count.load(Ordering::Relaxed) >= OPEN_MAX - 16);
-    // Others get their answers, any number of times.
+    // Other queues' operations complete, any number of times.
     for round in 0..MANY {
         let value = [round as u8; 64];
         copy_in(&*client, Q2, start, &value, ReadWhen::BeforeReturn);
@@ -60,7 +60,7 @@ fn a_stuck_stream_blocks_only_the_thread_that_fills_it() {
     }
     client.wait(&[Q2]).unwrap();
     assert!(!client.test(&[Q1]).unwrap());
-    // One frame may go beyond the window.
+    // One frame may exceed the window.
     let most = OPEN_MAX + usize::try_from(64 * 1024 / operation_cost(0)).unwrap();
     assert!(count.load(Ordering::Relaxed) <= most, "{count:?} operations went in");
     let pending = world.agents[0].devices()[0].pending();
@@ -99,7 +99,7 @@ fn many_queues_that_share_streams_never_fill_one_of_them_up() {
     let gate = Gate::default();
     let world = world(1, 1, regions(&gate));
     let (client, _) = world.mapped(0, MIB);
-    // 64 queues in 32 streams, put into by turns.
+    // 64 queues share 32 streams, and are used in turn.
     for round in 0..40 {
         for queue in 0..64 {
             launch(&*client, QueueId(queue), if round == 0 && queue == 7 { GATE } else { EMPTY }, &[]).unwrap();
@@ -112,7 +112,7 @@ fn many_queues_that_share_streams_never_fill_one_of_them_up() {
     client.wait(&all).unwrap();
 }
 
-/// Copies to another node's device, behind something of the source or of the target that does not end.
+/// Copies to another node's device, after an operation of the source or of the target that does not end.
 #[test]
 fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
     for stuck in 0..2 {
@@ -122,7 +122,7 @@ fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
         let [(source, from), (target, to)] = &ends;
         source.store(QueueId::SYNC, *from, b"pushed. ").unwrap();
         source.wait(&[QueueId::SYNC]).unwrap();
-        // Copies come after what their own queue has, and after what was done synchronously on the target.
+        // Copies follow their own queue's operations, and synchronous ones on the target.
         launch(&*ends[stuck].0, if stuck == 0 { Q1 } else { QueueId::SYNC }, GATE, &[]).unwrap();
         let count = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
                 })
             });
             until("the stream never fills", || count.load(Ordering::Relaxed) >= OPEN_MAX - 16);
-            // Other queues of both get on, and copies the other way.
+            // Other queues of both devices go on, and copies in the other direction.
             for round in 0..300 {
                 let value = [round as u8; 64];
                 for (client, start) in &ends {
@@ -160,7 +160,7 @@ fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
     }
 }
 
-/// Copies of many queues to one device, behind something that it does not end: more than an executor would remember.
+/// Copies of many queues to one device, after an operation that does not end: more than an executor would remember.
 #[test]
 fn a_target_that_does_not_go_on_holds_up_the_program_and_not_for_ever() {
     const QUEUES: u32 = 32;
@@ -190,7 +190,7 @@ fn a_target_that_does_not_go_on_holds_up_the_program_and_not_for_ever() {
         if filling.is_finished() {
             panic!("nothing holds the program up: {:?}", filling.join());
         }
-        // Others get on, and copies the other way.
+        // Other operations complete, and copies in the other direction.
         for _ in 0..100 {
             copy_in(&*target, Q2, to.offset(4096), &[7; 64], ReadWhen::BeforeReturn);
             world.session.copy_between(Q2, SOURCES, to.offset(4096), 0, sources[0].1.offset(8192), 64).unwrap();

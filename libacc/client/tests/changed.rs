@@ -1,5 +1,5 @@
-//! What an executor tells its program in a short session, recorded, with each byte of the recording changed in turn: the program's connection
-//! refuses it or goes on, and everybody who waits is done when it ends.
+//! A recording of an executor's events in a short session, with each byte changed in turn: the program's connection
+//! refuses it or goes on, and all waits are over when it ends.
 
 use accord_client::connection::{Begin, Completion, CopyOut, Effect, Machine, MayStall, Turn, WaitId};
 use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Failure, FrameReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const DEVICE: u32 = 1;
 const QUEUES: [QueueId; 2] = [QueueId(3), QueueId(4)];
 const NOW: Duration = Duration::ZERO;
-/// The last bit and the first one: neighbours, and what is far away.
+/// Changes of the last and the first bit: to neighbouring values and distant ones.
 const CHANGES: [u8; 2] = [0x01, 0x80];
 const COPIED: usize = 100;
 
@@ -21,7 +21,7 @@ struct Program {
 }
 
 impl Program {
-    /// All of it has been asked for: memory, a region, copies out, and the ends of two queues.
+    /// Creates a program with pending requests: memory, a region, copies out, and the ends of two queues.
     fn new() -> Self {
         let mut machine = Machine::new(EXCHANGE_WINDOW);
         machine.open(DEVICE, 2);
@@ -58,7 +58,7 @@ impl Program {
         Self { machine, waits, copies }
     }
 
-    /// What an executor answers to all of that.
+    /// Returns an executor's answers to all requests.
     fn recording(&mut self) -> Vec<u8> {
         let (mut sent, mut said, mut bytes) = (Vec::new(), FrameReader::default(), Vec::new());
         assert!(self.machine.take_frames(&mut sent).unwrap());
@@ -85,7 +85,7 @@ impl Program {
         bytes
     }
 
-    /// Takes what comes as the program's reader does, up to the lane's end or what ends the connection.
+    /// Handles bytes as the program's reader does, up to the lane's end or an error that ends the connection.
     fn read(&mut self, mut bytes: &[u8]) -> Result<()> {
         let mut reader = FrameReader::default();
         while reader.fill(|room| std::io::Read::read(&mut bytes, room)).unwrap() {
@@ -93,7 +93,7 @@ impl Program {
                 match frame.record {
                     Event::Data { transfer } => {
                         let transfer = TransferId(transfer);
-                        // No more than the program has asked for is put anywhere.
+                        // Only what the program has requested is stored anywhere.
                         if let Begin::Now(begun) = self.machine.begin(transfer) {
                             assert!(self.copies.contains(&transfer) && begun.dst.len == COPIED);
                             let whole = frame.payload.len() == begun.dst.len;
@@ -104,7 +104,7 @@ impl Program {
                     event => self.machine.event(event, frame.payload, |error| error)?,
                 }
                 let effects = self.machine.take_effects();
-                // At most one for each that there is.
+                // At most one effect for each wait, copy and thread.
                 let most = self.waits.len() + self.copies.len() + 4;
                 assert!(effects.len() <= most, "{effects:?}");
                 assert!(effects.iter().all(|effect| !matches!(effect, Effect::StartCopyThread(_))));
@@ -113,7 +113,7 @@ impl Program {
         Ok(())
     }
 
-    /// How the waits have ended, once the connection is gone.
+    /// Returns the outcomes of the waits after the connection is lost.
     fn end(mut self) -> Vec<Result<()>> {
         self.machine.lose(&Error::new(ErrorCode::DeviceUnavailable, "the lane has ended"));
         self.machine.take_effects();

@@ -1,4 +1,4 @@
-//! Copies in to devices of another node: on several lanes at the same time, and none in the way of another.
+//! Copies in to devices of another node: on several lanes at the same time, without blocking each other.
 
 mod common;
 
@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 
 const Q3: QueueId = QueueId(3);
 const Q4: QueueId = QueueId(4);
-/// Longer than anything here takes that comes to an end at all, under a sanitizer too.
+/// A time limit that nothing here reaches, not even under a sanitizer.
 const LIMIT: Duration = Duration::from_secs(180);
-/// More than sockets hold.
+/// More bytes than sockets hold.
 const LARGE: usize = 48 << 20;
 
-/// One node, whose devices have so many streams for a program's queues. The program may believe that there are more.
+/// Creates a node whose devices have this many streams for a program's queues. The program may believe that there are
+/// more.
 fn world_of_streams(devices: u32, quota: u32, believed: u32, gate: &Gate) -> World {
     let key = Key::random().unwrap();
     let agents = vec![Agent::start(1, devices, &key, regions(gate))];
@@ -29,7 +30,7 @@ fn world_of_streams(devices: u32, quota: u32, believed: u32, gate: &Gate) -> Wor
     World { session: Arc::new(session), agents, key }
 }
 
-/// Does it, and not for ever.
+/// Runs `work` with a time limit.
 fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, from) = channel();
     std::thread::spawn(move || to.send(work()));
@@ -46,7 +47,7 @@ fn wait(client: &Arc<dyn DeviceClient>, queues: &[QueueId], what: &str) {
     within(what, move || client.wait(&queues)).unwrap();
 }
 
-/// Waits until so many bytes have gone out on bulk lanes.
+/// Waits until this many bytes were sent on bulk lanes.
 fn sent(world: &World, bytes: u64) {
     while world.session.counters()[0].bulk_sent < bytes {
         std::thread::yield_now();
@@ -57,12 +58,12 @@ fn sent(world: &World, bytes: u64) {
 fn two_queues_copy_at_the_same_time() {
     let gate = Gate::default();
     let bytes = pattern(LARGE, 1);
-    // The third queue has the stream of the second, and the program believes that nothing is in its way.
+    // The third queue shares the stream of the second, and the program believes that nothing blocks it.
     let world = world_of_streams(1, 2, 0, &gate);
     let (client, start) = world.mapped(0, 128 * MIB);
     client.store(Q1, start, &[1]).unwrap();
     launch(&*client, Q2, GATE, &[]).unwrap();
-    // It is not taken before the gate opens, so its lane stays its own.
+    // The first copy is not read before the gate opens, so its lane stays occupied.
     copy_in(&*client, Q3, start, &bytes, ReadWhen::InOrder);
     sent(&world, 1);
     copy_in(&*client, Q1, start.offset(64 * MIB), &bytes, ReadWhen::InOrder);
@@ -82,13 +83,13 @@ fn requested_copies_do_not_wait_for_copies_that_are_not_taken_yet() {
         let world = world_of_streams(1, 1, 0, &gate);
         let (client, start) = world.mapped(0, 160 * MIB);
         launch(&*client, Q1, GATE, &[]).unwrap();
-        // Its turn comes when the gate is open, and theirs after it: all have one stream, of which the program knows nothing. (A reader
-        // of commands that waits for a full stream leaves eager bytes there in the same way.)
+        // All queues share one stream, which the program does not know: this copy is read when the gate is open, and
+        // theirs after it. A reader of commands that waits for a full stream leaves eager bytes unread in the same way.
         copy_in(&*client, Q1, start, &early, ReadWhen::InOrder);
         for (queue, at) in [(Q2, 1), (Q3, 50), (Q4, 100)] {
             copy_in(&*client, queue, start.offset(at * MIB), &late, ReadWhen::InOrder);
         }
-        // All that can go.
+        // All that can be sent.
         sent(&world, if len == LARGE { MIB } else { 3 * len as u64 });
         gate.open();
         wait(&client, &[Q1, Q2, Q3, Q4], "copies that share a stream");
@@ -135,7 +136,7 @@ fn an_executor_that_dies_ends_copies_that_stand_in_line() {
         copy_in(&*client, queue, start, &bytes, ReadWhen::InOrder);
     }
     std::thread::scope(|scope| {
-        // The first is not asked for yet, the others have no lane.
+        // The first is not requested yet, the others have no lane.
         let calls = [Q1, Q4, QueueId(5)].map(|queue| {
             let (client, bytes) = (&client, &bytes);
             scope.spawn(move || client.copy_in(queue, start, range(bytes), ReadWhen::BeforeReturn))
@@ -149,7 +150,7 @@ fn an_executor_that_dies_ends_copies_that_stand_in_line() {
             assert_eq!(call.join().unwrap().unwrap_err().code(), ErrorCode::DeviceUnavailable);
         }
     });
-    // Nothing reads the program's memory any more.
+    // No thread reads the program's memory any more.
     let end = Instant::now() + LIMIT;
     while threads().iter().any(|name| name.trim_end() == "accord-copy") {
         assert!(Instant::now() < end, "{:?}", threads());
@@ -158,10 +159,10 @@ fn an_executor_that_dies_ends_copies_that_stand_in_line() {
     gate.open();
 }
 
-/// Names of this process's threads.
+/// Returns the names of this process's threads.
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // One that has just ended has no name.
+    // A thread that has just ended has no name.
     tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok()).collect()
 }
 
@@ -196,17 +197,17 @@ fn copies_of_all_sizes(seed: u64, quota: u32) {
     for (copy, bytes) in (0..).zip(&bytes) {
         let ((client, start), queue) = (&clients[random.below(2) as usize], QueueId(random.below(QUEUES) as u32));
         match random.below(10) {
-            // What follows in the queue has to be asked for.
+            // Later copies in this queue must be requested.
             0 => launch(&**client, queue, if copy < COPIES / 2 { GATE } else { EMPTY }, &[]).unwrap(),
             1 if copy >= COPIES / 2 => client.wait(&[queue]).unwrap(),
             _ => {}
         }
-        // On both devices, so that it is known where to look.
+        // Written on both devices, so that the place to check is known.
         for (client, at) in [(client, start), (&clients[0].0, &clients[0].1), (&clients[1].0, &clients[1].1)] {
             copy_in(&**client, queue, at.offset(copy * 4 * MIB), bytes, ReadWhen::InOrder);
         }
         if random.below(4) == 0 {
-            // Goes out on this thread, if that can be.
+            // Sent by this thread, if possible.
             copy_in(&**client, QueueId::SYNC, start.offset(copy * 4 * MIB), bytes, ReadWhen::BeforeReturn);
         }
         if copy == COPIES / 2 - 1 {

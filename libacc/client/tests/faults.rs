@@ -1,4 +1,4 @@
-//! Peers that are gone, lie or stay silent cause an error that says so, never a hang, and affect no other session.
+//! Peers that have died, lie or stay silent cause an error that says so, never a hang, and affect no other session.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a lost agent may cost.
+/// Longest delay due to a lost agent.
 const SOON: Duration = Duration::from_secs(3);
 
 fn assert_lost(error: &Error, node: &str) {
@@ -23,13 +23,13 @@ fn assert_lost(error: &Error, node: &str) {
     assert_eq!(error.place().node.as_deref(), Some(node), "{error}");
 }
 
-/// A client that speaks for itself, in a session of its own.
+/// Connects a client without a connection's threads, in a session of its own.
 fn raw_client(agent: &Agent, key: &Key, session: u64, purpose: Purpose) -> SharedLane {
     let hello = Hello::new(purpose, SessionId(session), 0, PeerId::PROGRAM);
     handshake::connect(&agent.address, &hello, key, SOON).unwrap()
 }
 
-/// A device of `world` still works.
+/// Asserts that a device of `world` still works.
 fn assert_well(world: &World) {
     let (client, start) = world.mapped(0, MIB);
     client.store(Q1, start, b"well").unwrap();
@@ -73,7 +73,7 @@ fn an_executor_that_answers_an_unknown_ticket_is_not_believed_any_more() {
     }
 }
 
-/// A stream's failure is found by a wait first, and is news of its own only after that.
+/// A wait finds a stream's failure first; only then is it an event of its own.
 #[test]
 fn a_queue_whose_wait_fails_has_failed() {
     let session = session_with(|command| match *command {
@@ -95,7 +95,7 @@ fn a_queue_whose_wait_fails_has_failed() {
     launch(&**client, Q2, EMPTY, &[]).unwrap();
 }
 
-/// A program's session with an executor that answers commands as `answer` says.
+/// Opens a program's session with an executor that answers commands with `answer`.
 fn session_with(answer: impl Fn(&Command) -> Vec<(Event, Vec<u8>)> + Clone + Send + 'static) -> Session {
     let key = Key::random().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -107,7 +107,7 @@ fn session_with(answer: impl Fn(&Command) -> Vec<(Event, Vec<u8>)> + Clone + Sen
         while let Ok((lane, _)) = listener.accept() {
             let (key, answer) = (key.clone(), answer.clone());
             std::thread::spawn(move || {
-                // Some only look whether anybody is here.
+                // Some lanes only check whether the agent listens.
                 if let Ok(lane) = handshake::accept(&*lane, &key, SOON).and_then(|client| client.secure(lane)) {
                     answer_commands(&*lane, answer);
                 }
@@ -150,8 +150,8 @@ fn an_executor_that_dies_ends_waits_calls_and_copies() {
     let (client, start) = world.mapped(0, 64 * MIB);
     let (other, to) = world.mapped(1, 64 * MIB);
     launch(&*client, Q1, GATE, &[]).unwrap();
-    // Everything that can be in flight: a wait, a copy in and out behind the gate, one to and one from another node,
-    // and memory that no operation touches meanwhile.
+    // All that can be in flight: a wait, a copy in and out behind the gate, copies to and from another node, and memory
+    // that no operation uses.
     let mut out = vec![9; 200_000];
     client.copy_out(Q1, start, range_mut(&mut out)).unwrap();
     world.session.copy_between(Q1, 0, start, 1, to, MIB).unwrap();
@@ -160,7 +160,7 @@ fn an_executor_that_dies_ends_waits_calls_and_copies() {
     let blocked = std::thread::spawn({
         let client = client.clone();
         move || {
-            // More than is asked for ahead.
+            // More bytes than are requested ahead.
             let bytes = vec![2; LONG];
             client.copy_in(Q1, start, range(&bytes), ReadWhen::BeforeReturn).unwrap_err()
         }
@@ -193,20 +193,21 @@ fn a_target_that_dies_fails_the_source_of_a_copy() {
     let gate = Gate::default();
     let world = world(2, 1, regions(&gate));
     let ((source, from), (target, to)) = (world.mapped(0, MIB), world.mapped(1, MIB));
-    // The target never gets ready.
+    // The target never becomes ready.
     launch(&*target, QueueId::SYNC, GATE, &[]).unwrap();
     world.session.copy_between(Q1, 0, from, 1, to, MIB).unwrap();
     assert!(!source.test(&[Q1]).unwrap());
     world.agents[1].kill();
     let error = source.wait(&[Q1]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{error}");
-    // The source's device is well.
+    // The source's device still works.
     source.store(QueueId(5), from, b"well").unwrap();
     source.wait(&[QueueId(5)]).unwrap();
     gate.open();
 }
 
-/// At once, while it waits for the other one, and while bytes are on their way: to the target or from the pusher.
+/// The executor dies at once, while it waits for the other one, and while bytes are in flight: to the target or from
+/// the source.
 #[test]
 fn an_executor_that_dies_in_the_middle_of_copies_to_another() {
     const LEN: u64 = 16 * MIB;
@@ -221,12 +222,12 @@ fn an_executor_that_dies_in_the_middle_of_copies_to_another() {
         std::thread::sleep(Duration::from_millis(delay));
         world.agents[dies].kill();
         let start = Instant::now();
-        // All may have landed before.
+        // All copies may have completed before.
         if let Err(error) = ends[0].0.wait(&[Q1]) {
             assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{error}");
         }
         assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
-        // The remaining executor goes on, and takes what others push.
+        // The remaining executor goes on, and accepts others' pushes.
         let (client, at) = &ends[1 - dies];
         client.store(Q5, *at, b"well").unwrap();
         client.wait(&[Q5]).unwrap();
@@ -251,7 +252,7 @@ fn an_executor_that_dies_in_the_middle_of_large_copies() {
                 if let Err(error) = client.copy_in(QueueId::SYNC, start, all, ReadWhen::BeforeReturn) {
                     return error;
                 }
-                // The wait says what became of it.
+                // The wait returns the outcome.
                 let _ = client.copy_out(Q1, start, range_mut(&mut bytes));
                 if let Err(error) = client.wait(&[Q1]) {
                     return error;
@@ -273,7 +274,7 @@ fn a_program_that_dies_leaves_nothing() {
     let agent = &world.agents[0];
     let client = raw_client(agent, &world.key, 99, Purpose::Command);
     start(&*client);
-    // It dies while its device works and a copy waits for bytes.
+    // The client dies while its device works and a copy waits for bytes.
     let mut bytes = Vec::new();
     let copy = Command::CopyIn { device: 0, queue: 1, dst: 0x1100_0000_0000, len: 100, transfer: 1, eager: true };
     frame::put(&mut bytes, &Command::Map { device: 0, ticket: 0, start: 0x1100_0000_0000, len: MIB }, &[]).unwrap();
@@ -315,7 +316,7 @@ fn start(client: &dyn Lane) {
     }
 }
 
-/// The next event; none at the end.
+/// Returns the next event; `None` at the end of the lane.
 fn next_event(client: &dyn Lane) -> Option<Event> {
     let mut reader = FrameReader::default();
     loop {
@@ -347,7 +348,7 @@ fn garbage_ends_only_its_own_session() {
         let client = raw_client(&world.agents[0], &world.key, session, Purpose::Command);
         start(&*client);
         client.send(&bytes).unwrap();
-        // It is told why, and that is the end.
+        // The client gets the reason, and then the lane ends.
         assert!(matches!(next_event(&*client), Some(Event::Failed { .. })), "session {session}");
         while matches!(client.read(&mut [0; 64]), Ok(1..)) {}
     }

@@ -1,4 +1,4 @@
-//! GPU code goes to executors by itself.
+//! Executors get GPU code automatically.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn an_image_goes_once_to_each_node_that_has_a_gpu_and_later_ones_before_their_fi
         device.info.kind = DeviceKind::CUDA;
     }
     let images = Arc::<Images>::default();
-    // More than may be in flight at once.
+    // More bytes than may be in flight at once.
     let early = images.add(image("early", 3_000_001));
     let settings = SessionSettings { images: images.clone(), ..settings(None, Vec::new()) };
     let session = connect_direct(lease, settings).unwrap();
@@ -91,7 +91,7 @@ fn memory_that_a_gpu_lacks_is_an_error_of_the_allocation_and_not_of_the_device()
     let agent = Agent::start(1, 1, &key, regions(&Gate::default()));
     let mut lease = lease(std::slice::from_ref(&agent), 1);
     lease.devices[0].info.kind = DeviceKind::CUDA;
-    // What the device has is not free: another program holds the rest.
+    // The device's memory is not all free: another program holds the rest.
     lease.devices[0].info.memory = 2 * MEMORY;
     let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
     let client = &session.clients()[0];

@@ -1,4 +1,4 @@
-//! Devices of the program's own machine: no thread waits for what another one does with the device.
+//! Devices of the program's own machine: no thread waits for another one's long operation on the device.
 
 use accord_client::{InProcess, LocalDeviceClient};
 use accord_device::StartConfig;
@@ -8,14 +8,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// An operation that has nothing to wait for takes no longer.
+/// A time limit for an operation that has nothing to wait for.
 const SOON: Duration = Duration::from_secs(20);
 
 fn device() -> Arc<InProcess> {
     let info = DeviceInfo {
         id: DeviceId { node: NodeId(0), ordinal: 0 },
         node_name: "here".to_owned(),
-        // The fake.
+        // The fake backend.
         kind: DeviceKind::from_number(255),
         name: String::new(),
         vendor: String::new(),
@@ -31,7 +31,7 @@ fn device() -> Arc<InProcess> {
     Arc::new(InProcess::new(info, None, StartConfig::default(), None).unwrap())
 }
 
-/// Returns a thread that starts the device, and waits in the start until something is sent.
+/// Returns a thread that starts the device, and a sender that lets the start go on.
 fn starting(device: &Arc<InProcess>) -> (JoinHandle<Result<()>>, mpsc::Sender<()>) {
     let (started, news) = mpsc::channel();
     let (go_on, wait) = mpsc::channel::<()>();
@@ -52,7 +52,7 @@ fn starting(device: &Arc<InProcess>) -> (JoinHandle<Result<()>>, mpsc::Sender<()
 #[test]
 fn a_query_does_not_wait_for_a_start() {
     let device = device();
-    // The thread that starts it still tells others: the coordinator, say, which may not read.
+    // The starting thread still informs others, such as a coordinator that may not read.
     let (starting, go_on) = starting(&device);
     let (asked, answer) = mpsc::channel();
     let asking = std::thread::spawn({
@@ -87,7 +87,7 @@ fn a_stopped_device_fails_with_the_reason_for_good() {
     device.shutdown().unwrap();
     is_over(device.memory_free());
     is_over(device.start());
-    // The first reason stays.
+    // The first reason counts.
     device.stop(Error::new(ErrorCode::DeviceUnavailable, "another one"));
     is_over(device.start());
 }

@@ -1,4 +1,4 @@
-//! What the other tests do over shared memory, over TCP.
+//! The other tests' content over TCP instead of shared memory.
 
 mod over;
 

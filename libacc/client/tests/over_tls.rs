@@ -1,4 +1,4 @@
-//! What the other tests do over shared memory, through TLS.
+//! The other tests' content over TLS instead of shared memory.
 
 mod over;
 

@@ -1,4 +1,4 @@
-//! A remote device does what a device does.
+//! A remote device behaves like a local one.
 
 pub mod common;
 
@@ -47,7 +47,7 @@ fn queues_run_beside_each_other_and_each_in_order() {
     let (client, start) = world.mapped(0, MIB);
     launch(&*client, Q1, GATE, &[]).unwrap();
     copy_in(&*client, Q1, start, &[5; 4000], ReadWhen::BeforeReturn);
-    // Not eager: it has to stand behind the gate.
+    // Not eager, because it must wait behind the gate.
     let late = vec![6; 100_000];
     copy_in(&*client, Q1, start.offset(4000), &late, ReadWhen::InOrder);
     copy_in(&*client, Q2, start.offset(200_000), &[7; 8], ReadWhen::InOrder);
@@ -72,7 +72,7 @@ fn bytes_that_must_be_read_now_may_change_at_once() {
     let mut small = vec![1; 50_000];
     copy_in(&*client, Q1, start, &small, ReadWhen::BeforeReturn);
     small.fill(2);
-    // Too large to be taken along: the call waits for its turn.
+    // Too large for a staging copy: the call waits for its turn.
     let opener = std::thread::spawn(move || gate.open());
     let mut large = vec![3; 500_000];
     copy_in(&*client, Q1, start.offset(50_000), &large, ReadWhen::BeforeReturn);
@@ -104,12 +104,12 @@ fn steady_state_costs_no_round_trips_but_for_growth_waits_and_copies_out() {
     let world = world(1, 1, regions(&Gate::default()));
     let (client, start) = world.mapped(0, 64 * MIB);
     let bytes = pattern(300_000, 0);
-    // The first of everything: functions are named, streams made, threads started.
+    // The first use of everything names functions, creates streams and starts threads.
     copy_in(&*client, QueueId::SYNC, start, &bytes, ReadWhen::BeforeReturn);
     launch(&*client, Q1, EMPTY, &[]).unwrap();
     client.wait(&[Q1, QueueId::SYNC]).unwrap();
 
-    /// Each maps more memory, which other sessions may have.
+    /// Each round maps more memory, which may be in use by other sessions.
     const ROUNDS: u64 = 20;
     let before = world.round_trips() + ROUNDS;
     for i in 0..ROUNDS {
@@ -139,7 +139,7 @@ fn steady_state_costs_no_round_trips_but_for_growth_waits_and_copies_out() {
     }
 }
 
-/// A row in is one frame with its bytes and no wait; rows out are a frame each way and one wait.
+/// A batch in is one frame with its bytes and no wait; a batch out is a frame each way and one wait.
 #[test]
 fn rows_travel_in_frames_of_their_own_and_are_waited_for_once() {
     const ROWS: usize = 500;
@@ -225,7 +225,7 @@ fn a_failure_reaches_calls_that_do_not_wait() {
     let world = world(1, 1, regions(&Gate::default()));
     let (client, _) = world.mapped(0, MIB);
     launch(&*client, Q1, FAIL, &[]).unwrap();
-    // The event comes unasked, and is read although no thread waits.
+    // The event arrives unrequested, and is read although no thread waits.
     while launch(&*client, Q1, EMPTY, &[]).is_ok() {
         std::thread::yield_now();
     }
@@ -242,7 +242,7 @@ fn what_stands_behind_a_failure_is_skipped_and_lets_go_of_the_program() {
     copy_in(&*client, Q1, start, &bytes, ReadWhen::InOrder);
     let mut out = vec![9; 300_000];
     client.copy_out(Q1, start, range_mut(&mut out)).unwrap();
-    // Is more than is asked for ahead, so that it blocks until its turn, which never comes.
+    // More bytes than are requested ahead, so that the call blocks until its turn, which never comes.
     let blocked = std::thread::spawn({
         let client = client.clone();
         move || {
@@ -253,7 +253,7 @@ fn what_stands_behind_a_failure_is_skipped_and_lets_go_of_the_program() {
     gate.open();
     assert_eq!(client.wait(&[Q1]).unwrap_err().code(), ErrorCode::Execution);
     assert_eq!(blocked.join().unwrap(), Err(ErrorCode::Execution));
-    // The lanes are in order for other queues.
+    // The lanes still work for other queues.
     copy_in(&*client, Q2, start, &bytes, ReadWhen::InOrder);
     client.wait(&[Q2]).unwrap();
     assert!(read_back(&*client, start, 300_000) == bytes);
@@ -391,7 +391,7 @@ fn queues_beyond_the_quota_of_streams_share_them() {
         let world = world(1, 1, regions(&gate));
         world.agents[0].limit_streams(quota);
         let (client, start) = world.mapped(0, MIB);
-        // With 2 streams, the third queue has that of the second; with 1 that of the first as well.
+        // With 2 streams, the third queue shares that of the second; with 1, also that of the first.
         let (first, second) = if quota == 1 { (Q1, Q1) } else { (Q1, Q2) };
         copy_in(&*client, first, start, &[1; 8], ReadWhen::BeforeReturn);
         launch(&*client, second, GATE, &[]).unwrap();
@@ -401,7 +401,7 @@ fn queues_beyond_the_quota_of_streams_share_them() {
         } else {
             client.wait(&[QueueId(3)]).unwrap();
         }
-        // Synchronous work has a stream of its own.
+        // Synchronous operations have a stream of their own.
         launch(&*client, QueueId::SYNC, EMPTY, &[]).unwrap();
         client.wait(&[QueueId::SYNC]).unwrap();
         gate.open();
@@ -411,7 +411,7 @@ fn queues_beyond_the_quota_of_streams_share_them() {
 
 #[test]
 fn executors_of_this_machine_share_memory() {
-    // Of the tests over others this one is over those.
+    // The expected transport depends on the test binary.
     let expected = match wanted() {
         Wanted::Tcp => Transport::Tcp,
         Wanted::Tls => Transport::Tls,

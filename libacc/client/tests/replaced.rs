@@ -1,4 +1,4 @@
-//! Executors and devices that are lost, and those that take their place.
+//! Lost executors and devices, and their replacements.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn shut_down(clients: &[&Arc<dyn DeviceClient>]) {
     clients.iter().for_each(|client| client.shutdown().unwrap());
 }
 
-/// The device computes on memory that it has got now.
+/// Asserts that the device computes on newly mapped memory.
 fn assert_works(client: &Arc<dyn DeviceClient>) -> DevicePtr {
     let start = client.addresses().0;
     client.map(start, MIB).unwrap();
@@ -29,7 +29,7 @@ fn assert_works(client: &Arc<dyn DeviceClient>) -> DevicePtr {
     start
 }
 
-/// A copy larger than any frame from one device to another.
+/// Asserts that a copy larger than any frame works between two devices.
 fn assert_copies(world: &World, source: usize, from: DevicePtr, target: usize, to: DevicePtr) {
     let (source_port, target_port) = (&world.session.clients()[source], &world.session.clients()[target]);
     let bytes = pattern(300_000, source + 2 * target);
@@ -49,10 +49,10 @@ fn an_executor_that_dies_is_replaced_when_its_devices_are_shut_down() {
     let error = launch(&*first, Q1, EMPTY, &[]).and_then(|()| first.wait(&[Q1])).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{error}");
     assert!(error.remedy_text().unwrap().contains("acc_shutdown"), "{error}");
-    // Starting is no remedy as long as what was lost counts as there.
+    // A start does not help while the lost memory counts as present.
     assert_eq!(first.start().unwrap_err().code(), ErrorCode::DeviceUnavailable);
     first.shutdown().unwrap();
-    // The other one still holds on to it.
+    // The other device still uses the lost executor.
     let error = first.start().unwrap_err();
     assert_eq!((error.code(), error.place().node.as_deref()), (ErrorCode::DeviceUnavailable, Some("h1")), "{error}");
     let remedy = error.remedy_text().unwrap();
@@ -89,7 +89,7 @@ fn copies_between_nodes_go_to_and_from_the_new_executor() {
     let world = world(2, 1, regions(&Gate::default()));
     let ((source, from), (target, to)) = (world.mapped(0, MIB), world.mapped(1, MIB));
     for _ in 0..3 {
-        // Both ways, so that lanes of both directions are there when it dies.
+        // In both directions, so that lanes of both exist when it dies.
         assert_copies(&world, 0, from, 1, to);
         assert_copies(&world, 1, to, 0, from);
         world.agents[1].kill_now();
@@ -103,7 +103,7 @@ fn copies_between_nodes_go_to_and_from_the_new_executor() {
     assert_eq!((world.agents[0].executors(), world.agents[1].executors()), (1, 4));
 }
 
-/// `used`: the lane between the nodes has been used before.
+/// Tests a copy to the previous executor. With `used`, the lane between the nodes was used before.
 fn a_copy_to_the_executor_before_fails(used: bool) {
     let gate = Gate::default();
     let world = world(2, 1, regions(&gate));
@@ -120,7 +120,7 @@ fn a_copy_to_the_executor_before_fails(used: bool) {
     target.map(to, MIB).unwrap();
     gate.open();
     let error = source.wait(&[Q2]).unwrap_err();
-    // Whatever was first: the shutdown, or the end of the lane.
+    // Whichever was first: the shutdown, or the end of the lane.
     let codes = [ErrorCode::DeviceUnavailable, ErrorCode::DeviceShutdown];
     assert!(codes.contains(&error.code()), "{error}");
     assert_copies(&world, 0, from, 1, to);
@@ -139,7 +139,7 @@ fn a_lane_for_the_executor_before_is_turned_away() {
     world.agents[0].kill_now();
     shut_down(&[&client]);
     client.start().unwrap();
-    // Of another node, for the first executor of this one.
+    // A lane of another node to the first executor of this one.
     let hello = Hello::new(Purpose::Peer, SESSION, 0, PeerId::from_raw(2));
     let lane = handshake::connect(&world.agents[0].address, &hello, &world.key, Duration::from_secs(3)).unwrap();
     lane.limit(Some(Duration::from_secs(10))).unwrap();
@@ -183,7 +183,7 @@ fn a_device_that_fails_for_good_gets_a_new_executor_when_the_others_are_shut_dow
     let error = clients[1].start().unwrap_err();
     assert_eq!((error.code(), error.cause()), (ErrorCode::DeviceInit, FOR_GOOD), "{error}");
     assert!(error.remedy_text().unwrap().ends_with(": acc_device_cpu 0, acc_device_cpu 2"), "{error}");
-    // The others go on.
+    // The other devices go on.
     for client in [&clients[0], &clients[2]] {
         launch(&**client, Q1, EMPTY, &[]).unwrap();
         client.wait(&[Q1]).unwrap();
@@ -199,7 +199,7 @@ fn a_device_that_fails_for_good_gets_a_new_executor_when_the_others_are_shut_dow
     assert_eq!(agent.executors(), 2);
 }
 
-/// The coordinator may be stopped between its words to the program and to the agent.
+/// The coordinator may be stopped between its messages to the program and to the agent.
 #[test]
 fn an_agent_that_has_not_heard_of_the_session_is_asked_again() {
     let patient = |time| SessionSettings { open_timeout: time, ..settings(None, Vec::new()) };
@@ -217,6 +217,6 @@ fn an_agent_that_has_not_heard_of_the_session_is_asked_again() {
     let error = session.clients()[0].start().unwrap_err();
     assert!(error.cause().contains("no word of the session") && error.is_transient(), "{error}");
     assert!((990..1_000).contains(&agents[0].still_early()), "it was not asked as often as it could be");
-    // After the session ends no agent is asked again.
+    // After the session ends no agent is tried again.
     drop(session);
 }

@@ -1,4 +1,4 @@
-//! OpenACC's routines, as any program calls them.
+//! OpenACC's routines, called as in any program.
 
 use std::ffi::{c_char, c_void};
 
@@ -59,7 +59,7 @@ pub(crate) enum Number {
 const NAME: i32 = 0x1_0001;
 /// `firstprivate`, with an alignment of 16 bytes.
 const FIRST_PRIVATE: u16 = 0x040c;
-/// The device is the thread's current one.
+/// The device number for the thread's current device.
 const CURRENT: i32 = -1;
 /// Launch tags of GCC's code: dimensions in the next three words; the queue in the next word.
 const DIMENSIONS: u32 = 1 << 28 | 7;
@@ -108,25 +108,25 @@ pub(crate) fn number(num: i32, property: Number) -> usize {
     raw::acc_get_property(num, raw::acc_get_device_type(), property as i32)
 }
 
-/// The name of a device.
+/// Returns the name of a device.
 pub(crate) fn name(num: i32) -> Vec<u8> {
     let name = raw::acc_get_property_string(num, raw::acc_get_device_type(), NAME);
-    // SAFETY: the routine returns a terminated string that stays, or null.
+    // SAFETY: the routine returns a terminated static string, or null.
     if name.is_null() { Vec::new() } else { unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes().to_vec() }
 }
 
-/// Memory of the current device; 0 if there is none left.
+/// Allocates memory of the current device; returns 0 if there is none left.
 pub(crate) fn allocate(bytes: usize) -> usize {
     raw::acc_malloc(bytes.max(1)).addr()
 }
 
 /// Frees memory of the current device.
 pub(crate) fn free(address: usize) {
-    // SAFETY: the address is `allocate`'s, and is freed once: `memory` has removed it from its table.
+    // SAFETY: the address is from `allocate`, and is freed once: `memory` has removed it from its table.
     unsafe { raw::acc_free(address as *mut c_void) };
 }
 
-/// A copy that involves the current device.
+/// The direction of a copy that involves the current device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     ToDevice,
@@ -134,7 +134,7 @@ pub(crate) enum Way {
     Within,
 }
 
-/// Copies on the current device: waits for the end, or enqueues.
+/// Performs or enqueues a copy on the current device.
 ///
 /// # Safety
 /// Both ranges are valid on their sides until the copy has ended.
@@ -153,7 +153,7 @@ pub(crate) unsafe fn copy(way: Way, to: usize, from: usize, bytes: usize, queue:
     }
 }
 
-/// Copies from one device to another, and waits for the end.
+/// Copies between devices, and waits for the end.
 ///
 /// # Safety
 /// Both ranges are valid on their devices.
@@ -162,7 +162,7 @@ pub(crate) unsafe fn copy_between(to: (usize, i32), from: (usize, i32), bytes: u
     unsafe { raw::acc_memcpy_d2d(to.0 as *mut c_void, from.0 as *const c_void, bytes, to.1, from.1) };
 }
 
-/// Starts a region on the current device with one entry, which travels by value.
+/// Starts a region on the current device with one entry, which is passed by value.
 ///
 /// # Safety
 /// `region` is a function of this program that takes such an entry.

@@ -5,7 +5,7 @@ use crate::errors::SourceLine;
 use crate::memory::{allocate, allocate_pointer, deallocate};
 use std::ffi::c_char;
 
-/// The arguments of an allocation, which flang passes alike to all functions that allocate.
+/// The parameters of an allocation, which all of flang's allocating functions have.
 macro_rules! allocation {
     ($name:ident, $allocate:expr, $source:ident: $($source_type:ty)?, $sync:literal) => {
         #[unsafe(no_mangle)]
@@ -46,7 +46,7 @@ allocation!(_FortranACUFPointerAllocateSync, allocate_pointer, source:, true);
 allocation!(_FortranACUFPointerAllocateSource, allocate_pointer, source: &Descriptor, false);
 allocation!(_FortranACUFPointerAllocateSourceSync, allocate_pointer, source: &Descriptor, true);
 
-/// Deallocates an array of a module, and tells the device.
+/// Deallocates an array of a module, and updates the device.
 #[unsafe(no_mangle)]
 extern "C" fn _FortranACUFAllocatableDeallocate(
     descriptor: &mut Descriptor,

@@ -9,7 +9,7 @@ use crate::transfer::{self, Mode};
 use crate::{memory, streams};
 use std::time::Instant;
 
-/// The version that programs are to expect: 12.8.
+/// The reported version: 12.8.
 const VERSION: i32 = 12080;
 
 fn is_device(num: i32) -> bool {
@@ -53,7 +53,7 @@ extern "C" fn accord_cuf_peek_at_last_error() -> i32 {
     errors::last(true)
 }
 
-/// flang's result of a function that returns characters.
+/// The result of a function that returns characters, as flang passes it.
 #[repr(C)]
 struct Characters {
     start: *mut u8,
@@ -66,7 +66,7 @@ fn fill(text: &mut [u8], with: &[u8]) {
     text[..count].copy_from_slice(&with[..count]);
 }
 
-/// `cudaGetErrorString`: an external function, since its result is no C type.
+/// Implements `cudaGetErrorString`: an external function, because its result is no C type.
 #[unsafe(no_mangle)]
 extern "C" fn cudageterrorstring_(start: *mut u8, length: i64, code: &i32) -> Characters {
     // SAFETY: the caller passes the result's memory and its length.
@@ -147,7 +147,7 @@ extern "C" fn accord_cuf_can_access_peer(can: &mut i32, one: i32, other: i32) ->
     SUCCESS
 }
 
-/// Copies between devices need no permission.
+/// Enables access to a peer, which copies between devices do not need.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_peer(peer: i32) -> i32 {
     if is_device(peer) { SUCCESS } else { keep(INVALID_DEVICE) }
@@ -181,7 +181,8 @@ extern "C" fn accord_cuf_stream_query(stream: i64) -> i32 {
     }
 }
 
-/// An event: nanoseconds of the host's clock when the stream had done all before it, plus 1; 0 before it is recorded.
+/// An event: the host's time in nanoseconds plus 1 at which the stream was done with earlier operations; 0 before it is
+/// recorded.
 type Event = u64;
 
 fn now() -> Event {
@@ -195,7 +196,7 @@ extern "C" fn accord_cuf_event_create(event: &mut Event) -> i32 {
     SUCCESS
 }
 
-/// Waits for what the stream has been given, since OpenACC's queues have no clock.
+/// Waits for the stream's operations, because OpenACC's queues have no clock.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_event_record(event: &mut Event, stream: i64) -> i32 {
     if !streams::wait(stream) {
@@ -205,7 +206,7 @@ extern "C" fn accord_cuf_event_record(event: &mut Event, stream: i64) -> i32 {
     SUCCESS
 }
 
-/// What an event stands for has ended when it is recorded.
+/// Reports completion: an event's operations are complete when it is recorded.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_event_done(_event: &Event) -> i32 {
     SUCCESS
@@ -237,7 +238,7 @@ fn mode(to: usize, from: usize) -> Mode {
     }
 }
 
-/// Bytes of `count` elements, which the arrays must have.
+/// Returns the bytes of `count` elements, which both arrays must have.
 fn bytes(to: &Descriptor, from: &Descriptor, count: i64) -> Option<usize> {
     let count = usize::try_from(count).ok()?;
     let fits =
@@ -284,7 +285,7 @@ extern "C" fn accord_cuf_memcpy_async_i8(
     copy_in_stream(to, from, count, stream.copied().unwrap_or(0))
 }
 
-/// The form whose fourth argument is the stream.
+/// Implements the form whose fourth argument is the stream.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_memcpy_async_s4(to: &Descriptor, from: &Descriptor, count: i32, stream: i64) -> i32 {
     copy_in_stream(to, from, i64::from(count), stream)
@@ -315,7 +316,7 @@ extern "C" fn accord_cuf_memcpy_peer_i4(
     accord_cuf_memcpy(to, from, i64::from(count))
 }
 
-/// Pitches, width and height count elements, as in CUDA Fortran.
+/// Copies in two dimensions; pitches, width and height count elements, as in CUDA Fortran.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_memcpy_2d_i4(
     to: &Descriptor,
@@ -339,7 +340,7 @@ extern "C" fn accord_cuf_memcpy_2d_i4(
     SUCCESS
 }
 
-/// Allocates a device array of these extents.
+/// Allocates a device array with these extents.
 fn allocate(array: &mut Descriptor, extents: &[i64]) -> i32 {
     if array.base != 0 || extents.iter().any(|extent| *extent < 0) {
         return keep(INVALID_VALUE);

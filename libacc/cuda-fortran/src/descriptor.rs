@@ -22,7 +22,7 @@ pub(crate) struct Descriptor {
     extra: u8,
 }
 
-/// Bytes of an addendum of a derived type without length parameters.
+/// Bytes of the addendum for a derived type without length parameters.
 const ADDENDUM: usize = 32;
 
 impl Descriptor {
@@ -41,13 +41,13 @@ impl Descriptor {
         usize::try_from(self.rank).unwrap_or(0)
     }
 
-    /// Bytes of the descriptor itself.
+    /// Returns the bytes of the descriptor itself.
     pub(crate) fn size(&self) -> usize {
         let addendum = if self.extra & 1 == 0 { 0 } else { ADDENDUM };
         size_of::<Self>() + self.rank() * size_of::<Dimension>() + addendum
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub(crate) fn elements(&self) -> usize {
         self.dimensions().iter().map(|dimension| usize::try_from(dimension.extent).unwrap_or(0)).product()
     }
@@ -61,7 +61,7 @@ impl Descriptor {
         })
     }
 
-    /// The address of the element with this number, in array element order.
+    /// Returns the address of the element with this number, in array element order.
     pub(crate) fn address(&self, mut element: usize) -> usize {
         let mut offset = 0;
         for dimension in self.dimensions() {
@@ -72,7 +72,7 @@ impl Descriptor {
         self.base.wrapping_add_signed(offset)
     }
 
-    /// Returns how many elements lie next to each other from the first on.
+    /// Returns the number of contiguous elements from the first on.
     pub(crate) fn run(&self) -> usize {
         match self.dimensions().first() {
             Some(first) if first.stride == self.element as isize || first.extent == 1 => {

@@ -1,4 +1,4 @@
-//! CUDA's error codes, and what ends the program.
+//! CUDA's error codes, and fatal errors.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -17,7 +17,7 @@ thread_local! {
     static LAST: Cell<i32> = const { Cell::new(SUCCESS) };
 }
 
-/// Keeps an error for `cudaGetLastError`, and returns it.
+/// Records an error for `cudaGetLastError`, and returns it.
 pub(crate) fn keep(code: i32) -> i32 {
     if code != SUCCESS && code != NOT_READY {
         LAST.set(code);
@@ -25,7 +25,7 @@ pub(crate) fn keep(code: i32) -> i32 {
     code
 }
 
-/// The last error, which stays if it is only looked at.
+/// Returns the last error, and clears it unless it `stays`.
 pub(crate) fn last(stays: bool) -> i32 {
     if stays { LAST.get() } else { LAST.replace(SUCCESS) }
 }
@@ -61,19 +61,19 @@ impl SourceLine {
         if self.file.is_null() {
             return String::new();
         }
-        // SAFETY: flang passes a terminated string that stays.
+        // SAFETY: flang passes a terminated static string.
         let file = unsafe { CStr::from_ptr(self.file) }.to_string_lossy();
         format!("{file}:{}: ", self.line)
     }
 }
 
-/// Ends the program where CUDA Fortran has no status for the failure.
+/// Ends the program, for failures without a status in CUDA Fortran.
 pub(crate) fn end(place: SourceLine, cause: &str, remedy: &str) -> ! {
     report(&format!("{}{cause}; {remedy}", place.shown()));
     std::process::exit(1)
 }
 
-/// Writes a line for people.
+/// Writes a line for the user.
 pub(crate) fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "accord: {text}");
 }

@@ -1,38 +1,38 @@
-//! The threads of a block that wait for each other: a fiber each, on one thread of the system.
+//! Threads of a block that wait for each other: fibers on one thread of the system.
 
 use crate::errors::report;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
 
-/// Threads of a warp.
+/// Number of threads in a warp.
 const WARP: usize = 32;
-/// A fiber's stack: local arrays of a kernel are on it.
+/// A fiber's stack, which holds a kernel's local arrays.
 const STACK: usize = 128 << 10;
 
-/// The wait of a suspended thread.
+/// What a suspended thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     /// All threads of the block that have not ended.
     Block,
-    /// The threads of its warp that neither have ended nor wait for the block.
+    /// The threads of its warp that have not ended and do not wait for the block.
     Warp,
 }
 
 thread_local! {
     /// The block that runs on this thread of the system.
     static BLOCK: RefCell<Block> = const { RefCell::new(Block { values: Vec::new() }) };
-    /// The fiber that runs, and how it gives way.
+    /// The running fiber, and the means to suspend it.
     static NOW: Cell<Option<(usize, *const Yielder<(), Wait>)>> = const { Cell::new(None) };
 }
 
 /// The values that the threads of a block exchange.
 struct Block {
-    /// What each thread has handed in to the exchange that it takes part in.
+    /// The value of each thread for the exchange that it takes part in.
     values: Vec<Option<u32>>,
 }
 
-/// Fibers with their stacks, for one block after the other.
+/// Fibers with their stacks, reused for one block after the other.
 pub(crate) struct Fibers {
     stacks: Vec<DefaultStack>,
     count: usize,
@@ -41,14 +41,14 @@ pub(crate) struct Fibers {
 }
 
 impl Fibers {
-    /// `place` is where the calling thread's kernels read their place in the grid.
+    /// Creates the fibers; `place` is the calling thread's place in the grid, which its kernels read.
     pub(crate) fn new(count: usize, place: *mut [[u32; 3]; 4], block: [u32; 3]) -> Self {
         Self { stacks: Vec::new(), count, place, block }
     }
 
     /// Runs `body` once for each thread of a block.
     pub(crate) fn run(&mut self, body: &dyn Fn()) {
-        // SAFETY: each fiber has ended when this function returns, so that none calls `body` later.
+        // SAFETY: all fibers have ended when this function returns, so that none calls `body` later.
         let body: &'static dyn Fn() = unsafe { std::mem::transmute::<&dyn Fn(), &'static dyn Fn()>(body) };
         BLOCK.with_borrow_mut(|block| block.values = vec![None; self.count]);
         let mut fibers = Vec::with_capacity(self.count);
@@ -80,7 +80,7 @@ impl Fibers {
                 else {
                     continue;
                 };
-                // SAFETY: the thread's own variable; the fibers of this thread take turns.
+                // SAFETY: a variable of this thread, whose fibers take turns.
                 unsafe { (&raw mut (*self.place)[0]).write(index(number as u32, self.block)) };
                 match fiber.resume(()) {
                     CoroutineResult::Yield(wait) => waits[number] = Some(wait),
@@ -96,15 +96,15 @@ impl Fibers {
     }
 }
 
-/// Suspends this thread until those that it waits for are there. Kernels without fibers have nothing to wait for.
+/// Suspends this thread until the threads that it waits for have arrived. Does nothing in kernels without fibers.
 fn give_way(wait: Wait) {
     let Some((number, yielder)) = NOW.get() else { return };
-    // SAFETY: the fiber that runs is this one, and its yielder lives as long as it.
+    // SAFETY: this is the running fiber, and its yielder lives as long as it.
     unsafe { (*yielder).suspend(wait) };
     NOW.set(Some((number, yielder)));
 }
 
-/// Hands in a value, and reads those of the threads that take part.
+/// Contributes a value, and reads those of the participating threads.
 fn exchange<R>(value: u32, wait: Wait, read: impl FnOnce(usize, &[Option<u32>]) -> R) -> R {
     let own = NOW.get().map_or(0, |(number, _)| number);
     let set = |value| {
@@ -122,14 +122,14 @@ fn exchange<R>(value: u32, wait: Wait, read: impl FnOnce(usize, &[Option<u32>]) 
     result
 }
 
-/// Returns how many threads of the block have handed in something else than 0, and how many there are.
+/// Returns how many threads of the block have contributed a value other than 0, and how many participate.
 fn in_block(value: u32) -> (u32, u32) {
     exchange(value, Wait::Block, |_, values| {
         values.iter().flatten().fold((0, 0), |(set, all), value| (set + u32::from(*value != 0), all + 1))
     })
 }
 
-/// Returns which threads of the warp have handed in something else than 0, and which take part.
+/// Returns which threads of the warp have contributed a value other than 0, and which participate.
 fn in_warp(value: u32) -> (u32, u32) {
     exchange(value, Wait::Warp, |own, values| {
         let first = own / WARP * WARP;
@@ -192,7 +192,7 @@ extern "C" fn accord_ballot_l4(value: u32) -> u32 {
     in_warp(value).0
 }
 
-/// The value of the lane that `source` names, by this lane's number; its own if there is none.
+/// Returns the value of the lane that `source` computes from this lane's number; its own if there is none.
 fn shuffle(value: u32, source: impl FnOnce(usize) -> Option<usize>) -> u32 {
     exchange(value, Wait::Warp, |own, values| {
         let first = own / WARP * WARP;
@@ -225,7 +225,7 @@ shuffles! {
     accord_shfl_xor_i32 accord_shfl_xor_f32: |lane, by| Some(lane ^ by as usize);
 }
 
-/// The place of a thread in its block.
+/// Returns the place of a thread in its block.
 pub(crate) fn index(thread: u32, block: [u32; 3]) -> [u32; 3] {
     [thread % block[0], thread / block[0] % block[1], thread / (block[0] * block[1])]
 }

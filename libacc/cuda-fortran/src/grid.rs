@@ -1,5 +1,5 @@
-//! Kernels on a CPU device, in its worker: blocks over the device's cores, a block's threads one after the other, or as fibers
-//! where they wait for each other.
+//! Runs kernels on a CPU device, in its worker: blocks in parallel on the device's cores, and a block's threads in
+//! sequence, or as fibers if they wait for each other.
 
 use crate::errors::report;
 use crate::fibers::{Fibers, index};
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A kernel that takes its arguments by their addresses.
 type Thunk = unsafe extern "C" fn(*const *const c_void);
-/// Returns where the compiled kernels of an object read their place in the grid: the calling thread's own.
+/// A function that returns where an object's compiled kernels read the calling thread's place in the grid.
 type OwnPlace = extern "C" fn() -> *mut [[u32; 3]; 4];
 
-/// Most threads that run blocks.
+/// Most threads of the system that run blocks.
 const THREADS: usize = 256;
 
-/// One kernel's run, as all threads of the system see it.
+/// One kernel's run, shared by the threads of the system.
 struct Run<'a> {
     launch: &'a Launch,
     thunk: Thunk,
@@ -25,7 +25,7 @@ struct Run<'a> {
     blocks: u64,
 }
 
-/// What a region does on a CPU device.
+/// Runs a kernel as the region of a CPU device.
 ///
 /// # Safety
 /// `entries` is the region's argument, whose only entry is a launch of this kernel.
@@ -60,7 +60,7 @@ unsafe extern "C" fn accord_cuf_run(entries: *const *const u64, thunk: Thunk, re
     let run = Run { launch: &launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Without another thread the blocks run on those that there are.
+            // If a thread can't be started, the present ones run its blocks.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || run.some_blocks());
         }
         run.some_blocks();
@@ -75,7 +75,7 @@ impl Run<'_> {
         let block = self.launch.block;
         let threads = block.iter().product::<u32>();
         let mut fibers = self.launch.waits.then(|| Fibers::new(threads as usize, place, block));
-        // SAFETY: the thread's own variable, which only this thread and its fibers use.
+        // SAFETY: a variable of this thread, which only this thread and its fibers use.
         unsafe {
             (&raw mut (*place)[2]).write(block);
             (&raw mut (*place)[3]).write(self.launch.grid);

@@ -1,4 +1,4 @@
-//! Launches: a kernel's arguments and what its device needs, as the entry of a region.
+//! Launches: a kernel's arguments, and data for the device, as the entry of a region.
 
 use crate::descriptor::Descriptor;
 use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, SourceLine, end};
@@ -15,17 +15,17 @@ const BLOCK: i64 = 1024;
 const BLOCK_AXES: [i64; 3] = [1024, 1024, 64];
 /// Most blocks of each dimension of a grid.
 const GRID_AXES: [i64; 3] = [2_147_483_647, 65535, 65535];
-/// Bytes of dynamic shared memory.
+/// Most bytes of dynamic shared memory.
 const SHARED: i32 = 49152;
-/// Blocks of the dimension that a launch leaves to the runtime (`<<<*, ...>>>`), whose loop has the grid's stride.
+/// Blocks of a dimension that the launch leaves to the runtime (`<<<*, ...>>>`); the loop has the grid's stride.
 const CHOSEN: i64 = 64;
 
-/// Managed and pinned memory that a kernel uses: the device has a copy for as long as the launch takes.
+/// Managed and pinned memory that a kernel uses; the device has a copy for the duration of the launch.
 #[derive(Default)]
 struct Mirrors(BTreeMap<usize, (Range, usize)>);
 
 impl Mirrors {
-    /// The device's address for a host address.
+    /// Returns the device's address for a host address.
     fn address(&mut self, address: usize, place: SourceLine) -> usize {
         let Some(range) = memory::find(address).filter(|range| matches!(range.kind, Kind::Managed | Kind::Pinned))
         else {
@@ -50,7 +50,8 @@ impl Mirrors {
     }
 }
 
-/// Launches the kernel of `stub`. `values` has the size of what an argument's address stands for that is passed by value, else 0.
+/// Launches the kernel of `stub`. `values` has the size of each argument that is passed by value through an address,
+/// else 0.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_launch(
     stub: usize,
@@ -113,7 +114,7 @@ extern "C" fn accord_cuf_launch(
         arguments,
     };
     let queue = streams::begin(device, stream);
-    // SAFETY: the compiler made the region for such an entry.
+    // SAFETY: the compiler generated the region for such an entry.
     unsafe { acc::launch(kernel.region, &launch.encode(), queue) };
     if !mirrors.0.is_empty() {
         mirrors.copy_back();

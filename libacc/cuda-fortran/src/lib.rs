@@ -1,5 +1,5 @@
-//! What CUDA Fortran programs call: flang's `_FortranACUF*`, the routines of module `cudafor`, launches, and on CPU devices the
-//! threads of a kernel.
+//! The runtime of CUDA Fortran programs: flang's `_FortranACUF*`, the routines of module `cudafor`, launches, and on
+//! CPU devices the threads of a kernel.
 //!
 //! It is linked into the program, and does everything by OpenACC's own entry points, so that both share devices, memory and queues.
 //! A CPU device's worker is the same executable: a launch is a region whose only entry is a [`packet::Launch`] by value.

@@ -1,4 +1,4 @@
-//! Memory that CUDA Fortran allocates: which addresses are a device's.
+//! Memory that CUDA Fortran allocates, and the devices that it belongs to.
 
 use crate::acc;
 use crate::descriptor::Descriptor;
@@ -13,11 +13,11 @@ use std::ffi::c_char;
 pub(crate) enum Kind {
     /// A device's memory.
     Device(i32),
-    /// Managed and unified memory, which here is the host's.
+    /// Managed and unified memory, which is host memory here.
     Managed,
-    /// Pinned memory of the host.
+    /// Pinned host memory.
     Pinned,
-    /// A descriptor of a device array, in the host's memory.
+    /// A descriptor of a device array, in host memory.
     Descriptor,
 }
 
@@ -29,24 +29,24 @@ pub(crate) struct Range {
     pub(crate) kind: Kind,
 }
 
-/// All allocations by their addresses; the program's own allocations bound it.
+/// All allocations by their addresses, bounded by the program's own allocations.
 static RANGES: ShortLock<BTreeMap<usize, Range>> = ShortLock::new(BTreeMap::new());
 
-/// Alignment of host memory: as CUDA's.
+/// Alignment of host memory, equal to CUDA's.
 const ALIGNMENT: usize = 256;
 
 fn ranges() -> ShortGuard<'static, BTreeMap<usize, Range>> {
     RANGES.lock()
 }
 
-/// The allocation that holds an address.
+/// Returns the allocation that holds an address.
 pub(crate) fn find(address: usize) -> Option<Range> {
     let ranges = ranges();
     let (_, range) = ranges.range(..=address).next_back()?;
     (address - range.start < range.bytes).then_some(*range)
 }
 
-/// The device whose memory holds an address.
+/// Returns the device whose memory holds an address.
 pub(crate) fn device_of(address: usize) -> Option<i32> {
     match find(address)?.kind {
         Kind::Device(device) => Some(device),
@@ -54,7 +54,7 @@ pub(crate) fn device_of(address: usize) -> Option<i32> {
     }
 }
 
-/// Memory of the current device; 0 if there is none left.
+/// Allocates memory of the current device; returns 0 if there is none left.
 pub(crate) fn device_memory(bytes: usize) -> usize {
     let device = acc::device();
     let start = acc::allocate(bytes);
@@ -68,7 +68,7 @@ fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()
 }
 
-/// Zeroed host memory; 0 if there is none left.
+/// Allocates zeroed host memory; returns 0 if there is none left.
 pub(crate) fn host_memory(bytes: usize, kind: Kind) -> usize {
     let Some(layout) = layout(bytes) else { return 0 };
     // SAFETY: the layout has a size.
@@ -79,7 +79,7 @@ pub(crate) fn host_memory(bytes: usize, kind: Kind) -> usize {
     start
 }
 
-/// Frees an allocation at its first address. Work that uses it has ended afterwards.
+/// Frees an allocation by its first address, after work that uses it has ended.
 pub(crate) fn release(address: usize) -> bool {
     let Some(range) = ranges().remove(&address) else { return false };
     match range.kind {
@@ -129,12 +129,12 @@ unsafe extern "C" {
     static mut REGISTRY: [Allocator; ALLOCATORS];
 }
 
-/// Enters the allocators of memory with attributes pinned, device, managed and unified.
+/// Registers the allocators of pinned, device, managed and unified memory.
 #[unsafe(no_mangle)]
 extern "C" fn _FortranACUFRegisterAllocator() {
     let all = [allocate_pinned, allocate_device, allocate_managed, allocate_managed];
     for (at, allocate) in all.into_iter().enumerate() {
-        // SAFETY: constructors call this, before there are threads; flang 22's table has seven entries.
+        // SAFETY: constructors call this before there are threads; flang 22's table has seven entries.
         unsafe { (&raw mut REGISTRY[at + 1]).write(Allocator { allocate, free }) };
     }
 }
@@ -214,7 +214,7 @@ unsafe extern "C" {
     ) -> i32;
 }
 
-/// Allocates what a descriptor of an allocatable describes; a Fortran status.
+/// Allocates the array of an allocatable's descriptor; returns a Fortran status.
 pub(crate) fn allocate(
     descriptor: &mut Descriptor,
     has_status: bool,
@@ -222,11 +222,11 @@ pub(crate) fn allocate(
     file: *const c_char,
     line: i32,
 ) -> i32 {
-    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    // SAFETY: flang's runtime gets a descriptor that flang has established.
     unsafe { _FortranAAllocatableAllocate(descriptor, std::ptr::null(), has_status, message, file, line, memcpy) }
 }
 
-/// Deallocates what a descriptor of an allocatable describes; a Fortran status.
+/// Deallocates the array of an allocatable's descriptor; returns a Fortran status.
 pub(crate) fn deallocate(
     descriptor: &mut Descriptor,
     has_status: bool,
@@ -234,11 +234,11 @@ pub(crate) fn deallocate(
     file: *const c_char,
     line: i32,
 ) -> i32 {
-    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    // SAFETY: flang's runtime gets a descriptor that flang has established.
     unsafe { _FortranAAllocatableDeallocate(descriptor, has_status, message, file, line) }
 }
 
-/// Allocates what a pointer's descriptor describes; a Fortran status.
+/// Allocates the array of a pointer's descriptor; returns a Fortran status.
 pub(crate) fn allocate_pointer(
     descriptor: &mut Descriptor,
     has_status: bool,
@@ -246,6 +246,6 @@ pub(crate) fn allocate_pointer(
     file: *const c_char,
     line: i32,
 ) -> i32 {
-    // SAFETY: flang's runtime takes a descriptor that flang has established.
+    // SAFETY: flang's runtime gets a descriptor that flang has established.
     unsafe { _FortranAPointerAllocate(descriptor, has_status, message, file, line, memcpy) }
 }

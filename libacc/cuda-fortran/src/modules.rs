@@ -1,4 +1,4 @@
-//! What a program's objects register: kernels, and variables of modules that devices have too.
+//! Registrations of a program's objects: kernels, and variables of modules that devices have copies of.
 
 use crate::descriptor::Descriptor;
 use crate::errors::{SourceLine, end};
@@ -32,9 +32,9 @@ pub(crate) struct Kernel {
 /// A variable of a module.
 struct Variable {
     bytes: usize,
-    /// The variables that hold its device's address, one of each object.
+    /// The variables that hold its device address, one in each object.
     slots: Vec<usize>,
-    /// Its address on each device that has it.
+    /// Its address on each device with a copy.
     places: BTreeMap<i32, usize>,
 }
 
@@ -43,7 +43,7 @@ struct Registry {
     variables: BTreeMap<usize, Variable>,
 }
 
-/// The entries of constructors: bounded by the program's text.
+/// The registrations of constructors, bounded by the program's text.
 static REGISTRY: ShortLock<Registry> =
     ShortLock::new(Registry { kernels: BTreeMap::new(), variables: BTreeMap::new() });
 
@@ -51,12 +51,12 @@ fn registry() -> ShortGuard<'static, Registry> {
     REGISTRY.lock()
 }
 
-/// The kernel of a host's stub.
+/// Returns the kernel of a host stub.
 pub(crate) fn kernel(stub: usize) -> Option<Kernel> {
     registry().kernels.get(&stub).cloned()
 }
 
-/// Registers an object's code for GPUs. Kernels are launched on CPU devices only; the text names the object.
+/// Registers an object's code for GPUs. Kernels are launched on CPU devices only; `ptx` identifies the object.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_register_module(ptx: usize, _bytes: i64) -> usize {
     ptx
@@ -105,7 +105,7 @@ extern "C" fn _FortranACUFRegisterVariable(_module: usize, host: usize, _name: *
     variable.bytes = variable.bytes.max(usize::try_from(bytes).unwrap_or(0));
 }
 
-/// A variable's address on the current device, where it begins with the host's value.
+/// Returns a variable's address on the current device, where it is initialised with the host's value.
 fn place(host: usize, bytes: usize) -> usize {
     let device = acc::device();
     let known =
@@ -156,7 +156,7 @@ pub(crate) fn places() -> Vec<(usize, usize)> {
     places
 }
 
-/// The address on the current device of what is at a host address in a variable of a module.
+/// Returns the address on the current device for a host address in a variable of a module.
 #[unsafe(no_mangle)]
 extern "C" fn _FortranACUFGetDeviceAddress(host: usize, file: *const c_char, line: i32) -> usize {
     let found = registry()
@@ -196,7 +196,7 @@ extern "C" fn _FortranACUFDescriptorSync(to: usize, from: &Descriptor, _file: *c
     transfer::bytes(to, std::ptr::from_ref(from).addr(), from.size(), Mode::HostToDevice);
 }
 
-/// Assigns to an array of a module, whose descriptor the device has too.
+/// Assigns to an array of a module, whose descriptor the device has, too.
 #[unsafe(no_mangle)]
 extern "C" fn _FortranACUFDataTransferGlobalDescDesc(
     to: &mut Descriptor,

@@ -1,6 +1,6 @@
-//! A launch as it travels to a device: words, so that it needs no allocation there.
+//! The encoding of a launch: words, so that decoding needs no allocation on the device.
 
-/// Places of the head's words.
+/// Indices of the head's words.
 const LENGTH: usize = 0;
 const GRID: usize = 1;
 const BLOCK: usize = 4;
@@ -16,7 +16,7 @@ pub(crate) struct Launch {
     pub(crate) block: [u32; 3],
     /// Whether threads of a block wait for each other.
     pub(crate) waits: bool,
-    /// Distances of slots from the region, and what they get.
+    /// Distances of slots from the region, and their values.
     pub(crate) slots: Vec<(i64, u64)>,
     pub(crate) arguments: Vec<Argument>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Argument {
 }
 
 impl Launch {
-    /// The words that travel.
+    /// Encodes the launch.
     pub(crate) fn encode(&self) -> Vec<u64> {
         let mut words = vec![0; HEAD];
         for axis in 0..3 {
@@ -58,12 +58,12 @@ impl Launch {
         words
     }
 
-    /// The number of words of a launch, by the first of them.
+    /// Returns the number of words of a launch, by its first word.
     pub(crate) fn length(first: u64) -> usize {
         first as usize
     }
 
-    /// A launch without its arguments, and for each of them its word and whether its address is wanted.
+    /// Decodes a launch without its arguments. Returns for each of them its word, and whether its address is passed.
     pub(crate) fn decode(words: &[u64]) -> Option<(Self, Vec<(usize, bool)>)> {
         let head = words.get(..HEAD)?;
         let axes = |from: usize| [0, 1, 2].map(|axis| head[from + axis] as u32);

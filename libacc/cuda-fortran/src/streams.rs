@@ -1,10 +1,10 @@
-//! Streams as queues, with the default stream's order: it waits for all other streams of its device, and they for it.
+//! Streams as queues. The default stream waits for all other streams of its device, and they wait for it.
 
 use crate::acc;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The queue of the default stream; those of other streams follow. Programs' own queues have small numbers.
+/// The queue of the default stream; other streams' queues follow. Programs' own queues have small numbers.
 const DEFAULT: i32 = 0x0100_0000;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct StreamTable {
 #[derive(Clone, Copy)]
 struct Stream {
     device: i32,
-    /// Created with `cudaStreamNonBlocking`: in no order with the default stream.
+    /// Whether the stream was created with `cudaStreamNonBlocking`: not ordered with the default stream.
     is_free: bool,
 }
 
@@ -26,12 +26,12 @@ struct Stream {
 struct Device {
     /// Streams with work that the default stream has not waited for.
     used: BTreeSet<i32>,
-    /// Streams that wait for the default stream's latest work; none of them is in here if it has none.
+    /// Streams that wait for the default stream's latest work; empty if it has none.
     ordered: BTreeSet<i32>,
     has_default: bool,
 }
 
-/// Streams that the program has not destroyed, and devices: both are few.
+/// Streams that the program has not destroyed, and devices; both are few.
 static STATE: ShortLock<Option<StreamTable>> = ShortLock::new(None);
 
 fn with<R>(f: impl FnOnce(&mut StreamTable) -> R) -> R {
@@ -39,7 +39,7 @@ fn with<R>(f: impl FnOnce(&mut StreamTable) -> R) -> R {
     f(state.get_or_insert_default())
 }
 
-/// A new stream on the current device.
+/// Creates a stream on the current device.
 pub(crate) fn create(is_free: bool) -> i64 {
     let device = acc::device();
     with(|state| {
@@ -50,7 +50,7 @@ pub(crate) fn create(is_free: bool) -> i64 {
     })
 }
 
-/// The device of a stream; the current one for the default stream.
+/// Returns the device of a stream; the current one for the default stream.
 pub(crate) fn device(stream: i64) -> Option<i32> {
     match queue(stream) {
         DEFAULT => Some(acc::device()),
@@ -58,12 +58,12 @@ pub(crate) fn device(stream: i64) -> Option<i32> {
     }
 }
 
-/// The queue of a stream. 0 to 2 are the default stream's handles.
+/// Returns the queue of a stream. 0 to 2 are the default stream's handles.
 fn queue(stream: i64) -> i32 {
     if (0..=2).contains(&stream) { DEFAULT } else { i32::try_from(stream).unwrap_or(-1) }
 }
 
-/// Orders the next operation of a stream on `device`, which is current, and returns its queue.
+/// Orders the next operation of a stream on `device`, which is current. Returns its queue.
 pub(crate) fn begin(device: i32, stream: i64) -> i32 {
     let queue = queue(stream);
     let waits: Vec<i32> = with(|state| {
@@ -86,7 +86,7 @@ pub(crate) fn begin(device: i32, stream: i64) -> i32 {
     queue
 }
 
-/// Waits for all work of these devices; of the current one if none is named.
+/// Waits for all work of these devices, or of the current one if none is named.
 pub(crate) fn finish(devices: [Option<i32>; 2]) {
     let named = devices.iter().flatten().copied().collect::<BTreeSet<i32>>();
     let named = if named.is_empty() { BTreeSet::from([acc::device()]) } else { named };
@@ -96,12 +96,12 @@ pub(crate) fn finish(devices: [Option<i32>; 2]) {
     }
 }
 
-/// Waits for a stream; false if there is no such stream.
+/// Waits for a stream; returns `false` if there is no such stream.
 pub(crate) fn wait(stream: i64) -> bool {
     let Some(device) = device(stream) else { return false };
     let queue = queue(stream);
     if queue == DEFAULT {
-        // Its work comes after that of all others.
+        // The default queue's work follows that of all other queues.
         finish([None, None]);
     } else {
         acc::on_device(device, || acc::wait(queue));
@@ -110,14 +110,14 @@ pub(crate) fn wait(stream: i64) -> bool {
     true
 }
 
-/// Whether all work of a stream has ended; none if there is no such stream.
+/// Whether all work of a stream has ended; `None` if there is no such stream.
 pub(crate) fn is_done(stream: i64) -> Option<bool> {
     let device = device(stream)?;
     let queue = queue(stream);
     Some(acc::on_device(device, || if queue == DEFAULT { acc::is_idle() } else { acc::is_done(queue) }))
 }
 
-/// Destroys a stream after its work has ended; false if there is no such stream.
+/// Destroys a stream after its work has ended; returns `false` if there is no such stream.
 pub(crate) fn destroy(stream: i64) -> bool {
     let queue = queue(stream);
     queue != DEFAULT && wait(stream) && with(|state| state.streams.remove(&queue)).is_some()

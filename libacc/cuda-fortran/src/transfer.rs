@@ -6,7 +6,7 @@ use crate::errors::{SourceLine, end};
 use crate::{memory, streams};
 use std::ffi::c_char;
 
-/// The sides of an assignment that are a device's.
+/// The sides of an assignment that are on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     HostToDevice,
@@ -29,14 +29,14 @@ impl Mode {
     }
 
     fn devices(self, to: usize, from: usize) -> (Option<i32>, Option<i32>) {
-        // Managed memory is the host's here.
+        // Managed memory is host memory here.
         let to = memory::device_of(to).filter(|_| self != Self::DeviceToHost);
         let from = memory::device_of(from).filter(|_| self != Self::HostToDevice);
         (to, from)
     }
 }
 
-/// Copies bytes, after all work of the devices that take part; the copy has ended on return.
+/// Copies bytes, after all work of the participating devices; complete on return.
 pub(crate) fn bytes(to: usize, from: usize, count: usize, mode: Mode) {
     let (to_device, from_device) = mode.devices(to, from);
     streams::finish([to_device, from_device]);
@@ -47,7 +47,7 @@ fn copy(to: usize, from: usize, count: usize, to_device: Option<i32>, from_devic
     if count == 0 || to == from {
         return;
     }
-    // SAFETY: flang's code passes ranges of variables of this size; `memory` knows whose they are.
+    // SAFETY: flang's code passes ranges of variables of this size; `memory` knows their devices.
     unsafe {
         match (to_device, from_device) {
             (Some(one), Some(other)) if one == other => {
@@ -61,7 +61,7 @@ fn copy(to: usize, from: usize, count: usize, to_device: Option<i32>, from_devic
     }
 }
 
-/// Enqueues a copy that involves one device at most; false if it can only be done at once.
+/// Enqueues a copy that involves at most one device; returns `false` if it must be synchronous.
 pub(crate) fn enqueue(to: usize, from: usize, count: usize, stream: i64) -> bool {
     let (device, way) = match (memory::device_of(to), memory::device_of(from)) {
         (Some(one), Some(other)) if one == other => (one, Way::Within),
@@ -71,13 +71,13 @@ pub(crate) fn enqueue(to: usize, from: usize, count: usize, stream: i64) -> bool
     };
     acc::on_device(device, || {
         let queue = streams::begin(device, stream);
-        // SAFETY: the program keeps both ranges until the stream has done the copy, as CUDA asks of it.
+        // SAFETY: the program keeps both ranges until the stream has done the copy, as CUDA requires.
         unsafe { acc::copy(way, to, from, count, Some(queue)) };
     });
     true
 }
 
-/// Assigns an array or a scalar to an array; allocates the left side if it is not allocated.
+/// Assigns an array or a scalar to an array, which is allocated if necessary.
 pub(crate) fn arrays(to: &mut Descriptor, from: &Descriptor, mode: Mode, place: SourceLine) {
     if to.base == 0 {
         let element = from.element;
@@ -111,7 +111,7 @@ pub(crate) fn arrays(to: &mut Descriptor, from: &Descriptor, mode: Mode, place: 
     if is_scalar {
         return fill(to, from, count, to_device, from_device);
     }
-    // Copies of runs that are contiguous on both sides.
+    // Copies runs that are contiguous on both sides.
     let (one, other) = (to.run(), from.run());
     let run = if one.is_multiple_of(other) {
         other

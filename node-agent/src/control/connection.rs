@@ -1,4 +1,4 @@
-//! One connection to the coordinator, from its beginning to its end.
+//! One connection to the coordinator.
 
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
@@ -31,16 +31,16 @@ use v1::{agent_message, coordinator_message};
 
 /// The time limit of connecting, and then of the answer to the registration.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Silence after which the connection is probed, and how long the answer may take.
+/// Silence after which the connection is probed, and the time limit of the answer.
 const PROBE: Duration = Duration::from_secs(1);
-/// Messages on their way to the coordinator. It has gone if more pile up.
+/// Most queued messages to the coordinator. More mean that it is unresponsive.
 const OUTBOX_MAX: usize = 256;
-/// All are named in one message.
+/// One message names all sessions and grants.
 const _: () = assert!(EXECUTORS_MAX + DRIVERS_MAX <= NODE_SESSIONS_MAX && GRANTS_MAX <= NODE_GRANTS_MAX);
-/// How long the goodbye may take to get out.
+/// The time limit of the goodbye.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The agent that registers.
+/// The agent's identity at the coordinator, and the state that outlives a connection.
 pub(crate) struct Identity {
     /// The coordinator to reach.
     pub(crate) coordinator: Coordinator,
@@ -54,32 +54,32 @@ pub(crate) struct Identity {
     pub(crate) labels: NodeLabels,
     /// The limits of sessions that the kernel enforces.
     pub(crate) kernel_limits: v1::KernelLimits,
-    /// The MPI world that this agent is a rank of; empty: none.
+    /// The MPI world that this agent is a rank of; empty outside of worlds.
     pub(crate) world: String,
     /// The fabric of that world.
     pub(crate) mpi: Option<Arc<MpiFabric>>,
-    /// Whether its MPI is GPU-aware; none outside of worlds and without GPUs.
+    /// Whether the world's MPI is GPU-aware; `None` outside of worlds and without GPUs.
     pub(crate) gpu_aware: Option<GpuAware>,
-    /// Whether it takes lanes of other machines in clear.
+    /// Whether unencrypted lanes from other machines are accepted.
     pub(crate) plain_tcp: bool,
-    /// The measurements, and their means.
+    /// The measurements, and the means to make them.
     pub(crate) measures: Arc<Measures>,
-    /// Kept up to date for the agent's monitoring.
+    /// Registration state for monitoring.
     pub(crate) registered: Registered,
-    /// The coordinator has taken the node out of new sessions: the next one is told.
+    /// Whether the coordinator drains the node: it gets no new sessions. The next coordinator is informed.
     pub(crate) draining: AtomicBool,
-    /// The epoch of the coordinator that it obeys.
+    /// The highest epoch of a coordinator that has accepted this agent.
     pub(crate) coordinator_epoch: CoordinatorEpoch,
 }
 
-/// A connection on which the coordinator has heard who comes.
+/// An open stream of messages to and from the coordinator.
 pub(super) struct Attendance {
     outbox: mpsc::Sender<v1::AgentMessage>,
     inbound: Streaming<v1::CoordinatorMessage>,
 }
 
 impl Attendance {
-    /// Says the first word.
+    /// Opens the stream with a first message.
     pub(super) async fn begin(channel: Channel, first: agent_message::Body) -> Result<Self, Status> {
         let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
         let first = v1::AgentMessage { body: Some(first) };
@@ -89,18 +89,18 @@ impl Attendance {
         Ok(Self { outbox, inbound })
     }
 
-    /// Whether there is room for it.
+    /// Enqueues a message. Returns whether there was room for it.
     pub(super) fn send(&self, body: agent_message::Body) -> bool {
         self.outbox.try_send(v1::AgentMessage { body: Some(body) }).is_ok()
     }
 
-    /// Returns the coordinator's next message. Nothing is lost if the future is dropped.
+    /// Returns the coordinator's next message. Cancel safe.
     pub(super) async fn message(&mut self) -> Result<v1::CoordinatorMessage, Disconnect> {
         let closed = || Disconnect::Unreachable("it closed the connection".to_owned());
         self.inbound.message().await.map_err(disconnect)?.ok_or_else(closed)
     }
 
-    /// Returns when the coordinator has heard it, or after a while.
+    /// Sends the goodbye, and returns once the coordinator has received it or the time limit passes.
     pub(super) async fn say_goodbye(mut self) {
         let body = Some(agent_message::Body::Goodbye(v1::Goodbye {}));
         let heard = async {
@@ -114,7 +114,7 @@ impl Attendance {
     }
 }
 
-/// Connects and registers; what comes back is open.
+/// Connects and registers. Returns the open connection.
 pub(super) async fn register(
     identity: &Identity,
     supervisor: &Supervisor,
@@ -129,7 +129,7 @@ pub(super) async fn register(
     Ok(connection)
 }
 
-/// A connection whose end is noticed.
+/// Makes a connection detect by probes that the peer is gone.
 pub(super) fn probed(endpoint: Endpoint) -> Endpoint {
     endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
 }
@@ -151,7 +151,7 @@ async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Atte
     Ok((connection, registered))
 }
 
-/// Tells the rules what the coordinator says.
+/// Passes a message of the coordinator to the rules.
 pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::CoordinatorMessage) {
     use coordinator_message::Body;
     match message.body {
@@ -198,12 +198,12 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         },
         Some(Body::MeasurePath(order)) => identity.measure_path(supervisor, order),
         Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
-        // A rank that joins has a connection for that.
+        // Only a rank that joins a world gets `RankLost`, on a connection of its own.
         Some(Body::Registered(_) | Body::SessionOpened(_) | Body::RankLost(_)) | None => {}
     }
 }
 
-/// Converts a word to the coordinator's message.
+/// Converts a [`Word`] to a message for the coordinator.
 pub(super) fn words(word: Word) -> agent_message::Body {
     match word {
         Word::Heartbeat(sessions) => {
@@ -249,9 +249,10 @@ pub(super) fn words(word: Word) -> agent_message::Body {
     }
 }
 
-/// A lane to this agent itself, as its executor would have one to another of the machine. Ranks of an MPI world have none to themselves.
+/// Measures a lane to this agent itself, as an executor has to another one on this machine. Ranks of an MPI world have
+/// no such lanes.
 fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
-    /// Its number, which the coordinator gives to none.
+    /// A number that the coordinator never assigns.
     const MEASUREMENT: u64 = u64::MAX;
     if matches!(measures.wanted, Wanted::Mpi(_)) {
         return None;
@@ -265,14 +266,14 @@ fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
         .map(|(times, _)| times)
 }
 
-/// Without a thread it is not done, and the coordinator does not wait for ever.
+/// Runs `work` on a thread. Without one the work is skipped; the coordinator's wait has a time limit.
 fn in_background(work: impl FnOnce() + Send + 'static) {
     if let Err(error) = threads::spawn("accord-measure", work) {
         tracing::warn!("cannot start a thread to measure: {error}");
     }
 }
 
-/// What a refusal means for the agent.
+/// Converts a refusal to its meaning for the agent.
 fn disconnect(status: Status) -> Disconnect {
     let why = status.message().to_owned();
     match status.code() {
@@ -285,7 +286,7 @@ fn disconnect(status: Status) -> Disconnect {
 }
 
 impl Identity {
-    /// Returns its registration.
+    /// Returns the agent's registration.
     pub(super) fn registration(
         &self,
         previous: Option<NodeId>,
@@ -312,7 +313,7 @@ impl Identity {
         }
     }
 
-    /// Has the node measured, in the background.
+    /// Measures the node in the background.
     pub(super) fn measure(&self, supervisor: &Arc<Supervisor>) {
         let (measures, supervisor, gpu_aware) = (self.measures.clone(), supervisor.clone(), self.gpu_aware.clone());
         in_background(move || {
@@ -322,7 +323,7 @@ impl Identity {
         });
     }
 
-    /// Has a device tested, in the background.
+    /// Tests a device in the background.
     pub(super) fn test(&self, supervisor: &Arc<Supervisor>, ordinal: u32, number: u64) {
         let (measures, of_thread) = (self.measures.clone(), supervisor.clone());
         let test = move || {
@@ -335,7 +336,7 @@ impl Identity {
         }
     }
 
-    /// Has a path measured, in the background.
+    /// Measures a path in the background.
     fn measure_path(&self, supervisor: &Arc<Supervisor>, order: v1::MeasurePath) {
         let measurement = order.measurement;
         if !supervisor.tell(|node, _, _| node.begin_path(measurement)) {
@@ -348,7 +349,7 @@ impl Identity {
         });
     }
 
-    /// Says for people that the node is in.
+    /// Logs the registration.
     fn report(&self, registered: &v1::Registered) {
         tracing::info!("registered at {} as node {}", self.coordinator.address(), registered.node);
         if registered.plain_tcp && !self.plain_tcp {

@@ -1,8 +1,8 @@
-//! Which coordinators an agent obeys: none that another one has replaced.
+//! The epoch of the agent's coordinator: an agent does not obey a coordinator that another one has replaced.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The highest epoch of a coordinator that has taken this agent; 0: of none with a state file.
+/// The highest epoch of a coordinator that has accepted this agent; 0 if none had a state file.
 #[derive(Debug, Default)]
 pub(crate) struct CoordinatorEpoch(AtomicU64);
 
@@ -12,10 +12,10 @@ impl CoordinatorEpoch {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes over the epoch of a coordinator. One without a state file has 0.
+    /// Records a coordinator's epoch. A coordinator without a state file has epoch 0.
     ///
     /// # Errors
-    /// Returns why the coordinator is not obeyed, if its epoch is lower than the one before.
+    /// Returns the reason if the epoch is lower than an earlier one, so that the coordinator is not obeyed.
     pub(super) fn take_over(&self, epoch: u64) -> Result<(), String> {
         let known = self.0.fetch_max(epoch, Ordering::Relaxed);
         if epoch > 0 && epoch < known {

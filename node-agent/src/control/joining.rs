@@ -1,5 +1,5 @@
-//! An agent that joins an MPI world. Its ranks wait in MPI's start for each other, and not every launcher ends the others when one has ended: so each has
-//! a connection to the coordinator before it begins, and the coordinator tells the others when one breaks.
+//! Joining an MPI world. Ranks wait for each other when MPI starts, and not every launcher ends the others when one
+//! dies. So each first connects to the coordinator, which informs the others when a connection breaks.
 
 use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
 use crate::node::Disconnect;
@@ -11,14 +11,14 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use v1::{agent_message, coordinator_message};
 
-/// An agent that the coordinator knows as one that joins its world. Dropped without [`Joining::complete`], it counts as a rank that is lost.
+/// The connection of a joining rank. Dropped without [`Joining::complete`], the rank counts as lost.
 pub(crate) struct Joining {
     complete: oneshot::Sender<()>,
 }
 
 impl Joining {
-    /// Tells the coordinator, and ends this process once that says that another rank has died. Returns when it is told. None if that can't be
-    /// reached: then a rank that dies early is missed when time is up.
+    /// Announces the rank to the coordinator, and returns once it is announced. If the coordinator reports a lost rank,
+    /// this process ends. Returns `None` without a coordinator: an early death is then noticed only by a timeout.
     pub(crate) fn begin(coordinator: Coordinator, node_name: String, world: String) -> Option<Self> {
         let join = v1::JoinWorld { version: VERSION, node_name, world, run: run() };
         let (complete, completed) = oneshot::channel();
@@ -30,7 +30,7 @@ impl Joining {
             };
             match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
                 Ok(Ok(connection)) => {
-                    // The caller waits for it.
+                    // The caller waits for this.
                     let _ = told.send(());
                     listen(connection, completed).await;
                 }
@@ -49,14 +49,14 @@ impl Joining {
         is_told.recv().ok().map(|()| Self { complete })
     }
 
-    /// Tells the coordinator that all ranks have registered.
+    /// Reports that all ranks have registered.
     pub(crate) fn complete(self) {
-        // The receiver is gone where the coordinator can't be reached any more.
+        // The receiver is gone if the coordinator is unreachable.
         let _ = self.complete.send(());
     }
 }
 
-/// Which run of the world this is, as the launcher tells all ranks; 0 if it does not.
+/// Returns the launcher's identifier of this run, equal in all ranks; 0 if there is none.
 fn run() -> u64 {
     Rank::of_environment(|name| std::env::var(name).ok()).map_or(0, |rank| rank.job)
 }
@@ -71,24 +71,24 @@ async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
                     give_up(&lost.node_name);
                 }
                 Ok(_) => {}
-                // It has been stopped, or can't be reached: the world may go on.
+                // The coordinator was stopped or is unreachable: the world goes on.
                 Err(Disconnect::Unreachable(why) | Disconnect::Refused(why) | Disconnect::Replaced(why)) => return why,
             }
         }
     };
     tokio::select! {
         why = watch => tracing::info!("the coordinator does not say any more whether a rank dies while the world begins: {why}"),
-        // The connection ends without a goodbye if this agent fails before: so the other ranks learn of it.
+        // If this agent fails, the connection ends without a goodbye, and so the other ranks learn of it.
         completed = completed => if completed.is_ok() {
             connection.say_goodbye().await;
         },
     }
 }
 
-/// MPI's start waits for a rank that does not come, and can't be called off.
+/// Ends the process, because MPI's start waits for the lost rank and can't be cancelled.
 fn give_up(node_name: &str) -> ! {
     let why = "has ended while the MPI world began, which is of all its nodes; its own messages say why";
-    // In one piece: the others say it too.
+    // In one piece, because the other ranks write the same.
     let _ = io::stderr().write_all(format!("accord-node-agent: the agent of node {node_name} {why}\n").as_bytes());
     std::process::exit(1)
 }

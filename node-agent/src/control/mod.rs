@@ -1,5 +1,5 @@
-//! The agent's side of the registry: does for the node's rules what they want of the coordinator, and tells them what it says. One thread,
-//! never on the data path.
+//! The agent's side of the registry: carries out the rules' effects at the coordinator, and passes its messages to the
+//! rules. Runs on one thread, off the data path.
 
 mod connection;
 mod epoch;
@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A connection that is being made.
+/// A connection attempt in progress.
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Attendance, Disconnect>> + 'a>>;
 
 /// Keeps the node in the cluster until it must not be any more: when a signal stops the agent and what uses the node has ended, for which there is
@@ -91,7 +91,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The connection that is being made, if there is one.
+/// Completes with the outcome of the connection attempt; never if there is none.
 async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Attendance, Disconnect> {
     match connecting {
         Some(connecting) => connecting.await,
@@ -99,7 +99,7 @@ async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Attendance, Dis
     }
 }
 
-/// What the coordinator says, if it is connected.
+/// Completes with the coordinator's next message; never if there is no connection.
 async fn message(connection: &mut Option<Attendance>) -> Result<accord_proto::v1::CoordinatorMessage, Disconnect> {
     match connection {
         Some(connection) => connection.message().await,

@@ -1,6 +1,6 @@
-//! The process that tests a device: it writes to the device's memory, runs a region, reads back and compares.
+//! The process that tests a device: writes to the device's memory, runs a region, reads back and compares.
 //!
-//! Errors are those of the device, without a look at any program's source.
+//! Errors are the device's own; no program's source is involved.
 
 use super::words::{CPU, write};
 use accord_device::cpu::{self, CpuConfig};
@@ -16,13 +16,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first argument that makes this program test a device, print the verdict and end. The second one is a GPU's UUID, or [`CPU`].
+/// The first argument that makes this program test a device, print the verdict and exit. The second one is a GPU's
+/// UUID, or [`CPU`].
 pub const ARGUMENT: &str = "test-device";
-/// Bytes that are written and read.
+/// Number of bytes to write and read.
 const BYTES: usize = 32 << 20;
 /// Memory of a CPU device while it is tested.
 const CPU_MEMORY: u64 = 64 << 20;
-/// Length of the pattern that is written: no power of two, so that neighbouring pages differ.
+/// Length of the written pattern: no power of two, so that neighbouring pages differ.
 const PATTERN: usize = 65_521;
 
 /// The CUDA driver's CUDA_ERROR_UNKNOWN.
@@ -58,7 +59,7 @@ pub fn main() -> ExitCode {
 }
 
 fn tested(which: &str) -> DeviceVerdict {
-    // Else workers would be the agent's orphans, which it ends.
+    // Otherwise workers would become the agent's orphans, which it ends.
     let begun = set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from);
     if let Err(error) = begun.and_then(|()| cpu::collect_orphans()) {
         return DeviceVerdict::Unknown(error.to_string());
@@ -67,7 +68,7 @@ fn tested(which: &str) -> DeviceVerdict {
     match outcome {
         Ok(true) => DeviceVerdict::Works,
         Ok(false) => DeviceVerdict::Faulty("a test has read other data than it has written".to_owned()),
-        // No other program's region is in this process. An unknown error may be the driver's, or the machine's.
+        // This process runs no other program's region. An unknown error may be the driver's, or the machine's.
         Err(error) => match error.fault().filter(|fault| Some(*fault) != DeviceFault::cuda(UNKNOWN_ERROR)) {
             Some(fault) => DeviceVerdict::Faulty(format!("a test shows {fault}")),
             None => DeviceVerdict::Unknown(error.to_string()),
@@ -85,8 +86,8 @@ fn find(which: &str) -> Result<DeviceInfo> {
     choose(found, which)
 }
 
-/// Returns the device that is named. It is missing only if the driver shows others and reports nothing: else the driver may not work here, or the
-/// machine may be out of memory or files.
+/// Returns the named device. It counts as missing only if the driver lists other devices and reports no problem:
+/// otherwise the driver may fail here, or the machine may be out of memory or files.
 fn choose(found: Found, which: &str) -> Result<DeviceInfo> {
     let Found { devices, note, failed } = found;
     let is_missing = !failed && note.is_none() && !devices.is_empty();
@@ -97,14 +98,14 @@ fn choose(found: Found, which: &str) -> Result<DeviceInfo> {
     })
 }
 
-/// Returns whether the device has what was written.
+/// Returns whether the device holds what was written.
 fn exercise(info: DeviceInfo) -> Result<bool> {
     let images = Arc::new(Images::default());
     let function = ImageFunction { name: "accord_test$_omp_fn$0".to_owned(), dims: [1, 1, 32] };
     let image =
         images.add(Image { objects: vec![PTX.as_bytes().to_vec()], functions: vec![function], variables: Vec::new() });
     let start = registry::backend(info.kind)?.start;
-    // What other users' data was there is cleared, as for a session.
+    // Scrubs other users' data first, as for a session.
     let device = start(info, &StartConfig { images, scrub: true, ..StartConfig::default() })?;
     let outcome = exchange(&*device, image);
     device.shutdown();
@@ -132,7 +133,7 @@ fn exchange(device: &dyn Device, image: ImageId) -> Result<bool> {
     Ok(is_same)
 }
 
-/// The region, as an executor names those of programs.
+/// Describes the region as an executor does for a program's.
 fn region(image: ImageId) -> Result<FunctionSpec> {
     let failed = |error: std::io::Error| Error::new(ErrorCode::System, format!("this program's file: {error}"));
     let path = std::env::current_exe().map_err(failed)?;
@@ -150,7 +151,7 @@ fn region(image: ImageId) -> Result<FunctionSpec> {
     })
 }
 
-/// Bytes that are written, from the first on.
+/// The stream of bytes to write and to expect.
 struct Pattern {
     bytes: Vec<u8>,
     at: usize,
@@ -162,7 +163,7 @@ impl Pattern {
         Self { bytes: (0..PATTERN).map(byte).collect(), at: 0 }
     }
 
-    /// Calls `each` with the next `len` bytes, in parts, and with the place of each part.
+    /// Calls `each` with the offset and bytes of each part of the next `len` bytes.
     fn take(&mut self, len: usize, mut each: impl FnMut(usize, &[u8])) {
         let mut done = 0;
         while done < len {
@@ -181,7 +182,7 @@ impl Source for Pattern {
     }
 }
 
-/// Compares the bytes that are read.
+/// Compares the bytes read with the pattern.
 struct Compare {
     pattern: Pattern,
     differs: Arc<AtomicBool>,
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_gpu_is_missing_only_if_the_driver_shows_others_and_reports_nothing() {
-        // Any other device will do.
+        // A CPU device stands for another GPU.
         let others = vec![find(CPU).expect("a CPU device")];
         let fault = |devices: &[DeviceInfo], note: Option<&str>, failed| {
             let found = Found { devices: devices.to_vec(), note: note.map(str::to_owned), failed };

@@ -1,4 +1,5 @@
-//! Tests of devices, each in a process of its own: of a device in quarantine, and of one of which a program says that it is faulty.
+//! Tests of devices in quarantine, and of devices that a program reported as faulty. Each test runs in a process of its
+//! own.
 
 mod child;
 mod words;
@@ -19,7 +20,7 @@ const WITHIN_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: u64 = WORDS_MAX as u64 + 64;
 
 impl Measures {
-    /// Has another process test the device with this ordinal.
+    /// Tests the device with this ordinal in another process.
     pub(crate) fn test(&self, ordinal: u32) -> DeviceVerdict {
         let Some(info) = self.devices.iter().find(|info| info.id.ordinal == ordinal) else {
             return DeviceVerdict::Unknown(format!("the node has no device {ordinal}"));

@@ -1,9 +1,9 @@
-//! What an agent and the process that tests a device say to each other.
+//! The texts between an agent and the process that tests a device.
 
 use accord_types::DeviceVerdict;
 use accord_types::texts::{WORDS_MAX, cut};
 
-/// The name of a CPU device. A GPU's is its UUID.
+/// The name of a CPU device. A GPU's name is its UUID.
 pub(super) const CPU: &str = "cpu";
 
 /// Returns a verdict as a line of text.
@@ -16,7 +16,7 @@ pub(super) fn write(verdict: &DeviceVerdict) -> String {
     format!("{word} {}\n", cut(&why.replace('\n', " "), WORDS_MAX))
 }
 
-/// Reads the output of [`write`]; `None` if it is not all of it.
+/// Parses the output of [`write`]; `None` if it is incomplete.
 pub(super) fn read(text: &str) -> Option<DeviceVerdict> {
     let (word, why) = text.strip_suffix('\n')?.split_once(' ')?;
     match word {

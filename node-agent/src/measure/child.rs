@@ -1,4 +1,4 @@
-//! The process that measures a node: a program with libacc.so, as others are.
+//! The process that measures a node, which is an ordinary program with libacc.so.
 
 use super::lines;
 use super::sampling::{STREAM, median, path};
@@ -10,14 +10,14 @@ use std::hint::black_box;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The first argument that makes this program measure its machine, print what it found and end.
+/// The first argument that makes this program measure its machine, print the figures and exit.
 pub const ARGUMENT: &str = "measure";
-/// Devices that are measured; the others are as these.
+/// Most measured devices; the others are assumed equal.
 const DEVICES_MAX: u32 = 16;
-/// Pairs of devices: each one with the next, both ways.
+/// Most measured pairs: each device with the next, in both directions.
 const PAIRS_MAX: usize = 16;
 
-/// Measures; devices are named by their numbers in this process.
+/// Measures. Devices are identified by their numbers in this process.
 pub fn main() -> ExitCode {
     match measured() {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
 
 fn measured() -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
-    // Else workers would be the agent's orphans, which it ends.
+    // Otherwise workers would become the agent's orphans, which it ends.
     collect_orphans().map_err(|error| error.to_string())?;
     let openacc = OpenAcc::here().ok_or("libacc.so is not loaded")?;
     let text = lines::write(&figures(&openacc));

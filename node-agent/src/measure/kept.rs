@@ -1,4 +1,4 @@
-//! Figures that are kept from one start of an agent to the next, as long as hardware and software are the same.
+//! A file of figures that stays valid while hardware and software are the same.
 
 use super::lines;
 use accord_types::{DeviceInfo, NodeFigures};
@@ -8,21 +8,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Longest file that is read.
+/// Most bytes to read.
 const BYTES_MAX: u64 = 1 << 20;
-/// Says which form the file has.
+/// Identifies the file's format.
 const FORM: &str = "accord figures 1";
 
 /// The file with figures of this hardware and software.
 pub(super) struct Kept {
     file: PathBuf,
     fingerprint: String,
-    /// Of the node's devices, as a program numbers them.
+    /// The devices' ordinals, by their numbers in the file.
     ordinals: Vec<u32>,
 }
 
 impl Kept {
-    /// Names the file in `folder` by the processor, the kernel, the devices with their drivers, and Accord's own files.
+    /// Names the file in `folder` after a hash of the processor, the kernel, the devices with their drivers, and
+    /// Accord's own files.
     pub(super) fn of(folder: &Path, program: &Path, libacc: Option<&Path>, devices: &[DeviceInfo]) -> Self {
         let mut fingerprint = format!("{FORM}\n= accord {}\n", env!("CARGO_PKG_VERSION"));
         for file in [Some(program), libacc].into_iter().flatten() {
@@ -43,7 +44,7 @@ impl Kept {
         fingerprint.hash(&mut hasher);
         let file = folder.join("figures").join(format!("{:016x}.txt", hasher.finish()));
         let largest = devices.iter().map(|device| device.id.ordinal).max();
-        // In the file devices have their ordinals.
+        // Devices have their ordinals in the file.
         let ordinals = largest.map_or_else(Vec::new, |largest| (0..=largest).collect());
         Self { file, fingerprint, ordinals }
     }
@@ -57,7 +58,7 @@ impl Kept {
         lines::read(text.strip_prefix(&self.fingerprint)?, &self.ordinals)
     }
 
-    /// Keeps it, whole or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
     /// Returns an error if the file can't be written.
@@ -74,7 +75,7 @@ impl Kept {
     }
 }
 
-/// Tells one build of a file from another.
+/// Returns a text that identifies one build of a file.
 fn stamp(path: &Path) -> String {
     let Ok(file) = std::fs::metadata(path) else { return format!("{} absent", path.display()) };
     let changed = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
@@ -115,7 +116,7 @@ mod tests {
         kept("1").write(&figures).unwrap();
         assert_eq!(kept("1").read(), Some(figures));
         assert_eq!(kept("2").read(), None);
-        // Another machine of the same name is told apart all the same.
+        // The fingerprint also distinguishes machines whose file names collide.
         let other = Kept { file: kept("1").file, ..kept("2") };
         assert_eq!(other.read(), None);
         std::fs::write(&program, "another").unwrap();

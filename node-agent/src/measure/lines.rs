@@ -1,12 +1,12 @@
-//! Figures as lines of text: from the process that measures to its agent, and in the file that keeps them.
+//! Figures as lines of text, from the measuring process to its agent, and in the file of kept figures.
 
 use accord_types::{DeviceFigures, DevicePair, NodeFigures, PathTimes};
 use std::fmt::Write;
 
-/// Longest text that is read, in lines.
+/// Most lines to read.
 const LINES_MAX: usize = 4_096;
 
-/// All of it; devices are named by their ordinals.
+/// Writes all figures, with devices by their ordinals.
 pub(super) fn write(figures: &NodeFigures) -> String {
     let mut text = String::new();
     if let Some(times) = &figures.host_copy {
@@ -26,8 +26,8 @@ pub(super) fn write(figures: &NodeFigures) -> String {
     text
 }
 
-/// Reads the output of [`write`], with the device at each place of `ordinals` named by its number there. `None` if it
-/// is no such text, or not all of it.
+/// Parses the output of [`write`]. Replaces each device number by the ordinal at that place of `ordinals`. Returns
+/// `None` if the text is malformed or incomplete.
 pub(super) fn read(text: &str, ordinals: &[u32]) -> Option<NodeFigures> {
     let mut figures = NodeFigures::default();
     let ordinal = |place: u64| ordinals.get(usize::try_from(place).ok()?).copied();

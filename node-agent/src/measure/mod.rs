@@ -1,5 +1,5 @@
-//! What an agent measures: its node, in a process of its own that is a program with libacc.so, and paths to other agents. Rules for
-//! when are in [`crate::node`].
+//! The measurements of an agent: of its node, by a child process with libacc.so, and of paths to other agents.
+//! [`crate::node`] decides when.
 
 mod child;
 mod kept;
@@ -27,15 +27,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long the process that measures may take: drivers of machines with many GPUs take seconds to start.
+/// The time limit of the measuring process: drivers of machines with many GPUs take seconds to start.
 const WITHIN_MAX: Duration = Duration::from_secs(30);
-/// Longest answer, in bytes: a line for each device and pair.
+/// Most bytes of an answer: a line for each device and pair.
 const ANSWER_MAX: u64 = 64 << 10;
-/// How long connecting to another agent may take.
+/// The time limit of connecting to another agent.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// Memory of a CPU device while it is measured: what is copied, and a little more.
+/// Memory of a CPU device while it is measured: slightly more than the copies need.
 const CPU_MEMORY: &str = "64M";
-/// What makes a program of something that is to be measured by itself.
+/// Variables that the measuring process must not inherit, because they would change what it measures.
 const NOT_HANDED_ON: [&str; 6] =
     ["ACCORD_COORDINATOR", "ACCORD_TRACE", "ACCORD_TIME", "ACCORD_DEBUG", "ACC_DEVICE_TYPE", "ACC_PROFLIB"];
 
@@ -43,24 +43,24 @@ const NOT_HANDED_ON: [&str; 6] =
 pub(crate) struct Measures {
     /// This program.
     pub(crate) program: PathBuf,
-    /// Starts the process that measures, where the agent has executors in processes.
+    /// Starts the measuring process, where executors are processes.
     pub(crate) spawner: Option<Spawner>,
     pub(crate) libacc: Option<PathBuf>,
     pub(crate) devices: Vec<DeviceInfo>,
-    /// The GPUs that the process that measures sees, if not all that the agent sees.
+    /// The GPUs that are visible to the measuring process, if not all that the agent sees.
     pub(crate) shown: Option<String>,
-    /// The folder of kept figures; `None`: they are not kept.
+    /// The folder of kept figures; `None` if they are not kept.
     pub(crate) cache: Option<PathBuf>,
     /// The transport of lanes to other agents.
     pub(crate) wanted: Wanted,
-    /// Whether they may go in clear.
+    /// Whether lanes may be unencrypted.
     pub(crate) plain_tcp: bool,
     pub(crate) late_tests: LateTests,
 }
 
 impl Measures {
-    /// Returns the times of the node's memory and devices: as they were kept from an earlier start on the same hardware
-    /// and software, else measured.
+    /// Returns the times of the node's memory and devices: kept from an earlier start on the same hardware and
+    /// software, or measured now.
     pub(crate) fn within_node(&self) -> NodeFigures {
         let kept =
             self.cache.as_deref().map(|folder| Kept::of(folder, &self.program, self.libacc.as_deref(), &self.devices));
@@ -83,7 +83,7 @@ impl Measures {
         }
     }
 
-    /// Has another process measure.
+    /// Measures by a child process.
     fn ask(&self) -> std::result::Result<NodeFigures, String> {
         let libacc = self.libacc.as_ref().ok_or("the agent knows no libacc.so; name it with --libacc")?;
         let is_cpu = |info: &&DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.fallback);
@@ -93,12 +93,12 @@ impl Measures {
             command.env_remove(name);
         });
         if cpus == self.devices.len() {
-            // As the agent was told: no GPUs.
+            // The agent offers no GPUs.
             command.env(VISIBLE, "");
         } else if let Some(shown) = &self.shown {
             command.env(VISIBLE, shown);
         }
-        // What it says fits into a pipe, or is waited for no longer than anything else.
+        // A full pipe blocks the child at most until the time limit.
         let (mut said, says) = std::io::pipe().map_err(|error| error.to_string())?;
         command
             .arg(ARGUMENT)
@@ -107,7 +107,7 @@ impl Measures {
             .env(settings::CPU_DEVICES.name, cpus.max(1).to_string())
             .env(settings::CPU_MEMORY.name, CPU_MEMORY)
             .stderr(says);
-        // With the command its end of the pipe goes.
+        // Dropping the command closes this process's copy of the write end.
         let answer = ask::ask(command, self.spawner.as_ref(), WITHIN_MAX, ANSWER_MAX);
         let answer = answer.map_err(|why| match why {
             NoAnswer::Refused(error) => format!("the process that measures can't be started: {error}"),
@@ -129,10 +129,10 @@ impl Measures {
         lines::read(&String::from_utf8_lossy(&answer), &ordinals).ok_or_else(|| "its answer makes no sense".to_owned())
     }
 
-    /// Measures the path to another agent, over a lane as sessions have them.
+    /// Measures the path to another agent, over the same kind of lane as a session's.
     ///
     /// # Errors
-    /// Returns an error if there is no such lane.
+    /// Returns an error if the lane can't be opened or measured.
     pub(crate) fn path(&self, order: MeasurePath) -> Result<(PathTimes, String)> {
         let to = Endpoint::new(NodeId(order.to), order.address);
         let route = route(&to, LaneTerms { wanted: self.wanted, plain_tcp: self.plain_tcp });

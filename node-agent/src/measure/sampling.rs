@@ -1,15 +1,15 @@
-//! How often something is done until its time is known.
+//! Repeated timing of an operation.
 
 use accord_types::{MEDIUM, PathTimes, SMALL};
 use std::time::{Duration, Instant};
 
-/// Runs at most, and the time after which there are no more.
+/// Most timed runs, and the time after which no further run starts.
 const RUNS_MAX: usize = 100;
 const SHARE: Duration = Duration::from_millis(10);
-/// Size of a copy that is measured as a stream.
+/// Size of a copy for measuring the rate.
 pub(super) const STREAM: usize = 8 << 20;
 
-/// The middle of some runs, after one that is not counted.
+/// Returns the median of several runs, after one for warming up.
 pub(super) fn median(mut run: impl FnMut()) -> Duration {
     run();
     let (begin, mut times) = (Instant::now(), Vec::with_capacity(RUNS_MAX));

@@ -1,12 +1,12 @@
-//! What an agent knows of tests of its devices.
+//! State of the tests of a node's devices.
 
 use accord_proto::bounds::NODE_DEVICES_MAX;
 use accord_types::DeviceVerdict;
 use std::collections::VecDeque;
 
-/// Devices that wait for their test.
+/// Most devices that wait for their test.
 pub(super) const WAITING_MAX: usize = NODE_DEVICES_MAX;
-/// Verdicts that the coordinator has not been told.
+/// Most verdicts that the coordinator has not received.
 pub(super) const UNTOLD_MAX: usize = NODE_DEVICES_MAX;
 
 /// A device's ordinal, and the number of the coordinator's order.
@@ -18,6 +18,6 @@ pub(super) struct Testing {
     pub(super) under_way: Option<Order>,
     /// One order for each device.
     pub(super) waiting: VecDeque<Order>,
-    /// Verdicts that the coordinator has not been told, one for each device.
+    /// Verdicts that the coordinator has not received, one for each device.
     pub(super) verdicts: VecDeque<(Order, DeviceVerdict)>,
 }

@@ -1,4 +1,5 @@
-//! Programs that drive this node's devices themselves: they have no executor, and their devices are free only when they drive them no longer.
+//! Programs that drive this node's devices themselves. They have no executor, and their devices are free only once they
+//! stop driving them.
 
 use accord_types::{SessionId, SessionKey};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ pub(super) const DRIVERS_OF_SESSION_MAX: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DriverId(pub u64);
 
-/// A process of this machine, by its number and its start in the kernel's ticks since the boot: another process with the same number has another start.
+/// A process of this machine, by its number and its start in kernel ticks since boot, which distinguishes processes
+/// with the same number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProcessId {
     /// Its number.
@@ -21,7 +23,7 @@ pub struct ProcessId {
     pub started: u64,
 }
 
-/// One such program.
+/// A program that drives devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Driver {
     /// Its session.
@@ -30,7 +32,8 @@ pub struct Driver {
     pub job: Option<SessionKey>,
     /// Its process, where the kernel attests it.
     pub process: Option<ProcessId>,
-    /// Whether it has a lane, which ends when it drives no device any more. Without one, as after the agent's restart, only its process's end says so.
+    /// Whether the program has a lane, which ends when it drives no device any more. Without a lane, as after the
+    /// agent's restart, only the end of the process shows that.
     pub has_lane: bool,
 }
 
@@ -58,7 +61,8 @@ impl Drivers {
         self.known.values().any(|driver| driver.job == Some(job))
     }
 
-    /// Adds a program. One that comes back with a lane replaces its entry without a lane. Returns `None` if there are too many.
+    /// Adds a program. One that reconnects with a lane replaces its entry without a lane. Returns `None` if there are
+    /// too many.
     pub(super) fn add(&mut self, driver: Driver) -> Option<DriverId> {
         let is_same = |kept: &Driver| {
             !kept.has_lane
@@ -79,7 +83,8 @@ impl Drivers {
         self.known.remove(&id).is_some()
     }
 
-    /// Forgets programs of an ended session that have neither a lane nor a known process: their end could not be seen.
+    /// Removes programs of an ended session that have neither a lane nor a known process, because their end could not
+    /// be noticed.
     pub(super) fn session_ended(&mut self, session: SessionId) {
         self.known.retain(|_, driver| driver.session != session || driver.has_lane || driver.process.is_some());
     }

@@ -1,4 +1,4 @@
-//! Programs that drive devices of this node themselves come, go, and are ended with their jobs.
+//! Events of programs that drive devices of this node themselves.
 
 use super::drivers::{Driver, DriverId, ProcessId};
 use super::effect::Effect;
@@ -9,8 +9,8 @@ use accord_types::texts::job_time_is_over;
 use accord_types::{Error, ErrorCode, Result, SessionId};
 use std::time::Duration;
 
-/// Longest time in which a program may stop its devices after the end of its session, before an agent of root ends its process. The coordinator tells it as
-/// soon as it tells the agent.
+/// Time in which a program must stop its devices after the end of its session, before an agent of root kills it. The
+/// coordinator informs program and agent at the same time.
 pub const HEED_MAX: Duration = Duration::from_secs(30);
 
 impl Node {
@@ -34,21 +34,21 @@ impl Node {
         self.kept_changes += u64::from(self.drivers.remove(driver));
     }
 
-    /// Returns the programs that drive devices here without a lane to this agent: their processes are to be watched.
+    /// Returns the programs that drive devices here without a lane to this agent; their processes must be watched.
     pub fn unwatched_drivers(&self) -> Vec<(DriverId, ProcessId)> {
         let unwatched = self.drivers.all().filter(|(_, driver)| !driver.has_lane);
         unwatched.filter_map(|(id, driver)| Some((id, driver.process?))).collect()
     }
 
-    /// Sets the deadline by which the program of a session that the coordinator has ended is to have stopped its devices.
+    /// Sets the deadline by which the program of a session that the coordinator has ended must stop its devices.
     pub(super) fn expect_heed(&mut self, now: Duration, session: SessionId) {
         for (id, _) in self.drivers.all().filter(|(_, driver)| driver.session == session) {
             self.overdue.entry(id).or_insert(now + HEED_MAX);
         }
     }
 
-    /// Ends the sessions of jobs whose time is over, whether a coordinator is there or not. Programs that drive devices themselves hear of it from
-    /// the coordinator only.
+    /// Ends the sessions of jobs past their end, also without a coordinator. Programs that drive devices themselves
+    /// learn of it only from the coordinator.
     pub(super) fn end_jobs(&mut self, now: Duration, ends: &mut Vec<ExecutorId>) {
         for (job, key) in self.jobs.notice_ends(now) {
             tracing::warn!("job {job} has lasted as long as it was allowed to");
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// Orders the end of processes that have not stopped their devices in time.
+    /// Ends the processes that have missed their deadline.
     pub(super) fn end_overdue(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let over: Vec<DriverId> = self.overdue.iter().filter(|(_, by)| **by <= now).map(|(id, _)| *id).collect();
         for id in over {

@@ -1,20 +1,20 @@
-//! What the rules want said to the coordinator, and what they hear of the connection.
+//! Actions that the rules ask for, and events of the connection.
 
 use super::drivers::{DriverId, ProcessId};
 use accord_types::{
     DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
 };
 
-/// An action for the driver; several are in order.
+/// An action for the driver, to be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Connect to the coordinator, and register as the node that it called `previous`, with executors of these sessions.
     Connect {
-        /// The number that an earlier registration got.
+        /// The number that an earlier registration assigned.
         previous: Option<NodeId>,
         /// Sessions that have an executor here, or whose programs drive devices here.
         sessions: Vec<SessionGrant>,
-        /// All sessions that the coordinator has told of and whose end it has not.
+        /// All sessions that the coordinator has announced and not ended.
         granted: Vec<SessionId>,
         /// Jobs that hold devices here.
         jobs: Vec<JobGrant>,
@@ -40,9 +40,9 @@ pub enum Word {
     Used(Vec<(SessionId, u32, DeviceUse)>),
     /// Executors of these sessions have ended, after the last report on their use of devices.
     UseEnded(Vec<SessionId>),
-    /// A session has one now.
+    /// A session has an executor now.
     Started(SessionGrant),
-    /// A session has none any more. The reason is empty if that was to be expected.
+    /// A session has no executor any more. The reason is empty if that was expected.
     Ended(SessionId, String),
     /// The agent stops once nothing uses the node, or soon: the coordinator is to open no further session here.
     Leaving,
@@ -50,13 +50,13 @@ pub enum Word {
     JobReleased(SessionKey),
     /// The verdict of a test of the device with this ordinal, and the number of the order.
     Tested(u32, u64, DeviceVerdict),
-    /// What the node has measured within itself.
+    /// The node's measurements within itself.
     Measured(NodeFigures),
-    /// What a path takes one way and what carried the bytes, or why it could not be measured.
+    /// A path's times one way and its transport, or why it could not be measured.
     PathMeasured {
         /// The coordinator's number.
         measurement: u64,
-        /// See above.
+        /// The outcome.
         path: Result<(PathTimes, String), String>,
     },
 }
@@ -64,22 +64,22 @@ pub enum Word {
 /// The reason for an agent's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It was told to.
+    /// The agent was asked to stop.
     Stopped,
-    /// The coordinator told it to.
+    /// The coordinator asked for it.
     StoppedByCoordinator,
-    /// A node of its MPI world is gone.
+    /// A node of its MPI world is lost.
     WorldLost(String),
-    /// The coordinator does not take it.
+    /// The coordinator refuses it.
     Refused(String),
 }
 
-/// The reason why there is no connection to the coordinator.
+/// The reason for the missing connection to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Disconnect {
-    /// Another agent that was started later has this node's name.
+    /// A later agent has this node's name.
     Replaced(String),
-    /// Another authority, another version, senseless registration.
+    /// Another authority, another version, or an invalid registration.
     Refused(String),
     /// Anything else.
     Unreachable(String),

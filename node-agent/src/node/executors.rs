@@ -1,11 +1,11 @@
-//! Executors: one for each session that uses the node. Of a session never two run at a time, as its devices are free only when the one before
-//! has ended.
+//! Executors, one for each session that uses the node. A session never has two at one time, because its devices are
+//! free only when the previous one has ended.
 
 use accord_fabric::ending::ExecutorEnding;
 use accord_types::{SessionId, SessionKey};
 use std::collections::BTreeMap;
 
-/// Executors at one time.
+/// Most executors at one time.
 pub const EXECUTORS_MAX: usize = 1_024;
 
 /// An executor. Its number is never used again.
@@ -16,7 +16,7 @@ pub struct ExecutorId(pub u64);
 pub(super) struct Executors {
     places: BTreeMap<SessionId, SessionExecutor>,
     made: u64,
-    /// By user: sessions that have ended, and some of whose processes the kernel has not.
+    /// Number of each user's ended sessions with processes that the kernel has not ended.
     remains: BTreeMap<String, usize>,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct SessionExecutor {
     user: String,
     /// The key of its session's job.
     job: Option<SessionKey>,
-    /// Why it was told to end, if its program shall learn that from it.
+    /// The reason for its end, if its program learns that from the executor.
     ending: Option<ExecutorEnding>,
     pub(super) stage: Stage,
-    /// Command lanes that wait for its end, to begin another one.
+    /// Number of command lanes that wait for its end, to start another one.
     pub(super) successors: usize,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct SessionExecutor {
 pub(super) enum Stage {
     Starting,
     Runs,
-    /// It was told to end.
+    /// The executor was asked to end.
     Ending,
-    /// It has ended, and there are successors.
+    /// The executor has ended, and successors wait.
     Over,
 }
 
@@ -58,7 +58,7 @@ impl Executors {
         places + self.remains.get(user).copied().unwrap_or(0)
     }
 
-    /// Some processes of a session of the user's are left that has ended.
+    /// Records that an ended session of the user still has processes.
     pub(super) fn remains(&mut self, user: &str) {
         *self.remains.entry(user.to_owned()).or_default() += 1;
     }
@@ -89,19 +89,19 @@ impl Executors {
         self.places.iter()
     }
 
-    /// Returns the session's executor that runs, and goes on.
+    /// Returns the session's executor if it runs and was not asked to end.
     pub(super) fn of(&self, session: SessionId) -> Option<ExecutorId> {
         self.places.get(&session).filter(|place| place.stage == Stage::Runs).map(|place| place.executor)
     }
 
-    /// Sessions that have one, or are about to: also where another one takes its place.
+    /// Returns the sessions that have an executor, or will have one soon.
     pub(super) fn running(&self) -> impl Iterator<Item = SessionId> {
         let goes_on =
             |place: &SessionExecutor| matches!(place.stage, Stage::Starting | Stage::Runs) || place.successors > 0;
         self.places.iter().filter(move |(_, place)| goes_on(place)).map(|(session, _)| *session)
     }
 
-    /// Another one, where there is none.
+    /// Creates an executor for a session without one.
     pub(super) fn make(&mut self, session: SessionId, user: &str, job: Option<SessionKey>) -> ExecutorId {
         self.made += 1;
         let executor = ExecutorId(self.made);
@@ -112,7 +112,7 @@ impl Executors {
         executor
     }
 
-    /// One that runs has to end. One that is about to start is told when it has.
+    /// Ends a running executor. A starting one ends once it runs.
     pub(super) fn end(&mut self, session: SessionId, ending: Option<&ExecutorEnding>, ends: &mut Vec<ExecutorId>) {
         if let Some(place) = self.places.get_mut(&session) {
             place.end_for(ending, ends);
@@ -123,12 +123,12 @@ impl Executors {
         self.places.values_mut().for_each(|place| place.end_for(Some(ending), ends));
     }
 
-    /// Returns why an executor was told to end, if its program shall learn that from it.
+    /// Returns why an executor was asked to end, if its program learns that from it.
     pub(super) fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
         self.places.values().find(|place| place.executor == executor)?.ending.as_ref()
     }
 
-    /// The place of this executor, unless another one has it.
+    /// Returns this executor's place, unless another executor has it.
     pub(super) fn of_executor(&mut self, session: SessionId, executor: ExecutorId) -> Option<&mut SessionExecutor> {
         self.places.get_mut(&session).filter(|place| place.executor == executor)
     }
@@ -141,7 +141,7 @@ impl Executors {
         Some(before)
     }
 
-    /// A place without executor is for those who wait for it.
+    /// Removes a place without an executor and without successors.
     pub(super) fn tidy(&mut self, session: SessionId) {
         if self.places.get(&session).is_some_and(|place| place.stage == Stage::Over && place.successors == 0) {
             self.places.remove(&session);

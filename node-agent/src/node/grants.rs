@@ -1,12 +1,12 @@
-//! What the coordinator has told of sessions: whose they are, what they may use here, and until when.
+//! Grants of sessions: their owners, limits and ends, as the coordinator announced them.
 
 use accord_types::{SessionGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Sessions that have been announced.
+/// Most announced sessions.
 pub const GRANTS_MAX: usize = 65_536;
-/// Ended sessions whose late connections are still turned away at once.
+/// Most ended sessions whose late connections are refused at once.
 const ENDED_MAX: usize = 4_096;
 
 /// Grants that are in force.
@@ -21,15 +21,16 @@ pub(super) struct Grants {
 #[derive(Debug)]
 struct Known {
     grant: SessionGrant,
-    /// None: it lasts until it is withdrawn.
+    /// `None` if it lasts until it is withdrawn.
     end: Option<Duration>,
-    /// How its last executor has ended; empty: in order, or it has had none.
+    /// The reason why the last executor ended; empty after an orderly end, or without one.
     executors_end: String,
 }
 
 impl Grants {
-    /// The coordinator announces a session, or further devices for it. The key that was announced first counts, and the earliest end: a coordinator that has come back
-    /// knows of its predecessor's sessions only what agents told it, and its word of what is left was on its way for a while. For one too many another one goes that is not `in_use`.
+    /// Records an announced session, or further devices for it. The first announced key counts, and the earliest end. A
+    /// restarted coordinator knows its predecessor's sessions only from agents, and the time left that it announces was
+    /// in flight for a while. At the limit, a session that is not `in_use` is dropped.
     pub(super) fn announce(&mut self, now: Duration, grant: SessionGrant, in_use: impl Fn(SessionId) -> bool) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         if let Some(known) = self.known.get_mut(&grant.session) {
@@ -60,7 +61,7 @@ impl Grants {
         self.known.insert(grant.session, Known { grant, end, executors_end: String::new() });
     }
 
-    /// A session has ended.
+    /// Records that a session has ended.
     pub(super) fn withdraw(&mut self, session: SessionId) {
         self.forget(session);
         if !self.ended.contains(&session) {
@@ -71,7 +72,7 @@ impl Grants {
         }
     }
 
-    /// An ended session may be announced again.
+    /// Allows an ended session to be announced again.
     pub(super) fn may_return(&mut self, session: SessionId) {
         self.ended.retain(|ended| *ended != session);
     }
@@ -82,7 +83,7 @@ impl Grants {
         }
     }
 
-    /// The grant in force, with the time that it has left.
+    /// Returns the grant in force, with the time that it has left.
     pub(super) fn find(&self, now: Duration, session: SessionId) -> Option<SessionGrant> {
         let Known { grant, end, .. } = self.known.get(&session)?;
         let left = |end: Duration| end.checked_sub(now).filter(|left| !left.is_zero());
@@ -98,25 +99,25 @@ impl Grants {
         self.known.contains_key(&session)
     }
 
-    /// Sessions that have been announced and not withdrawn.
+    /// Returns the sessions that have been announced and not withdrawn.
     pub(super) fn known(&self) -> impl Iterator<Item = SessionId> {
         self.known.keys().copied()
     }
 
-    /// Sessions of a job.
+    /// Returns the sessions of a job.
     pub(super) fn of_job(&self, job: SessionKey) -> Vec<SessionId> {
         let is_of_job = |known: &Known| known.grant.job == Some(job);
         self.known.iter().filter(|(_, known)| is_of_job(known)).map(|(session, _)| *session).collect()
     }
 
-    /// An executor of the session has ended; why, if that was no orderly end.
+    /// Records that an executor of the session has ended; `why` is empty for an orderly end.
     pub(super) fn note_end(&mut self, session: SessionId, why: &str) {
         if let Some(known) = self.known.get_mut(&session) {
             why.clone_into(&mut known.executors_end);
         }
     }
 
-    /// Returns why the session's last executor has ended, if that was no orderly end.
+    /// Returns why the session's last executor ended, unless that was orderly.
     pub(super) fn why_ended(&self, session: SessionId) -> Option<&str> {
         self.known.get(&session).map(|known| &*known.executors_end).filter(|why| !why.is_empty())
     }
@@ -127,7 +128,7 @@ impl Grants {
     }
 
     /// # Errors
-    /// Returns an error if there are more than there may be, or the order of ends is wrong.
+    /// Returns an error if a bound is exceeded, or the order of ends is wrong.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         let ends = self.known.iter().filter_map(|(session, known)| Some((known.end?, *session)));
         if !ends.collect::<BTreeSet<_>>().eq(&self.ends) {
@@ -143,7 +144,7 @@ impl Grants {
         self.ended.contains(&session)
     }
 
-    /// The session that is over next, and when.
+    /// Returns the session that ends next, and when.
     pub(super) fn next_end(&self) -> Option<(Duration, SessionId)> {
         self.ends.first().copied()
     }
@@ -203,10 +204,10 @@ mod tests {
         assert_eq!(grants.find(later, A).unwrap().ends_in_ms, Some(300));
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
         assert!(grants.find(now + Duration::from_millis(500), A).is_none());
-        // A coordinator that comes back tells of the same end.
+        // A coordinator that reconnects announces the same end.
         grants.announce(later, grant(A, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
-        // Words are on their way for a while, at each return of a coordinator: that adds nothing.
+        // Each announcement arrives late; that must not extend the session.
         grants.announce(later + Duration::from_millis(250), grant(A, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
     }

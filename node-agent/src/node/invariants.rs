@@ -1,4 +1,4 @@
-//! What holds whenever [`Node::poll`] has been called.
+//! Invariants that hold after each [`Node::poll`].
 
 use super::drivers::DRIVERS_MAX;
 use super::executors::{EXECUTORS_MAX, Stage};
@@ -6,7 +6,7 @@ use super::state::Node;
 use std::time::Duration;
 
 impl Node {
-    /// Looks for what must never be.
+    /// Checks the invariants.
     ///
     /// # Errors
     /// Returns the broken rule.

@@ -1,31 +1,31 @@
-//! Jobs that hold devices of this node, as the coordinator has told: a coordinator that is started again learns of them from here.
+//! Jobs that hold devices of this node. A restarted coordinator learns of them from the agent.
 
 use accord_types::{JobGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Jobs that hold devices here, and as many that are being released.
+/// Most jobs that hold devices here, and most that are being released.
 const JOBS_MAX: usize = 1_024;
 
 /// Jobs by their keys.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     known: BTreeMap<SessionKey, Known>,
-    /// Jobs that hold nothing any more, and may have executors that have not ended.
+    /// Jobs that hold no devices any more, but may have running executors.
     releasing: BTreeSet<SessionKey>,
 }
 
 #[derive(Debug)]
 struct Known {
     grant: JobGrant,
-    /// None: no end is set.
+    /// `None` if no end is set.
     end: Option<Duration>,
     /// Whether its sessions were ended at its end.
     is_over: bool,
 }
 
 impl Jobs {
-    /// Takes in a job, or another end of a known one, from the coordinator: the last announcement counts.
+    /// Adds a job, or changes the end of a known one: the last announcement counts.
     pub(super) fn announce(&mut self, now: Duration, grant: JobGrant) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         let key = grant.token.key;
@@ -72,7 +72,7 @@ impl Jobs {
         released.into_iter()
     }
 
-    /// Jobs that hold devices here, with the time that they have left.
+    /// Returns the jobs that hold devices here, with the time that they have left.
     pub(super) fn held(&self, now: Duration, sessions: impl Fn(SessionKey) -> Vec<SessionId>) -> Vec<JobGrant> {
         let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
         let known = self.known.values();
@@ -84,7 +84,7 @@ impl Jobs {
     }
 
     /// # Errors
-    /// Returns an error if there are more than there may be.
+    /// Returns an error if a bound is exceeded.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         let counts = (self.known.len(), self.releasing.len());
         let is_bounded = counts.0 <= JOBS_MAX && counts.1 <= JOBS_MAX;

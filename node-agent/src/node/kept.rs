@@ -1,4 +1,5 @@
-//! What outlives an agent: jobs that hold devices, and programs that drive them. An agent that is started again on the same boot goes on with it.
+//! State that outlives an agent: jobs that hold devices, and programs that drive them. The next agent on the same boot
+//! resumes it.
 
 use super::drivers::Driver;
 use super::state::Node;
@@ -37,7 +38,7 @@ impl Node {
         }
     }
 
-    /// Takes over the state of an earlier agent of this node. Its programs have no lane to this one.
+    /// Takes over the state of an earlier agent of this node. Its programs have no lane to this agent.
     pub fn resume(&mut self, now: Duration, kept: Kept) {
         self.previous = kept.node;
         for job in kept.jobs {

@@ -1,4 +1,4 @@
-//! Which lanes are let in, and to which executor.
+//! Admission of lanes, and the choice of their executors.
 
 use super::executors::{EXECUTORS_MAX, ExecutorId, Stage};
 use super::state::Node;
@@ -6,45 +6,45 @@ use accord_fabric::handshake::{Hello, Purpose, check_secure};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, SessionKey};
 use std::time::Duration;
 
-/// How long a connection waits for the node's registration, and for the announcement of its session or measurement.
+/// How long a connection waits for the node's registration and the announcement of its session or measurement.
 const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
-/// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
-/// than a program waits for such a lane.
+/// How long a new executor waits for the end of the previous one. The driver may take seconds to destroy a GPU's
+/// context. Shorter than a program's timeout for such a lane.
 const REPLACE_MAX: Duration = Duration::from_secs(8);
 
-/// The way by which a lane came.
+/// The path by which a lane arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
-    /// Whether it came from another machine.
+    /// Whether the lane came from another machine.
     pub leaves_machine: bool,
-    /// Over the MPI of the agent's own world.
+    /// Whether the lane came over the MPI of the agent's own world.
     pub is_of_world: bool,
 }
 
-/// A command lane on its way to an executor of its own.
+/// A command lane that waits for an executor of its own.
 #[derive(Debug)]
 pub struct CommandLane {
     session: SessionId,
     since: Duration,
-    /// Whose end it waits for.
+    /// The executor whose end it waits for.
     behind: Option<ExecutorId>,
 }
 
 impl CommandLane {
-    /// One that has just come.
+    /// Creates the state of a lane that has just arrived.
     pub fn new(now: Duration, session: SessionId) -> Self {
         Self { session, since: now, behind: None }
     }
 }
 
 impl Node {
-    /// Returns the proof that a connection with this purpose owes, of `session` or the measurement with that number,
-    /// which has come at `since`. It may be earlier than the coordinator's word: `None` as long as it has to wait for
-    /// that, [`Node::key_within`] at most.
+    /// Returns the key that a connection with this purpose must prove, for `session` or the measurement with that
+    /// number. The connection arrived at `since`, maybe before the coordinator's announcement. Returns `None` while it
+    /// must wait for that, at most until [`Node::key_within`].
     ///
     /// # Errors
-    /// Returns an error if the session or measurement was not announced to this agent, or has ended. Strangers may ask,
-    /// so the text tells nothing of other sessions.
+    /// Returns an error if the session or measurement was not announced to this agent, or has ended. The text reveals
+    /// nothing of other sessions, since unauthenticated peers may ask.
     pub fn key_of(
         &self,
         now: Duration,
@@ -69,18 +69,18 @@ impl Node {
         Ok(Some(self.grant(now, session)?.key))
     }
 
-    /// Whether lanes of a session are let in.
+    /// Whether lanes of a session are admitted.
     pub fn serves(&self, session: SessionId) -> bool {
         self.grants.knows(session)
     }
 
-    /// Returns the time until there is an answer in any case.
+    /// Returns the time by which [`Node::key_of`] has an answer.
     pub fn key_within(since: Duration) -> Duration {
         since + ANNOUNCEMENT_WAIT
     }
 
-    /// Looks at a lane whose key is proven: whether it is for this node, and nothing of it goes in clear where that may not be. What its
-    /// session may use here.
+    /// Checks a lane whose key is proven: that it is for this node, and encrypted where it must be. Returns its
+    /// session's grant.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -92,17 +92,17 @@ impl Node {
         if hello.to.is_some() && hello.to != own {
             return Err(refused(format!("this is node {}, and another one is meant", self.name)));
         }
-        // The agent was told to be of an MPI world, whose messages are MPI's.
+        // The MPI world was configured, and its messages are MPI's.
         let may_be_plain = way.is_of_world || self.plain_tcp && grant.plain_tcp;
         check_secure(hello, way.leaves_machine, may_be_plain)
             .inspect_err(|error| tracing::warn!("session {} is refused: {}", hello.session, error.cause()))?;
         Ok(grant)
     }
 
-    /// The executor for a lane that is no command lane.
+    /// Returns the executor for a lane that is no command lane.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if the session has no executor.
     pub fn executor_of(&self, now: Duration, session: SessionId) -> Result<ExecutorId> {
         self.check(session)?;
         self.grant(now, session)?;
@@ -117,8 +117,8 @@ impl Node {
         })
     }
 
-    /// Has a command lane's executor started, when the one before has ended. None: ask again when something has happened, and by
-    /// [`Node::begun_within`]; who does not leaves the place of its executor taken.
+    /// Starts a command lane's executor, once the previous one has ended. Returns `None` if the caller must call again
+    /// after each event, and by [`Node::begun_within`]. A caller that stops doing so blocks the executor's place.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -140,7 +140,7 @@ impl Node {
         answer
     }
 
-    /// Returns the time until there is an answer in any case.
+    /// Returns the time by which [`Node::begin`] has an answer.
     pub fn begun_within(lane: &CommandLane) -> Duration {
         lane.since + REPLACE_MAX
     }
@@ -170,7 +170,7 @@ impl Node {
             Stage::Runs | Stage::Ending if !is_anothers => {
                 Err(refused(format!("the executor of session {session} does not end")).remedy("try again"))
             }
-            // It may be of the same program, which has given that attempt up after a cut.
+            // The other lane may be of the same program, which gave that attempt up after a broken connection.
             _ => {
                 let why = format!("session {session} has a command lane that is just being opened");
                 Err(refused(why).remedy("try again").transient())
@@ -214,7 +214,7 @@ impl Node {
     /// Returns the limits of the session's lease here, until it ends.
     ///
     /// # Errors
-    /// Returns an error if it has ended, or the agent was not told of it.
+    /// Returns an error if the session has ended, or was not announced to the agent.
     pub fn grant(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
         self.grants.find(now, session).ok_or_else(|| {
             refused(format!("the coordinator has not told node {} of session {session}", self.name))

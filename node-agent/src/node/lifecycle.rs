@@ -1,4 +1,4 @@
-//! Executors begin and end.
+//! The start and the end of executors.
 
 use super::executors::{ExecutorId, Stage};
 use super::state::Node;
@@ -7,7 +7,8 @@ use accord_types::SessionId;
 use std::time::Duration;
 
 impl Node {
-    /// An executor is there that [`Node::begin`] has asked for. It ends at once if its session has ended meanwhile, or the agent does.
+    /// Records that an executor of [`Node::begin`] has started. It ends at once if its session has ended meanwhile, or
+    /// the agent stops.
     pub fn started(&mut self, now: Duration, session: SessionId, executor: ExecutorId, ends: &mut Vec<ExecutorId>) {
         let is_wanted = !self.stopping && self.grants.find(now, session).is_some();
         let Some(place) = self.executors.of_executor(session, executor) else { return };
@@ -22,7 +23,7 @@ impl Node {
         self.executors.over(session, executor);
     }
 
-    /// Records that an executor has ended, and why, if that was no orderly end. Returns whether the end was expected.
+    /// Records that an executor has ended; `why` is empty for an orderly end. Returns whether the end was expected.
     pub fn ended(&mut self, session: SessionId, executor: ExecutorId, why: &str) -> bool {
         self.used_last(session);
         let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
@@ -33,14 +34,14 @@ impl Node {
         is_expected
     }
 
-    /// Gives up an executor that takes no lanes.
+    /// Ends an executor that accepts no lanes.
     pub fn unreachable(&mut self, session: SessionId, executor: ExecutorId, ends: &mut Vec<ExecutorId>) {
         if let Some(place) = self.executors.of_executor(session, executor) {
             place.end(ends);
         }
     }
 
-    /// Returns why an executor was told to end, if its program shall learn that from it, and not from the coordinator.
+    /// Returns why an executor was asked to end, if its program learns that from it, and not from the coordinator.
     pub fn ending(&self, executor: ExecutorId) -> Option<&ExecutorEnding> {
         self.executors.ending(executor)
     }
@@ -55,23 +56,23 @@ impl Node {
         self.executors.is_empty()
     }
 
-    /// A session of the user's has ended, and some of its processes the kernel has not: they count as an executor of the user's.
+    /// Records that an ended session of the user still has processes; they count as an executor of the user.
     pub fn remains(&mut self, user: &str) {
         self.executors.remains(user);
     }
 
-    /// The processes of [`Node::remains`] have ended.
+    /// Records that the processes of [`Node::remains`] have ended.
     pub fn remains_gone(&mut self, user: &str) {
         self.executors.remains_gone(user);
     }
 
-    /// Ends all executors, and begins no other one.
+    /// Ends all executors, and starts no others.
     pub fn stop(&mut self, ends: &mut Vec<ExecutorId>) {
         self.stopping = true;
         self.executors.end_all(&ExecutorEnding::AgentStopped, ends);
     }
 
-    /// Whether the agent is about to end: it takes nothing any more.
+    /// Whether the agent is stopping and accepts nothing any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }

@@ -1,4 +1,4 @@
-//! What an agent knows of its measurements.
+//! State of an agent's measurements.
 
 use super::effect::Word;
 use accord_types::{NodeFigures, SessionKey};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// The agent's version, for the coordinator.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The time after its start, and after its last session, in which a node measures nothing by itself.
+/// The time after the agent's start, and after the last session, in which a node measures nothing unprompted.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 /// The time for which another agent's measurement is expected.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_secs(5);
-/// Measurements that are expected at one time. The coordinator orders one; the others may have failed.
+/// Most expected measurements. The coordinator orders one at a time; earlier ones may have failed.
 pub(super) const EXPECTED_MAX: usize = 4;
-/// Most measurements that are not told yet.
+/// Most measurements that the coordinator has not received.
 pub(super) const TOLD_LATER_MAX: usize = 8;
 
 /// The state of an agent's measurements.
@@ -21,9 +21,9 @@ pub(super) const TOLD_LATER_MAX: usize = 8;
 pub(super) struct Measuring {
     pub(super) within: Within,
     pub(super) figures: Option<NodeFigures>,
-    /// Whether the figures were told on this connection to the coordinator.
+    /// Whether the figures were sent on this connection to the coordinator.
     pub(super) figures_told: bool,
-    /// Time when the node was last seen with sessions.
+    /// The last time at which the node had sessions.
     pub(super) busy: Duration,
     /// Whether a client waits for the figures.
     pub(super) hurries: bool,
@@ -33,7 +33,7 @@ pub(super) struct Measuring {
     pub(super) expected: VecDeque<Expected>,
 }
 
-/// Measuring within the node.
+/// State of the measurement within the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Within {
     /// Switched off.
@@ -65,7 +65,7 @@ impl Measuring {
         }
     }
 
-    /// Returns when something is due, for a node that has no sessions.
+    /// Returns when a measurement is due, for a node without sessions.
     pub(super) fn next(&self) -> Option<Duration> {
         (self.within == Within::Due).then(|| self.busy + QUIET)
     }

@@ -1,5 +1,6 @@
-//! Decides what the node measures, and when: within itself once it has been quiet for a while or a client asks, paths
-//! to other nodes when the coordinator orders it, one at a time; and whose measurements it answers.
+//! Decides what the node measures, and when. The node measures itself once it has been quiet for a while, or when a
+//! client asks. It measures paths to other nodes one at a time, on the coordinator's order. Admits expected
+//! measurements of other agents.
 
 use super::effect::{Effect, Word};
 use super::lanes::Way;
@@ -10,7 +11,7 @@ use accord_types::{Error, ErrorCode, NodeFigures, PathTimes, Result, SessionId, 
 use std::time::Duration;
 
 impl Node {
-    /// Measures the node's figures soon, as a client waits for them.
+    /// Makes the measurement of the node due, because a client waits for it.
     pub fn measure_soon(&mut self) {
         match self.measuring.within {
             Within::Never if self.measuring.figures.is_none() => {
@@ -36,7 +37,8 @@ impl Node {
         self.measuring.figures.as_ref()
     }
 
-    /// The coordinator has a path measured. Whether that begins: one is at a time.
+    /// Begins to measure a path for the coordinator. Returns `false` if another one is being measured, or measuring is
+    /// off.
     pub fn begin_path(&mut self, measurement: u64) -> bool {
         if self.measuring.path.is_some() || self.measuring.within == Within::Never {
             let why = "the agent measures another one, or was told not to (--measure off)".to_owned();
@@ -62,7 +64,7 @@ impl Node {
         self.measuring.outcomes.push_back(word);
     }
 
-    /// Another agent is about to measure the path to here.
+    /// Records that another agent is about to measure the path to this node.
     pub fn expect(&mut self, now: Duration, measurement: u64, key: SessionKey) {
         if self.measuring.expected.len() >= EXPECTED_MAX {
             self.measuring.expected.pop_front();
@@ -70,14 +72,14 @@ impl Node {
         self.measuring.expected.push_back(Expected { measurement, key, end: now + EXPECTED_FOR });
     }
 
-    /// Returns the key that the lane of an expected measurement has to prove. The error is that none with this number
-    /// is expected.
+    /// Returns the key that the lane of an expected measurement must prove, or an error if none with this number is
+    /// expected.
     pub(super) fn key_of_measurement(&self, now: Duration, measurement: SessionId) -> Result<SessionKey> {
         let known = self.measuring.expected.iter().find(|known| known.measurement == measurement.0 && now < known.end);
         known.map(|known| known.key).ok_or_else(not_expected)
     }
 
-    /// Lets the lane of a measurement in, whose key is proven: once, and as a session's would be.
+    /// Admits the lane of a measurement, whose key is proven, once and with the checks of a session's lane.
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
@@ -93,10 +95,10 @@ impl Node {
         Ok(())
     }
 
-    /// Adds the measurements and messages that are due now.
+    /// Adds the due measurements and messages.
     pub(super) fn attend_measuring(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if !self.is_in() {
-            // The next coordinator knows nothing.
+            // The next coordinator has no figures yet.
             self.measuring.figures_told = false;
             return;
         }

@@ -1,4 +1,4 @@
-//! The node's place in the cluster: it registers, says that it lives, and comes back when the connection is gone.
+//! The node's membership in the cluster: registration, heartbeats, and reconnection.
 
 use super::effect::{Disconnect, Effect, Ending, Word};
 use super::executors::ExecutorId;
@@ -9,21 +9,21 @@ use accord_types::{JobGrant, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The longest one.
+/// The longest pause before connecting again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Sessions of a job that a registration names.
+/// Most sessions of a job that a registration names.
 const SESSIONS_NAMED_MAX: usize = 1_024;
 /// Shortest period of heartbeats that a coordinator may ask for.
 const PERIOD_MIN: Duration = Duration::from_millis(10);
 
 impl Node {
-    /// Whether the coordinator has the node in.
+    /// Whether the coordinator counts the node as registered.
     pub fn is_in(&self) -> bool {
         matches!(self.link, Membership::In { .. })
     }
 
-    /// The coordinator has taken the node in. What it has to say about sessions follows; what an earlier one granted stays, as its sessions
-    /// outlive it.
+    /// Records that the coordinator has registered the node. Its announcements of sessions follow. Earlier grants stay
+    /// in force, because sessions outlive a coordinator.
     pub fn registered(&mut self, now: Duration, endpoint: Endpoint, period: Duration) {
         if self.link == Membership::Connecting {
             self.endpoint = Some(endpoint);
@@ -35,14 +35,14 @@ impl Node {
         }
     }
 
-    /// The connection is gone, or could not be made.
+    /// Records that the connection broke, or could not be made.
     pub fn disconnected(&mut self, now: Duration, why: Disconnect) {
         if self.link == Membership::Left {
             return;
         }
         match why {
             Disconnect::Replaced(why) => return self.leave(Ending::Refused(why)),
-            // Another coordinator may be back under the old address any time, and programs go on here without one.
+            // Another coordinator may return at the same address, and programs go on here without one.
             Disconnect::Refused(_) if self.endpoint.is_some() => self.pause = PAUSE_MAX,
             Disconnect::Refused(why) => return self.leave(Ending::Refused(why)),
             Disconnect::Unreachable(_) => {}
@@ -51,7 +51,7 @@ impl Node {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The agent ends: it was told to, or can't go on.
+    /// Ends the agent, which was asked to or can't go on.
     pub fn leave(&mut self, why: Ending) {
         if self.link != Membership::Left {
             self.link = Membership::Left;
@@ -59,20 +59,21 @@ impl Node {
         }
     }
 
-    /// A node of the cluster is gone. An MPI world ends with any of its nodes.
+    /// Records that a node of the cluster is lost. An MPI world ends with any of its nodes.
     pub fn node_lost(&mut self, name: &str, is_of_world: bool) {
         if is_of_world {
             self.leave(Ending::WorldLost(name.to_owned()));
         }
     }
 
-    /// A lease names this node's devices.
+    /// Records that a lease names this node's devices.
     pub fn opened(&mut self, now: Duration, grant: SessionGrant) {
         let Self { grants, executors, drivers, .. } = self;
         grants.announce(now, grant, |session| executors.has(session) || drivers.has(session));
     }
 
-    /// A session has ended: so does its executor, by itself or not. It tells its program the `reason`, which is empty if the program has ended the session.
+    /// Records that a session has ended, which ends its executor. The executor reports the `reason` to its program; it
+    /// is empty if the program ended the session.
     pub fn closed(&mut self, now: Duration, session: SessionId, reason: &str, ends: &mut Vec<ExecutorId>) {
         let ending = (!reason.is_empty()).then(|| ExecutorEnding::Session(reason.to_owned()));
         self.end_session(session, ending.as_ref(), ends);
@@ -96,14 +97,14 @@ impl Node {
         }
     }
 
-    /// A job holds devices here.
+    /// Records that a job holds devices here.
     pub fn job_started(&mut self, now: Duration, grant: JobGrant) {
         self.jobs.announce(now, grant);
         self.kept_changes += 1;
     }
 
-    /// Releases a job: its sessions end, and the coordinator is told once their executors have ended and no program of the job drives devices.
-    /// No program is killed for it: a job that has lost only this node goes on elsewhere, and its programs were told nothing.
+    /// Releases a job and ends its sessions. The coordinator is informed once their executors have ended and no program
+    /// of the job drives devices. Programs are not killed: a job that has lost only this node goes on elsewhere.
     pub fn release(&mut self, job: SessionKey, ends: &mut Vec<ExecutorId>) {
         self.jobs.release(job);
         for session in self.grants.of_job(job) {
@@ -124,7 +125,8 @@ impl Node {
         self.executors.end(session, ending, ends);
     }
 
-    /// Returns the sessions that have an executor or are about to, and those whose programs drive devices here. The end of a closed one is on its way.
+    /// Returns the sessions that have an executor or will soon, and those whose programs drive devices here. Excludes
+    /// ended sessions.
     pub fn running(&self, now: Duration) -> BTreeSet<SessionId> {
         let driven = self.drivers.all().map(|(_, driver)| driver.session);
         let running = self.executors.running().chain(driven);
@@ -183,7 +185,7 @@ impl Node {
         }
     }
 
-    /// What has changed since the coordinator was told last: a heartbeat names nothing that it does not know yet.
+    /// Reports sessions that have started or ended since the last report, before a heartbeat names them.
     fn tell_of_sessions(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let running = self.running(now);
         for session in self.told.difference(&running) {

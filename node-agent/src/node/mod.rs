@@ -1,7 +1,8 @@
-//! The rules of a node's agent: whether it is in, which sessions are served, which of them have an executor, which lanes find one.
+//! The rules of a node's agent: its registration, the sessions that it serves, their executors, and the admission of
+//! lanes.
 //!
-//! Pure: what happens in, effects out, time as an argument, counted from the agent's start. No socket, no clock, no thread. The agent and
-//! the simulation drive it the same way:
+//! Pure: events in, effects out, time as an argument, counted from the agent's start. No socket, no clock, no thread.
+//! The agent and the simulation drive it in the same way:
 //!
 //! ```text
 //! node.closed(now, session, why, &mut ends); // tell it what happens; have these executors end

@@ -1,29 +1,29 @@
-//! How executors are divided among users: one user can't take all of a node's, nor can several leave none to another one.
+//! The division of executors among users, so that a few users can't take all of a node's.
 
 use super::executors::EXECUTORS_MAX;
 use accord_types::Count;
 
-/// Executors that are left to users with few of them, where users are divided.
+/// Executors reserved for users with few of them.
 const EXECUTORS_RESERVE: usize = 128;
-/// How many such a user may have at most.
+/// Most executors of a user who may use the reserve.
 const EXECUTORS_FEW: usize = 8;
 
 /// The division of executors among users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
-    /// One user's at one time.
+    /// Most executors of one user.
     of_user: usize,
-    /// Those that only users with fewer than [`EXECUTORS_FEW`] get.
+    /// Executors reserved for users with fewer than [`EXECUTORS_FEW`].
     reserve: usize,
 }
 
 impl Quota {
-    /// Allows so many for one user.
+    /// Allows this many executors for one user.
     pub const fn of_user(of_user: usize) -> Self {
         Self { of_user, reserve: EXECUTORS_RESERVE }
     }
 
-    /// All for one user: there is no other one.
+    /// Allows all executors for one user, the only one.
     pub const fn of_one_user() -> Self {
         Self { of_user: EXECUTORS_MAX, reserve: 0 }
     }

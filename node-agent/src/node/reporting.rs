@@ -6,18 +6,18 @@ use accord_proto::bounds::USES_MAX;
 use accord_types::{DeviceUse, SessionId};
 
 impl Node {
-    /// An executor reports its session's use of devices, by their ordinals.
+    /// Records an executor's report of its session's use of devices, by their ordinals.
     pub fn used(&mut self, session: SessionId, reports: &[(u32, DeviceUse)]) {
         self.uses.take(session, reports);
     }
 
-    /// A session's executor has ended, after its last report.
+    /// Records that a session's executor has ended, after its last report.
     pub(super) fn used_last(&mut self, session: SessionId) {
         self.uses.executor_ended(session);
     }
 
-    /// Reports the ends of executors whose last report is sent. Those of sessions precede it: a session that ends
-    /// meanwhile waits for no report.
+    /// Reports the ends of executors whose last report was sent. The ends of sessions are sent before, because an
+    /// ending session waits for no report.
     pub(super) fn report_ended_uses(&mut self, effects: &mut Vec<Effect>) {
         let ended: Vec<SessionId> = self.uses.take_ended().into_iter().collect();
         effects.extend(ended.chunks(USES_MAX).map(|sessions| Effect::Send(Word::UseEnded(sessions.to_vec()))));

@@ -1,4 +1,4 @@
-//! What an agent knows.
+//! The state of the rules.
 
 use super::departure::Departure;
 use super::device_tests::Testing;
@@ -22,13 +22,13 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The connection to the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Membership {
-    /// There is none; another one is tried then.
+    /// There is none; the next try is at `again`.
     Away { again: Duration },
-    /// One is tried.
+    /// A connection attempt is in progress.
     Connecting,
-    /// The coordinator has the node in; the next heartbeat is due then.
+    /// The coordinator has registered the node; the next heartbeat is due at `beat`.
     In { beat: Duration },
-    /// The agent ends.
+    /// The agent is ending.
     Left,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum Membership {
 #[derive(Debug)]
 pub struct Node {
     pub(super) name: String,
-    /// Lanes from other machines may be in clear, where their session's grant says so too.
+    /// Whether lanes from other machines may be unencrypted, if their session's grant permits it, too.
     pub(super) plain_tcp: bool,
-    /// The coordinator's last name of it.
+    /// The node's number and address, as last assigned by a coordinator.
     pub(super) endpoint: Option<Endpoint>,
     /// The number of this node in the grants of an earlier agent.
     pub(super) previous: Option<NodeId>,
@@ -46,22 +46,22 @@ pub struct Node {
     pub(super) executors: Executors,
     /// Programs that drive devices of this node themselves.
     pub(super) drivers: Drivers,
-    /// Deadlines by which programs whose session has ended are to have stopped their devices.
+    /// Deadlines by which programs of ended sessions must stop their devices.
     pub(super) overdue: BTreeMap<DriverId, Duration>,
     /// Number of changes of the state that outlives the agent.
     pub(super) kept_changes: u64,
     pub(super) quota: Quota,
     pub(super) stopping: bool,
     pub(super) link: Membership,
-    /// The reason why the agent has to end.
+    /// The reason why the agent must end.
     pub(super) ending: Option<Ending>,
     /// `None`: the agent was not told to stop.
     pub(super) departure: Option<Departure>,
     /// Before the next try to connect.
     pub(super) pause: Duration,
-    /// Between heartbeats.
+    /// Period of heartbeats.
     pub(super) period: Duration,
-    /// Sessions that the coordinator was told to have an executor here.
+    /// Sessions that the coordinator knows to have an executor here.
     pub(super) told: BTreeSet<SessionId>,
     /// Reasons for unexpected ends of such sessions' executors.
     pub(super) reasons: BTreeMap<SessionId, String>,
@@ -72,7 +72,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Creates the state of an agent that has just been started, and `measures` its node and paths or does not.
+    /// Creates the state of an agent that has just started; `measures` says whether it measures its node and paths.
     pub fn new(name: String, plain_tcp: bool, measures: bool) -> Self {
         Self {
             name,
@@ -100,19 +100,19 @@ impl Node {
         }
     }
 
-    /// Divides executors in another way than by default.
+    /// Sets the division of executors among users.
     #[must_use]
     pub fn with_quota(mut self, quota: Quota) -> Self {
         self.quota = quota;
         self
     }
 
-    /// Its number and address, once a coordinator has given them.
+    /// Returns the node's number and address, once a coordinator has assigned them.
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.endpoint.as_ref()
     }
 
-    /// Returns the latest time of its next poll.
+    /// Returns the latest time of the next poll.
     pub fn next(&self) -> Option<Duration> {
         let link = match self.link {
             Membership::Away { again } => Some(again),
@@ -130,7 +130,7 @@ impl Node {
         self.grants.is_empty() && self.is_idle() && self.drivers.count() == 0
     }
 
-    /// Ends what is over. What is to do now.
+    /// Ends sessions and jobs past their end, and returns the effects that are due.
     pub fn poll(&mut self, now: Duration, ends: &mut Vec<ExecutorId>) -> Vec<Effect> {
         while let Some((end, session)) = self.grants.next_end()
             && end <= now

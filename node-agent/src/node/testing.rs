@@ -1,4 +1,4 @@
-//! Decides which device is tested: those that the coordinator names, one after the other.
+//! Tests the devices that the coordinator names, one after the other.
 
 use super::device_tests::{Testing, UNTOLD_MAX, WAITING_MAX};
 use super::effect::{Effect, Word};
@@ -6,7 +6,7 @@ use super::state::Node;
 use accord_types::DeviceVerdict;
 
 impl Node {
-    /// The coordinator has a device tested, after those that it has named before. A test under way for another order does not answer this one.
+    /// Queues a device's test for the coordinator. A running test for another order does not answer this one.
     pub fn test_soon(&mut self, ordinal: u32, number: u64) {
         let Testing { under_way, waiting, .. } = &mut self.testing;
         if *under_way == Some((ordinal, number)) {
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// Adds the next test, and the verdicts that the coordinator is to be told.
+    /// Adds the next test, and the verdicts for the coordinator.
     pub(super) fn attend_testing(&mut self, effects: &mut Vec<Effect>) {
         let is_in = self.is_in();
         let Testing { under_way, waiting, verdicts } = &mut self.testing;

@@ -1,10 +1,10 @@
-//! The use of the node's devices by sessions, as their executors report it, until it is reported to the coordinator.
+//! The sessions' use of the node's devices, as executors report it, until it is sent to the coordinator.
 
 use accord_proto::bounds::NODE_DEVICES_MAX;
 use accord_types::{DeviceUse, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most sessions whose use is kept: sessions with an executor, and ended ones that are not reported yet.
+/// Most sessions whose use is kept: those with an executor, and ended ones that are not reported yet.
 const SESSIONS_MAX: usize = 4_096;
 
 /// The use of one device by one session.
@@ -27,7 +27,7 @@ impl Counted {
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     sessions: BTreeMap<SessionId, BTreeMap<u32, Counted>>,
-    /// Sessions whose executor has ended since the coordinator was told of such ends.
+    /// Sessions whose executor has ended since the coordinator was last informed of such ends.
     ended: BTreeSet<SessionId>,
 }
 
@@ -39,7 +39,7 @@ impl Uses {
         }
         let devices = self.sessions.entry(session).or_default();
         for (ordinal, used) in reports {
-            // Regions may have their executor write anything.
+            // Regions may make their executor write anything.
             if usize::try_from(*ordinal).is_ok_and(|ordinal| ordinal < NODE_DEVICES_MAX) {
                 let counted = devices.entry(*ordinal).or_insert_with(|| Counted {
                     before: DeviceUse { busy_ms: Some(0), ..DeviceUse::default() },
@@ -50,7 +50,7 @@ impl Uses {
         }
     }
 
-    /// Counts on for the session's next executor, whose counters begin at zero.
+    /// Adds the use by the ended executor, because the next one's counters begin at zero.
     pub(super) fn executor_ended(&mut self, session: SessionId) {
         for counted in self.sessions.get_mut(&session).into_iter().flat_map(BTreeMap::values_mut) {
             counted.before = counted.all();
@@ -62,7 +62,7 @@ impl Uses {
         self.ended.insert(session);
     }
 
-    /// Returns whether an executor has ended since [`Self::take_ended`].
+    /// Whether an executor has ended since [`Self::take_ended`].
     pub(super) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
@@ -88,7 +88,7 @@ impl Uses {
         changed
     }
 
-    /// Has the next report contain everything, for another coordinator.
+    /// Makes the next report complete, for another coordinator.
     pub(super) fn report_again(&mut self) {
         let counted = self.sessions.values_mut().flat_map(BTreeMap::values_mut);
         counted.for_each(|counted| counted.reported = None);

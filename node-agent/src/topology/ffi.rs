@@ -1,11 +1,11 @@
-//! The few calls of libhwloc (2.0 and later) that find NUMA nodes, PCI devices and the operating
-//! system's names for them. This is the crate's only file with `unsafe` code.
+//! The calls of libhwloc (2.0 and later) that find NUMA nodes, PCI devices and their names in the operating system.
+//! This is the crate's only file with `unsafe` code.
 
 use accord_types::{Hardware, NearDevice, NearKind, NumaNode};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ushort, c_void};
 use std::ptr::{self, NonNull};
 
-/// NUMA nodes, GPUs and network interfaces; none if hwloc fails.
+/// Returns NUMA nodes, GPUs and network interfaces; `None` if hwloc fails.
 pub(super) fn numa_and_devices() -> Option<Hardware> {
     let tree = Tree::load()?;
     let numa = tree.objects(DEPTH_NUMA).map(|node| NumaNode {
@@ -67,7 +67,7 @@ impl Tree {
         })
     }
 
-    /// The operating system's names for a PCI device.
+    /// Returns the operating system's names for a PCI device.
     fn names_below(&self, device: &Object) -> Vec<String> {
         let below = self.objects(DEPTH_OS).filter(|object| ptr::eq(object.parent, device));
         below.filter_map(Object::name).collect()
@@ -139,7 +139,7 @@ impl Object {
         members(self.cpuset)
     }
 
-    /// Bytes of a NUMA node.
+    /// Returns the bytes of a NUMA node.
     fn local_memory(&self) -> u64 {
         if self.depth != DEPTH_NUMA || self.attributes.is_null() {
             return 0;
@@ -148,7 +148,7 @@ impl Object {
         unsafe { self.attributes.cast::<u64>().read() }
     }
 
-    /// Class and address of a PCI device.
+    /// Returns class and address of a PCI device.
     fn pci(&self) -> Option<(c_ushort, String)> {
         if self.depth != DEPTH_PCI || self.attributes.is_null() {
             return None;
@@ -159,10 +159,10 @@ impl Object {
         Some((class, format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")))
     }
 
-    /// The NUMA node that an I/O device is attached to, if it is just one.
+    /// Returns the NUMA node that an I/O device is attached to, if it is exactly one.
     fn numa(&self) -> Option<u32> {
         let mut object = self;
-        // I/O objects have no sets; the first object above them that has some is where they are.
+        // I/O objects have no sets; their first ancestor with a set is their location.
         while object.nodeset.is_null() {
             // SAFETY: parents live as long as their topology; the root has none.
             object = unsafe { object.parent.as_ref() }?;
@@ -174,7 +174,7 @@ impl Object {
     }
 }
 
-/// The members of a finite bitmap.
+/// Returns the members of a finite bitmap.
 fn members(bitmap: *const c_void) -> Vec<u32> {
     /// More than any machine's processors: an infinite bitmap has no last member.
     const MEMBERS_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! A coordinator in this process, agents as processes of their own.
+//! A coordinator in this process, and agents as processes of their own.
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
@@ -26,12 +26,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// More than anything here takes.
+/// A time limit that nothing here reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// Between two views that are asked for.
+/// Interval between two requested views.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// How long certificates count.
+/// Validity of certificates.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A coordinator and the cluster's authority.
@@ -53,7 +53,7 @@ impl Cluster {
         Self { coordinator, authority, dir: tempfile::tempdir().unwrap() }
     }
 
-    /// Kills the coordinator and starts another one in its place.
+    /// Kills the coordinator and starts another one at its address.
     pub(crate) fn restart_coordinator(self) -> Self {
         let Self { coordinator, authority, dir } = self;
         let address = coordinator.address();
@@ -63,18 +63,18 @@ impl Cluster {
         Self { coordinator, authority, dir }
     }
 
-    /// The coordinator, for a user who may look at the cluster.
+    /// Returns the coordinator, as reached by an administrator.
     fn reach(&self) -> channel::Coordinator {
         self.reach_as(Role::Admin("tests".into()))
     }
 
-    /// The coordinator, for a role.
+    /// Returns the coordinator, as reached by a role.
     pub(crate) fn reach_as(&self, role: Role) -> channel::Coordinator {
         let own = self.authority.identity(role, HOUR).unwrap();
         channel::Coordinator::new(&self.coordinator.address().to_string(), Arc::new(Trust::fixed(own)), SOON)
     }
 
-    /// A folder with a certificate.
+    /// Creates a folder with a certificate.
     pub(crate) fn tls(&self, role: &Role) -> PathBuf {
         let folder = self.dir.path().join(role.to_string());
         if !folder.exists() {
@@ -95,10 +95,10 @@ impl Cluster {
         command
     }
 
-    /// An agent that has registered.
+    /// Starts an agent, and waits until it has registered.
     pub(crate) fn agent(&self, node: &str) -> Agent {
         let agent = Agent::start(self.command(node));
-        // The coordinator knows it before the agent has its answer. Lanes wait for that.
+        // The coordinator registers the agent before the agent has the answer. Lanes wait for that.
         self.until(|view| view.nodes.iter().any(|n| n.name == node && n.state == up()));
         agent
     }
@@ -112,7 +112,7 @@ impl Cluster {
         })
     }
 
-    /// Asks for views until one is as wanted.
+    /// Requests views until one satisfies `wanted`.
     pub(crate) fn until(&self, wanted: impl Fn(&v1::ClusterView) -> bool) -> v1::ClusterView {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -148,7 +148,7 @@ impl Cluster {
         let own = self.authority.identity(Role::Tenant(user_name()), HOUR).unwrap();
         let address = PeerAddress::new(self.coordinator.address());
         let (lease, connection) = session_endpoint::open(&address, &own, SOON, &request).unwrap();
-        // Agents hear of it now.
+        // Announces the session to the agents.
         for device in &lease.devices {
             connection.ask_use(device.info.id);
             assert!(matches!(connection.next().unwrap(), Some(Message::UseAnswered { error: None, .. })));
@@ -157,27 +157,27 @@ impl Cluster {
     }
 }
 
-/// This user, as sessions and rules name them.
+/// Returns this user's name, as in sessions and rules.
 fn user_name() -> String {
     User::from_uid(geteuid()).ok().flatten().map_or_else(|| geteuid().to_string(), |user| user.name)
 }
 
-/// A command lane to the agent of the lease's first device.
+/// Opens a command lane to the agent of the lease's first device.
 pub(crate) fn command_lane(lease: &Lease) -> Result<SharedLane> {
     lane(&PeerAddress::new(&*lease.devices[0].address), Purpose::Command, lease)
 }
 
-/// A lane of the lease's session.
+/// Opens a lane of the lease's session.
 pub(crate) fn lane(address: &PeerAddress, purpose: Purpose, lease: &Lease) -> Result<SharedLane> {
     lane_with(address, purpose, lease.session, &lease.key.into())
 }
 
-/// A lane of a peer with this key.
+/// Opens a lane of a peer with this key.
 pub(crate) fn lane_with(address: &PeerAddress, purpose: Purpose, session: SessionId, key: &Key) -> Result<SharedLane> {
     handshake::connect(address, &Hello::new(purpose, session, 0, PeerId::PROGRAM), key, SOON)
 }
 
-/// A running agent. It is killed when dropped.
+/// A running agent, killed on drop.
 pub(crate) struct Agent {
     pub(crate) child: Child,
     pub(crate) address: PeerAddress,
@@ -203,18 +203,19 @@ impl Agent {
         self.child.wait().unwrap()
     }
 
-    /// Whether it has a child: a keeper, or a process that is to become one.
+    /// Whether the agent has a child: a keeper, or a process that is about to become one.
     pub(crate) fn has_children(&self) -> bool {
         !children(self.child.id()).is_empty()
     }
 
-    /// Its executors' processes.
+    /// Returns its executors' processes.
     pub(crate) fn executors(&self) -> Vec<u32> {
         let keepers = children(self.child.id()).into_iter().filter(|child| is(*child, b"keeper"));
         keepers.flat_map(children).filter(|child| is(*child, b"executor")).collect()
     }
 
-    /// Its executors' processes, once they are so many: a lane is accepted before its session's executor has started.
+    /// Waits for `count` executors and returns their processes: a lane is accepted before its session's executor has
+    /// started.
     pub(crate) fn await_executors(&self, count: usize) -> Vec<u32> {
         let limit = Instant::now() + SOON;
         loop {
@@ -227,7 +228,7 @@ impl Agent {
         }
     }
 
-    /// The one executor that it has, or is about to have.
+    /// Waits for its only executor.
     pub(crate) fn executor(&self) -> (u32, OwnedFd) {
         let executor = self.await_executors(1)[0];
         (executor, handle(executor).unwrap())
@@ -249,7 +250,7 @@ pub(crate) fn pid(raw: u32) -> Pid {
     Pid::from_raw(i32::try_from(raw).unwrap()).unwrap()
 }
 
-/// A handle that stays this process's, whichever process gets its number later.
+/// Returns a descriptor of this process, which stays valid if its number is reused.
 pub(crate) fn handle(raw: u32) -> Option<OwnedFd> {
     pidfd_open(pid(raw), PidfdFlags::empty()).ok()
 }
@@ -265,13 +266,13 @@ fn children(parent: u32) -> Vec<u32> {
     numbers.filter(|process| parent_of(*process) == Some(parent)).collect()
 }
 
-/// Whether a process of this program was started as that.
+/// Whether this program runs in the process with `what` as its first argument.
 fn is(process: u32, what: &[u8]) -> bool {
     let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).nth(1).is_some_and(|argument| argument.starts_with(what))
 }
 
-/// The parent of a process that is not a zombie.
+/// Returns the parent of a process that is not a zombie.
 fn parent_of(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

@@ -1,5 +1,5 @@
-//! Clocks of single processes that are set back, by an object that all of them preload (`tests/programs/support/clocks.c`): a system's own clock is
-//! the whole machine's.
+//! Setting back the clocks of single processes, by an object that all of them preload
+//! (`tests/programs/support/clocks.c`): the system's own clock is the whole machine's.
 
 use accord_tests::{Job, compile_support};
 use nix::unistd::Pid;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a process that was just started may take to load the object.
+/// How long a newly started process may take to load the object.
 const LOADED: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The object, and the folder that controls it.
 pub(crate) struct Clocks {
     folder: TempDir,
     object: PathBuf,
@@ -23,7 +23,7 @@ impl Clocks {
         Self { folder, object }
     }
 
-    /// To be preloaded.
+    /// Returns the path of the object to preload.
     pub(crate) fn object(&self) -> &Path {
         &self.object
     }
@@ -32,7 +32,7 @@ impl Clocks {
         self.folder.path().join(target.to_string())
     }
 
-    /// Sets a process's clock back. It may be gone.
+    /// Sets the clock of a process back, unless it has ended.
     pub(crate) fn set_back(&self, target: Pid) {
         let deadline = Instant::now() + LOADED;
         loop {
@@ -40,7 +40,7 @@ impl Clocks {
             if maps.contains(&*self.object.to_string_lossy()) {
                 break;
             }
-            // One that has ended, and was not waited for yet, has no memory.
+            // An ended process that was not waited for has no memory.
             if Instant::now() >= deadline {
                 assert!(maps.is_empty(), "{target} has not loaded {}", self.object.display());
                 return;
@@ -50,7 +50,7 @@ impl Clocks {
         std::fs::write(self.file(target), "").unwrap();
     }
 
-    /// Another process may have its number later.
+    /// Undoes it, because another process may get this number.
     pub(crate) fn forget(&self, target: Pid) {
         let _ = std::fs::remove_file(self.file(target));
     }
@@ -60,7 +60,7 @@ impl Clocks {
 fn clocks_are_set_back_one_by_one() {
     let clocks = Clocks::new();
     let folder = clocks.folder.path().display().to_string();
-    // The second time is that of a process of the same number, whose environment is empty; the third that of another process.
+    // The second time is from a process with the same number and an empty environment, the third from another process.
     let script = "date +%s; touch \"$0/$$\"; exec env -i sh -c 'sh -c \"date +%s\"; exec date +%s'";
     let job = Job::new("sh").args(["-c", script, &folder]).env("LD_PRELOAD", clocks.object());
     let said = job.run().unwrap().success().unwrap().stdout;

@@ -1,10 +1,10 @@
-//! Whether what came of a try was due.
+//! Judges whether the outcome of a try is a due one.
 
 use crate::site::{Outcome, TIMEOUT};
 use crate::table::{Due, Fault, Phase, Role};
 use std::time::Duration;
 
-/// How a program ended.
+/// The way a program ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Ending {
     WentOn,
@@ -12,19 +12,19 @@ pub(crate) enum Ending {
     Gone,
 }
 
-/// What asking, restarting and a busy machine add.
+/// Extra time for queries, restarts and a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
-/// How long `accord run` waits for its agents.
+/// The time limit of `accord run` for its agents.
 const START_MAX: Duration = Duration::from_secs(20);
-/// A link that is cut is found out by the system's own probes.
+/// The time in which the system's probes detect a cut link.
 const CUT_IS_FOUND: Duration = Duration::from_secs(6);
 
-/// Longest time to a program's end.
+/// Returns the longest time to a program's end.
 fn limit(fault: Fault, phase: Phase) -> Duration {
     match fault {
-        // It is tried twice to reach an agent that does not answer.
+        // An unresponsive agent is tried twice.
         _ if phase == Phase::Open => 2 * SLACK + TIMEOUT,
-        // So long `accord run` waits for agents that are there and do not come, or come late on a busy machine.
+        // The time limit of `accord run` for agents that exist but do not register, or are late on a busy machine.
         _ if phase == Phase::Start && (fault.is_limit() || fault == Fault::ClockBack) => START_MAX + SLACK,
         Fault::StoppedLong | Fault::StoppedForEver => TIMEOUT + SLACK,
         Fault::LinkDownForLong => CUT_IS_FOUND + SLACK,
@@ -32,10 +32,10 @@ fn limit(fault: Fault, phase: Phase) -> Duration {
     }
 }
 
-/// How it ended.
+/// Returns how the program ended.
 ///
 /// # Errors
-/// Returns the fault.
+/// Returns the fault in words.
 pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &Outcome) -> Result<Ending, String> {
     let finished = &outcome.finished;
     let wrong = |what: &str| Err(format!("{what}: {}", finished.report()));
@@ -52,11 +52,11 @@ pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &
         return wrong(&format!("left behind: {:?}", outcome.left));
     }
     let killed = finished.code() > 128;
-    // The program is under the limit.
+    // Whether the program runs under the limit.
     let bounded = matches!(role, Role::Program | Role::Rank) || phase == Phase::Start;
     let ending = match finished.code() {
         0 if finished.stdout.contains("PASS") => Ending::WentOn,
-        // The command says itself what it lacks, or the process that should have become it does.
+        // The command itself reports what it lacks, or the process that should have executed it does.
         2 | 125..=127 if phase == Phase::Start && !finished.stderr.is_empty() => Ending::Error,
         // mpirun has statuses of its own.
         1.. if role == Role::Rank && due == Due::Gone => Ending::Gone,
@@ -64,7 +64,7 @@ pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &
         1 if finished.stderr.contains("acc_error_") => Ending::Error,
         // A process that writes beyond the limit on files gets a signal, unless it ignores that.
         153 if bounded && fault == Fault::NoFileSpace => Ending::Gone,
-        // The language's runtime, or the C library, needs a few bytes and says that there are none.
+        // The language's runtime, or the C library, reports that it lacks a few bytes.
         134 if bounded && fault == Fault::NoMemory && finished.stderr.contains("memory") => Ending::Error,
         _ if killed && due == Due::Gone => Ending::Gone,
         _ => return wrong("it neither went on nor ended with an error"),

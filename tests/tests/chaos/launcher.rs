@@ -1,4 +1,4 @@
-//! `accord run` with a cluster of its own, and what is done to it, to links and to ranks.
+//! `accord run` with a cluster of its own, and faults of the launcher, of links and of ranks.
 
 use crate::clocks::Clocks;
 use crate::links;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long the folder of a run may stay after its launcher was killed.
 const FOLDER_GOES: Duration = Duration::from_secs(5);
 
-/// One try. Odd jitters hit the supervisor instead of the launcher.
+/// Performs one try. Odd jitters hit the supervisor instead of the launcher.
 pub(crate) fn on_accord_run(
     role: Role,
     (fault, phase): (Fault, Phase),
@@ -26,7 +26,8 @@ pub(crate) fn on_accord_run(
     let (input, output) = std::io::pipe().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
-    // A process whose clock is set back is known by its number, which it sees itself where it is not in a namespace.
+    // A process whose clock is set back is identified by its own number, which is the real one only outside of
+    // namespaces.
     let apart = lanes == Lanes::Tls && has_networks() && fault != Fault::ClockBack;
     let loopback: &[&str] = if apart { &[] } else { &["--loopback"] };
     let from_beginning = phase == Phase::Start && fault.is_limit();
@@ -81,7 +82,7 @@ pub(crate) fn on_accord_run(
             whose_clock = target;
         }
         let lasted = target.map_or(Duration::ZERO, |target| {
-            // A target that is stopped takes no other signal.
+            // A stopped target handles no other signal.
             strike(fault, target, &running, if target == launcher { Signal::SIGKILL } else { end })
         });
         (target.is_some(), lasted)
@@ -98,7 +99,7 @@ fn pid(id: u32) -> Pid {
     Pid::from_raw(i32::try_from(id).unwrap())
 }
 
-/// A shell's word for a limit: `amount` says how tight, from what does not suffice to begin to what everybody has enough of.
+/// Returns a shell's command for a limit. `amount` says how tight it is: from too little for a start to plenty.
 fn limit_of_a_shell(fault: Fault, amount: u64) -> String {
     match fault {
         Fault::NoDescriptors => format!("ulimit -n {}", 3 + amount % 45),
@@ -112,7 +113,7 @@ fn limit_of_a_shell(fault: Fault, amount: u64) -> String {
     }
 }
 
-/// What is left in a run's folder for such, after a while.
+/// Returns what is left in the parent of runs' folders after a while.
 fn folders_left(folder: &Path) -> Vec<String> {
     let deadline = Instant::now() + FOLDER_GOES;
     loop {
@@ -126,7 +127,7 @@ fn folders_left(folder: &Path) -> Vec<String> {
     }
 }
 
-/// Does it. Returns how long it took itself.
+/// Applies the fault. Returns how long it lasted.
 fn strike(fault: Fault, target: Pid, running: &Running, end: Signal) -> Duration {
     let begun = Instant::now();
     let stop_for = |time: Duration| {
@@ -156,7 +157,7 @@ fn supervisor_of(running: &Running) -> Option<Pid> {
     Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?))
 }
 
-/// A program that mpirun has started: unlike its workers it has an argument.
+/// Returns a program that mpirun has started: unlike its workers it has an argument.
 fn rank_of(running: &Running) -> Option<Pid> {
     let found = accord_tests::leftovers(running.mark());
     let is_rank = |line: &&String| {

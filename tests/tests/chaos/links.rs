@@ -1,4 +1,4 @@
-//! Links between the hosts of `accord run` that are cut or slow.
+//! Cut and slow links between the hosts of `accord run`.
 
 use crate::site::{LONG, SHORT};
 use crate::table::{Fault, Role};
@@ -6,8 +6,8 @@ use accord_tests::{Running, leftovers};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Does it to the link of the host whose device is used; or to the coordinator's alone, while the hosts go on to reach each other.
-/// Returns whether it could, and how long it took itself.
+/// Applies the fault to the link of the host whose device is used, or to the coordinator's alone, while the hosts still
+/// reach each other. Returns whether it could, and how long the fault lasted.
 pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duration) {
     let found = leftovers(running.mark());
     let is_hit = |line: &&String| match role {
@@ -17,7 +17,7 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
     let Some(process) = found.iter().find(is_hit).and_then(|line| line.split(' ').next()) else {
         return (false, Duration::ZERO);
     };
-    // In its network.
+    // In its network namespace.
     let inside = |arguments: &[&str]| {
         let done =
             Command::new("nsenter").arg(format!("--net=/proc/{process}/ns/net")).args(arguments).output().ok()?;
@@ -37,7 +37,7 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
     };
     let begun = Instant::now();
     let cut = if role == Role::Coordinator {
-        // The hosts' links meet at its device, which has to stay; only its address goes.
+        // The hosts' links meet at its device, which must stay; only its address is removed.
         let shown = inside(&["ip", "-oneline", "-4", "address", "show", "dev", device]).unwrap_or_default();
         let address = shown.split_whitespace().nth(3).unwrap_or_default();
         let cut = inside(&["ip", "address", "del", address, "dev", device]);
@@ -45,13 +45,13 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
         inside(&["ip", "address", "add", address, "dev", device]);
         cut
     } else {
-        // The link is there, and loses everything.
+        // The link stays up, and drops everything.
         let cut = inside(&["tc", "qdisc", "add", "dev", device, "root", "blackhole"]);
         until_over(running, time);
         inside(&["tc", "qdisc", "del", "dev", device, "root"]);
         cut
     };
-    // Where it has to end it does so before the cut.
+    // If the program must end, it ends before the link is restored.
     let ends = role != Role::Coordinator && time > LONG;
     (cut.is_some(), if ends { Duration::ZERO } else { begun.elapsed() })
 }
@@ -63,7 +63,7 @@ fn until_over(running: &Running, time: Duration) {
     }
 }
 
-/// The device of a process's network that is not the loopback: the first of several.
+/// Returns the first device of a process's network other than the loopback.
 fn device_of(process: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process}/net/dev")).ok()?;
     text.lines()

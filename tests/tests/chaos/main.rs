@@ -1,7 +1,8 @@
-//! Every role, hit by every fault in every phase: the program goes on or ends with an error, as is due, in time, with right results, and nothing is
-//! left. A run of the tests takes each fault once for each role, some 80 tries, in a phase that is the same each time. `ACCORD_TEST_CHAOS` says how many
-//! tries a role, `ACCORD_TEST_CHAOS_AT_ONCE` how many of them at once; `make chaos` takes 1,000 and writes docs/reference/faults.md.
-//! `ACCORD_TEST_CHAOS_ONLY="no descriptors, launch"` takes only what is called so.
+//! Every role, hit by every fault in every phase. The program goes on or ends with an error, as is due, in time, with
+//! right results, and nothing is left. A test run applies each fault once to each role, some 80 tries, in the same
+//! phase each time. `ACCORD_TEST_CHAOS` is the number of tries per role, and `ACCORD_TEST_CHAOS_AT_ONCE` the number at
+//! one time; `make chaos` makes 1,000 and writes docs/reference/faults.md. `ACCORD_TEST_CHAOS_ONLY="no descriptors,
+//! launch"` selects tries by name.
 
 mod clocks;
 mod judge;
@@ -21,16 +22,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use table::{Due, Fault, Lanes, Phase, Role, cases};
 
-/// Tries mostly wait.
+/// Number of tries at one time, which mostly wait.
 const AT_ONCE: usize = 3;
-/// How far into its phase a fault may come.
+/// Latest time of a fault in its phase.
 const JITTER_MAX_MS: u64 = 120;
-/// How far into a start: a second that is mostly waiting for agents.
+/// Latest time of a fault in a start, which mostly waits for agents for a second.
 const STARTING_JITTER_MAX_MS: u64 = 900;
-/// The same where the phase is over in a moment.
+/// Latest time of a fault in a short phase.
 const CLOSING_JITTER_MAX_MS: u64 = 6;
 
-/// What all threads of a role have seen.
+/// Results of all threads of a role.
 #[derive(Default)]
 struct Seen {
     rows: BTreeMap<Fault, Row>,
@@ -113,7 +114,7 @@ fn attempt(site: &mut Site<'_>, role: Role, case: ((Fault, Phase, Due), Lanes), 
     }
 }
 
-/// The same for the same try each time.
+/// Returns the same jitter for the same try.
 fn jitter_of(number: u64) -> u64 {
     let mixed = (number + 11).wrapping_mul(6_364_136_223_846_793_005);
     (mixed ^ (mixed >> 29)).wrapping_mul(1_442_695_040_888_963_407) >> 33

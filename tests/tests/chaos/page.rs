@@ -1,4 +1,4 @@
-//! docs/reference/faults.md: what tries have shown. `make chaos` writes it.
+//! docs/reference/faults.md: the results of the tries, which `make chaos` writes.
 
 use crate::judge::Ending;
 use crate::table::{Due, Fault, Phase, Role, cases};
@@ -9,20 +9,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// The tries of a fault on a role.
+/// The results of a fault on a role.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Row {
     endings: BTreeMap<Ending, u32>,
     phases: BTreeSet<Phase>,
     worst: Duration,
     pub(crate) wrong: u32,
-    /// After which the program had to go on.
+    /// Number of tries after which the program had to go on.
     pub(crate) due: u32,
-    /// After which of those it did.
+    /// Number of those after which it did.
     pub(crate) did: u32,
-    /// Something stayed: a process, or the folder of a run.
+    /// Number of tries that left a process, or the folder of a run.
     pub(crate) left: u32,
-    /// No process of the role was there.
+    /// Number of tries without a process of the role.
     pub(crate) missed: u32,
 }
 
@@ -84,12 +84,12 @@ fn folder() -> Option<PathBuf> {
     std::env::var_os("ACCORD_TEST_RECORD").map(PathBuf::from)
 }
 
-/// Keeps a role's lines for the page.
+/// Stores a role's lines for the page.
 pub(crate) fn record(role: Role, rows: &BTreeMap<Fault, Row>) {
     let Some(folder) = folder() else { return };
     let mut text = String::new();
     for (fault, row) in rows {
-        // The writer of the page adds which run it was.
+        // The writer of the page adds the run's name.
         let _ = writeln!(text, "| {role} | {fault} | {} |", row.cells());
     }
     std::fs::write(folder.join(format!("{role:?}")), text).unwrap();
@@ -99,13 +99,13 @@ fn page_file() -> PathBuf {
     root().join("docs/reference/faults.md")
 }
 
-/// What a command prints.
+/// Returns the output of a command.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The commit that is tried, with a sign if something was changed since.
+/// Returns the tested commit, with a mark if there are uncommitted changes.
 fn commit() -> String {
     let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
     let changed = changed.lines().any(|line| !line.ends_with("docs/reference/faults.md"));
@@ -131,7 +131,7 @@ fn write_what_a_run_has_shown() {
         return;
     }
     let folder = folder().expect("ACCORD_TEST_RECORD names the run's folder");
-    // A run of some roles, or of some faults, leaves the others' lines as they are.
+    // A run of some roles or faults keeps the other lines.
     let before = if std::env::var_os("ACCORD_TEST_CHAOS_PART").is_some() {
         std::fs::read_to_string(page_file()).unwrap_or_default()
     } else {
@@ -175,7 +175,7 @@ fn the_page_has_a_line_for_each_fault_of_each_role() {
     }
 }
 
-/// Where each try of a fault is due to go on, or none, that shows in the counts.
+/// The counts show whether each try of a fault, or none, was due to go on.
 #[test]
 fn what_is_due_is_counted() {
     assert!(Row::default().cells().contains("| 0 / 0 |"));

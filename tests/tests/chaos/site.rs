@@ -1,4 +1,4 @@
-//! A cluster, a program in it, and what is done to whom.
+//! A cluster, a program in it, and the faults.
 
 use crate::clocks::Clocks;
 use crate::launcher::on_accord_run;
@@ -13,34 +13,34 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a silent peer is waited for, instead of 30 s.
+/// The time limit of a silent peer, instead of 30 s.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
-/// How long a program asks for its session, instead of 30 s: longer than the coordinator is stopped.
+/// The time for which a program retries to open its session, instead of 30 s: longer than the coordinator is stopped.
 const OPEN_TIMEOUT: &str = "12s";
-/// How long an agent may be silent, instead of 10 s.
+/// The time after which a silent agent is lost, instead of 10 s.
 const LOST_AFTER: &str = "3s";
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 pub(crate) const LONG: Duration = Duration::from_secs(9);
-/// Longer than an agent may be silent by default, and shorter than other peers.
+/// Longer than an agent may be silent by default, and shorter than the limit for other peers.
 pub(crate) const BY_DEFAULT: Duration = Duration::from_secs(15);
-/// Longest that a try may take: beyond it, it hangs.
+/// The time limit of a try: a longer one hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long the target process may take to start.
 const COMES: Duration = Duration::from_millis(1_500);
 
-/// Whose device the program uses in every phase.
+/// The host of the device that the program uses in every phase.
 const USED_HOST: usize = 2;
 
-/// What has come of a try.
+/// The outcome of a try.
 pub(crate) struct Outcome {
     pub(crate) finished: Finished,
-    /// From the fault to the program's end, without the time that the fault itself lasts where the program outlives it.
+    /// Time from the fault to the program's end, without the duration of the fault if the program outlives it.
     pub(crate) took: Duration,
-    /// Whether it has hit a process; `false` if none of that role was there any more.
+    /// Whether a process was hit; `false` if none of the role existed any more.
     pub(crate) hit: bool,
-    /// Processes that should be gone.
+    /// Processes that should have ended.
     pub(crate) left: Vec<String>,
-    /// What the cluster's parts have said.
+    /// The standard error of the cluster's parts.
     pub(crate) said: String,
 }
 
@@ -50,13 +50,13 @@ impl Outcome {
     }
 }
 
-/// The parts of a cluster for each kind of lanes, used for many tries.
+/// The cluster for each kind of lanes, used for many tries.
 pub(crate) struct Site<'a> {
     clusters: BTreeMap<Lanes, (Kind, Cluster)>,
     clocks: &'a Clocks,
 }
 
-/// What kind of cluster: by default times, and with clocks that can be set back.
+/// The kind of a cluster: whether it has default times, and clocks that can be set back.
 type Kind = [bool; 2];
 
 impl<'a> Site<'a> {
@@ -80,12 +80,12 @@ impl<'a> Site<'a> {
         &mut self.clusters.entry(lanes).or_insert_with(start).1
     }
 
-    /// The next tries get new ones.
+    /// Discards the clusters: the next tries get new ones.
     pub(crate) fn give_up(&mut self) {
         self.clusters.clear();
     }
 
-    /// One try. `jitter` moves the fault inside of its phase.
+    /// Performs one try. `jitter` moves the fault within its phase.
     pub(crate) fn attempt(
         &mut self,
         role: Role,
@@ -117,11 +117,11 @@ impl<'a> Site<'a> {
             cluster.start_coordinator().unwrap();
             lasted = Duration::from_secs(1);
         }
-        // It works on for a while.
+        // The program works on for a while.
         std::thread::sleep(Duration::from_millis(150));
         drop(output);
         let held = matches!(fault, Fault::StoppedForEver);
-        // One that is about to end anyway may be over before it is stopped.
+        // A program that is about to end may have ended before it is stopped.
         let mut over = false;
         if held && role == Role::Program {
             std::thread::sleep(SHORT);
@@ -139,7 +139,7 @@ impl<'a> Site<'a> {
         Outcome { finished, took, hit: !targets.is_empty() && !over, left, said }
     }
 
-    /// What was hit and is no program's comes back, or is new.
+    /// Restarts or replaces the hit parts of the cluster.
     fn mend(&mut self, role: Role, fault: Fault, lanes: Lanes) {
         let Some((_, cluster)) = self.clusters.get_mut(&lanes) else { return };
         let mended = match (role, fault) {
@@ -147,7 +147,7 @@ impl<'a> Site<'a> {
                 cluster.kill_agent(USED_HOST);
                 cluster.start_agent(USED_HOST)
             }
-            // Limits stay with who has them, and so does the time.
+            // A process keeps its limits and its changed clock.
             (Role::Agent | Role::Coordinator, _) if fault.is_limit() || fault == Fault::ClockBack => {
                 self.clusters.remove(&lanes);
                 return;
@@ -160,12 +160,12 @@ impl<'a> Site<'a> {
     }
 }
 
-/// What carries bytes, by setting; nothing is said where it is what all take by themselves.
+/// Returns the setting of the transport; `None` where it is the default.
 pub(crate) fn transport(lanes: Lanes) -> Option<(&'static str, &'static str)> {
     (lanes == Lanes::Tls).then_some(("ACCORD_TRANSPORT", "tls"))
 }
 
-/// How long a program waits, by setting.
+/// Returns the settings of a program's time limits.
 pub(crate) fn times(fault: Fault) -> Vec<(&'static str, String)> {
     if fault.has_default_times() {
         return Vec::new();
@@ -182,7 +182,7 @@ pub(crate) fn reach(running: &Running, phase: Phase, jitter: Duration, input: &m
     std::thread::sleep(jitter);
 }
 
-/// The processes of a role. Some come only when the program needs them.
+/// Returns the processes of a role. Some start only when the program needs them.
 fn await_targets(cluster: &Cluster, running: &Running, role: Role) -> Vec<Pid> {
     let deadline = Instant::now() + COMES;
     loop {
@@ -215,7 +215,7 @@ fn targets(cluster: &Cluster, running: &Running, role: Role) -> Vec<Pid> {
     }
 }
 
-/// Does it. Returns how long it took itself.
+/// Applies the fault. Returns how long it lasted.
 fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid], clocks: &Clocks) -> Duration {
     let begun = Instant::now();
     let stop_for = |time: Duration| {
@@ -237,7 +237,7 @@ fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid], cloc
     Duration::ZERO
 }
 
-/// Gives it a limit, if that is what the fault is.
+/// Sets a limit for the target, if that is the fault.
 pub(crate) fn bound(target: Pid, fault: Fault) {
     match fault {
         Fault::NoDescriptors => limit(target, "nofile", 3),
@@ -248,7 +248,7 @@ pub(crate) fn bound(target: Pid, fault: Fault) {
     }
 }
 
-/// It may be gone.
+/// Sends a signal, unless the target has ended.
 pub(crate) fn signal(target: Pid, signal: Signal) {
     let _ = kill(target, signal);
 }
@@ -258,7 +258,7 @@ fn limit(target: Pid, name: &str, value: u64) {
     assert!(set.is_ok(), "prlimit of util-linux is needed");
 }
 
-/// The limit on processes does not hold for root, that of a control group does.
+/// Limits threads by a control group, because the limit on processes does not hold for root.
 fn no_threads(target: Pid) {
     if !nix::unistd::geteuid().is_root() {
         return limit(target, "nproc", 0);
@@ -268,7 +268,7 @@ fn no_threads(target: Pid) {
     }
 }
 
-/// A group of its own for so many threads; removed when its processes have ended, by [`remove_groups`].
+/// Creates a group for this many threads; [`remove_groups`] removes it when its processes have ended.
 pub(crate) fn group_of_pids(most: u64) -> Option<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -286,7 +286,7 @@ fn pids_root() -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Removes the groups that this process has made.
+/// Removes the groups that this process has created.
 pub(crate) fn remove_groups() {
     let own = format!("{GROUP}{}-", std::process::id());
     for entry in pids_root().into_iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten() {
@@ -305,7 +305,7 @@ pub(crate) fn has_networks() -> bool {
     nix::unistd::geteuid().is_root() && has("ip") && has("tc")
 }
 
-/// What this machine can't do: said, and left out.
+/// Returns what this machine lacks for a fault, which is then skipped with a message.
 pub(crate) fn lacks(role: Role, fault: Fault) -> Option<&'static str> {
     if fault.is_link() && !has_networks() {
         return Some("links: only root with ip and tc may change them");

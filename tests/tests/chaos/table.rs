@@ -1,4 +1,4 @@
-//! The role that is hit, the fault, the phase, and the outcome that is due.
+//! Roles, faults, phases, and the due outcomes.
 
 use std::fmt;
 
@@ -49,12 +49,13 @@ names!(Phase { Start = "start", Open = "open", Launch = "launch", Copies = "copi
 names!(Lanes { SharedMemory = "shared memory", Tls = "TLS over TCP" });
 
 impl Lanes {
-    /// Those of a try: of a fault's each second one has others, and so has each second one in the same phase.
+    /// Returns the lanes of a try. They alternate among the tries of a fault, and among those of a fault in the same
+    /// phase.
     pub(crate) fn of(number: usize, cases: &[(Fault, Phase, Due)]) -> Self {
         let (at, turn) = (number % cases.len(), number / cases.len());
         let fault = cases[at].0;
         let before = cases[..at].iter().filter(|case| case.0 == fault).count();
-        // Faults differ, too: a run that takes each once has both.
+        // Faults alternate, too: a run with each fault once uses both kinds.
         if fault.is_link() || (fault as usize + before + turn) % 2 == 1 { Self::Tls } else { Self::SharedMemory }
     }
 }
@@ -64,7 +65,7 @@ impl Fault {
         matches!(self, Self::LinkDown | Self::LinkDownLonger | Self::LinkDownForLong | Self::LinkSlow)
     }
 
-    /// How long silence may last is as users have it, and not as short as the tests like it.
+    /// Whether times are as users have them, instead of shortened for tests.
     pub(crate) fn has_default_times(self) -> bool {
         self == Self::StoppedByDefault
     }
@@ -75,26 +76,26 @@ impl Fault {
 }
 
 impl Phase {
-    /// As the program is told. It knows nothing of what was before it.
+    /// Returns the program's argument; the program knows no earlier phases.
     pub(crate) fn argument(self) -> String {
         if self == Self::Start { Self::Open } else { self }.to_string()
     }
 }
 
-/// What has to come of a try.
+/// The due outcome of a try.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Due {
-    /// The program goes on to its end, and all that it computed is right.
+    /// The program goes on to its end, with right results.
     GoesOn,
-    /// It ends with an error that names what was lost.
+    /// The program ends with an error that names what was lost.
     Error,
-    /// The one or the other: it depends on what it needed at that moment.
+    /// Either: it depends on what the program needed at that moment.
     Either,
-    /// It is gone itself, and everything with it.
+    /// The target has ended, with all its descendants.
     Gone,
 }
 
-/// What is due; none if that can't happen to this role, or is looked at elsewhere.
+/// Returns the due outcome; `None` if the fault can't happen to this role, or is tested elsewhere.
 pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
     use Fault::{
         ClockBack, Killed, LinkDownForLong, LinkSlow, StoppedByDefault, StoppedForEver, StoppedLong, StoppedShort,
@@ -103,16 +104,17 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
     let is_link = fault.is_link();
     let is_limit = fault.is_limit();
     Some(match (role, fault) {
-        // Before the program is there, only `accord run` is. With limits from its beginning it is under them with all that it starts.
+        // Before the program starts, there is only `accord run`. With limits from its start they hold for all that it
+        // starts.
         (Role::Run, _) if phase == Phase::Start && is_limit => Due::Either,
         (Role::Run, Killed | StoppedShort | StoppedForEver | ClockBack) if phase == Phase::Start => match fault {
             StoppedShort | ClockBack => Due::GoesOn,
             _ => Due::Gone,
         },
         (_, _) if phase == Phase::Start => return None,
-        // No timeout is measured by a clock that can be set.
+        // No timeout depends on a clock that can be set.
         (_, ClockBack) => Due::GoesOn,
-        // Links are between hosts, and those are `accord run`'s.
+        // Only hosts of `accord run` have links.
         (Role::Run, LinkDownForLong) => {
             if edge {
                 Due::Either
@@ -127,14 +129,14 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
                 Due::GoesOn
             }
         }
-        // Its own link alone. A program that opens a session asks again, for less time than the longest cut.
+        // The coordinator's link alone. A program that opens a session retries for less time than the longest cut.
         (Role::Coordinator, LinkDownForLong) if phase == Phase::Open => Due::Either,
         (Role::Coordinator, _) if is_link => Due::GoesOn,
         (_, _) if is_link => return None,
         (Role::Run, Killed | StoppedForEver) => Due::Gone,
-        // What it needs until the end it has, or takes.
+        // What it needs until the end, it has or acquires.
         (Role::Run, _) => Due::GoesOn,
-        // A rank may be over before it is hit.
+        // A rank may have ended before it is hit.
         (Role::Rank, Killed) => {
             if edge {
                 Due::Either
@@ -144,11 +146,11 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
         }
         (Role::Program, Killed) | (Role::Program | Role::Rank, StoppedForEver) => Due::Gone,
         (Role::Program | Role::Rank, StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
-        // Only a program that opens a session waits for the coordinator, until it is back.
+        // Only a program that opens a session waits for the coordinator to return.
         (Role::Coordinator, Killed | StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
         (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
         (Role::Coordinator, StoppedForEver) => Due::GoesOn,
-        // It keeps the descriptors and memory that it has, and otherwise needs none.
+        // The coordinator keeps its descriptors and memory, and needs no others.
         (Role::Coordinator, _) => {
             if phase == Phase::Open {
                 Due::Either
@@ -187,7 +189,7 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
     })
 }
 
-/// Everything that is tried on a role, each fault once before one comes a second time, and in an order in which neighbours differ.
+/// Returns all tries on a role: each fault once before any is repeated, in an order in which neighbours differ.
 pub(crate) fn cases(role: Role) -> Vec<(Fault, Phase, Due)> {
     let mut random = Shuffle(7);
     let mut faults: Vec<Vec<(Fault, Phase, Due)>> = Fault::ALL
@@ -199,7 +201,7 @@ pub(crate) fn cases(role: Role) -> Vec<(Fault, Phase, Due)> {
     (0..Phase::ALL.len()).flat_map(|round| faults.iter().filter_map(move |phases| phases.get(round))).copied().collect()
 }
 
-/// The same order each time; another one than the table's.
+/// A fixed pseudo-random order, which is not the table's.
 struct Shuffle(u64);
 
 impl Shuffle {
@@ -220,7 +222,7 @@ fn each_second_try_of_a_fault_has_other_lanes() {
             let lanes: Vec<Lanes> = (0..cases.len()).filter(of_fault).map(|number| Lanes::of(number, &cases)).collect();
             assert!(lanes.windows(2).all(|two| two[0] != two[1]), "{role}, {fault}: {lanes:?}");
         }
-        // The next time round every phase has the other ones.
+        // The next round gives each phase the other kind of lanes.
         let linked = |number: usize| cases[number].0.is_link();
         let changes = |number: usize| Lanes::of(number, &cases) != Lanes::of(number + cases.len(), &cases);
         assert!((0..cases.len()).all(|number| linked(number) || changes(number)), "{role}");

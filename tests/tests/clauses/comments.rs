@@ -1,4 +1,4 @@
-//! Comments of source files and paragraphs of documents: where clauses are cited.
+//! Comments of source files and paragraphs of documents, which cite clauses.
 
 use crate::list::plain;
 use accord_tests::root;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Comment {
     pub(crate) line: usize,
     pub(crate) text: String,
-    /// The same with what it stands above, in lower case, without `acc_` and marks.
+    /// The text with the code below it, in lower case, without `acc_` and punctuation.
     pub(crate) context: String,
 }
 
-/// What files are read, by their names' ends, and how their comments begin.
+/// Suffixes of the files to read, and the starts of their comments.
 const KINDS: &[(&str, &[&str])] = &[
     ("openacc_lib.h", &["!"]),
     (".rs", &["//"]),
@@ -28,7 +28,7 @@ const KINDS: &[(&str, &[&str])] = &[
 const FOLDERS: &[&str] =
     &["benches", "cli", "coordinator", "crates", "docs", "examples", "libacc", "node-agent", "proto", "tests"];
 
-/// Files with comments, as paths below the root.
+/// Returns the files with comments, as paths relative to the root.
 pub(crate) fn files() -> Vec<PathBuf> {
     let mut open: Vec<PathBuf> = FOLDERS.iter().map(|folder| root().join(folder)).collect();
     let mut found: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(PathBuf::from).into();
@@ -53,7 +53,7 @@ fn markers(path: &Path) -> Option<&'static [&'static str]> {
     KINDS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, markers)| *markers)
 }
 
-/// The comments of a file.
+/// Returns the comments of a file.
 pub(crate) fn comments(path: &Path) -> Vec<Comment> {
     let text = std::fs::read_to_string(root().join(path)).unwrap();
     let markers = markers(path).unwrap();
@@ -84,7 +84,7 @@ fn runs(text: &str, markers: &[&str]) -> Vec<Comment> {
         if let Some((start, run)) = run.take() {
             found.push(Comment::new(start, &run, line));
         }
-        // One behind code; what looks like it in a text does no harm.
+        // A comment after code; a string that looks like one does no harm.
         if let Some((code, behind)) = line.split_once(&format!(" {} ", markers[0])) {
             found.push(Comment::new(index + 1, behind, code));
         }
@@ -97,7 +97,7 @@ fn runs(text: &str, markers: &[&str]) -> Vec<Comment> {
 
 fn paragraphs(text: &str) -> Vec<Comment> {
     let (mut found, mut heading, mut run) = (Vec::new(), String::new(), None::<(usize, String)>);
-    // A table's figures may look like clauses; there they follow the specification's version.
+    // Figures in a table may look like clauses; there, clauses follow the specification's version.
     let figures = |line: &str| line.starts_with('|') && !line.contains("3.3, ");
     for (index, line) in text.lines().chain([""]).enumerate() {
         let alone = line.is_empty() || line.starts_with(['#', '|', '*']);

@@ -9,7 +9,7 @@ pub(crate) struct Clause {
     words: Vec<String>,
 }
 
-/// All of them, and which describes a routine (without `acc_`).
+/// All clauses, and the clause of each routine (without `acc_`).
 pub(crate) struct Clauses {
     clauses: BTreeMap<String, Clause>,
     routines: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ impl Clauses {
         self.clauses.get(number)
     }
 
-    /// The clause that describes a routine.
+    /// Returns the clause that describes a routine.
     pub(crate) fn of_routine(&self, name: &str) -> Option<&str> {
         self.routines.get(name).map(String::as_str)
     }
@@ -49,7 +49,7 @@ impl Clauses {
 }
 
 impl Clause {
-    /// Whether a text, in lower case, is about this clause.
+    /// Whether a lower-case text is about this clause.
     pub(crate) fn is_subject_of(&self, text: &str) -> bool {
         self.words.iter().any(|word| match word.strip_suffix('*') {
             Some(stem) => has_word(text, stem, false),
@@ -64,12 +64,12 @@ fn has_word(text: &str, word: &str, whole: bool) -> bool {
         .any(|(at, _)| !text[..at].ends_with(part) && (!whole || !text[at + word.len()..].starts_with(part)))
 }
 
-/// A text as it is compared: in lower case, without the prefix of all routines.
+/// Normalises a text for comparison: lower case, without the prefix of all routines.
 pub(crate) fn plain(text: &str) -> String {
     text.to_lowercase().replace("goacc_", "").replace("acc_", "").replace('`', "")
 }
 
-/// The parts of a clause's number, to compare them.
+/// Returns the parts of a clause's number, for comparison.
 pub(crate) fn order(number: &str) -> Vec<u32> {
     number.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }

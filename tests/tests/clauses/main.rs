@@ -1,5 +1,5 @@
-//! Clauses of the OpenACC specification that comments, documents and test programs cite: each is one of its clauses, and the text
-//! that cites it is about what the clause is about.
+//! Clauses of the OpenACC specification that comments, documents and test programs cite: each exists, and the citing
+//! text is about the clause's subject.
 
 mod comments;
 mod list;
@@ -11,20 +11,20 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-/// In brackets with nothing else in them, or after the specification's version.
+/// Clauses in brackets with nothing else, or after the specification's version.
 static TOGETHER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\(([^()]*)\)|3\.3, ((?:[\dA.]|, | and | to )+)").unwrap());
 static NOTHING_ELSE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:OpenACC |appendix |chapters? \d(?: and |, )?|(?:[1-5]|A)(?:\.\d+)+|to|and|[ ,.;])+$").unwrap()
 });
-/// Three parts are a clause wherever they stand.
+/// A number of three parts is a clause anywhere.
 static RANGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d\.\d+\.\d+ to \d\.\d+\.\d+").unwrap());
 static ALONE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?:^|[^\d.])([1-5]\.\d+\.\d+)(?:$|[^\d.:]|\.(?:$|[^\d]))").unwrap());
 static NUMBERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"((?:[1-5]|A)(?:\.\d+)+)(?: to ((?:[1-5]|A)(?:\.\d+)+))?").unwrap());
 
-/// What a text cites: clauses, as the first and the last of several.
+/// Returns the clauses that a text cites, as ranges.
 fn citations(text: &str) -> Vec<RangeInclusive<String>> {
     let numbered = text.as_bytes().windows(3).any(|part| part[1] == b'.' && part[2].is_ascii_digit());
     if !numbered {
@@ -67,7 +67,7 @@ fn citations_are_found() {
     assert!(found("takes (1.5 us) or 2.5 s, 10.1.1.1:7000, 0.1.0, OpenACC 3.3 and 1.0").is_empty());
 }
 
-/// Everywhere: the clause is there, and the comment has one of its words.
+/// In all texts: the clause exists, and the comment contains one of its words.
 #[test]
 fn comments_cite_what_they_are_about() {
     let (clauses, mut wrong, mut cited) = (Clauses::read(), Vec::new(), 0);
@@ -97,8 +97,8 @@ fn comments_cite_what_they_are_about() {
     assert!(cited > 300, "only {cited} citations are found");
 }
 
-/// The C functions: a docstring cites the clause of the function below it, itself or through another routine of the same
-/// clause; else the file is about that clause.
+/// The C functions: a doc comment cites the clause of the function below it, directly or through another routine of the
+/// same clause; otherwise the file is about that clause.
 #[test]
 fn docstrings_cite_their_routines_clause() {
     let (clauses, mut wrong) = (Clauses::read(), Vec::new());
@@ -162,7 +162,7 @@ fn the_runtime_cites_the_same_clauses() {
     assert!(named > 25, "only {named} clauses are named");
 }
 
-/// The headers, C's and Fortran's: the comment above a group of routines cites the clauses of all of them.
+/// The headers of C and Fortran: the comment above a group of routines cites the clauses of all of them.
 #[test]
 fn headers_cite_their_routines_clauses() {
     let clauses = Clauses::read();

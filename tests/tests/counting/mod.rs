@@ -1,4 +1,4 @@
-//! Counts what is taken from the heap.
+//! Counts heap allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,12 +14,12 @@ struct Counting;
 impl Counting {
     fn count() {
         EVERYWHERE.fetch_add(1, Ordering::Relaxed);
-        // At a thread's end its counter is gone.
+        // The counter no longer exists while its thread ends.
         let _ = HERE.try_with(|count| count.set(count.get() + 1));
     }
 }
 
-// SAFETY: hands every call on to the system's allocator as it came.
+// SAFETY: passes every call on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count();
@@ -42,12 +42,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// By this thread.
+/// Returns the number of allocations by this thread.
 pub(crate) fn here() -> u64 {
     HERE.get()
 }
 
-/// By all threads.
+/// Returns the number of allocations by all threads.
 #[allow(dead_code)]
 pub(crate) fn everywhere() -> u64 {
     EVERYWHERE.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What an administrator does meanwhile, and nodes that are lost and come back.
+//! An administrator's actions during the test, and nodes that are lost and return.
 
 use crate::plan::Numbers;
 use crate::site::{HOSTS, LOST_AFTER, Site, policy};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const ACTS: u64 = 6;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Acts until the users are done: each act once, then by chance.
+/// Acts until the users are done: each action once, then at random.
 pub(crate) fn work(site: &Site, seed: u64, is_over: &AtomicBool) {
     let mut numbers = Numbers::new(seed ^ 0xad);
     let mut acts = 0;
@@ -51,7 +51,7 @@ fn act(site: &Site, nth: u64, host: usize) -> Result<()> {
             let last = queue["jobs"].as_array().and_then(|jobs| jobs.iter().rfind(|job| job["state"] == "waiting"));
             let Some(job) = last.and_then(|job| job["job"].as_u64()) else { return Ok(()) };
             let changed = site.administer(&["change", &job.to_string(), "--first"]);
-            // It may have started, or ended.
+            // The job may have started, or ended.
             let is_late = ["does not wait", "no waiting or running job"].iter().any(|why| changed.stderr.contains(why));
             if is_late { Ok(()) } else { changed.success().map(drop) }
         }
@@ -69,7 +69,7 @@ fn act(site: &Site, nth: u64, host: usize) -> Result<()> {
     }
 }
 
-/// What the cluster shows fits together.
+/// Checks that the cluster's outputs are consistent.
 fn look(site: &Site) -> Result<()> {
     let queue = site.seen(&["queue"])?;
     let jobs = queue["jobs"].as_array().ok_or("no jobs")?;
@@ -81,7 +81,7 @@ fn look(site: &Site) -> Result<()> {
     }
     for job in jobs.iter().take(5) {
         let explained = site.administer(&["explain", "job", &job["job"].to_string()]);
-        // It may be over.
+        // The job may have ended.
         if explained.code() != 0 && !explained.stderr.contains("no waiting or running job") {
             return Err(explained.report());
         }

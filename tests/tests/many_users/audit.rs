@@ -1,17 +1,17 @@
-//! What programs have recorded, compared with what they may hold.
+//! Compares the programs' records with what they may hold.
 
 use crate::plan::Take;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Sessions that may share a device without a share of its time, which is the policy's default.
+/// Sessions that may share a device without a time share, by the policy's default.
 const SHARERS_MAX: usize = 4;
 const WHOLE_MILLI: u64 = 1_000;
 
 /// The use of a device by one region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
-    /// The name of its program, which no other job has.
+    /// The unique name of its program.
     pub(crate) program: String,
     pub(crate) node: String,
     pub(crate) ordinal: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Record {
     pub(crate) last_ns: u64,
 }
 
-/// Reads all records of a folder. One that is being made may be empty yet.
+/// Reads all records of a folder. A record that is being written may still be empty.
 pub(crate) fn records(folder: &Path) -> Vec<Record> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     files
@@ -42,15 +42,15 @@ pub(crate) fn records(folder: &Path) -> Vec<Record> {
         .collect()
 }
 
-/// Programs that had a device together and may not.
+/// Programs that had a device together without permission.
 #[derive(Debug)]
 pub(crate) struct Overlap {
     pub(crate) programs: BTreeSet<String>,
     pub(crate) text: String,
 }
 
-/// Returns what was wrong in the use of devices: regions of several jobs at the same time that don't fit on a device together. `takes` says what each
-/// program may hold.
+/// Returns the violations: regions of several jobs on a device at the same time that don't fit together. `takes` says
+/// what each program may hold.
 pub(crate) fn overlaps(records: &[Record], takes: &BTreeMap<String, Take>) -> Vec<Overlap> {
     let mut by_device: BTreeMap<(&str, u32), Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| takes.contains_key(&record.program)) {
@@ -77,7 +77,7 @@ pub(crate) fn overlaps(records: &[Record], takes: &BTreeMap<String, Take>) -> Ve
     found
 }
 
-/// Why these programs may not have a device together.
+/// Returns why these programs may not share a device.
 fn too_much(together: &BTreeMap<&str, Take>) -> Option<String> {
     let exclusive = together.values().filter(|take| **take == Take::Exclusive).count();
     let shares: Vec<(u64, u64)> = together

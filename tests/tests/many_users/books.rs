@@ -1,4 +1,4 @@
-//! What the coordinator has written down, compared with what programs have recorded.
+//! Compares the coordinator's accounting with the programs' records.
 
 use crate::Known;
 use crate::audit::Record;
@@ -8,12 +8,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Parts of a millisecond that each figure leaves out.
+/// Fractions of a millisecond that each figure omits.
 const ROUNDING_MS: u64 = 2;
-/// Busy time of a device is sampled, and also counts what a program does before and after its region.
+/// Busy time of a device is sampled, and includes the program's time before and after its region.
 const SAMPLED_MS: u64 = 1_000;
 
-/// Compares history, usage and records; `lasted` is the time of all of it.
+/// Compares history, usage and records; `lasted` is the duration of the test.
 pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Duration) {
     let (history, usage) = match (site.seen(&["history"]), site.seen(&["usage"])) {
         (Ok(history), Ok(usage)) => (history, usage),
@@ -34,12 +34,12 @@ pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Dura
     }
     let measured = measured(records);
     let used: u64 = measured.values().map(|(ms, _)| ms).sum();
-    // Programs that ask for nothing are charged, too, for the time in which their devices are busy.
+    // Programs without a request are charged, too, for their devices' busy time.
     let mut unasked = BTreeMap::<String, u64>::new();
     for (program, (ms, devices)) in &measured {
         let user = USERS.get(owner_of(program)).map(ToString::to_string);
         let owner = |job: &&Value| job["user"].as_str() == user.as_deref();
-        // Ranks may be of an earlier gang's job, which goes on for a while and whose number their launcher has, too.
+        // Ranks may belong to the job of an earlier gang with the same launcher's number, which is still running.
         let jobs = by_program.get(program).cloned().unwrap_or_else(|| jobs.iter().filter(owner).collect());
         let device_ms: u64 = jobs.iter().filter_map(|job| job["device_ms"].as_u64()).sum();
         match known.takes.get(*program) {
@@ -47,7 +47,7 @@ pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Dura
                 *unasked.entry(user.unwrap_or_default()).or_default() += ms + SAMPLED_MS * devices.len() as u64;
                 continue;
             }
-            // What is lost is not charged, and programs on a lost node go on.
+            // A lost node is not charged, and programs on it go on.
             Some(Take::Exclusive) if *ms > device_ms + ROUNDING_MS && !known.in_outage.contains(*program) => {
                 site.fault(format!("{program} measured {ms} ms, and is charged {device_ms} ms: {jobs:?}"));
             }
@@ -76,7 +76,7 @@ pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Dura
     }
 }
 
-/// The place of a program's user among all users, which its name begins with.
+/// Returns the index of a program's user, which is in its name.
 fn owner_of(program: &str) -> usize {
     program[1..].split('x').next().unwrap().parse().unwrap()
 }
@@ -84,7 +84,7 @@ fn owner_of(program: &str) -> usize {
 /// Milliseconds on devices, and the nodes and ordinals of these.
 type Measured<'a> = (u64, BTreeSet<(&'a str, u32)>);
 
-/// Milliseconds for which each program had its devices, added up over devices, and which these are.
+/// Returns each program's time on devices in milliseconds, summed over devices, with these devices.
 fn measured(records: &[Record]) -> BTreeMap<&str, Measured<'_>> {
     let mut spans: BTreeMap<(&str, &str, u32), (u64, u64)> = BTreeMap::new();
     for record in records {

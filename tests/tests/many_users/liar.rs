@@ -1,4 +1,4 @@
-//! Users who lie about their rank, job, account, node and name get nothing that is another user's.
+//! Users who lie about their rank, job, account, node and name get nothing that belongs to another user.
 
 use crate::plan::Numbers;
 use crate::site::{HOSTS, Site, USERS};
@@ -7,9 +7,9 @@ use accord_tests::{Finished, Result};
 use std::ffi::OsString;
 use std::time::Instant;
 
-/// The job that launchers of two users name alike.
+/// The job number that launchers of two users share.
 const SAME_JOB: u32 = 777;
-/// Commands that are refused for the jobs of other users, and for the cluster. `JOB` stands for another user's job.
+/// Commands on jobs of other users, and on the cluster, that are refused. `JOB` stands for another user's job.
 const OTHERS: [&[&str]; 8] = [
     &["cancel", "JOB"],
     &["hold", "JOB"],
@@ -21,7 +21,7 @@ const OTHERS: [&[&str]; 8] = [
     &["shutdown"],
 ];
 
-/// One lie. `name` is that of its program, `token` the token of another user's job, if one is known.
+/// Tells one lie. `name` is its program's name, `token` the token of another user's job, if known.
 pub(crate) fn lie(site: &Site, user: u32, name: &str, numbers: &mut Numbers, token: Option<String>) -> Result<()> {
     let begun = Instant::now();
     let (nth, host) = (numbers.below(7), usize::try_from(numbers.below(HOSTS as u64)).unwrap());
@@ -51,7 +51,7 @@ pub(crate) fn lie(site: &Site, user: u32, name: &str, numbers: &mut Numbers, tok
         }
         (1, _) => refused(ask("1:cpu account=physics").run()?, &["the account \"physics\" is not for this user"]),
         (2, _) => {
-            // It is on another node than it says, and another user. What it gets is its own job's.
+            // The program lies about its node and user, and gets only its own job's devices.
             let lies = [("USER", victim.to_string()), ("ACCORD_NODE", format!("h{}", (host + 1) % HOSTS))];
             let job = lies.into_iter().fold(ask("1:cpu wait=60s"), |job, (name, value)| job.env(name, value));
             job.run().map(drop)
@@ -64,7 +64,7 @@ pub(crate) fn lie(site: &Site, user: u32, name: &str, numbers: &mut Numbers, tok
     }
 }
 
-/// The token of another user's job.
+/// Returns the token of another user's job.
 pub(crate) fn published(site: &Site) -> Option<String> {
     let files = std::fs::read_dir(site.path("tokens")).ok()?.flatten();
     let whole = files.filter(|file| !file.file_name().as_encoded_bytes().starts_with(b"."));
@@ -72,7 +72,7 @@ pub(crate) fn published(site: &Site) -> Option<String> {
     Some(std::fs::read_to_string(newest.path()).ok()?.trim().to_owned())
 }
 
-/// Ranks of a user who does not lie, whose launcher's job has the number that liars name.
+/// Runs ranks of an honest user, whose launcher's job has the number that liars name.
 pub(crate) fn honest(site: &Site, user: u32, name: &str) -> Result<()> {
     ranks_of_same_job(site, user, &program(site, name, "200"))
 }

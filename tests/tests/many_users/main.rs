@@ -1,5 +1,6 @@
-//! Twelve users on three hosts: jobs of all kinds, with ranks, exclusive and shared ones, withdrawn, killed, held and over their limit, while an
-//! administrator drains and pauses and nodes are lost. Two users lie. Programs record what they use, and all of it is checked from outside.
+//! Twelve users on three hosts: jobs of all kinds, with ranks, exclusive and shared, withdrawn, killed, held and over
+//! their limit, while an administrator drains and pauses and nodes are lost. Two users lie. Programs record their use,
+//! and all of it is checked from outside.
 #![forbid(unsafe_code)]
 
 mod administrator;
@@ -22,28 +23,29 @@ use user::Outcome;
 
 /// Memory of each device.
 const MEMORY_MIB: u64 = 64;
-/// So many users lie, the last ones.
+/// Number of lying users, which are the last ones.
 const LIARS: usize = 2;
-/// The first user's launcher gives each job of so many the number that liars name.
+/// The first user's launcher gives every job at this interval the number that liars name.
 const SAME_NUMBER: usize = 4;
-/// How often it is checked what programs use.
+/// Interval of checks of the programs' use.
 const AUDIT_PAUSE: Duration = Duration::from_secs(3);
-/// Longest that the last jobs may take to leave the queue.
+/// The time limit for the last jobs to leave the queue.
 const EMPTY_MAX: Duration = Duration::from_secs(60);
 
-/// What is known of all jobs.
+/// The facts about all jobs.
 #[derive(Default)]
 struct Known {
-    /// What programs may hold. One that asked for nothing is known once it has not been ended because a job has its device.
+    /// What programs may hold. A program without a request is added once it has ended without losing its device to a
+    /// job.
     takes: BTreeMap<String, Take>,
     /// The plans of programs, in words.
     plans: BTreeMap<String, String>,
     in_outage: BTreeSet<String>,
-    /// How many jobs there were of each kind.
+    /// Number of jobs of each kind.
     counts: BTreeMap<String, usize>,
 }
 
-/// A number of a variable that changes the test.
+/// Returns the number in a variable that configures the test.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -89,7 +91,7 @@ fn nothing_is_allocated_twice_usage_adds_up_and_nothing_is_left() {
     assert!(faults.is_empty(), "seed {seed}: {} faults:\n{}\n{messages}", faults.len(), faults.join("\n"));
 }
 
-/// The jobs of a user, one after the other.
+/// Runs the jobs of a user in sequence.
 fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<Known>) {
     let (user, is_liar) = (USERS[at], at + LIARS >= USERS.len());
     let mut numbers = Numbers::new(seed.wrapping_mul(1_000).wrapping_add(at as u64));
@@ -131,7 +133,7 @@ fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<Known>)
     }
 }
 
-/// Looks for regions that had a device together and may not.
+/// Searches for regions that shared a device without permission.
 fn audit(site: &Site, known: &Mutex<Known>) -> Vec<Record> {
     let known = known.lock().unwrap();
     let found = records(&site.path("records"));

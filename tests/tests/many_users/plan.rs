@@ -1,9 +1,9 @@
-//! What users do, chosen by a seed.
+//! The users' actions, chosen by a seed.
 
 use accord_test_tier::splitmix64;
 use std::fmt;
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers from a seed.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -11,7 +11,7 @@ impl Numbers {
         Self(seed)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         splitmix64(&mut self.0) % bound
     }
@@ -21,40 +21,40 @@ impl Numbers {
     }
 }
 
-/// How a program asks for devices.
+/// The way in which a program requests devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// By `ACCORD_DEVICES`.
     Variable,
-    /// `accord run --devices`, with two programs one after the other and two side by side.
+    /// `accord run --devices`, with two programs in sequence and two in parallel.
     Command,
     /// `accord run -np 2 --devices-per-rank`.
     RunRanks,
     /// `mpirun -np 2` with `ACCORD_DEVICES`.
     Mpirun,
-    /// Ranks on all hosts, as `srun` starts them, with `ACCORD_DEVICES`.
+    /// Ranks on all hosts, as started by `srun`, with `ACCORD_DEVICES`.
     RanksOfSlurm,
-    /// It asks for nothing.
+    /// Without a request.
     Nothing,
 }
 
-/// What becomes of a job.
+/// The fate of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fate {
     Ends,
-    /// Gets SIGINT, with all its processes, a moment after its start, whether it waits or runs.
+    /// The job and all its processes get SIGINT shortly after the start, whether it waits or runs.
     Withdrawn,
-    /// Gets SIGKILL once it runs.
+    /// The job gets SIGKILL once it runs.
     Killed,
-    /// Gets SIGTERM once it runs.
+    /// The job gets SIGTERM once it runs.
     Terminated,
-    /// Gets SIGINT, with all its processes, once it runs.
+    /// The job and all its processes get SIGINT once it runs.
     Interrupted,
-    /// Runs for longer than its limit.
+    /// The job runs for longer than its limit.
     OverLimit,
-    /// Its user holds it, and releases it.
+    /// The job's user holds it, and releases it.
     Held,
-    /// Its user cancels it once it runs.
+    /// The job's user cancels it once it runs.
     Cancelled,
 }
 
@@ -66,11 +66,11 @@ pub(crate) struct Plan {
     pub(crate) request: Request,
     /// The host that it starts on.
     pub(crate) host: usize,
-    /// Milliseconds for which its regions run, unless something is to end it.
+    /// Duration of its regions in milliseconds, unless something ends it before.
     pub(crate) lasts: u64,
 }
 
-/// A request, and what a program that has it may hold.
+/// A request, and what its program may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) text: &'static str,
@@ -79,13 +79,13 @@ pub(crate) struct Request {
     pub(crate) take: Take,
 }
 
-/// How much of a device a program takes.
+/// The part of a device that a program takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Take {
     Exclusive,
     /// Thousandths of its time, and MiB of its memory.
     Shared(u64, u64),
-    /// It asked for nothing.
+    /// The program has no request.
     Nothing,
 }
 
@@ -110,7 +110,7 @@ const REQUESTS: [Request; 14] = [
     request("1:cpu priority=5", 1, 1, Take::Exclusive),
 ];
 
-/// Requests whose counts are for each rank. `accord run` takes them without the last word, as its option has it.
+/// Requests whose counts are per rank. `accord run` takes them without the last word, as its option implies it.
 const PER_RANK: [Request; 2] =
     [request("1:cpu per-rank", 1, 1, Take::Exclusive), request("1:cpu:25% per-rank", 1, 1, Take::Shared(250, 0))];
 
@@ -138,7 +138,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// The next job of a user. `with_mpi`: there is an `mpirun`.
+    /// Returns the next job of a user. `with_mpi` says whether there is an `mpirun`.
     pub(crate) fn next(numbers: &mut Numbers, hosts: usize, with_mpi: bool) -> Self {
         let way = numbers.pick(&[
             Way::Variable,
@@ -158,11 +158,11 @@ impl Plan {
             Way::Nothing => NOTHING,
         };
         let fate = match numbers.pick(&FATES) {
-            // It is no job.
+            // A program without a request is no job.
             Fate::OverLimit | Fate::Held | Fate::Cancelled if way == Way::Nothing => Fate::Ends,
-            // Which of its processes gets the signal would be another matter.
+            // The choice of the process that gets the signal would be undefined.
             fate if way == Way::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
-            // Ranks that don't use MPI outlive an mpirun that is killed.
+            // Ranks that don't use MPI outlive a killed mpirun.
             Fate::Killed if way == Way::Mpirun => Fate::Terminated,
             fate => fate,
         };
@@ -170,7 +170,8 @@ impl Plan {
         Self { way, fate, request, host, lasts: 50 + numbers.below(450) }
     }
 
-    /// The request as it is asked for. A job that is to run over its limit has a short one, the others one that they can't reach.
+    /// Returns the request's text. A job that is to exceed its limit has a short one, the others one that they can't
+    /// reach.
     pub(crate) fn text(&self) -> String {
         let limit = if self.fate == Fate::OverLimit { "1s" } else { "10m" };
         format!("{} limit={limit}", self.request.text)

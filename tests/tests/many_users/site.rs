@@ -1,4 +1,4 @@
-//! A cluster of hosts that are network namespaces, its users, and what they see of it.
+//! A cluster of hosts that are network namespaces, its users, and their views of it.
 
 use accord_tests::{Cluster, Finished, Job, Result, SeparateHosts, Tool, libacc, test_program, tool};
 use nix::unistd::{Gid, Uid, chown};
@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 
 pub(crate) const HOSTS: usize = 3;
 pub(crate) const DEVICES: u32 = 2;
-/// Users without a name, each of which has its own certificates.
+/// Users without names, each with its own certificates.
 pub(crate) const USERS: [u32; 12] =
     [60_001, 60_002, 60_003, 60_004, 60_005, 60_006, 60_007, 60_008, 60_009, 60_010, 60_011, 60_012];
 /// The first users are in an account of their own, the others in `default`.
 const PHYSICISTS: usize = 5;
-/// How long an agent may be silent.
+/// The time after which a silent agent is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(3);
-/// Longest that a job may take, with its wait.
+/// The time limit of a job, with its wait.
 pub(crate) const JOB_MAX: Duration = Duration::from_secs(180);
 
 pub(crate) struct Site {
     folder: tempfile::TempDir,
     hosts: Arc<SeparateHosts>,
     pub(crate) cluster: RwLock<Cluster>,
-    /// When a node was lost, or an agent, and programs that use it may fail.
+    /// Periods in which a node or an agent was lost, so that programs that use it may fail.
     outages: Mutex<Vec<(Instant, Option<Instant>)>>,
     faults: Mutex<Vec<String>>,
     pub(crate) with_mpi: bool,
 }
 
-/// `others-jobs` stays as it is: users see their own jobs.
+/// Returns the policy. `others-jobs` keeps its default: users see their own jobs.
 pub(crate) fn policy(weight: u32) -> String {
     let physicists: Vec<String> = USERS[..PHYSICISTS].iter().map(|user| format!("\"{user}\"")).collect();
     format!(
@@ -43,7 +43,7 @@ pub(crate) fn policy(weight: u32) -> String {
 }
 
 impl Site {
-    /// None where this machine can't have it, and prints why.
+    /// Returns `None`, and prints why, if this machine can't have it.
     pub(crate) fn new() -> Option<Self> {
         let hosts = match SeparateHosts::new(HOSTS) {
             Ok(hosts) => Arc::new(hosts),
@@ -83,7 +83,7 @@ impl Site {
         Some(site)
     }
 
-    /// Gives a user a home and its certificates.
+    /// Creates a user's home and certificates.
     fn settle(&self, user: u32) {
         let (home, own) = (self.home(user), self.cluster.read().unwrap().tls_of(&format!("program-{user}")));
         fs::create_dir_all(home.join("tls")).unwrap();
@@ -106,7 +106,8 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// A program of this name. As a script it runs the program one after the other and side by side, and publishes its job's token.
+    /// Returns a program with this name. A script runs the program in sequence and in parallel, and publishes its job's
+    /// token.
     pub(crate) fn program(&self, name: &str, is_script: bool) -> PathBuf {
         let (program, beats) = (self.path("bin").join(name), self.path("bin/beats"));
         if is_script {
@@ -127,7 +128,7 @@ impl Site {
         program
     }
 
-    /// A command of a user on a host.
+    /// Returns a command of a user on a host.
     pub(crate) fn job(&self, user: u32, host: usize, command: &[OsString]) -> Job {
         let job = self.cluster.read().unwrap().job_of(host, Some(user), command).unwrap();
         let home = self.home(user);
@@ -135,40 +136,40 @@ impl Site {
         job.env("OMPI_MCA_rmaps_base_oversubscribe", "1").timeout(JOB_MAX)
     }
 
-    /// The same with Accord's library in the command's processes.
+    /// Returns a command with Accord's library in its processes.
     pub(crate) fn preloaded(&self, user: u32, host: usize, command: &[OsString]) -> Job {
         let mut preload = OsString::from("LD_PRELOAD=");
         preload.push(libacc().unwrap());
         self.job(user, host, &[&["env".into(), preload], command].concat())
     }
 
-    /// `accord` of a user.
+    /// Runs `accord` as a user.
     pub(crate) fn accord(&self, user: u32, arguments: &[&str]) -> Finished {
         let accord = tool(Tool::Accord).unwrap().into_os_string();
         let command: Vec<OsString> = [accord].into_iter().chain(arguments.iter().map(Into::into)).collect();
         self.job(user, 0, &command).run().unwrap()
     }
 
-    /// `accord` of an administrator.
+    /// Runs `accord` as an administrator.
     pub(crate) fn administer(&self, arguments: &[&str]) -> Finished {
         let job = self.cluster.read().unwrap().accord_as("admin").unwrap();
         job.args(arguments.iter().copied()).run().unwrap()
     }
 
-    /// What such a command prints with `--json`.
+    /// Returns the `--json` output of such a command.
     pub(crate) fn seen(&self, arguments: &[&str]) -> Result<Value> {
         let finished = self.administer(&[arguments, &["--json"]].concat()).success()?;
         serde_json::from_str(&finished.stdout).map_err(|error| format!("{error}: {}", finished.stdout))
     }
 
-    /// The number of a waiting or running job, by its program.
+    /// Returns the number of a waiting or running job, by its program.
     pub(crate) fn number_of(&self, program: &str) -> Option<u64> {
         let queue = self.seen(&["queue"]).ok()?;
         let job = queue["jobs"].as_array()?.iter().find(|job| job["program"] == program)?;
         job["job"].as_u64()
     }
 
-    /// Takes a host's cable out, or plugs it in again.
+    /// Unplugs a host's cable, or plugs it in.
     pub(crate) fn plug(&self, host: usize, is_in: bool) -> Result<()> {
         self.hosts.plug(host, is_in)
     }
@@ -183,7 +184,7 @@ impl Site {
         }
     }
 
-    /// Whether a node was lost at a time since then, or a moment before.
+    /// Whether a node was lost at some time since then, or shortly before.
     pub(crate) fn had_outage_since(&self, since: Instant) -> bool {
         let outages = self.outages.lock().unwrap();
         outages.iter().any(|(_, end)| end.is_none_or(|end| end + 2 * LOST_AFTER >= since))
@@ -198,7 +199,7 @@ impl Site {
         self.faults.lock().unwrap().clone()
     }
 
-    /// Processes whose program is in the site's folder, executors of all hosts, and waits a while until there are none.
+    /// Waits until no process of the site's folder, and no executor, is left on any host. Returns the remaining ones.
     pub(crate) fn left(&self) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {

@@ -1,4 +1,4 @@
-//! What a user does with one job, and whether it goes as it should.
+//! A user's actions on one job, and the check of their outcome.
 
 use crate::plan::{Fate, Plan, Request, Way};
 use crate::site::{HOSTS, JOB_MAX, Site};
@@ -8,26 +8,26 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// Milliseconds for which the regions of a program run that something else ends.
+/// Duration of the regions of a program that is ended by something else, in milliseconds.
 const LONG_MS: u64 = 60_000;
-/// How long the programs of a job that had an outage are waited for: they may wait for something lost.
+/// The time limit for programs of a job that had an outage: they may wait for a lost peer.
 const AFTER_OUTAGE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How a job ended.
+/// The way a job ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     AsPlanned,
-    /// It asked for nothing, and a job had its device, or had all of them.
+    /// The job had no request, and another job had its device, or all of them.
     WithoutDevice,
-    /// A node was lost meanwhile: it may have failed.
+    /// A node was lost meanwhile, so that it may have failed.
     InOutage,
 }
 
 /// Runs a job to its end.
 ///
 /// # Errors
-/// Returns what was wrong.
+/// Returns the violation.
 pub(crate) fn run(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Outcome> {
     let begun = Instant::now();
     let running = start(site, user, name, plan)?;
@@ -104,7 +104,7 @@ fn start(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Vec<Running>
     Ok(vec![job.start()?])
 }
 
-/// A rank on each host.
+/// Returns a rank on each host.
 pub(crate) fn rank_of_slurm(
     site: &Site,
     user: u32,
@@ -120,14 +120,14 @@ pub(crate) fn rank_of_slurm(
     started.env("SLURM_JOB_ID", job.to_string()).env("SLURM_STEP_ID", "0").start()
 }
 
-/// Does what is to become of a job.
+/// Carries out the job's fate.
 fn act(site: &Site, user: u32, name: &str, plan: &Plan, running: &[Running]) -> Result<()> {
     let first = &running[0];
     match plan.fate {
         Fate::Ends | Fate::OverLimit => Ok(()),
         Fate::Withdrawn => {
             std::thread::sleep(Duration::from_millis(plan.lasts));
-            // It may be over.
+            // The job may have ended.
             let _ = signal_all(first, Signal::SIGINT);
             Ok(())
         }
@@ -198,7 +198,7 @@ fn check(plan: &Plan, finished: &Finished) -> Result<()> {
     }
 }
 
-/// Whether a program that asked for nothing was refused its device as a job has it, or found all devices taken.
+/// Whether a program without a request was refused its device, which a job has, or found all devices taken.
 fn is_without_device(plan: &Plan, finished: &[Finished]) -> bool {
     let says = |text: &str| finished.iter().any(|one| one.stderr.contains(text));
     plan.way == Way::Nothing && (says(" to itself") || says("no node of the cluster offers"))

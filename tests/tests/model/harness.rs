@@ -1,4 +1,4 @@
-//! Runs sequences on two devices, wherever they are.
+//! Runs sequences on two devices, local or remote.
 
 use super::op::Op;
 use crate::driver::driver;
@@ -10,28 +10,28 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What runs the sequences.
+/// The program that runs the sequences.
 const DRIVER: &str = "model/driver.c";
 
-/// Where the two devices are.
+/// The location of the two devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DevicePlace {
     InProcess,
     Remote,
     Mixed,
-    /// As [`DevicePlace::Remote`], by links on which everything takes its time.
+    /// Like [`DevicePlace::Remote`], over slow links.
     Slow,
 }
 
-/// What they are.
+/// The kind of the two devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Cpu,
-    /// By the driver that tests bring along, or this machine's own: [`gpus`].
+    /// GPUs of the tests' own driver, or of this machine: [`gpus`].
     Gpu,
 }
 
-/// How many of this machine's GPUs are for the test (`ACCORD_TEST_GPU`); none if not said.
+/// Returns the number of this machine's GPUs for the test (`ACCORD_TEST_GPU`); `None` if not set.
 pub(crate) fn gpus() -> Option<usize> {
     std::env::var("ACCORD_TEST_GPU").ok().and_then(|value| value.parse().ok()).filter(|&count| count > 0)
 }
@@ -41,13 +41,15 @@ pub(crate) struct Harness {
     kind: Kind,
     program: PathBuf,
     folder: tempfile::TempDir,
-    /// In place of the machine's.
+    /// A replacement for the machine's driver.
     driver: Option<tempfile::TempDir>,
-    /// A profiling library that looks on.
+    /// A profiling library that observes.
     tool: Option<PathBuf>,
 }
 
 impl Harness {
+    /// Compiles the test program.
+    ///
     /// # Errors
     /// Returns the compiler's message.
     pub(crate) fn new(place: DevicePlace, kind: Kind) -> Result<Self> {
@@ -56,7 +58,7 @@ impl Harness {
         if let Some(driver) = &driver {
             compile_support("model_kernels", driver.path())?;
         }
-        // Where there is no compiler, it is brought along.
+        // A machine without a compiler gets the compiled program.
         let program = match std::env::var_os("ACCORD_TEST_MODEL") {
             Some(path) => path.into(),
             None => {
@@ -68,7 +70,7 @@ impl Harness {
         Ok(Self { place, kind, program, folder, driver, tool: None })
     }
 
-    /// The same, watched by the profiling library that checks the grammar of events.
+    /// Adds the profiling library that checks the grammar of events.
     ///
     /// # Errors
     /// Returns the compiler's message.
@@ -78,7 +80,7 @@ impl Harness {
         Ok(self)
     }
 
-    /// How many devices there are.
+    /// Returns the number of devices.
     pub(crate) fn devices(&self) -> usize {
         match self.kind {
             Kind::Gpu => gpus().unwrap_or(2).min(2),
@@ -104,7 +106,7 @@ impl Harness {
                 ("0", cluster(&[if devices == 1 { "1x1gpu" } else { "2x1gpu" }, "--remote-only"])?)
             }
         };
-        // Links that are slowed down are sockets. Mixed devices try shared memory.
+        // Slowed links are sockets. Mixed devices try shared memory.
         let transport = if self.place == DevicePlace::Mixed { "auto" } else { "tcp" };
         let job =
             job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?).env("ACCORD_TRANSPORT", transport);
@@ -122,7 +124,7 @@ impl Harness {
         Ok(job.arg(file).arg(first).arg(progress).timeout(Duration::from_secs(300)))
     }
 
-    /// Runs sequences in one process. What went wrong, and in which of them.
+    /// Runs sequences in one process. Returns the index of a failed one and its message.
     ///
     /// # Errors
     /// Returns an error if they can't be run.

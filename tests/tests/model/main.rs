@@ -1,9 +1,10 @@
-//! Random programs against a model of the specification, through the whole of libacc: a program compiled by GCC does what
-//! a file says, on devices in the process, on other nodes, and on one of each.
+//! Random programs compared with a model of the specification, through the whole of libacc. A GCC-compiled program
+//! executes the operations of a file, on devices in the process, on other nodes, and on one of each.
 //!
-//! `ACCORD_TEST_SEED` takes the place of the first seed, `ACCORD_TEST_OPERATIONS` of the number of operations of each test. A
-//! failure is shrunk for `ACCORD_TEST_SHRINK` seconds, and printed as a C program. With `ACCORD_TEST_GPU=2` the tests of GPUs use
-//! so many of this machine's, and not the driver that tests bring along; `ACCORD_TEST_MODEL` is the compiled driver.c then.
+//! `ACCORD_TEST_SEED` replaces the first seed, and `ACCORD_TEST_OPERATIONS` the number of operations of each test. A
+//! failure is shrunk for `ACCORD_TEST_SHRINK` seconds, and printed as a C program. With `ACCORD_TEST_GPU=2` the tests
+//! of GPUs use that many of this machine's, instead of the tests' own driver; `ACCORD_TEST_MODEL` is then the compiled
+//! driver.c.
 #![forbid(unsafe_code)]
 
 #[path = "../driver/mod.rs"]
@@ -19,25 +20,25 @@ use op::Op;
 use plan::{Abilities, Choice};
 use std::time::{Duration, Instant};
 
-/// Choices of one sequence: each is an operation and the waits that it needs.
+/// Choices of one sequence: each is an operation with the waits that it needs.
 const CHOICES: usize = 48;
-/// Sequences that one process runs.
+/// Number of sequences per process.
 const SEQUENCES: usize = 400;
-/// How often a small sequence is tried: what depends on time does not fail each time.
+/// Number of tries of a small sequence: a race does not fail each time.
 const TRIES: usize = 40;
 const FIRST_SEED: u64 = 1;
-/// Seeds of a day in the short tier, more than a test takes.
+/// Seeds per day in the short tier, more than a test uses.
 const SEEDS_OF_A_DAY: u64 = 20_000;
-/// What the short tier takes of a test's operations: one in so many.
+/// The short tier runs one in this many of a test's operations.
 const SHORT_PART: u64 = 10;
-/// Longest search for a smaller sequence.
+/// The time limit of the search for a smaller sequence.
 const SHRINK_S: u64 = 120;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Runs so many operations, or in the short tier a part of them; a failure ends it.
+/// Runs this many operations, or in the short tier a part of them. A failure ends the run.
 fn check(kind: Kind, place: DevicePlace, operations: u64) {
     check_by(&Harness::new(place, kind).expect("the driver"), operations);
 }
@@ -71,7 +72,7 @@ fn check_by(harness: &Harness, operations: u64) {
     println!("{place:?}: {done} operations in {sequences} sequences, {:.1} s", begin.elapsed().as_secs_f64());
 }
 
-/// Shrinks what failed and says so.
+/// Shrinks the failed sequence and reports it.
 fn fail(
     harness: &Harness,
     abilities: Abilities,
@@ -121,7 +122,7 @@ fn devices_behind_slow_links() {
     check(Kind::Cpu, DevicePlace::Slow, 100_000);
 }
 
-/// A tool looks on, which ends the program at the first event that is not as the specification says.
+/// A tool observes, and ends the program at the first event that violates the specification.
 #[test]
 fn events_keep_their_grammar() {
     let (cpu, gpu) = (Kind::Cpu, Kind::Gpu);

@@ -1,13 +1,13 @@
-//! What a program does, one call after the other: as the driver reads it, and as C.
+//! The calls of a program in sequence, in the driver's format and as C.
 
-/// Arrays come in pairs of the same shape; all elements of a block are equal.
+/// Arrays come in pairs with the same shape; all elements of a block are equal.
 pub(crate) const SHAPES: usize = 6;
 pub(crate) const ARRAYS: usize = 2 * SHAPES;
 pub(crate) const BLOCKS: usize = 8;
 pub(crate) const SCALARS: usize = 4;
 /// Elements of a block, as in the driver: from 4 bytes to 48 KB.
 pub(crate) const SIZES: [usize; SHAPES] = [1, 16, 100, 600, 3000, 12000];
-/// The device's queues, and `acc_async_sync`.
+/// Number of the device's queues, including `acc_async_sync`.
 pub(crate) const QUEUES: usize = 4;
 pub(crate) const SYNC: i32 = -2;
 
@@ -28,7 +28,7 @@ impl Section {
         self.n * SIZES[self.array / 2] * size_of::<i32>()
     }
 
-    /// The same blocks of the other array of its shape.
+    /// Returns the same blocks of the other array with its shape.
     pub(crate) fn partner(self) -> Self {
         Self { array: self.array ^ 1, ..self }
     }
@@ -41,10 +41,10 @@ pub(crate) struct Affine {
     pub(crate) c: i32,
 }
 
-/// How the program waits.
+/// Number of ways in which the program waits.
 pub(crate) const HOWS: usize = 3;
 
-/// What one operation does.
+/// The action of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Enter {
@@ -76,7 +76,7 @@ pub(crate) enum Act {
         s: Section,
         by: Affine,
     },
-    /// The partner becomes three times itself and this.
+    /// The partner becomes three times itself plus this section.
     Add {
         s: Section,
     },
@@ -189,7 +189,7 @@ impl RegionKind {
 }
 
 impl Act {
-    /// The section that it is about.
+    /// Returns the section that it accesses.
     pub(crate) fn section(&self) -> Option<Section> {
         match *self {
             Self::Enter { s, .. } | Self::Exit { s, .. } | Self::Region { s, .. } | Self::Update { s, .. } => Some(s),
@@ -202,7 +202,7 @@ impl Act {
     }
 }
 
-/// One operation: where, and what.
+/// An operation: device, queue and action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Op {
     pub(crate) device: usize,
@@ -211,7 +211,7 @@ pub(crate) struct Op {
 }
 
 impl Op {
-    /// The driver's line.
+    /// Returns the driver's line.
     pub(crate) fn line(&self) -> String {
         let whole = |array| Section { array, lo: 0, n: 0 };
         let none = whole(0);
@@ -255,7 +255,7 @@ impl Op {
         format!("{letter} {} {} {} {} {} {v} {w}", self.device, self.queue, s.array, s.lo, s.n)
     }
 
-    /// The same as C.
+    /// Returns the operation as C.
     fn statement(&self) -> String {
         let q = self.queue;
         let clause = if q == SYNC { String::new() } else { format!(" async({q})") };
@@ -364,7 +364,7 @@ impl Op {
     }
 }
 
-/// A whole program that a person can read and compile; `support/check.h` lies beside the tests.
+/// Returns a whole program that can be read and compiled; `support/check.h` is next to the tests.
 pub(crate) fn program(ops: &[Op]) -> String {
     let mut text = "#include \"check.h\"\n\n".to_owned();
     let all = ops.iter().map(Op::statement).collect::<Vec<_>>();

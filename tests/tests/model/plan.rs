@@ -1,11 +1,11 @@
-//! Makes a right program of random choices: what can't be done is left out or turned into something that can, and what would
-//! race waits. So any part of the choices is a program too, and a failure can be shrunk.
+//! Makes a correct program of random choices: impossible operations are omitted or replaced, and racing ones wait. So
+//! any subset of the choices is a program, too, and a failure can be shrunk.
 
 use super::op::{ARRAYS, Act, Affine, BLOCKS, HOWS, Op, QUEUES, RegionKind, SCALARS, SHAPES, SYNC, Section};
 use super::spec::{DEVICES, HOST, Spec, queue_of, thread};
 use accord_test_tier::splitmix64;
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers from a seed.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -22,30 +22,31 @@ impl Numbers {
     }
 }
 
-/// One choice: everything about it follows from the number.
+/// A choice, which its number determines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     number: u64,
-    /// The pair of arrays that this is about, for a sequence that hands a few variables from queue to queue.
+    /// The pair of arrays for a sequence that passes a few variables between queues.
     pair: Option<usize>,
 }
 
-/// Such sequences: what goes wrong between queues takes several of them at the same variable in a row.
+/// One in this many sequences is such a close one: faults between queues need several operations on one variable in a
+/// row.
 const CLOSE_ONE_IN: u64 = 2;
 
-/// The choices of a sequence.
+/// Returns the choices of a sequence.
 pub(crate) fn choices(seed: u64, count: usize) -> Vec<Choice> {
     let mut numbers = Numbers(seed);
     let pair = seed.is_multiple_of(CLOSE_ONE_IN).then(|| CLOSE_PAIRS[numbers.below(CLOSE_PAIRS.len())]);
     (0..count).map(|_| Choice { number: numbers.next(), pair }).collect()
 }
 
-/// What the devices that a sequence is for can do.
+/// The abilities of a sequence's devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
-    /// How many there are, at most [`DEVICES`].
+    /// Number of devices, at most [`DEVICES`].
     pub(crate) devices: usize,
-    /// `acc_memcpy_d2d` is there.
+    /// Whether `acc_memcpy_d2d` is available.
     pub(crate) across: bool,
 }
 
@@ -53,11 +54,11 @@ struct Planner {
     spec: Spec,
     ops: Vec<Op>,
     abilities: Abilities,
-    /// The sequence is about one pair of arrays. It forgets to wait wherever the runtime does that for it.
+    /// Whether the sequence concerns one pair of arrays. It then omits waits that the runtime makes unnecessary.
     close: bool,
 }
 
-/// The program.
+/// Returns the program.
 pub(crate) fn plan(choices: &[Choice], abilities: Abilities) -> Vec<Op> {
     let mut planner = Planner { spec: Spec::new(), ops: Vec::new(), abilities, close: false };
     for choice in choices {
@@ -67,13 +68,13 @@ pub(crate) fn plan(choices: &[Choice], abilities: Abilities) -> Vec<Op> {
     planner.ops
 }
 
-/// Small arrays are cheaper to copy, so there are more of them.
+/// Small arrays are cheaper to copy, so they occur more often.
 const SHAPES_BY_WEIGHT: [usize; 12] = [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5];
 /// Few enough that operations meet.
 const PAIRS_IN_USE: usize = 3;
-/// Those that one sequence may be about, mostly of 32 bytes.
+/// Pairs for close sequences, mostly of 32 bytes.
 const CLOSE_PAIRS: [usize; 6] = [0, 0, 0, 0, 1, 3];
-/// What such a sequence does, as [`Planner::choose`] counts: mostly regions that copy, behind one that takes its time.
+/// Actions of a close sequence, numbered as in [`Planner::choose`]: mostly regions that copy, after a slow one.
 const CLOSE_ACTS: [usize; 28] =
     [0, 4, 4, 4, 9, 19, 21, 21, 21, 21, 21, 21, 21, 21, 24, 24, 24, 24, 24, 25, 25, 25, 25, 26, 27, 27, 29, 36];
 
@@ -89,7 +90,7 @@ impl Planner {
             None => Self::section(n, array),
         };
         let by = Affine { m: n.below(5) as i32 + 1, c: n.below(1000) as i32 };
-        // A sequence that is about a few variables has one scalar.
+        // A close sequence has one scalar.
         let scalars = if self.close { 1 } else { SCALARS };
         let (x, c, routine, flag) = (n.below(scalars), n.below(100_000) as i32, n.one_in(3), n.one_in(2));
         let here = self.inside(device, s);
@@ -170,7 +171,8 @@ impl Planner {
         self.put(n, Op { device, queue, act });
     }
 
-    /// A region that leaves a variable alone at first, and changes it later, is not expected to: docs/design/data.md. So all change it.
+    /// Makes a region change its variable, because a region that leaves it unchanged at first and changes it later is
+    /// not supported (docs/design/data.md).
     fn that_changes(&self, act: Act) -> Act {
         let more = |by: Affine| Affine { c: by.c + 1, ..by };
         match act {
@@ -180,7 +182,7 @@ impl Planner {
         }
     }
 
-    /// Mostly all of an array, of few arrays.
+    /// Returns mostly all of an array, of few arrays.
     fn section(n: &mut Numbers, array: usize) -> Section {
         let array = array % (2 * PAIRS_IN_USE) + if n.one_in(3) { 2 * (SHAPES - PAIRS_IN_USE) } else { 0 };
         if n.one_in(2) {
@@ -190,7 +192,7 @@ impl Planner {
         Section { array, lo, n: 1 + n.below(BLOCKS - lo) }
     }
 
-    /// The part of a section that is present; where none of it is, all that is.
+    /// Returns the present part of a section, or all that is present if none of it is.
     fn inside(&self, device: usize, s: Section) -> Option<Section> {
         let entry = self.spec.present[device][s.array]?;
         Some(both(entry.s, s).unwrap_or(entry.s))
@@ -200,7 +202,7 @@ impl Planner {
         self.spec.present[device][s.array].map_or(0, |entry| entry.dynamic)
     }
 
-    /// Puts an operation in, after what it has to come after.
+    /// Appends an operation, after the waits that it needs.
     fn put(&mut self, n: &mut Numbers, op: Op) {
         self.detach_from(n, &op);
         let forgetful = n.one_in(3) || self.close;
@@ -215,7 +217,7 @@ impl Planner {
                 if !self.spec.conflicts(&op, forgetful).contains(&first) {
                     continue;
                 }
-                // It is the calling thread that reads.
+                // The calling thread reads.
             }
             self.wait(n, first);
         }
@@ -227,7 +229,7 @@ impl Planner {
         self.ops.push(op);
     }
 
-    /// The host waits for a queue.
+    /// Makes the host wait for a queue.
     fn wait(&mut self, n: &mut Numbers, waited: usize) {
         let (device, queue) = queue_of(waited);
         let act = if n.one_in(5) { Act::WaitAll } else { Act::Wait { how: n.below(HOWS) } };
@@ -257,12 +259,12 @@ impl Planner {
         }
     }
 
-    /// A region that reaches an array by a pointer that is present.
+    /// Appends a region that accesses an array through a present pointer.
     fn through_pointer(&mut self, n: &mut Numbers, (device, queue): (usize, i32), s: Section, by: Affine) {
         let array = s.array;
         let Some(entry) = self.spec.present[device][array].filter(|entry| entry.s.lo == 0) else { return };
         let op = |act| Op { device, queue, act };
-        // The variable's value is the host's, and there is one for both devices.
+        // The variable has the host's value, and there is one variable for both devices.
         let elsewhere = self.spec.held[1 - device][array / 2];
         match self.spec.held[device][array / 2] {
             None if elsewhere.is_none_or(|held| held.array == array) => self.put(n, op(Act::Hold { array })),
@@ -283,7 +285,7 @@ impl Planner {
         }
     }
 
-    /// Pointers at what may go are detached first.
+    /// Detaches pointers to data that may be deleted.
     fn detach_from(&mut self, n: &mut Numbers, op: &Op) {
         let (device, array) = match (op.act, self.spec.regions.last()) {
             (Act::Exit { s, .. }, _) => (op.device, s.array),
@@ -296,7 +298,7 @@ impl Planner {
         }
     }
 
-    /// Everything is looked at, and nothing is left.
+    /// Checks all values, and deletes all data.
     fn end(&mut self) {
         let n = &mut Numbers(7);
         while let Some((device, ..)) = self.spec.regions.last().copied() {
@@ -327,7 +329,7 @@ impl Planner {
     }
 }
 
-/// What two sections of an array have in common.
+/// Returns the intersection of two sections of an array.
 fn both(one: Section, other: Section) -> Option<Section> {
     let lo = one.lo.max(other.lo);
     let end = (one.lo + one.n).min(other.lo + other.n);

@@ -1,8 +1,8 @@
-//! Makes a failing sequence small: leaves choices out as long as what is left still fails.
+//! Shrinks a failing sequence: omits choices as long as the rest still fails.
 
 use std::time::{Duration, Instant};
 
-/// The smallest part of `list` that was found to fail within about `limit`.
+/// Returns the smallest failing part of `list` that was found within about `limit`.
 pub(crate) fn shrink<T: Clone>(list: &[T], limit: Duration, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let begin = Instant::now();
     let mut list = list.to_vec();
@@ -19,7 +19,7 @@ pub(crate) fn shrink<T: Clone>(list: &[T], limit: Duration, mut fails: impl FnMu
                 at = end;
             }
         }
-        // The last round is repeated until nothing more can go.
+        // The last round is repeated until nothing more can be omitted.
         size = if size == 1 && list.len() < before && begin.elapsed() < limit { 1 } else { size / 2 };
     }
     list

@@ -1,7 +1,7 @@
-//! The specification as a sequential machine, and who comes after whom.
+//! The specification as a sequential machine, with the order of operations.
 //!
-//! A program is right if no two operations that touch the same block, one of them writing, are unordered; then every value
-//! is the one that the operations give in the order of their calls. Order is kept by vector clocks: one for the host, and
+//! A program is correct if no two operations on the same block, one of which writes, are unordered. Then every value is
+//! the one that the operations yield in the order of their calls. Vector clocks keep the order: one for the host, and
 //! one for each queue of each device (OpenACC 3.3, 2.16).
 
 use super::op::{ARRAYS, Act, Affine, BLOCKS, Op, QUEUES, RegionKind, SCALARS, SYNC, Section};
@@ -10,11 +10,11 @@ pub(crate) const DEVICES: usize = 2;
 /// The host and all queues.
 const THREADS: usize = 1 + DEVICES * QUEUES;
 pub(crate) const HOST: usize = 0;
-/// Bytes of the largest variable that regions are taken to leave alone mostly (docs/design/data.md).
+/// Bytes of the largest variable that regions are assumed to leave mostly unchanged (docs/design/data.md).
 const SCALAR_MAX: usize = 32;
 
 type Clock = [u32; THREADS];
-/// What all elements of a block are; none if the specification does not say.
+/// The value of all elements of a block; `None` if the specification leaves it open.
 type Value = Option<i32>;
 
 /// Data that is present.
@@ -31,29 +31,30 @@ pub(crate) struct Entry {
 struct Access {
     place: usize,
     write: bool,
-    /// By the calling thread, though the operation is a queue's.
+    /// Whether the calling thread makes the access, although the operation belongs to a queue.
     at_call: bool,
-    /// A copy from the program's memory, or to it, that comes after copies to the memory even if the program forgot to wait.
+    /// Whether it is a copy from or to the program's memory that the runtime orders after earlier copies to that
+    /// memory, even without a wait.
     forgiven: bool,
 }
 
-/// What happened to a place.
+/// The accesses to a place.
 #[derive(Clone, Copy, Default)]
 struct Past {
-    /// The last writer, and the time.
+    /// The last writer, with its time.
     written: Option<(usize, u32)>,
-    /// That was a copy to the program's memory.
+    /// Whether the last write was a copy to the program's memory.
     copied: bool,
-    /// When each thread read it last.
+    /// Each thread's last read.
     read: Clock,
 }
 
-/// See the module.
+/// The state of the machine.
 pub(crate) struct Spec {
     host: [[Value; BLOCKS]; ARRAYS],
     scalars: [Value; SCALARS],
     pub(crate) present: [[Option<Entry>; ARRAYS]; DEVICES],
-    /// Pointers that are present by their shape, and the array that each is attached to.
+    /// Present pointers by shape, with the array that each is attached to.
     pub(crate) held: [[Option<Held>; ARRAYS / 2]; DEVICES],
     pub(crate) regions: Vec<(usize, Section, RegionKind)>,
     clocks: [Clock; THREADS],
@@ -67,12 +68,12 @@ pub(crate) struct Held {
     pub(crate) attached: bool,
 }
 
-/// The thread of a queue.
+/// Returns the thread of a queue.
 pub(crate) fn thread(device: usize, queue: i32) -> usize {
     if queue == SYNC { HOST } else { 1 + device * QUEUES + queue as usize }
 }
 
-/// Device and queue of a thread other than the host.
+/// Returns device and queue of a thread other than the host.
 pub(crate) fn queue_of(thread: usize) -> (usize, i32) {
     ((thread - 1) / QUEUES, ((thread - 1) % QUEUES) as i32)
 }
@@ -101,7 +102,7 @@ fn triple_and(value: Value, other: Value) -> Value {
     Some(value?.wrapping_mul(3).wrapping_add(other?))
 }
 
-/// Whether a value is surely another one then.
+/// Whether a value certainly changes.
 fn is_changed(value: Value, by: Affine) -> bool {
     value.is_some() && affine(value, by) != value
 }
@@ -131,17 +132,18 @@ impl Spec {
         self.present[device][array].and_then(|entry| entry.values[block])
     }
 
-    /// Whether a region that copies a section of the host's both ways surely makes something else of it.
+    /// Whether a region that copies a section of the host both ways certainly changes it.
     pub(crate) fn changes(&self, s: Section, by: Affine) -> bool {
         s.blocks().any(|block| is_changed(self.host[s.array][block], by))
     }
 
-    /// The same of a variable.
+    /// Whether a region that copies a variable both ways certainly changes it.
     pub(crate) fn changes_scalar(&self, x: usize, by: Affine) -> bool {
         is_changed(self.scalars[x], by)
     }
 
-    /// The threads that `op` has to come after and does not yet. `forgetful`: it relies on what is forgiven.
+    /// Returns the threads that `op` must follow and does not yet. With `forgetful`, it relies on the runtime's own
+    /// ordering.
     pub(crate) fn conflicts(&self, op: &Op, forgetful: bool) -> Vec<usize> {
         let mut found = Vec::new();
         let own = thread(op.device, op.queue);
@@ -166,14 +168,14 @@ impl Spec {
         found
     }
 
-    /// What a thread's next operation comes after.
+    /// Returns the clock that a thread's next operation follows.
     fn clock(&self, own: usize) -> Clock {
         let mut clock = self.clocks[own];
         join(&mut clock, &self.clocks[HOST]);
         clock
     }
 
-    /// The operation happens.
+    /// Applies an operation.
     pub(crate) fn apply(&mut self, op: &Op) {
         let own = thread(op.device, op.queue);
         match op.act {
@@ -220,7 +222,7 @@ impl Spec {
         self.present[device][s.array].is_some()
     }
 
-    /// Whether the end of data by this operation is the last: it goes then.
+    /// Whether this operation ends the data's last reference, so that the data is deleted.
     fn ends(&self, op: &Op) -> Option<(usize, Section, bool)> {
         let (device, s, out, structured, all) = match op.act {
             Act::Exit { s, out, finalize, .. } => (op.device, s, out, false, finalize),
@@ -252,7 +254,8 @@ impl Spec {
             Act::Update { s, out, .. } => of_host(s, out, true),
             Act::Copied { s, by } if !self.is_present(device, s) => {
                 of_host(s, false, true);
-                // What is as small as a scalar comes back only if it was changed, and is waited for unasked only if that is to be expected.
+                // Data as small as a scalar is copied back only if it was changed, and is awaited by the runtime only
+                // if a change is expected.
                 of_host(s, true, s.bytes() > SCALAR_MAX || self.changes(s, by));
             }
             Act::CopiedIn { s } if !self.is_present(device, s) => of_host(s, false, true),
@@ -309,7 +312,7 @@ impl Spec {
                 add(scalar(x), false, false, true);
                 add(scalar(x), true, false, self.changes_scalar(x, by));
             }
-            // GCC's code reads the value of an integer before the call.
+            // GCC's code reads an integer's value before the call.
             Act::ByValue { x, .. } | Act::CheckScalar { x, .. } => add(scalar(x), false, true, false),
             Act::HostScalar { x, .. } => add(scalar(x), true, true, false),
             _ => {}
@@ -317,7 +320,7 @@ impl Spec {
         list
     }
 
-    /// Changes values and counters.
+    /// Updates values and counters.
     fn change(&mut self, op: &Op) {
         if let Some((device, s, out)) = self.ends(op) {
             let entry = self.present[device][s.array].take();
@@ -402,7 +405,7 @@ impl Spec {
         }
     }
 
-    /// The entry that holds a section, made if there is none.
+    /// Returns the entry that holds a section, created if there is none.
     fn entry(&mut self, device: usize, s: Section, copy_in: bool) -> &mut Entry {
         let host = self.host[s.array];
         self.present[device][s.array].get_or_insert_with(|| {

@@ -1,8 +1,8 @@
-//! Peers are named by `PeerId`, and how to reach them is a `Route`: sockets and addresses are the transports' business.
+//! Peers are named by `PeerId`, and routes by `Route`: only transports know sockets and addresses.
 
 use crate::sources::{code, is_tests, sources, without_text};
 
-/// What names a socket or an address of one.
+/// Names of sockets and their addresses.
 const WORDS: &[&str] = &[
     "TcpStream",
     "TcpListener",
@@ -18,7 +18,7 @@ const WORDS: &[&str] = &[
     "sys::socket",
 ];
 
-/// Where they may be named, and why.
+/// Files that may use these names, with reasons.
 const MAY: &[(&str, &str)] = &[
     ("crates/fabric/src/transport/", "the drivers"),
     ("coordinator/src/background.rs", "the coordinator's port is given to it"),

@@ -27,13 +27,13 @@ fn bounds_are_what_the_document_says() {
             None => wrong.push(format!("{path} has no {name}")),
         }
     }
-    // A row that is written otherwise would go unnoticed.
+    // Rows in another format would go unnoticed.
     let all = document.lines().filter(|line| line.starts_with("| ") && line.matches('|').count() == 6).count();
     assert_eq!(rows, all - 2 * 2, "rows, without the heads of the two tables");
     assert!(wrong.is_empty(), "{DOCUMENT}:\n{}", wrong.join("\n"));
 }
 
-/// What makes a queue that a type alone does not bound.
+/// Whether a line creates a queue that its type does not bound.
 fn is_queue(line: &str) -> bool {
     let line = without_text(line);
     let makes =
@@ -44,7 +44,7 @@ fn is_queue(line: &str) -> bool {
 #[test]
 fn every_queue_is_in_the_document() {
     let (document, mut wrong, mut found) = (document(), Vec::new(), 0);
-    // That a file is there for something else says nothing of its queues.
+    // A file's entry for another reason says nothing of its queues.
     let document = document.split("## Collections").next().unwrap_or_default();
     for path in sources().iter().filter(|path| !is_tests(path)) {
         let name = path.to_string_lossy();

@@ -1,4 +1,4 @@
-//! No circles of modules inside of crates: of two modules one comes first.
+//! The modules of a crate have no circular imports.
 
 use crate::modules;
 use accord_tests::root;
@@ -15,14 +15,14 @@ fn modules_are_in_no_circles() {
     assert!(circles.is_empty(), "modules import each other: move what they share to where it belongs: {circles:#?}");
 }
 
-/// Where the workspace's crates have their sources.
+/// Returns the source folders of the workspace's crates.
 fn crates() -> Vec<String> {
     let metadata = crate::metadata(&["--no-deps"]).unwrap();
     let manifests =
         metadata["packages"].as_array().unwrap().iter().map(|package| package["manifest_path"].as_str().unwrap());
     manifests
         .map(|manifest| Path::new(manifest).parent().unwrap().join("src"))
-        // Benches and tests may be as they like.
+        // Benches and tests are exempt.
         .filter(|sources| {
             sources.is_dir() && !["tests", "benches", "fuzz"].iter().any(|top| sources.starts_with(root().join(top)))
         })

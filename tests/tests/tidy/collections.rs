@@ -1,11 +1,11 @@
-//! Every collection that others can make grow is in `tests/data/bounds.md`, with what bounds it.
+//! Every collection that peers can make grow is in `tests/data/bounds.md`, with its bound.
 
 use crate::bounds::{DOCUMENT, document};
 use crate::sources::{code, is_tests, sources, without_text};
 use regex_lite::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where what others say is kept: executors', agents', the coordinator's, and a program's side of its connections.
+/// Folders that store peers' data: executors', agents', the coordinator's, and a program's side of its connections.
 const KEEPERS: &[&str] = &[
     "crates/executor/src/",
     "crates/fabric/src/",
@@ -15,7 +15,8 @@ const KEEPERS: &[&str] = &[
     "libacc/client/src/remote/",
 ];
 
-/// The names of fields and statics of a file's code whose types hold many things. A struct without names of fields has its own.
+/// Returns the names of fields and statics with collection types in a file's code. Tuple structs count by their own
+/// names.
 fn collections(code: &str) -> BTreeSet<String> {
     let item = Regex::new(r"^\s*(?:pub(?:\([^)]*\))? )?(struct|static) (?:mut )?(\w+)").unwrap();
     let field = Regex::new(r"^\s*(?:pub(?:\([^)]*\))? )?(\w+): ").unwrap();
@@ -42,7 +43,7 @@ fn collections(code: &str) -> BTreeSet<String> {
             kept(&name, declared);
             continue;
         }
-        // As rustfmt has it, the struct ends where it began, and each field begins a line.
+        // As formatted by rustfmt, the struct's end has its start's indentation, and each field begins a line.
         let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
         let (mut last, mut of) = (String::new(), String::new());
         for line in lines.by_ref().take_while(|line| *line != end) {
@@ -60,13 +61,13 @@ fn collections(code: &str) -> BTreeSet<String> {
     found
 }
 
-/// Whether a type has any number of things in it. Queues are looked for elsewhere, and plain bytes are what they came in.
+/// Whether a type holds any number of values. Other rules cover queues, and plain bytes have the size of their source.
 fn holds_many(of: &str) -> bool {
     let many = Regex::new(r"\b(HashMap|BTreeMap|NotingMap|HashSet|BTreeSet|ByNumber|Vec)\b").unwrap();
     many.is_match(&of.replace("Vec<u8>", ""))
 }
 
-/// The document's rows: by file the names of collections, and what bounds them.
+/// Returns the document's rows: names of collections by file, and their bounds.
 fn rows(document: &str) -> Vec<(String, Vec<String>, String)> {
     let row = Regex::new(r"(?m)^\| `([^`]+\.rs)` \| ((?:`\w+`(?:, )?)+) \| ([^|]+) \|$").unwrap();
     let name = Regex::new(r"`(\w+)`").unwrap();
@@ -100,7 +101,7 @@ fn every_collection_that_others_make_grow_is_in_the_document() {
     assert!(wrong.is_empty(), "say in {DOCUMENT} what bounds each of these:\n{}", wrong.join("\n"));
 }
 
-/// A row that names a constant as the bound names its file and its value.
+/// A row whose bound is a constant names the constant's file and value.
 #[test]
 fn constants_that_bound_collections_are_in_the_tables() {
     let document = document();

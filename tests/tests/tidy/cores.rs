@@ -1,9 +1,9 @@
-//! Cores decide and do nothing else: no sockets, threads, files or clocks. Time is an argument, so they can be simulated.
+//! Cores only decide: no sockets, threads, files or clocks. Time is an argument, so that they can be simulated.
 
 use crate::sources::{code, is_tests, sources, text, without_text};
 use std::path::Path;
 
-/// ARCHITECTURE.md names them ("Cores have no I/O").
+/// The cores that ARCHITECTURE.md names ("Cores have no I/O").
 const CORES: &[&str] = &[
     "libacc/runtime/src",
     "libacc/client/src/connection",
@@ -32,7 +32,7 @@ const CORES: &[&str] = &[
     "cli/src/directives",
 ];
 
-/// What asks the system, by the words that do.
+/// Words of code that uses the system.
 const MUST_NOT_NAME: &[&str] = &[
     "std::net",
     "std::process",

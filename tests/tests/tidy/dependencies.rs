@@ -1,5 +1,5 @@
-//! Dependencies are as deny.toml says: licences, versions, sources, bans. `make deny` asks cargo-deny, which also knows
-//! advisories; this needs cargo only.
+//! Dependencies satisfy deny.toml: licences, versions, sources, bans. `make deny` runs cargo-deny, which also knows
+//! advisories; this needs only cargo.
 
 use crate::metadata;
 use crate::sources::text;
@@ -14,7 +14,7 @@ struct Package {
     source: Option<String>,
 }
 
-/// What is compiled for this system, ours included.
+/// Returns the packages that are compiled for this system, ours included.
 fn packages() -> Vec<Package> {
     let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -27,7 +27,7 @@ fn packages() -> Vec<Package> {
     metadata["packages"].as_array().unwrap().iter().map(package).collect()
 }
 
-/// The texts of a list in deny.toml.
+/// Returns the texts of a list in deny.toml.
 fn listed(section: &str, key: &str) -> BTreeSet<String> {
     let file = text(Path::new("deny.toml"));
     let (_, rest) = file.split_once(&format!("[{section}]\n")).unwrap_or_else(|| panic!("no [{section}]"));
@@ -38,7 +38,7 @@ fn listed(section: &str, key: &str) -> BTreeSet<String> {
     lines.flat_map(|line| line.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
-/// Whether an expression of licences can be met by those that are allowed.
+/// Whether the allowed licences satisfy a licence expression.
 fn is_allowed(license: &str, allowed: &BTreeSet<String>) -> bool {
     let license = license.replace('/', " OR ");
     let license = license.trim();

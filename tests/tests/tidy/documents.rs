@@ -1,11 +1,11 @@
-//! Documents: the index has all of them, their links lead somewhere, and the files that they name exist.
+//! Documents: the index lists all of them, their links resolve, and the files that they name exist.
 
 use crate::sources::text;
 use accord_tests::root;
 use regex_lite::Regex;
 use std::path::{Path, PathBuf};
 
-/// The repository's files and folders, relative to its root, without hidden ones and those that builds leave.
+/// Returns the repository's files and folders, relative to its root, without hidden ones and build outputs.
 fn entries() -> Vec<PathBuf> {
     let (mut open, mut found) = (vec![root()], Vec::new());
     while let Some(folder) = open.pop() {
@@ -29,8 +29,8 @@ pub(crate) fn documents() -> Vec<PathBuf> {
     entries().into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// The paths that a text names in backticks: those below a folder of the root, and the names of sources. Each ends before the first part with a
-/// placeholder: `*`, or a word in capitals.
+/// Returns the paths that a text names in backticks: those below a folder of the root, and names of sources. Each ends
+/// before the first part with a placeholder: `*`, or a word in capitals.
 fn named_paths(text: &str) -> Vec<PathBuf> {
     let path = Regex::new(r"`([\w.*-]+(?:/[\w.*-]+)*)/?`").unwrap();
     let (source, placeholder) = (Regex::new(r"\w\.(?:rs|py|proto)$").unwrap(), Regex::new(r"\*|[A-Z]{4}").unwrap());

@@ -19,12 +19,12 @@ const SUMMARIES_MAX: usize = 37;
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \
     On Only See Since So Something That Then These They Those To Unless Until What When Where Which Who Whose Why";
 
-/// What is generated, and this file, which has the words themselves.
+/// Whether a file's comments count: not generated ones, nor this file, which contains the words themselves.
 fn is_judged(path: &Path) -> bool {
     !path.starts_with("proto/src/gen") && !path.ends_with("tidy/english.rs")
 }
 
-/// How many lines of a file have a pronoun in the place of a noun.
+/// Counts the lines of a file with a pronoun in the place of a noun.
 fn pronouns(path: &Path) -> usize {
     let has_one = |line: &&str| PRONOUNS.iter().any(|pronoun| line.to_lowercase().contains(pronoun));
     text(path).lines().filter(has_one).count()

@@ -1,9 +1,9 @@
-//! A backend states what its devices can do: only the backends, the registry, and code that shows it to people ask for
-//! a device's kind.
+//! A backend states its devices' capabilities: only the backends, the registry, and code for display use a device's
+//! kind.
 
 use crate::sources::{code, is_tests, sources, without_text};
 
-/// Where kinds are named, and why.
+/// Files that may use kinds, with reasons.
 const MAY: &[(&str, &str)] = &[
     ("crates/device/src/cpu/", "the backend of CPU devices"),
     ("crates/device/src/cuda/", "the backend of GPUs"),

@@ -1,11 +1,12 @@
-//! No lock is held over a call that may wait. What guards state is a `ShortLock` or a `ShortRwLock`: debug builds look before each call that
-//! may wait that the thread holds none. What has to be held over one is a `TurnLock`, and is here, with what is waited for.
+//! No lock is held over a call that may wait. A `ShortLock` or `ShortRwLock` guards state: debug builds check before
+//! each call that may wait that the thread holds none. A lock that must be held over one is a `TurnLock`, listed here
+//! with what its holder waits for.
 
 use crate::sources::{code, is_tests, sources, without_text};
 use regex_lite::Regex;
 use std::collections::BTreeSet;
 
-/// Where plain locks may be named, and why.
+/// Files that may use plain locks, with reasons.
 const PLAIN: &[(&str, &str)] = &[
     ("crates/types/src/short_lock.rs", "makes the checked locks of them"),
     ("crates/types/src/turn_lock.rs", "likewise"),
@@ -15,8 +16,8 @@ const PLAIN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Locks that are held over calls that may wait: the file, the field, what is waited for, and why no unrelated thread
-/// has to wait.
+/// Locks that are held over calls that may wait: the file, the field, what the holder waits for, and why no unrelated
+/// thread must wait.
 const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
     ("libacc/client/src/in_process.rs", "starting", "the same below; users of the device do not take it"),

@@ -28,16 +28,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Longest file, in lines that are neither empty nor comment, its tests not counted.
+/// Most lines of a file that are neither empty nor comment, without its tests.
 const LINES_MAX: usize = 500;
 
-/// Longest file of tests: one suite may be one file.
+/// Most lines of a test file: one suite may be one file.
 const TEST_LINES_MAX: usize = 800;
 
-/// Files that are tables or generated, and may be longer.
+/// Tables and generated files, which may be longer.
 const LONG_FILES: &[&str] = &["proto/src/gen/"];
 
-/// Where `unsafe` may be: the C boundary, host memory, worker processes and hardware.
+/// Files that may use `unsafe`: the C boundary, host memory, worker processes and hardware.
 const UNSAFE: &[&str] = &[
     "libacc/src/",
     "libacc/cuda-fortran/src/",
@@ -63,8 +63,8 @@ const UNSAFE: &[&str] = &[
     "fuzz/src/coverage.rs",
 ];
 
-/// The crates that each crate may use: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
-/// the protocol, nowhere else.
+/// The crates that each crate may use: imports go down only. Programs, agents and the coordinator share only the
+/// fabric's frames and the protocol.
 const LAYERS: &[(&str, &[&str])] = &[
     ("accord-types", &[]),
     ("accord-trust", &["accord-types"]),
@@ -142,10 +142,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that serve the control plane; the program's side and the data plane have none of them.
+/// Crates of the control plane, which the program's side and the data plane must not use.
 const CONTROL_PLANE: &[&str] = &["tokio", "tonic", "hyper", "prost"];
 
-/// What must not contain [`CONTROL_PLANE`], however indirectly.
+/// Packages that must not contain [`CONTROL_PLANE`], even indirectly.
 const WITHOUT_CONTROL_PLANE: &[&str] =
     &["accord-types", "accord-fabric", "accord-device", "accord-executor", "accord-runtime", "accord-client", "libacc"];
 
@@ -214,7 +214,7 @@ fn unsafe_is_where_it_may_be_and_says_why() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Crates that need no unsafe say so, so that the compiler sees to it.
+/// Crates without unsafe code forbid it, so that the compiler checks them.
 #[test]
 fn safe_crates_forbid_unsafe() {
     let roots = [
@@ -332,7 +332,7 @@ fn metadata(arguments: &[&str]) -> Result<Value> {
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// Names of all packages that end up in `package`, build and test dependencies not counted.
+/// Returns the names of all packages in `package`, without build and test dependencies.
 fn all_dependencies(metadata: &Value, package: &str) -> Vec<String> {
     let packages = metadata["packages"].as_array().unwrap();
     let name_of = |id: &Value| {
@@ -360,7 +360,7 @@ fn all_dependencies(metadata: &Value, package: &str) -> Vec<String> {
     seen.iter().map(name_of).collect()
 }
 
-/// Whether SAFETY is in the comments and attributes right above the statement of a line, or on it.
+/// Whether SAFETY is in the comments and attributes directly above a line's statement, or on the line.
 fn has_reason(lines: &[&str], index: usize) -> bool {
     const ABOVE: usize = 12;
     lines[index.saturating_sub(ABOVE)..=index].iter().any(|line| line.contains("SAFETY"))

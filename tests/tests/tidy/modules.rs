@@ -1,27 +1,27 @@
-//! Which modules of a crate use which: its files, and the paths of `use` and of expressions in them.
+//! The imports between modules of a crate, from its files and the paths of `use` and of expressions in them.
 //!
-//! A name that a module only passes on (`pub use`) belongs to the module that has it, so that a facade is in no circle with
-//! what is behind it. Tests are left out.
+//! A re-exported name (`pub use`) belongs to the module that defines it, so that a facade is in no circle with the
+//! modules behind it. Tests are ignored.
 
 use crate::sources::{files_below, is_tests, skip_item, text, without_text};
 use accord_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A module's path below its crate; the crate's own is empty.
+/// A module's path below its crate; empty for the crate root.
 type Name = Vec<String>;
 
 #[derive(Default)]
 struct Module {
     code: String,
-    /// Names that it passes on, and where they come from.
+    /// Re-exported names, with their paths.
     passes_on: BTreeMap<String, Vec<String>>,
 }
 
-/// The modules of the crate whose sources are in a folder.
+/// The modules of a crate by name.
 struct Crate(BTreeMap<Name, Module>);
 
-/// Groups of modules that reach each other, with their names joined and sorted.
+/// Returns the groups of modules that reach each other, with their names joined and sorted.
 pub(crate) fn circles(folder: &str) -> Vec<Vec<String>> {
     let modules = Crate::read(folder);
     let edges = modules.edges();
@@ -72,7 +72,7 @@ impl Crate {
         self.0.iter().map(|(name, module)| (name.clone(), used(name, module))).collect()
     }
 
-    /// The module that has what a path names, if it is one of this crate.
+    /// Returns the module that defines what a path names, if it is one of this crate.
     fn resolve(&self, from: &Name, path: &[String], depth: u32) -> Option<Name> {
         const DEPTH_MAX: u32 = 8; // of names passed on
         let (mut at, mut rest) = (from.clone(), path);
@@ -128,7 +128,7 @@ impl Module {
         self.code = kept;
     }
 
-    /// All paths of two or more parts, and those that `use` lists.
+    /// Returns all paths of two or more parts, and those that `use` lists.
     fn paths(&self) -> Vec<Vec<String>> {
         let (mut found, mut rest) = (Vec::new(), self.code.as_str());
         while let Some((before, start, end)) = next_use(rest) {
@@ -155,7 +155,7 @@ fn name_of(below: &Path) -> Name {
     parts
 }
 
-/// What is before the next `use`, and where its tree begins and ends (at the semicolon).
+/// Returns the text before the next `use`, and the begin and end of its tree (at the semicolon).
 fn next_use(code: &str) -> Option<(&str, usize, usize)> {
     let mut from = 0;
     loop {
@@ -168,7 +168,7 @@ fn next_use(code: &str) -> Option<(&str, usize, usize)> {
     }
 }
 
-/// `a::{b, c::d}` as `a::b` and `a::c::d`.
+/// Expands `a::{b, c::d}` to `a::b` and `a::c::d`.
 fn expand(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim();
     let Some((before, inside)) = tree.split_once('{') else {
@@ -203,7 +203,7 @@ fn plain_paths(code: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A file without comments, texts and what is for tests only.
+/// Returns a file without comments, strings and test code.
 pub(crate) fn code_of(text: &str) -> String {
     let (mut kept, mut lines, mut inline) = (String::new(), text.lines(), 0);
     while let Some(line) = lines.next() {
@@ -216,7 +216,7 @@ pub(crate) fn code_of(text: &str) -> String {
             continue;
         }
         let line = without_text(line);
-        // In a module inside of the file, `super` is the file's own module.
+        // In an inline module, `super` is the file's own module.
         let begins = line.contains("mod ") && line.trim_end().ends_with('{');
         inline += if inline > 0 || begins { line.matches('{').count() } else { 0 };
         kept.push_str(&if inline > 0 { line.replace("super::", "self::") } else { line.clone() });

@@ -1,15 +1,15 @@
-//! A type is named by what it is. Names that fit anything are not taken, and those of the field mean one thing each.
+//! A type is named for what it is. Names that fit anything are forbidden, and the field's names mean one thing each.
 
 use crate::modules::code_of;
 use crate::panics::is_shipped;
 use crate::sources::{sources, text};
 use regex_lite::Regex;
 
-/// They say nothing of a type, or what all types are.
+/// Names that say nothing of a type, or what all types are.
 const EMPTY: [&str; 9] = ["State", "Inner", "Impl", "Manager", "Helper", "Handler", "Info", "Utils", "Wrapper"];
 
-/// The one type of each name: `Link` is all that two processes have with each other, `Queue` one of the program's, `Connection` the
-/// program's to an executor, `Place` what profiling tools are told.
+/// The only type with each name: `Link` is all that two processes share, `Queue` one of the program's, `Connection` the
+/// program's to an executor, `Place` the position that profiling tools get.
 const ONE_EACH: [(&str, &str); 4] = [
     ("Link", "crates/fabric/src/link.rs"),
     ("Queue", "crates/executor/src/queue_table.rs"),
@@ -17,7 +17,7 @@ const ONE_EACH: [(&str, &str); 4] = [
     ("Place", "libacc/src/prof/place.rs"),
 ];
 
-/// Words known only to their authors, with the field's own: no type and no module is named by them.
+/// Words known only to their authors, with the field's words: no type and no module has them in its name.
 const INSTEAD: [(&str, &str); 27] = [
     ("arrivals", "incoming transfers; pending copies out"),
     ("bell", "waker, doorbell"),
@@ -65,7 +65,7 @@ fn types_are_named_by_what_they_are() {
     assert!(wrong.is_empty(), "name these by what they are: {wrong:#?}");
 }
 
-/// The words of a name: `DeviceClient` and `device_client` have two.
+/// Returns the words of a name: `DeviceClient` and `device_client` have two.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {
@@ -79,11 +79,11 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What is defined by a name that says it in another word than the field's.
+/// Returns the definitions whose names use another word than the field's.
 fn in_words_of_our_own(code: &str, file: &str) -> Vec<String> {
     let definition = Regex::new(r"\b(?:struct|enum|trait|type|mod|fn|const|static) (?:r#)?(\w+)").unwrap();
     let names = definition.captures_iter(code).map(|found| found[1].to_owned()).chain([file.to_owned()]);
-    // The port of an address is one.
+    // The port of an address is a legitimate one.
     let known = |word: &String| INSTEAD.iter().find(|(ours, _)| ours == word);
     names
         .filter(|name| name != "port")

@@ -1,14 +1,14 @@
-//! What the system may refuse (threads, memory, descriptors), and a lock whose holder has panicked, is an error with words: the parts that are
-//! shipped have no `unwrap` and no `expect`, start no thread by a call that panics, and print by none.
+//! Refusals by the system (threads, memory, descriptors), and a lock whose holder has panicked, are errors with words.
+//! So shipped code has no `unwrap` and no `expect`, starts no thread by a call that panics, and prints by none.
 
 use crate::modules::code_of;
 use crate::sources::{is_tests, sources, text, without_text};
 use std::path::Path;
 
-/// What is shipped.
+/// Folders of shipped code.
 const SHIPPED: &[&str] = &["crates", "libacc", "node-agent", "coordinator", "cli", "proto/src", "mpi/src"];
-/// What panics. `expect` with an argument that is no text is another method. `println!` panics when its text can't be
-/// written (`| head`, a full disk).
+/// Calls that panic. `expect` with an argument other than a text is another method. `println!` panics when its text
+/// can't be written (`| head`, a full disk).
 const PANICS: &[&str] = &[
     ".unwrap()",
     ".unwrap_err()",
@@ -19,11 +19,11 @@ const PANICS: &[&str] = &[
     "print!(",
     "println!(",
 ];
-/// They run as tests only, or are generated.
+/// Files that are used only in tests, or are generated.
 const NOT_SHIPPED: &[&str] = &["crates/sim", "crates/fabric/src/transfer/rendezvous/losses.rs", "proto/src/gen"];
 
 fn found_in(source: &str) -> Vec<&'static str> {
-    // A file's own tests come last.
+    // A file's own tests are at its end.
     let (source, _) = source.split_once("\n#[cfg(test)]\nmod tests {").unwrap_or((source, ""));
     let code = code_of(source);
     let lines: Vec<String> = code.lines().map(without_text).collect();

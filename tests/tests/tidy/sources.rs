@@ -1,9 +1,9 @@
-//! The repository's Rust sources, as the rules look at them.
+//! The repository's Rust sources, for the rules.
 
 use accord_tests::{Result, repository_file, root};
 use std::path::{Path, PathBuf};
 
-/// All Rust sources, relative to the root.
+/// Returns all Rust sources, relative to the root.
 pub(crate) fn sources() -> Vec<PathBuf> {
     let tops = ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches", "fuzz", "mpi"];
     let found =
@@ -13,7 +13,7 @@ pub(crate) fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// Those below some folders, relative to the root.
+/// Returns the Rust sources below some folders, relative to the root.
 pub(crate) fn files_below(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let (mut open, mut found) = (folders.to_vec(), Vec::new());
     while let Some(folder) = open.pop() {
@@ -35,7 +35,7 @@ pub(crate) fn text(path: &Path) -> String {
     std::fs::read_to_string(repository_file(&path.to_string_lossy())).unwrap_or_default()
 }
 
-/// Whether a file has nothing but tests: one of a folder `tests`, or `tests.rs` and the like.
+/// Whether a file has only tests: one of a folder `tests`, or `tests.rs` and the like.
 pub(crate) fn is_tests(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests")
         || path.file_stem().is_some_and(|name| {
@@ -44,7 +44,7 @@ pub(crate) fn is_tests(path: &Path) -> bool {
         })
 }
 
-/// A file's lines that are neither empty nor comment, without its tests.
+/// Returns a file's lines that are neither empty nor comment, without its tests.
 pub(crate) fn code(path: &Path) -> String {
     without_tests(&text(path))
 }
@@ -55,7 +55,7 @@ fn without_tests(text: &str) -> String {
         if !line.trim_start().starts_with("#[cfg(test)]") {
             kept.push(line);
         } else if lines.peek().is_some_and(|next| next.starts_with("mod ") && next.ends_with('{')) {
-            // A module inside of its file is the last of it.
+            // An inline module is the last item of its file.
             break;
         } else {
             skip_item(&mut lines);
@@ -68,7 +68,7 @@ fn is_empty_or_comment(line: &str) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with("//")
 }
 
-/// Passes over the item below an attribute.
+/// Skips the item below an attribute.
 pub(crate) fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     let (mut depth, mut begun) = (0, false);
     for line in lines {
@@ -82,7 +82,7 @@ pub(crate) fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     }
 }
 
-/// A line without its comment and what is in quotes.
+/// Returns a line without its comment and strings.
 pub(crate) fn without_text(line: &str) -> String {
     let (mut kept, mut quoted, mut escaped) = (String::new(), false, false);
     for letter in line.chars() {

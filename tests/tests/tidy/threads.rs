@@ -1,16 +1,16 @@
-//! A panic never ends a thread alone, while others wait for it: all threads start in `accord_types::threads`, which
-//! decides what a panic means, and our own processes say at their start that they end with any. Code that catches one
-//! reports it.
+//! A panic never ends a thread alone, since other threads may wait for it. All threads start in
+//! `accord_types::threads`, which decides what a panic means; our own processes declare at their start that any panic
+//! ends them. Code that catches one reports it.
 
 use crate::panics::is_shipped;
 use crate::sources::{code, sources, without_text};
 use regex_lite::Regex;
 use std::path::Path;
 
-/// What starts a thread, or decides on panics.
+/// Names of functions that start a thread, or handle panics.
 const WORDS: &str = r"\bthread::(Builder|spawn|scope)\b|\bthread::\{[^}]*\b(Builder|spawn|scope)\b|\bspawn_scoped\b|\bspawn_blocking\b|\bpthread_create\b|\bcatch_unwind\b|\bresume_unwind\b|\b(set|take)_hook\b";
 
-/// Where that may be named, and why.
+/// Files that may use these names, with reasons.
 const MAY: &[(&str, &str)] = &[
     ("crates/types/src/threads.rs", "is the place"),
     (
@@ -26,7 +26,7 @@ const MAY: &[(&str, &str)] = &[
     ("libacc/src/start_main.rs", "ends a worker, which its owner sees"),
 ];
 
-/// The mains of our own processes, and the call that each begins with.
+/// The mains of our own processes, and their first call.
 const MAINS: &[&str] = &["cli/src/main.rs", "coordinator/src/main.rs", "node-agent/src/main.rs"];
 const FIRST: &str = "threads::abort_on_panic(";
 
@@ -61,7 +61,7 @@ fn our_processes_end_with_a_panic() {
     };
     let wrong: Vec<_> = MAINS.iter().filter(|main| !begins_so(main)).collect();
     assert!(wrong.is_empty(), "they do not begin with {FIRST}: {wrong:?}");
-    // A new process without it is found here.
+    // This finds a new process without it.
     let is_main = |path: &Path| path.file_name().is_some_and(|name| name == "main.rs") && is_shipped(path);
     let known = |path: &Path| MAINS.iter().any(|main| path == Path::new(main));
     let unknown: Vec<_> = sources().into_iter().filter(|path| is_main(path) && !known(path)).collect();

@@ -1,12 +1,12 @@
-//! What a transport has to implement stays small: a capability that only one of them has is a trait of its own, not a
-//! method that the others answer with "unsupported".
+//! The interface of a transport stays small: a capability of only one of them is a trait of its own, not a method that
+//! the others answer with "unsupported".
 
 use crate::sources::{code, is_tests, sources};
 
-/// Methods of all traits that a transport implements. This number may only fall.
+/// Most methods of all traits that a transport implements. This number may only fall.
 const METHODS_MAX: usize = 24;
 
-/// Traits below `transport` that something else implements: `World` is a message passing library.
+/// Traits below `transport` that other types implement: `World` is a message passing library.
 const OF_NO_TRANSPORT: &[&str] = &["World"];
 
 #[test]
@@ -22,7 +22,7 @@ fn transports_implement_few_methods() {
     assert!(count == METHODS_MAX, "only {count} methods are left: lower METHODS_MAX to that");
 }
 
-/// The methods of the traits that a file exports.
+/// Returns the methods of the traits that a file exports.
 fn methods_of_traits(code: &str) -> Vec<String> {
     let (mut name, mut found) = (None, Vec::new());
     for line in code.lines() {

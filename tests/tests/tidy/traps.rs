@@ -6,7 +6,7 @@ use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What a paragraph says about its test.
+/// A paragraph's statement on its test.
 struct Trap {
     number: u32,
     what: String,

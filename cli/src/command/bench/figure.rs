@@ -1,19 +1,19 @@
-//! What is measured, and what came of it.
+//! The figures of a benchmark.
 
 use super::sampling::Times;
 
-/// One thing that was measured.
+/// One figure.
 pub(super) struct Figure {
     pub(super) way: Way,
-    /// None for launches.
+    /// `None` for launches.
     pub(super) bytes: Option<u64>,
     /// Its route.
     pub(super) route: String,
-    /// None if there was no time for it.
+    /// `None` if the time ran out before.
     pub(super) times: Option<Times>,
 }
 
-/// The ends of a copy. Numbers are devices.
+/// The ends of a copy; numbers are devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     ToDevice(u32),

@@ -1,6 +1,6 @@
-//! `accord bench`: what copies and launches take here, through libacc.so as in any OpenACC program.
+//! `accord bench`: times of copies and launches on this machine, through libacc.so as in any OpenACC program.
 //!
-//! The command is that program itself: if libacc.so is not in it, as under `accord run`, it starts anew with it.
+//! The command itself is that program. If libacc.so is not preloaded, as by `accord run`, the command restarts with it.
 
 mod figure;
 mod routes;
@@ -21,15 +21,15 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Set in a process that was started with libacc.so before it.
+/// Set in a process that was restarted with libacc.so preloaded.
 const PRELOADED: &str = "ACCORD_BENCH_PRELOADED";
-/// Copies up to this length are looked at, whether the bytes have come.
+/// Copies up to this length are verified.
 const CHECKED_MAX: u64 = 1 << 20;
 
 /// Runs `accord bench`.
 pub(crate) fn bench(args: &BenchArgs) -> Result<u8> {
     let Some(openacc) = OpenAcc::here() else { return Err(with_libacc()) };
-    // Before there is a session of this program.
+    // Read before this program has a session.
     let cluster = viewpoint::cluster()?;
     let devices = openacc.devices();
     if devices == 0 {
@@ -51,7 +51,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Starts this command anew, as a program of `accord run`.
+/// Restarts this command as a program of `accord run`.
 fn with_libacc() -> Failure {
     let libacc = match find_libacc() {
         Ok(libacc) => libacc,
@@ -75,7 +75,7 @@ fn with_libacc() -> Failure {
 
 fn launches(openacc: &OpenAcc, routes: &Routes<'_>, seconds: Duration) -> Vec<Figure> {
     let devices = openacc.devices();
-    // Starting them takes as long as it does.
+    // The first launch starts a device, which is not measured.
     (0..devices).for_each(|device| openacc.launch(device));
     let mut budget = Budget::new(seconds, devices as usize);
     let measured = |device| {
@@ -100,7 +100,7 @@ fn copies(openacc: &OpenAcc, routes: &Routes<'_>, args: &BenchArgs, seconds: Dur
     let mut memory = openacc.present(length(sizes.last().copied().unwrap_or(1)));
     let mut budget = Budget::new(seconds, sizes.len() * ways.len());
     let mut figures = Vec::new();
-    // The small ones first: should the time run out they are there for all.
+    // Small sizes first: if the time runs out, every way has them.
     for &bytes in &sizes {
         for &way in &ways {
             let memory = std::cell::RefCell::new(&mut memory);
@@ -132,7 +132,7 @@ fn copy(memory: &mut Present<'_>, way: Way, bytes: usize) {
     }
 }
 
-/// Copies, and looks whether the bytes have come: to the target and back here.
+/// Copies to the target and back, and returns whether the bytes are intact.
 fn arrives(memory: &mut Present<'_>, way: Way, bytes: usize) -> bool {
     let (first, last) = match way {
         Way::Between(from, to) => (from, to),

@@ -1,10 +1,10 @@
-//! Which way what is measured goes.
+//! The routes of the measured ways.
 
 use crate::cluster::{Cluster, DeviceRow};
 use crate::viewpoint;
 use accord_types::DeviceType;
 
-/// The names of ways.
+/// Names of the ways' routes.
 pub(super) struct Routes<'a> {
     pub(super) cluster: &'a Cluster,
     own: String,

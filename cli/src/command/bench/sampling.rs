@@ -1,26 +1,26 @@
-//! How often something is measured, and what is made of the times.
+//! Repeated runs, and statistics of their times.
 
 use std::time::{Duration, Instant};
 
-/// Runs that are measured at most: more make the figure no better.
+/// Most runs of a figure: more do not improve it.
 const RUNS_MAX: usize = 2_000;
-/// Runs that are measured in any case, once something was begun.
+/// Fewest runs of a figure that was begun.
 const RUNS_MIN: usize = 3;
 
 /// The times of a series of equal runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Times {
-    /// Half of the runs were quicker.
+    /// The median.
     pub(super) median_us: f64,
-    /// A tenth of them was.
+    /// The 10th percentile.
     pub(super) p10_us: f64,
-    /// A tenth of them was slower.
+    /// The 90th percentile.
     pub(super) p90_us: f64,
     pub(super) runs: usize,
 }
 
 impl Times {
-    /// None without runs.
+    /// Returns `None` if there are no runs.
     pub(super) fn of(mut runs: Vec<Duration>) -> Option<Self> {
         runs.sort_unstable();
         let last = runs.len().checked_sub(1)?;
@@ -28,13 +28,13 @@ impl Times {
         Some(Self { median_us: at(5)?, p10_us: at(1)?, p90_us: at(9)?, runs: runs.len() })
     }
 
-    /// Gigabytes a second, for runs of so many bytes.
+    /// Returns the rate in gigabytes per second, for runs of this many bytes.
     pub(super) fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 / self.median_us / 1e3
     }
 }
 
-/// The time that is left, shared out among what is to be measured.
+/// The remaining time, divided among the remaining figures.
 pub(super) struct Budget {
     deadline: Instant,
     cells: usize,
@@ -45,7 +45,8 @@ impl Budget {
         Self { deadline: Instant::now() + whole, cells }
     }
 
-    /// Measures the next of the cells: once to warm it up, then for its share of the time. None if there is no time left.
+    /// Measures the next figure: one run to warm up, then runs for its share of the time. Returns `None` if no time is
+    /// left.
     pub(super) fn measure(&mut self, mut warm_up: impl FnMut(), mut run: impl FnMut()) -> Option<Times> {
         let start = Instant::now();
         let left = self.deadline.saturating_duration_since(start);

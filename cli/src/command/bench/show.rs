@@ -1,4 +1,4 @@
-//! What was measured, as tables and as JSON.
+//! Figures as tables and as JSON.
 
 use super::figure::{Figure, Way};
 use super::routes::Routes;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// From here on how fast it goes says more than how long it takes.
+/// The smallest size for which the rate is more informative than the time.
 const STREAM_MIN: u64 = 256 << 10;
 
-/// Returns the tables for people.
+/// Returns the tables for display.
 pub(super) fn tables(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) -> String {
     let mut text = match args.what {
         BenchSubject::P2p => matrices(figures),
@@ -62,13 +62,13 @@ fn rows(figures: &[Figure]) -> String {
     table.to_string()
 }
 
-/// As far as it says something.
+/// Returns the rate for sizes where it is informative.
 fn rate(bytes: u64, us: f64) -> String {
     const SAYS_MIN: u64 = 4 << 10;
     if bytes < SAYS_MIN { "-".to_owned() } else { crate::output::rate(bytes as f64 / us / 1e3) }
 }
 
-/// For each size what each pair takes.
+/// Returns a matrix of all pairs for each size.
 fn matrices(figures: &[Figure]) -> String {
     let mut of_size: BTreeMap<u64, Vec<&Figure>> = BTreeMap::new();
     for figure in figures {
@@ -106,7 +106,7 @@ fn pair(figure: &Figure) -> Option<(u32, u32)> {
     }
 }
 
-/// Pairs that go alike, and how far they are apart.
+/// Returns the pairs with the same route, and the spread of their times.
 fn by_route(figures: &[Figure]) -> Table {
     let mut groups: BTreeMap<(&str, u64), Vec<&Figure>> = BTreeMap::new();
     for figure in figures {
@@ -133,7 +133,7 @@ fn by_route(figures: &[Figure]) -> Table {
     table
 }
 
-/// Returns the number of sessions that there were at the beginning.
+/// Returns the number of sessions at the beginning.
 fn other_sessions(routes: &Routes<'_>) -> usize {
     let hidden = usize::try_from(routes.cluster.other_sessions).unwrap_or(usize::MAX);
     routes.cluster.sessions.len().saturating_add(hidden)

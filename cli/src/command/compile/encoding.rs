@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Encoding {
     Utf8,
-    /// Each byte a character: right for whatever has ASCII as its first half.
+    /// Each byte is a character, which suits any encoding that extends ASCII.
     Bytes,
 }
 
@@ -16,7 +16,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the text in its encoding. Characters beyond one byte, as the source's name may have, are written as UTF-8.
+    /// Encodes a text. Characters beyond one byte, as in the source's name, are written as UTF-8.
     pub(super) fn encode(self, text: String) -> Vec<u8> {
         match self {
             Self::Utf8 => text.into_bytes(),

@@ -1,4 +1,4 @@
-//! `kernels` constructs of sources on the command line: the preprocessor's text, rewritten.
+//! `kernels` constructs of sources on the command line: rewrites the preprocessed text.
 
 mod fortran;
 mod preprocessed;
@@ -26,11 +26,11 @@ impl Kernels {
     }
 }
 
-/// Rewrites the `kernels` constructs of a source, whose text is in `file`; `None` if there is none to rewrite.
+/// Rewrites the `kernels` constructs of a source, whose text is in `file`; `None` if there are none.
 ///
 /// # Errors
-/// Returns an error if the rewritten text can't be written. What the preprocessor refuses, the compiler refuses too,
-/// and says it.
+/// Returns an error if the rewritten text can't be written. Errors of the preprocessor are left to the compiler, which
+/// reports them, too.
 pub(super) fn rewritten(
     source: &Source,
     file: &Path,

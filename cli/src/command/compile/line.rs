@@ -1,4 +1,4 @@
-//! GCC's command line, as far as the wrappers must understand it. Pure.
+//! The parts of GCC's command line that the wrappers need. Pure.
 
 use crate::directives::Language;
 use std::ffi::{OsStr, OsString};
@@ -64,22 +64,22 @@ pub(super) struct Line {
     pub(super) sources: Vec<Source>,
     /// Whether there is anything to compile or link.
     pub(super) has_input: bool,
-    /// Neither `-c` nor `-S`, `-E` or their like.
+    /// Whether the command links: no `-c`, `-S`, `-E` or the like.
     pub(super) links: bool,
     /// Whether sources are only preprocessed, or only their dependencies written.
     pub(super) preprocesses_only: bool,
-    /// `-static` and its like: a shared library can't be linked.
+    /// Whether `-static` or the like forbids linking a shared library.
     pub(super) is_static: bool,
     /// `-fno-openacc`
     pub(super) without_openacc: bool,
-    /// Folders of includes and modules, beside the source's: `-I`, `-iquote`, `-J`.
+    /// Folders of includes and modules besides the source's: `-I`, `-iquote`, `-J`.
     pub(super) folders: Vec<PathBuf>,
-    /// The files of `-MD` or `-MMD`, for each source in turn; empty without these.
+    /// The files of `-MD` or `-MMD`, one for each source; empty without these options.
     pub(super) dependencies: Vec<PathBuf>,
 }
 
 impl Line {
-    /// Reads the arguments after the compiler's name.
+    /// Parses the arguments after the compiler's name.
     pub(super) fn new(arguments: &[OsString]) -> Self {
         let mut line = Self { links: true, ..Self::default() };
         let (mut language, mut output, mut dependencies, mut dependency_file) = (None, None, false, None);
@@ -146,7 +146,7 @@ impl Line {
         line
     }
 
-    /// The arguments without inputs, outputs and what is made of them: what a run of the preprocessor alone takes for one source.
+    /// Returns the arguments without inputs and outputs, for a run of the preprocessor on one source.
     pub(super) fn without_inputs(arguments: &[OsString]) -> Vec<OsString> {
         const WITH_VALUE_LEFT_OUT: &[&str] =
             &["-o", "-MF", "-x", "-aux-info", "-dumpbase", "-dumpbase-ext", "-dumpdir"];
@@ -171,7 +171,7 @@ impl Line {
         left
     }
 
-    /// The target in a source's dependency file, as make knows it, unless an option names another.
+    /// Returns the default make target in a source's dependency file; `None` if an option names another.
     pub(super) fn target(&self, arguments: &[OsString], source: &Source) -> Option<OsString> {
         let at = self.sources.iter().position(|one| one.at == source.at)?;
         let file = self.dependencies.get(at)?;
@@ -189,7 +189,7 @@ impl Line {
         }
     }
 
-    /// The language that `-x` names for the argument at a place.
+    /// Returns the language that `-x` names for the argument at an index.
     pub(super) fn named_language(arguments: &[OsString], at: usize) -> Option<&str> {
         let before = &arguments[..at];
         let found = (0..before.len()).rev().find_map(|place| {
@@ -208,7 +208,7 @@ impl Line {
     }
 }
 
-/// `-x LANGUAGE`; `none` and what has no directives go by the file's name.
+/// Returns the language of `-x LANGUAGE`; `None` for `none` and for languages without directives.
 fn named(language: &OsStr) -> Option<Language> {
     Some(match language.to_str()? {
         "c" | "c-header" | "cpp-output" => Language::C,
@@ -219,7 +219,7 @@ fn named(language: &OsStr) -> Option<Language> {
     })
 }
 
-/// A source's language: by its name, but for what options say of its form, or by `-x` alone.
+/// Returns a source's language: by `-x`, or by its name and the options for Fortran's form.
 fn form(path: &Path, said: Option<Language>) -> Option<Language> {
     match (said, Language::of(path)) {
         (Some(said), Some(own)) if said.is_fortran() && !own.is_fortran() => Some(own),

@@ -1,7 +1,7 @@
 //! `accord cc`, `accord c++` and `accord fc`: GCC with Accord's headers, module and library.
 //!
-//! Directives that GCC doesn't know, drops or refuses are others, or calls, in a copy of the source that GCC gets instead; everything in
-//! the copy is named after the source: messages, `__FILE__`, debug information and dependencies.
+//! Directives that GCC doesn't know, omits or refuses are replaced in a copy of the source, which GCC compiles instead.
+//! Everything in the copy is named after the source: messages, `__FILE__`, debug information and dependencies.
 
 mod encoding;
 mod kernels;
@@ -38,7 +38,7 @@ pub(crate) enum Tool {
 }
 
 impl Tool {
-    /// Finds the compiler by the command's name, or the end of the program's: `accord-cc` is `accord cc`.
+    /// Returns the compiler by the command's name, or the end of the program's: `accord-cc` is `accord cc`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "cc" => Self::Cc,
@@ -62,7 +62,7 @@ impl Tool {
     }
 }
 
-/// Compiles and links; the compiler's exit code.
+/// Compiles and links; returns the compiler's exit code.
 pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     let mut arguments = arguments.to_vec();
     let own = Own::take(&mut arguments)?;
@@ -74,7 +74,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     }
     let line = Line::new(&arguments);
     if !line.has_input {
-        // A question about the compiler.
+        // The compiler prints information about itself.
         return run(own, &compiler, &arguments, false, &[]);
     }
     if line.is_static && line.links {
@@ -89,7 +89,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     if !line.without_openacc {
         flags.push("-fopenacc".into());
         if tool != Tool::Fc && !line.has_fortran() {
-            // Optimized, GCC would answer it itself: as the host, also on CPU devices.
+            // Otherwise an optimizing GCC evaluates it as on the host, wrongly so on CPU devices.
             flags.push("-fno-builtin-acc_on_device".into());
         }
         if !line.preprocesses_only {
@@ -107,7 +107,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
             }
         }
         if own.kernels == Kernels::Decompose {
-            // GCC 12 refuses the marks of statements that -g adds ("sorry, unimplemented: gimple_debug").
+            // GCC 12 fails on the statement marks of -g ("sorry, unimplemented: gimple_debug").
             let all = ["--param", "openacc-kernels=decompose", "-gno-statement-frontiers"];
             flags.extend(all.map(OsString::from));
         }
@@ -149,14 +149,14 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     run(own, &compiler, &flags, temporary, &dependencies)
 }
 
-/// A dependency file, and what the compiler got in place of the source.
+/// A dependency file, and the file that the compiler got in place of the source.
 struct Dependencies<'a> {
     file: &'a Path,
     preprocessed: Option<&'a Preprocessed>,
     copy: Option<&'a Copy<'a>>,
 }
 
-/// Whether a source or a file that it includes may have a `kernels` construct.
+/// Whether a source or an included file may have a `kernels` construct.
 fn has_kernels(source: &Source, line: &Line) -> bool {
     let Ok(bytes) = std::fs::read(&source.path) else { return false };
     let (text, _) = Encoding::decode(bytes);
@@ -169,7 +169,7 @@ fn has_kernels(source: &Source, line: &Line) -> bool {
             .any(|(_, text)| text.contains("kernels"))
 }
 
-/// libacc ahead of all else, so that it is found before libgomp, and known to the program for good.
+/// Links libacc first, so that it is found before libgomp, and stays a dependency of the program.
 pub(super) fn link_flags(libacc: &Path) -> Vec<OsString> {
     let folder = libacc.parent().unwrap_or(Path::new("."));
     let mut flags = vec![prefixed("-L", folder), prefixed("-Wl,-rpath,", folder)];
@@ -177,14 +177,14 @@ pub(super) fn link_flags(libacc: &Path) -> Vec<OsString> {
     flags
 }
 
-/// GCC's major version; 0 if it doesn't say.
+/// Returns GCC's major version; 0 if unknown.
 fn version(compiler: &OsStr) -> u32 {
     let output = Command::new(compiler).arg("-dumpversion").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     text.trim().split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
 }
 
-/// A source with others in place of directives that GCC doesn't know, drops or refuses.
+/// A copy of a source with replaced directives.
 struct Copy<'a> {
     source: &'a Source,
     folder: tempfile::TempDir,
@@ -195,7 +195,7 @@ impl Copy<'_> {
         self.folder.path().join(self.source.path.file_name().unwrap_or_default())
     }
 
-    /// Where the source is: what it includes is looked for there.
+    /// Returns the source's folder, in which its includes are searched.
     fn home(&self) -> PathBuf {
         match self.source.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -214,7 +214,7 @@ impl Copy<'_> {
         vec!["-iquote".into(), home.into(), map]
     }
 
-    /// Makes a dependency file name the source.
+    /// Makes a dependency file name the source instead of the copy.
     fn name_source_in(&self, dependencies: &Path) {
         let Ok(text) = std::fs::read_to_string(dependencies) else { return };
         let text = text.replace(&*self.path().to_string_lossy(), &self.source.path.to_string_lossy());
@@ -222,16 +222,16 @@ impl Copy<'_> {
     }
 }
 
-/// Says what GCC makes of a source, and writes what it gets in place of directives that it doesn't take.
+/// Prints the findings about a source, and writes a copy with replacements if there are any.
 fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
-    // What can't be read is the compiler's to say.
+    // The compiler reports unreadable files.
     let Ok(bytes) = std::fs::read(&source.path) else { return Ok(None) };
     let (text, encoding) = Encoding::decode(bytes);
     let name = source.path.display().to_string();
     let has_directives = |text: &str| text.contains("acc") || text.contains("ACC");
     let language = source.language;
     let files = included(&source.path, &text, language, &line.folders);
-    // Statements that allocate what a module declares need no directive beside them.
+    // A source without directives may still allocate variables that a module declares.
     let may_allocate = language.is_fortran() && text.to_ascii_lowercase().contains("allocate");
     if !has_directives(&text) && !may_allocate {
         if !own.quiet {
@@ -263,7 +263,7 @@ fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Op
     Ok(Some(copy))
 }
 
-/// Says what GCC makes of a text, but for what the copy of a source has in another form: included files have no copies.
+/// Prints the findings about a text, except those that the copy of a source solves. Included files have no copies.
 fn say(name: &str, text: &str, language: Language, gcc: u32, outside: &Outside, included: bool) {
     let all = findings(text, language, gcc, outside);
     for found in all.iter().filter(|found| !found.everywhere && (included || !found.rewritten)) {
@@ -274,7 +274,8 @@ fn say(name: &str, text: &str, language: Language, gcc: u32, outside: &Outside, 
     }
 }
 
-/// Becomes the compiler, or shows how it would be started. Stays where there are temporary files, which go afterwards.
+/// Executes the compiler, or prints its command line. Waits for it if there are temporary files, which are then
+/// removed.
 fn run(
     own: Own,
     compiler: &OsStr,
@@ -304,7 +305,7 @@ fn run(
     Ok(u8::try_from(code).unwrap_or(1))
 }
 
-/// A command as a shell takes it.
+/// Returns a command in the syntax of a shell.
 fn shown(program: &OsStr, arguments: &[OsString]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%^".contains(c);
     std::iter::once(program)

@@ -1,4 +1,4 @@
-//! The Fortran module, compiled for the compiler at hand: compiled modules belong to one version of gfortran.
+//! The Fortran module, compiled for the compiler in use: compiled modules belong to one version of gfortran.
 
 use crate::failure::{Failure, Result};
 use accord_types::settings;
@@ -7,10 +7,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The module's source, beside the headers.
+/// The module's source, next to the headers.
 const SOURCE: &str = "openacc.f90";
 
-/// A folder with `openacc.mod` for `compiler`: kept for the next time, or for this one only.
+/// Returns a folder with `openacc.mod` for `compiler`: kept for later runs, or temporary.
 pub(super) fn folder(compiler: &OsStr, include: &Path) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     let key = key(compiler, include)?;
     if let Some(cache) = cache() {
@@ -23,7 +23,7 @@ pub(super) fn folder(compiler: &OsStr, include: &Path) -> Result<(PathBuf, Optio
         {
             compile(compiler, include, made.path())?;
             let made = made.keep();
-            // Another process may have been faster: then its folder is as good.
+            // Another process may have been faster; its folder is equivalent.
             if std::fs::rename(&made, &kept).is_err() {
                 let _ = std::fs::remove_dir_all(&made);
             }
@@ -59,14 +59,14 @@ fn compile(compiler: &OsStr, include: &Path, to: &Path) -> Result<()> {
     )))
 }
 
-/// An option and a path in one argument.
+/// Joins an option and a path into one argument.
 pub(super) fn prefixed(option: &str, path: &Path) -> OsString {
     let mut argument = OsString::from(option);
     argument.push(path);
     argument
 }
 
-/// What a compiled module depends on: the compiler's version and the source.
+/// Returns a key of what a compiled module depends on: the compiler's version and the source.
 fn key(compiler: &OsStr, include: &Path) -> Result<String> {
     let output = Command::new(compiler)
         .args(["-dumpfullversion", "-dumpversion", "-dumpmachine"])
@@ -83,7 +83,7 @@ fn key(compiler: &OsStr, include: &Path) -> Result<String> {
     Ok(format!("{:016x}", hash.0))
 }
 
-/// FNV-1a: a name for a folder, not a safeguard.
+/// FNV-1a, for a folder's name; not a safeguard.
 struct Fnv(u64);
 
 impl Fnv {

@@ -6,19 +6,19 @@ use std::ffi::OsString;
 /// The treatment of `kernels` constructs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Kernels {
-    /// As GCC has them.
+    /// GCC's own treatment.
     Gcc,
-    /// By GCC's own `--param openacc-kernels=decompose`.
+    /// GCC's `--param openacc-kernels=decompose`.
     Decompose,
-    /// Parallel regions where that is promised or proven.
+    /// Parallel regions where independence is promised or proven.
     #[default]
     Parallel,
-    /// The same decisions as host loops in another order.
+    /// The same decisions, as host loops in another order.
     Check,
 }
 
 impl Kernels {
-    /// `--kernels=NAME`
+    /// Parses the value of `--kernels=NAME`.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "gcc" => Self::Gcc,
@@ -37,15 +37,15 @@ pub(super) struct Own {
     pub(super) modules: bool,
     pub(super) quiet: bool,
     pub(super) kernels: Kernels,
-    /// All that is decided of `kernels` loops is said.
+    /// Whether to print all decisions on `kernels` loops.
     pub(super) info: bool,
     pub(super) no_implicit_reductions: bool,
-    /// Pointers are promised not to overlap.
+    /// Whether pointers are promised not to overlap.
     pub(super) no_alias: bool,
 }
 
 impl Own {
-    /// Takes them out of the arguments.
+    /// Removes the wrappers' options from the arguments.
     pub(super) fn take(arguments: &mut Vec<OsString>) -> Result<Self> {
         let mut own = Self::default();
         let mut unknown = None;

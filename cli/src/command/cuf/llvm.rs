@@ -1,4 +1,4 @@
-//! LLVM's programs: where they are, and what they say.
+//! LLVM's programs: their paths and messages.
 
 use crate::failure::{Failure, Result};
 use crate::output::tell;
@@ -14,11 +14,11 @@ pub(super) struct Llvm {
     is_verbose: bool,
 }
 
-/// The message of a program of LLVM that has failed.
+/// The message of a failed program of LLVM.
 pub(super) struct Failed(pub(super) String);
 
 impl Llvm {
-    /// The installation in `folder`, or the system's.
+    /// Returns the installation in `folder`, or the system's.
     pub(super) fn find(folder: Option<&Path>, is_verbose: bool) -> Result<Self> {
         let folder = folder.map_or_else(|| PathBuf::from(format!("/usr/lib/llvm-{LLVM}")), Path::to_owned);
         let remedy =
@@ -43,7 +43,7 @@ impl Llvm {
         Command::new(self.folder.join("bin").join(name))
     }
 
-    /// Runs a program; what it says to warn is passed on.
+    /// Runs a program, and passes its warnings on.
     pub(super) fn run(&self, name: &str, arguments: &[OsString]) -> Result<std::result::Result<(), Failed>> {
         if self.is_verbose {
             let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
@@ -60,7 +60,7 @@ impl Llvm {
         Ok(Ok(()))
     }
 
-    /// flang's runtime library.
+    /// Returns the path of flang's runtime library.
     pub(super) fn runtime(&self) -> Result<PathBuf> {
         let folder = self.folder.join(format!("lib/clang/{LLVM}/lib"));
         let places = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -71,7 +71,7 @@ impl Llvm {
 }
 
 impl Failed {
-    /// The first error, as flang writes them: LLVM's other programs have `loc("FILE":LINE:COLUMN): error: TEXT`.
+    /// Returns the first error in flang's form; LLVM's other programs write `loc("FILE":LINE:COLUMN): error: TEXT`.
     pub(super) fn first_error(&self) -> String {
         let line = self
             .0

@@ -1,4 +1,4 @@
-//! `accord cuf`: CUDA Fortran by flang, with the kernels compiled for CPU devices beside the code for GPUs.
+//! `accord cuf`: compiles CUDA Fortran by flang, with the kernels for CPU devices in addition to the code for GPUs.
 
 mod llvm;
 mod options;
@@ -14,12 +14,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The module's source, beside OpenACC's headers.
+/// The module's source, next to OpenACC's headers.
 const MODULE: &str = "cudafor.cuf";
-/// The runtime, beside libacc.
+/// The runtime, next to libacc.
 const RUNTIME: &str = "libaccord_cuf.a";
 
-/// Compiles and links; the exit code.
+/// Compiles and links; returns the exit code.
 pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
     let options = Options::new(arguments).map_err(Failure::usage)?;
     if !options.ignored.is_empty() {
@@ -44,10 +44,10 @@ pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
     }
 }
 
-/// Why compilation ends early.
+/// The reason why compilation ends early.
 enum Stop {
     Failure(Failure),
-    /// A message about a source, with its place.
+    /// A message about a place in a source.
     Said(String),
 }
 
@@ -72,7 +72,7 @@ impl From<Error> for Stop {
 struct Run<'a> {
     options: &'a Options,
     llvm: Llvm,
-    /// For files between source and object.
+    /// The folder of intermediate files.
     folder: PathBuf,
 }
 
@@ -97,7 +97,7 @@ impl Run<'_> {
         if self.options.compiles_only { Ok(0) } else { self.link(&objects) }
     }
 
-    /// A file of a source between its text and its object.
+    /// Returns the path of a source's intermediate file.
     fn file(&self, number: usize, name: &str) -> PathBuf {
         self.folder.join(format!("{number}.{name}"))
     }
@@ -123,7 +123,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Host and device code in one file, after flang's passes.
+    /// Writes host and device code to one file, after flang's passes.
     fn mixed(&self, source: &Path, number: usize, side: &str, more: &[&str]) -> std::result::Result<(), Stop> {
         let file = |name: &str| self.file(number, &format!("{side}.{name}"));
         let mut line = words(["-fc1", "-x", "cuda", "-D_CUDA=1", "-O1"]);
@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The code for GPUs; empty if the source has no device code.
+    /// Returns the code for GPUs; empty if the source has no device code.
     fn ptx(&self, source: &Path, number: usize) -> std::result::Result<String, Stop> {
         let file = |name: &str| self.file(number, &format!("gpu.{name}"));
         let target = "nvptx64-nvidia-cuda";
@@ -177,7 +177,7 @@ impl Run<'_> {
         Ok(read(&file("ptx"))?)
     }
 
-    /// Links; the linker's exit code.
+    /// Links; returns the linker's exit code.
     fn link(&self, objects: &[PathBuf]) -> std::result::Result<u8, Stop> {
         let libacc = find_libacc()?;
         let folder = libacc.parent().unwrap_or(Path::new("."));
@@ -188,7 +188,7 @@ impl Run<'_> {
             );
         }
         let mut command = Command::new("gcc");
-        // Objects of OpenACC need the linker's part of it.
+        // Objects with OpenACC need the option at linking, too.
         command.arg("-fopenacc");
         command.args(objects).args(&self.options.link).arg(runtime).arg(self.llvm.runtime()?);
         command.args(super::compile::link_flags(&libacc)).args(["-lm", "-lstdc++", "-o"]);
@@ -210,7 +210,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Failure::system(format!("can't write {}", path.display()), error))
 }
 
-/// Refuses directives that flang would drop silently.
+/// Refuses directives that flang would silently ignore.
 fn check_source(source: &Path) -> std::result::Result<(), Stop> {
     let text =
         std::fs::read(source).map_err(|error| Failure::system(format!("can't read {}", source.display()), error))?;
@@ -221,7 +221,7 @@ fn check_source(source: &Path) -> std::result::Result<(), Stop> {
     }
 }
 
-/// The first line with a directive that flang would take for a comment.
+/// Returns the first line with a directive that flang treats as a comment.
 fn unread(text: &str) -> Option<(usize, &'static str)> {
     text.lines().enumerate().find_map(|(at, line)| {
         let line = line.trim_start().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The command line of `accord cuf`: its own options, flang's, and those of NVHPC that mean the same. Pure.
+//! The command line of `accord cuf`: its own options, flang's, and equivalents of NVHPC's. Pure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 pub(super) struct Options {
     /// CUDA Fortran sources, in the order of the command line.
     pub(super) sources: Vec<PathBuf>,
-    /// Arguments of the linker beside the sources' objects.
+    /// Arguments of the linker besides the sources' objects.
     pub(super) link: Vec<OsString>,
-    /// Whether it only compiles (`-c`).
+    /// Whether the command only compiles (`-c`).
     pub(super) compiles_only: bool,
     pub(super) output: Option<PathBuf>,
-    /// 0 to 3.
+    /// The optimization level, 0 to 3.
     pub(super) level: u8,
     /// Options of flang's front end.
     pub(super) flang: Vec<OsString>,
@@ -24,15 +24,15 @@ pub(super) struct Options {
     pub(super) llvm: Option<PathBuf>,
     pub(super) keep: Option<PathBuf>,
     pub(super) is_verbose: bool,
-    /// Options that change nothing here.
+    /// Options without effect here.
     pub(super) ignored: Vec<String>,
 }
 
-/// Options of NVHPC that change nothing here.
+/// Options of NVHPC without effect here.
 const IGNORED: &[&str] =
     &["-cuda", "-Mcuda", "-fast", "-fastsse", "-g", "-Mfree", "-Kieee", "-Mvect", "-Mnovect", "-w", "-gpu"];
 
-/// Options that are refused, and what to do instead.
+/// Refused options, with their remedies.
 const REFUSED: &[(&str, &str)] = &[
     ("-acc", "put OpenACC in a source of its own, which accord fc compiles, and link both"),
     ("-fopenacc", "put OpenACC in a source of its own, which accord fc compiles, and link both"),
@@ -46,10 +46,10 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 impl Options {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// Returns what is wrong with an argument, and what to write.
+    /// Returns the fault of an argument, and what to write instead.
     pub(super) fn new(arguments: &[OsString]) -> Result<Self, String> {
         let mut options = Self { level: 2, architecture: 70, ..Self::default() };
         let mut rest = arguments.iter();
@@ -111,7 +111,7 @@ impl Options {
         }
     }
 
-    /// NVHPC's `-gpu=LIST`.
+    /// Parses NVHPC's `-gpu=LIST`.
     fn gpu(&mut self, list: &str) -> Result<(), String> {
         for word in list.split(',') {
             if let Some(Ok(number)) = word.strip_prefix("cc").map(str::parse) {

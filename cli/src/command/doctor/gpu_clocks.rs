@@ -1,4 +1,4 @@
-//! What the driver's own tool tells of the clock rates of this machine's GPUs, and whether the driver stays loaded for them.
+//! The clock rates of this machine's GPUs and the driver's persistence, as reported by the driver's own tool.
 
 use super::item::Item;
 use std::io::Read as _;
@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The driver's tool. Its own library has no promise of a form that stays.
+/// The driver's tool. Its library does not promise a stable interface.
 const TOOL: &str = "nvidia-smi";
-/// A driver that hangs is another finding.
+/// The time limit of the tool. A hanging driver is a finding of its own.
 const LIMIT: Duration = Duration::from_secs(10);
-/// What is asked for, in this order; what holds clocks down has another name since driver 535.
+/// The queried fields, in this order. The field for clock limits was renamed in driver 535.
 const FIELDS: &str =
     "index,persistence_mode,clocks.sm,clocks.max.sm,clocks.applications.graphics,clocks.default_applications.graphics";
 const REASONS: [&str; 2] = ["clocks_event_reasons.active", "clocks_throttle_reasons.active"];
 
-/// Reasons that are none of a GPU that works as it should, with what they are; a cap on power and idleness are.
+/// Reasons for reduced clocks that indicate a fault, with descriptions; a cap on power and idleness do not.
 const SLOWED: [(u64, &str, &str); 4] = [
     (0x40, "it is too hot", "see to its cooling (nvidia-smi -q -d TEMPERATURE)"),
     (0x80, "its power supply asks for it", "see to the machine's power supply (nvidia-smi -q -d POWER)"),
@@ -23,7 +23,7 @@ const SLOWED: [(u64, &str, &str); 4] = [
     (0x08, "the hardware asks for it", "see to its cooling and power (nvidia-smi -q -d PERFORMANCE)"),
 ];
 
-/// Asks for this machine's GPUs; nothing where there is no such tool.
+/// Queries this machine's GPUs; returns nothing if the tool is missing.
 pub(super) fn items() -> Vec<Item> {
     for reasons in REASONS {
         let query = [format!("--query-gpu={FIELDS},{reasons}"), "--format=csv,noheader,nounits".to_owned()];
@@ -51,7 +51,7 @@ fn untold(what: impl Into<String>) -> Item {
 enum Told {
     Lines(String),
     Refused,
-    /// There is no such tool.
+    /// The tool is missing.
     Nothing,
     Late,
 }
@@ -72,7 +72,7 @@ fn told(command: &mut Command) -> Told {
         return Told::Refused;
     }
     let Ok(text) = hears.recv_timeout(LIMIT) else {
-        // In a driver that hangs the tool does not end by that, so it is not waited for.
+        // The signal does not end the tool inside a hanging driver, so it is not waited for.
         let _ = tool.kill();
         return Told::Late;
     };
@@ -82,7 +82,7 @@ fn told(command: &mut Command) -> Told {
     }
 }
 
-/// Of a line of the tool's.
+/// Returns the findings of a line of the tool's output.
 fn of_gpu(line: &str) -> Vec<Item> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let [index, persistence, now, most, set, usual, reasons] = fields[..] else { return Vec::new() };
@@ -127,7 +127,7 @@ mod tests {
         let idle = clocks("0, Enabled, 345, 1980, 1980, 1980, 0x0000000000000001");
         assert_eq!((idle.what.as_str(), idle.is.as_str()), ("clock rates of GPU 0", "345 MHz now, at most 1980"));
         assert_eq!(idle.verdict, Verdict::Well);
-        // Under load a cap on power is as it should be.
+        // A cap on power is normal under load.
         assert_eq!(clocks("1, Enabled, 1755, 1980, 1980, 1980, 0x0000000000000004").verdict, Verdict::Well);
         let hot = clocks("2, Enabled, 600, 1980, 1980, 1980, 0x0000000000000048");
         assert!(

@@ -1,4 +1,4 @@
-//! One thing that was looked at.
+//! One finding of the doctor.
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ pub(super) struct Item {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Well,
-    /// Something is wrong, and this is to be done.
+    /// Something is wrong, with this remedy.
     Wrong(String),
-    /// It can't be seen from here, and that is how it can be.
+    /// The finding is unknown, and this is the way to determine it.
     Unseen(String),
 }
 
@@ -41,7 +41,7 @@ impl Item {
         }
     }
 
-    /// Returns the text for people.
+    /// Returns the text for display.
     pub(super) fn text(&self) -> String {
         let (mark, more) = match &self.verdict {
             Verdict::Well => ("ok", None),

@@ -1,9 +1,10 @@
-//! What the kernel tells of this machine: huge pages, cores' clock rates and time, network interfaces and adapters, GPUs' links.
+//! Findings from the kernel about this machine: huge pages, clock rates and stolen time of cores, network interfaces
+//! and adapters, GPUs' links.
 
 use super::item::Item;
 use std::path::Path;
 
-/// Where it tells it.
+/// The kernel's files.
 const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const CORES: &str = "/sys/devices/system/cpu/cpufreq";
 const TIMES: &str = "/proc/stat";
@@ -13,11 +14,11 @@ const PCI: &str = "/sys/bus/pci/devices";
 /// Vendors and classes of GPUs, as the kernel writes them.
 const NVIDIA: &str = "0x10de";
 const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
-/// Share of the cores' time, in per cent. Where a hypervisor took 10 to 24, one short copy in ten took 0.3 to 3 ms in place of 0.07
-/// (docs/performance.md); on a quiet machine it took 0.7 at most in any row of copies.
+/// Highest share of stolen time in the cores' time, in percent. With 10 to 24 % stolen, one short copy in ten took 0.3
+/// to 3 ms instead of 0.07 (docs/performance.md). On a quiet machine it was at most 0.7 in any series of copies.
 const STOLEN_MAX: f64 = 2.0;
 
-/// Looks at all of it.
+/// Returns all findings.
 pub(super) fn items() -> Vec<Item> {
     let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
     items.push(core_clocks(Path::new(CORES)));
@@ -32,14 +33,14 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// By name.
+/// Returns the folders in a folder, by name.
 fn folders(of: impl AsRef<Path>) -> Vec<std::path::PathBuf> {
     let mut all: Vec<_> = std::fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     all.sort();
     all
 }
 
-/// The chosen one is in brackets.
+/// Parses the setting; the selected value is in brackets.
 fn huge_pages(setting: &str) -> Item {
     const WHAT: &str = "huge pages";
     let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
@@ -53,8 +54,8 @@ fn huge_pages(setting: &str) -> Item {
     }
 }
 
-/// What sets the cores' clock rates, by the folder of its policies. Drivers called pstate raise them under `powersave` too; others keep the
-/// lowest one there is.
+/// Returns the governor of the cores' clock rates, by the folder of its policies. Drivers called pstate also raise them
+/// under `powersave`; others keep the lowest rate.
 fn core_clocks(folder: &Path) -> Item {
     const WHAT: &str = "cores' clock rates";
     let policies: Vec<_> =
@@ -93,9 +94,9 @@ fn core_clocks(folder: &Path) -> Item {
     }
 }
 
-/// How much of the time in which a thread wanted a core a virtual machine had none to give: a launch or a short copy
-/// waits for several threads, each of which has to run at once. By the first line that the kernel has of times, of all
-/// cores: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Returns the share of time in which the hypervisor gave a runnable thread no core. A launch or a short copy waits for
+/// several threads, each of which must run at once. `times` is the kernel's first line of times, over all cores: user,
+/// nice, system, idle, iowait, irq, softirq, steal.
 fn stolen_time(times: &str) -> Item {
     const WHAT: &str = "cores' time";
     let of_all = times.lines().next().and_then(|line| line.strip_prefix("cpu "));
@@ -114,7 +115,7 @@ fn stolen_time(times: &str) -> Item {
     Item::well(WHAT, is)
 }
 
-/// Those that are up, but for the loopback: name, line rate and duplex.
+/// Returns the interfaces that are up, except the loopback: name, line rate and duplex.
 fn interfaces() -> Vec<(String, String, String)> {
     let up = folders(NET).into_iter().filter(|folder| text(&folder.join("operstate")) == "up");
     let items = up.filter_map(|folder| {
@@ -124,7 +125,8 @@ fn interfaces() -> Vec<(String, String, String)> {
     items.collect()
 }
 
-/// Ports of InfiniBand's and Omni-Path's adapters that are in use, and their rates as the kernel writes them: `200 Gb/sec (4X HDR)`.
+/// Returns the active ports of InfiniBand and Omni-Path adapters, with rates as the kernel writes them: `200 Gb/sec (4X
+/// HDR)`.
 fn ports() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for adapter in folders(INFINIBAND) {
@@ -138,7 +140,7 @@ fn ports() -> Vec<(String, String)> {
     all
 }
 
-/// Bytes a second of the fastest line of this machine, if one tells it.
+/// Returns the rate of this machine's fastest line in bytes per second, if known.
 pub(super) fn fastest_line() -> Option<u64> {
     let interfaces = interfaces().into_iter().filter_map(|(_, speed, _)| speed.parse::<u64>().ok());
     interfaces
@@ -148,13 +150,13 @@ pub(super) fn fastest_line() -> Option<u64> {
         .map(|bits| bits / 8)
 }
 
-/// Bits a second of a port.
+/// Parses the rate of a port in bits per second.
 fn bits(rate: &str) -> Option<u64> {
     let gbit: f64 = rate.split_once(" Gb/sec")?.0.parse().ok()?;
     Some((gbit * 1e9) as u64)
 }
 
-/// Of an interface, in megabits a second; -1 or nothing where its driver does not know.
+/// Returns the finding on an interface; its speed is in megabits per second, -1 or empty if unknown.
 fn line_rate(name: &str, speed: &str, duplex: &str) -> Item {
     let what = format!("network interface {name}");
     match (speed.parse::<i64>(), duplex) {
@@ -169,7 +171,7 @@ fn line_rate(name: &str, speed: &str, duplex: &str) -> Item {
     }
 }
 
-/// A GPU's link, by its folder; nothing for other devices.
+/// Returns the finding on a GPU's link, by its folder; `None` for other devices.
 fn gpu(folder: &Path) -> Option<Item> {
     let read = |file: &str| text(&folder.join(file));
     let is_gpu = read("vendor") == NVIDIA && GPU_CLASSES.iter().any(|class| read("class").starts_with(class));
@@ -178,7 +180,7 @@ fn gpu(folder: &Path) -> Option<Item> {
     is_gpu.then(|| pci_link(&address, &link))
 }
 
-/// Speeds fall while a GPU has nothing to do; widths do not.
+/// Compares a link with its maximum. An idle GPU's link speed falls; its width does not.
 fn pci_link(address: &str, [speed, width, most_speed, most_width]: &[String; 4]) -> Item {
     let what = format!("PCIe link of GPU {address}");
     match (width.parse::<u32>(), most_width.parse::<u32>()) {

@@ -1,24 +1,25 @@
-//! What agents have measured, hop by hop, beside what hardware of any kind should give.
+//! Agents' measurements of each hop, compared with what any hardware should achieve.
 
 use super::item::Item;
 use crate::cluster::{Cluster, NodeRow, PathRow};
 use crate::output::{rate, time};
 use accord_types::{GpuAware, NodeFigures, NodeId, PathTimes};
 
-/// Memory that is slower has something wrong with it, or others use all of it.
+/// Lowest plausible rate of host memory: slower memory is faulty or fully used.
 const HOST_MIN: u64 = 2_000_000_000;
-/// A device that gets less of what host memory gives, in percent.
+/// Lowest plausible rate of a device, in percent of host memory's.
 const DEVICE_MIN: u64 = 5;
-/// A path that gets less of what this machine's line has, in percent.
+/// Lowest plausible rate of a path, in percent of this machine's line.
 const LINE_MIN: u64 = 30;
-/// A path between machines that takes longer for 8 B, in nanoseconds.
+/// Longest plausible time of 8 B between machines, in nanoseconds.
 const PATH_MAX: u64 = 2_000_000;
-/// The name of agents' findings about their MPI.
+/// The name of agents' findings on MPI.
 pub(super) const GPU_AWARE: &str = "MPI with GPUs' memory";
-/// Clocks may differ by so much.
+/// Largest accepted difference of clocks.
 const CLOCK_MAX_MS: u64 = 2_000;
 
-/// All nodes, and the paths that were measured between them. `own` is this machine's node, `line` the fastest line that it has, in bytes a second.
+/// Returns the findings on all nodes and measured paths. `own` is this machine's node; `line` is the rate of its
+/// fastest line in bytes per second.
 pub(super) fn items(cluster: &Cluster, own_version: &str, own: &str, line: Option<u64>) -> Vec<Item> {
     let mut items: Vec<Item> = cluster.nodes.iter().flat_map(|node| of_node(node, own_version)).collect();
     items.extend(cluster.paths.iter().map(|row| {
@@ -84,7 +85,7 @@ fn devices(node: &str, figures: &NodeFigures) -> Vec<Item> {
     figures.devices.iter().map(item).collect()
 }
 
-/// What the agent has found when it tried.
+/// Returns the finding on an agent's test of MPI.
 fn gpu_aware(node: &str, aware: &GpuAware) -> Item {
     let what = format!("{GPU_AWARE} on node {node}");
     match aware {
@@ -100,7 +101,7 @@ fn gpu_aware(node: &str, aware: &GpuAware) -> Item {
     }
 }
 
-/// Whether a path begins at this machine's node and ends at another machine.
+/// Whether a path leads from this machine's node to another machine.
 fn leaves(cluster: &Cluster, row: &PathRow, own: &str) -> bool {
     let ends = [row.ends.0, row.ends.1].map(|id| cluster.nodes.iter().find(|node| node.id == id));
     let [Some(a), Some(b)] = ends else { return false };
@@ -136,7 +137,7 @@ fn path(what: String, row: &PathRow, line: Option<u64>) -> Item {
     Item::well(what, is)
 }
 
-/// This machine's clock beside the coordinator's.
+/// Compares this machine's clock with the coordinator's.
 pub(super) fn clock(here_unix_ms: u64, there_unix_ms: u64) -> Item {
     const WHAT: &str = "clock, beside the coordinator's";
     let apart = here_unix_ms.abs_diff(there_unix_ms);
@@ -185,7 +186,7 @@ mod tests {
         assert!(
             bad.is.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
         );
-        // It was switched off on purpose.
+        // The test was switched off on purpose.
         assert!(of(GpuAware::Untried).remedy().is_none());
     }
 
@@ -210,7 +211,7 @@ mod tests {
         assert!(
             of(4_000_000_000, "mpi", Some(25_000_000_000)).remedy().is_some_and(|remedy| remedy.contains("ucx_info"))
         );
-        // Within one machine, or where no line tells its rate.
+        // A path within one machine, or an unknown line rate, has no bound.
         assert!(of(4_000_000_000, "tls", None).remedy().is_none());
     }
 

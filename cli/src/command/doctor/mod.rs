@@ -1,4 +1,4 @@
-//! `accord doctor`: looks at what this machine has for Accord, and says for each thing that is wrong the one to do.
+//! `accord doctor`: checks what this machine has for Accord, and prints a remedy for each fault.
 
 mod gpu_clocks;
 mod item;
@@ -24,14 +24,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Something was found.
+/// The exit code if something is wrong.
 const FOUND: u8 = 1;
-/// Memory that a process should be able to lock: networks and GPUs read and write locked memory only.
+/// Memory that a process should be able to lock: networks and GPUs access only locked memory.
 const LOCKED_MIN: u64 = 1 << 30;
-/// Open files that an agent needs beside its programs' lanes.
+/// Open files that an agent needs besides its programs' lanes.
 const FILES_MIN: u64 = 4_096;
 
-/// Looks at everything; 1 if something is wrong.
+/// Performs all checks; returns 1 if something is wrong.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     let mut items = programs();
     let part = MpiPart::find();
@@ -63,7 +63,7 @@ fn setting(setting: &settings::Setting) -> Option<String> {
     std::env::var(setting.name).ok().filter(|value| !value.is_empty())
 }
 
-/// Accord's own parts: there, and of this version.
+/// Checks that Accord's own parts exist and have this version.
 fn programs() -> Vec<Item> {
     let own = env!("CARGO_PKG_VERSION");
     let mut items: Vec<Item> = ["accord-coordinator", "accord-node-agent"]
@@ -82,7 +82,7 @@ fn programs() -> Vec<Item> {
     items
 }
 
-/// The last word of what a program says of its version.
+/// Returns the last word of a program's version message.
 fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     String::from_utf8_lossy(&output.stdout).split_whitespace().last().map(str::to_owned)
@@ -124,7 +124,7 @@ fn launcher(part: &MpiPart) -> Item {
     }
 }
 
-/// Nothing where there is no Slurm.
+/// Returns the finding on Slurm; `None` without Slurm.
 fn slurm(part: &MpiPart) -> Option<Item> {
     const WHAT: &str = "srun";
     let srun = Srun::find(part.built_for()).ok()?;
@@ -155,7 +155,7 @@ fn enough(what: &'static str, soft: u64, hard: u64, wanted: u64) -> Item {
     Item::wrong(what, is, remedy)
 }
 
-/// What a program of this user would find of a cluster; nothing if no setting speaks of one.
+/// Returns what a program of this user would find of a cluster; nothing if no setting names one.
 fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item> {
     if tls.is_none() && address.is_none() {
         return Vec::new();
@@ -165,12 +165,12 @@ fn cluster(tls: Option<&str>, address: Option<&str>, wait: Duration) -> Vec<Item
     let home = std::env::var_os("HOME");
     let trust = Trust::of_program(address.unwrap_or_default(), tls, attester, home.as_deref());
     let keys = keys(&trust);
-    // Without an identity the coordinator can't be asked.
+    // Without an identity the coordinator can't be queried.
     let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust, wait));
     std::iter::once(keys).chain(asked.into_iter().flatten()).collect()
 }
 
-/// As whom this user is known.
+/// Returns the finding on this user's identity.
 fn keys(trust: &accord_types::Result<Trust>) -> Item {
     const WHAT: &str = "certificates (ACCORD_TLS)";
     match trust {
@@ -185,7 +185,7 @@ fn keys(trust: &accord_types::Result<Trust>) -> Item {
     }
 }
 
-/// A certificate with so many days left, if it has an end.
+/// Returns the finding on a certificate with this many days left, if it expires.
 fn certificate(what: &str, is: String, days: Option<i64>) -> Item {
     let is = match days {
         Some(days) if days < 0 => format!("{is}, expired"),
@@ -202,7 +202,7 @@ fn certificate(what: &str, is: String, days: Option<i64>) -> Item {
     }
 }
 
-/// The certificates of this machine's services, as far as this user may read them.
+/// Returns the findings on certificates of this machine's services that this user may read.
 fn of_services() -> Vec<Item> {
     let of = |folder: &&str| {
         let (name, expiry) = holder_of(&Path::new(folder).join(CERTIFICATE_FILE)).ok()?;
@@ -211,7 +211,7 @@ fn of_services() -> Vec<Item> {
     OF_SERVICES.iter().filter_map(of).collect()
 }
 
-/// What is shown to the coordinator.
+/// Describes the credentials for the coordinator.
 fn shown(trust: &Trust) -> String {
     let identity = trust.current(|_| ());
     match (identity.name(), trust.folder()) {
@@ -247,7 +247,7 @@ fn unix_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether MPI takes GPU memory shows when agents try it.
+/// Returns the finding on MPI with GPU memory, which only a test by agents decides.
 fn gpu_aware(part: &MpiPart) -> Item {
     const WHAT: &str = "MPI from GPU memory";
     match part {
@@ -259,7 +259,7 @@ fn gpu_aware(part: &MpiPart) -> Item {
     }
 }
 
-/// What the driver says of this machine's GPUs, where there is something to say.
+/// Returns the finding on the driver's notes about this machine's GPUs, if there are any.
 fn gpus() -> Option<Item> {
     let note = Cluster::of_this_machine("").ok()?.note?;
     Some(Item::wrong("GPUs of this machine", note, "see what nvidia-smi says, and the driver's version there"))

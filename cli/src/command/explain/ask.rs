@@ -1,4 +1,4 @@
-//! Starts a program that is to describe its GPU code instead of running.
+//! Starts a program that describes its GPU code instead of running.
 
 use crate::failure::{Failure, Result};
 use crate::launch::{find_libacc, preload_with};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time that a program's constructors may take.
+/// The time limit of a program's constructors.
 const START_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has ended.
+/// Interval of checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The objects of a program.
+/// Returns the objects of a program.
 ///
 /// # Errors
-/// Returns an error if it doesn't get as far as its `main`, or did not load libacc.so.
+/// Returns an error if the program doesn't reach its `main`, or did not load libacc.so.
 pub(super) fn program(file: &Path) -> Result<Vec<ProgramObject>> {
     let libacc = find_libacc()?;
     run(file, absolute(file)?, preload_with(&libacc), &libacc)
 }
 
-/// The objects of a program that loads this shared object: of this command itself.
+/// Returns the objects of a program that loads this shared object; the program is this command itself.
 ///
 /// # Errors
 /// Returns the errors of [`program`].
@@ -35,7 +35,7 @@ pub(super) fn shared_object(file: &Path) -> Result<Vec<ProgramObject>> {
     preload.push(":");
     preload.push(&loaded);
     let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program", error))?;
-    // What the object has is asked for, not what loads it.
+    // Only the object's own code is requested, not its loader's.
     let objects = run(file, own, preload, &libacc)?;
     let objects: Vec<ProgramObject> = objects.into_iter().filter(|object| !object.executable).collect();
     if objects.is_empty() && !is_loadable(&loaded) {
@@ -47,7 +47,7 @@ pub(super) fn shared_object(file: &Path) -> Result<Vec<ProgramObject>> {
     Ok(objects)
 }
 
-/// The dynamic linker divides lists of objects at spaces and colons.
+/// Whether a path can be preloaded: the dynamic linker splits lists of objects at spaces and colons.
 fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte))
 }
@@ -70,7 +70,7 @@ fn run(file: &Path, start: PathBuf, preload: OsString, libacc: &Path) -> Result<
         .env("LD_PRELOAD", preload)
         .env(settings::LIBACC.name, libacc)
         .env(EXPLAIN_ENV, setting)
-        // Constructors that print or read don't disturb what is shown.
+        // Constructors that print or read don't disturb the output.
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr)
@@ -102,7 +102,7 @@ fn run(file: &Path, start: PathBuf, preload: OsString, libacc: &Path) -> Result<
     Err(Failure::new(format!("{}: {why}{lines}", file.display())))
 }
 
-/// Most lines of a failed program's messages that are passed on.
+/// Most lines of a failed program's messages to pass on.
 const LINES_MAX: usize = 10;
 
 fn end(status: ExitStatus) -> String {

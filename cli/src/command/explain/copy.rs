@@ -1,4 +1,4 @@
-//! `accord explain copy`: which way the bytes go, by the function that decides it in programs.
+//! `accord explain copy`: the way of the bytes, by the function that decides it in programs.
 
 use crate::args::CopyMemory;
 use crate::failure::{Failure, Result};
@@ -6,11 +6,11 @@ use crate::output::{Table, bytes, print, show};
 use accord_device::copy_route::{self, At, Choice, Direction, End, Facts, Pages, ProgramMemory, Route, SMALL_MAX};
 use serde_json::json;
 
-/// What carries the bytes of the other memory.
+/// The transport to and from the other memory.
 const BETWEEN: &str =
     "\nbetween machines the bytes go through TLS; `accord info` says for each node what carries them (ROUTE)\n";
 
-/// When something is decided, and what.
+/// A decision, and its time.
 struct Step {
     when: &'static str,
     choice: Choice,
@@ -44,7 +44,7 @@ pub(super) fn explain(from: CopyMemory, to: CopyMemory, size: u64, in_queue: boo
     Ok(0)
 }
 
-/// What is decided at the call, and in the copy's turn if it has to wait for that.
+/// Returns the decisions at the call, and at the copy's turn if it must wait for that.
 fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<Vec<Step>> {
     let (direction, other) = match (from, to) {
         (CopyMemory::Gpu, other) => (Direction::Out, other),
@@ -56,13 +56,13 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
         CopyMemory::Pinned => (End::Program, Known { pages: Pages::Unregistered, pinned: true }),
         CopyMemory::Locked => (End::Program, Known { pages: Pages::Registered, pinned: true }),
         CopyMemory::Gpu => (End::Device, NOTHING),
-        // The process with the bytes writes: for a copy in that is the other one.
+        // The process with the bytes writes: for a copy in, the other one.
         CopyMemory::SameHost => (End::Mapped, NOTHING),
         CopyMemory::Elsewhere => (End::Handed { detached: false }, NOTHING),
     };
     let len = usize::try_from(size).unwrap_or(usize::MAX);
     let program = end == End::Program;
-    // As the client of a local device calls it.
+    // The same call as the client of a local device makes.
     let waits = program && (!in_queue || direction == Direction::Out && len <= SMALL_MAX);
     let facts = Facts {
         direction,
@@ -89,7 +89,7 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
     Some(steps)
 }
 
-/// Memory as the command line describes it.
+/// Memory as described on the command line.
 struct Known {
     pages: Pages,
     pinned: bool,

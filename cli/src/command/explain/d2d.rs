@@ -1,4 +1,4 @@
-//! `accord explain d2d`: the ways that are possible between two devices, and which is taken, by the function that decides it.
+//! `accord explain d2d`: the possible ways between two devices, and the chosen one, by the function that decides it.
 
 use super::hops::{self, Viewpoint, us};
 use crate::failure::{Failure, Result};
@@ -8,7 +8,7 @@ use accord_types::{Cost, PathTimes, Source};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A way, and what it costs, or why it is not possible.
+/// A way with its cost, or the reason why it is impossible.
 struct Candidate {
     way: CopyWay,
     cost: Result<Cost, &'static str>,

@@ -1,4 +1,4 @@
-//! What a file is, before anything of it is started.
+//! The kind of a file, determined before anything of it is started.
 
 use crate::failure::{Failure, Result};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -17,7 +17,7 @@ pub(super) enum FileKind {
     SharedObject,
 }
 
-/// Looks at a file.
+/// Determines the kind of a file.
 ///
 /// # Errors
 /// Returns a message and an exit code for a file that can't be started with libacc.so preloaded.
@@ -65,7 +65,7 @@ pub(super) fn look_at(path: &Path) -> Result<FileKind> {
     }
 }
 
-/// Static programs that may lie anywhere say what they are among their dynamic entries.
+/// Whether a static position-independent program says so in its dynamic entries.
 fn is_static_pie<'a>(parsed: &ElfFile64<'a, Endianness, &'a ReadCache<File>>) -> bool {
     let endian = parsed.endian();
     parsed

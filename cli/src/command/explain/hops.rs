@@ -1,4 +1,4 @@
-//! The processes and lanes that an operation passes, one after the other.
+//! The sequence of processes and lanes that an operation passes.
 
 use crate::cluster::{Cluster, DeviceRow};
 use crate::failure::{Failure, Result};
@@ -10,7 +10,7 @@ use accord_types::Source;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The cluster, and where a program would be in it.
+/// The cluster, and the program's place in it.
 pub(super) struct Viewpoint {
     pub(super) cluster: Cluster,
     pub(super) own: String,
@@ -22,7 +22,7 @@ impl Viewpoint {
         Ok(Self { cluster: viewpoint::measured_cluster(devices, wait)?, own: viewpoint::node_name() })
     }
 
-    /// Returns the note if figures are missing that were asked for.
+    /// Returns the note if requested figures are missing.
     pub(super) fn missing(&self) -> String {
         match self.cluster.measuring {
             0 => String::new(),
@@ -30,7 +30,7 @@ impl Viewpoint {
         }
     }
 
-    /// The device with a number.
+    /// Returns the device with a number.
     pub(super) fn device(&self, number: u32) -> Result<&DeviceRow> {
         let device_type = self.cluster.default_type();
         let of_type = self.cluster.devices.iter().filter(|row| row.device_type == device_type && row.num.is_some());
@@ -44,15 +44,15 @@ impl Viewpoint {
     }
 }
 
-/// One step of the way.
+/// One step of a way.
 pub(super) struct Hop {
     /// The process or the transport of the hop.
     pub(super) what: String,
     /// The action there.
     pub(super) does: String,
-    /// Whether it is a transport and no process.
+    /// Whether the hop is a transport rather than a process.
     pub(super) is_lane: bool,
-    /// Time of the hop, as far as it is known by itself.
+    /// Time of the hop, if known separately.
     pub(super) takes: Option<(u64, Source)>,
 }
 
@@ -71,7 +71,7 @@ impl Hop {
     }
 }
 
-/// Returns the table for people.
+/// Returns the table for display.
 pub(super) fn table(hops: &[Hop]) -> Table {
     let mut table = Table::new(&[">#", "HOP", ">TAKES", "KNOWN BY", "WHAT IT DOES"]);
     for (number, hop) in (1..).zip(hops) {
@@ -87,12 +87,12 @@ pub(super) fn json(hops: &[Hop]) -> Vec<Value> {
     hops.iter().map(Hop::json).collect()
 }
 
-/// Nanoseconds as microseconds.
+/// Converts nanoseconds to microseconds.
 pub(super) fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// A device by its number and node.
+/// Returns a device's name by its number and node.
 pub(super) fn named(device: &DeviceRow) -> String {
     let number = device.num.map_or_else(|| "?".to_owned(), |num| num.0.to_string());
     format!("device {number} ({} of {})", device.info.name, device.info.node_name)
@@ -148,7 +148,7 @@ impl End<'_> {
         }
     }
 
-    /// The agent, in an MPI job.
+    /// Returns the agent's hop, in an MPI job.
     fn agent(self) -> Hop {
         match self {
             Self::Program(node) => Hop::new(format!("agent of {node}"), "passes bytes on between the program and MPI"),
@@ -168,7 +168,7 @@ fn pushed(first: End<'_>, lane: &str, last: End<'_>, way: CopyWay) -> Vec<Hop> {
     hops
 }
 
-/// What a lane passes. Agents hand lanes to executors and have nothing to do with them then, except those of MPI jobs.
+/// Returns the hops of a lane. Agents hand lanes to executors and leave them, except those of MPI jobs.
 fn lane_between(first: End<'_>, last: End<'_>, lane: &str) -> Vec<Hop> {
     if lane.starts_with("mpi ") {
         let lane = Hop { is_lane: true, ..Hop::new(lane, "carries messages between the agents") };

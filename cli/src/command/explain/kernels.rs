@@ -1,4 +1,4 @@
-//! Why regions of `kernels` constructs run on one thread, as their sources say.
+//! The reasons in sources why regions of `kernels` constructs run on one thread.
 
 use crate::command::unopened::messages;
 use crate::directives::Language;
@@ -20,7 +20,7 @@ pub(super) struct Loop {
 pub(super) struct Sources(HashMap<String, Vec<Message>>);
 
 impl Sources {
-    /// The loops of the `kernels` construct of a region on one thread. None of a source that is not there.
+    /// Returns the loops of the `kernels` construct of a region on one thread; none if the source is missing.
     pub(super) fn loops(&mut self, source: &str) -> Vec<Loop> {
         let Some((file, line)) = source.rsplit_once(':') else { return Vec::new() };
         let (Some(language), Ok(line)) = (Language::of(Path::new(file)), line.parse::<u32>()) else {
@@ -32,11 +32,11 @@ impl Sources {
     }
 }
 
-/// `messages` are those of the region's construct.
+/// Returns the loops of a region; `messages` are those of its construct.
 fn of_region<'a>(messages: impl Iterator<Item = &'a Message>, line: u32, language: Language) -> Vec<Loop> {
     let all: Vec<&Message> = messages.collect();
     let mut left: Vec<&Message> = all.iter().copied().filter(|one| one.refused).collect();
-    // A part of a construct that the wrappers have opened is a region of its own.
+    // A part of a construct that the wrappers have split is a region of its own.
     if left.iter().any(|one| one.place.number == line) {
         left.retain(|one| one.place.number == line);
     }

@@ -1,4 +1,4 @@
-//! `accord explain launch`: what a launch passes on its way to a device.
+//! `accord explain launch`: the hops of a launch on its way to a device.
 
 use super::hops::{self, Viewpoint};
 use crate::failure::Result;
@@ -22,7 +22,7 @@ pub(super) fn explain(device: u32, wait: Duration, as_json: bool) -> Result<u8> 
     if let Some(last) = hops.last_mut() {
         last.takes = runs;
     }
-    // There and back.
+    // A round trip.
     let turn = path.map(|cost| (2 * cost.times.small_ns, cost.source));
     if let Some(lane) = hops.iter_mut().find(|hop| hop.is_lane) {
         lane.takes = turn;

@@ -1,4 +1,4 @@
-//! `accord explain`: what Accord makes of a program, of a copy, and of a launch; why a job waits is in `jobs`.
+//! `accord explain`: how Accord handles a program, a copy, and a launch; `jobs` explains why a job waits.
 
 mod ask;
 mod copy;
@@ -17,7 +17,7 @@ use file::{FileKind, look_at};
 use region::Program;
 use std::path::Path;
 
-/// There is nothing to show: the program has no code for GPUs.
+/// The exit code if the program has no code for GPUs.
 const NO_CODE: u8 = 1;
 
 /// Runs `accord explain`.

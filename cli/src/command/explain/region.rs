@@ -1,4 +1,4 @@
-//! A program's GPU code as it is shown: what its objects, regions and variables are.
+//! A description of a program's GPU code: objects, regions and variables.
 
 use super::kernels::{Loop, Sources};
 use accord_device::cpu::source_position;
@@ -10,21 +10,21 @@ use accord_types::ImageId;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A program or a shared object that was asked for.
+/// The named program or shared object.
 pub(super) struct Program {
     /// The name that the user gave.
     pub(super) file: String,
     pub(super) objects: Vec<Object>,
 }
 
-/// One of its objects.
+/// An object of the program.
 pub(super) struct Object {
     pub(super) path: String,
     pub(super) executable: bool,
     pub(super) openacc: bool,
     /// Regions, with and without code for GPUs.
     pub(super) regions: u64,
-    /// The code for NVIDIA GPUs; an error where that can't be read.
+    /// The code for NVIDIA GPUs, or an error if it can't be read.
     pub(super) image: Option<Result<Image, String>>,
 }
 
@@ -43,37 +43,37 @@ pub(super) struct Ptx {
     pub(super) bytes: u64,
 }
 
-/// One region.
+/// A region.
 pub(super) struct Region {
-    /// Its symbol on the host, else its kernel's name.
+    /// Its symbol on the host, or else its kernel's name.
     pub(super) name: String,
     /// Its kernel's name in the PTX.
     pub(super) kernel: String,
-    /// `file:line`.
+    /// Its place, `file:line`.
     pub(super) source: Option<String>,
-    /// Gangs, workers, vector length; none is open.
+    /// Gangs, workers, vector length; `None` is chosen at launch.
     pub(super) dims: [Option<u32>; 3],
-    /// The reason why it can't be launched, if the number of gangs that it was compiled for is unknown.
+    /// The reason why it can't be launched: the compiled number of gangs is unknown.
     pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
-    /// Whether it has a loop, and runs on one thread.
+    /// Whether the region has a loop, and runs on one thread.
     pub(super) one_thread: bool,
-    /// The loops of its `kernels` construct that are the reason, as far as the source says it.
+    /// The loops of its `kernels` construct that are the reason, if the source states it.
     pub(super) kernels: Vec<Loop>,
-    /// The reason why its gangs have thread blocks of their own; `None` if they can share them.
+    /// The reason why each gang needs a thread block of its own; `None` if gangs can share blocks.
     pub(super) gangs_apart: Option<String>,
-    /// Its loops that do several rounds at a time.
+    /// Number of its loops that are unrolled.
     pub(super) unrolled: u32,
-    /// The changes of results that threads share.
+    /// Its updates of results shared by threads.
     pub(super) updates: Updates,
 }
 
-/// The way in which a region gets its argument block.
+/// The way in which a region receives its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Block {
-    /// As the kernel's parameter.
+    /// The kernel's parameter.
     Parameter { slots: u32, bytes: u32 },
-    /// By device memory.
+    /// Device memory, with the reason, and a remedy if there is one.
     Memory { why: String, remedy: Option<&'static str> },
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Variable {
 }
 
 impl Program {
-    /// `objects` are those that `file` has or loads.
+    /// Creates the description; `objects` are those that `file` has or loads.
     pub(super) fn new(file: &Path, objects: Vec<ProgramObject>) -> Self {
         let mut sources = Sources::default();
         let objects = objects
@@ -101,18 +101,18 @@ impl Program {
         Self { file: file.display().to_string(), objects }
     }
 
-    /// All that can be shown.
+    /// Returns all objects with code for GPUs.
     pub(super) fn images(&self) -> impl Iterator<Item = (&Object, &Image)> {
         self.objects.iter().filter_map(|object| Some((object, object.image.as_ref()?.as_ref().ok()?)))
     }
 
-    /// Regions that get their block as a parameter, and all.
+    /// Returns the number of regions with a block as parameter, and of all regions.
     pub(super) fn counts(&self) -> (usize, usize) {
         let all = || self.images().flat_map(|(_, image)| &image.regions);
         (all().filter(|region| matches!(region.block, Block::Parameter { .. })).count(), all().count())
     }
 
-    /// Returns the reason why there is nothing to show, if there isn't.
+    /// Returns the reason if there is nothing to print.
     pub(super) fn nothing(&self) -> Option<String> {
         if self.images().next().is_some() {
             return None;
@@ -154,7 +154,7 @@ impl Image {
                 target: target.map(str::to_owned),
                 bytes: object.len() as u64,
             });
-            // On any newer device and driver it is the same.
+            // The result is the same for any newer device and driver.
             let rewritten = rewrite(&text, PARAMETER_SM_MIN).kernels;
             kernels.extend(rewritten.into_iter().map(|kernel| (kernel.name.clone(), kernel)));
         }
@@ -191,7 +191,7 @@ impl Image {
 }
 
 impl Region {
-    /// Where it stands in the source: file and line, then its name.
+    /// Returns the place in the source: file and line, then the name.
     fn place(&self) -> (&str, u32, &str) {
         let (file, line) = self.source.as_deref().and_then(|source| source.rsplit_once(':')).unwrap_or_default();
         (file, line.parse().unwrap_or(0), &self.name)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 impl Program {
-    /// Returns the tables for people.
+    /// Returns the tables for display.
     pub(super) fn tables(&self) -> String {
         let mut text = String::new();
         for (object, image) in self.images() {
@@ -87,7 +87,7 @@ impl Program {
         text
     }
 
-    /// How regions change results that threads share, if any does.
+    /// Returns how regions update results shared by threads, if any does.
     fn updates(&self) -> String {
         let sum = |of: fn(&Updates) -> u32| -> u64 {
             self.images().flat_map(|(_, image)| &image.regions).map(|region| u64::from(of(&region.updates))).sum()
@@ -137,7 +137,7 @@ fn heading(object: &Object, image: &Image) -> String {
     )
 }
 
-/// A region's entries. Reasons are told once, below the table.
+/// Returns a region's entries, and adds new reasons to the list below the table.
 fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 7] {
     let [gangs, workers, vector] = region.dims.map(|dim| dim.map_or_else(|| "open".to_owned(), |dim| dim.to_string()));
     let mut mark = |reason: String| {
@@ -175,7 +175,7 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 7] {
     [region.name.clone(), source, gangs, workers, vector, shared, block]
 }
 
-/// A path without the current directory in front.
+/// Strips the current directory from a path.
 fn near(path: &str) -> String {
     let here = std::env::current_dir().ok();
     let rest = here.as_deref().and_then(|here| path.strip_prefix(here.to_str()?)?.strip_prefix('/'));

@@ -11,7 +11,7 @@ use crate::viewpoint;
 use accord_proto::v1::{WhatIfOutcome, WhatIfReply};
 use serde_json::{Value, json};
 
-/// The request would be refused.
+/// The exit code if the request would be refused.
 const REFUSED: u8 = 1;
 
 /// Runs `accord explain job`.

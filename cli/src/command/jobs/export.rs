@@ -1,4 +1,4 @@
-//! `accord history --export`: nodes and ended jobs, a JSON object a line, as `sched-replay history` reads them.
+//! `accord history --export`: nodes and ended jobs, one JSON object per line, as input of `sched-replay history`.
 
 use super::words::device_count;
 use crate::client::Coordinator;
@@ -13,10 +13,10 @@ use accord_types::{DeviceInfo, DeviceType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A whole device's time.
+/// Thousandths of a whole device.
 const WHOLE: u64 = 1_000;
 
-/// The text of the export. The first jobs come first.
+/// Returns the text of the export, first jobs first.
 pub(super) fn export(coordinator: &mut Coordinator) -> Result<String> {
     let (nodes, models) = nodes(coordinator.describe(None)?)?;
     let mut jobs = Vec::new();
@@ -28,7 +28,8 @@ pub(super) fn export(coordinator: &mut Coordinator) -> Result<String> {
     Ok(lines.map(|line| format!("{line}\n")).collect())
 }
 
-/// A line for each node with devices, and the memory of each model's devices. A node is taken to have the model of most of its devices.
+/// Returns a line for each node with devices, and the memory of each model's devices. A node is assigned the model of
+/// most of its devices.
 fn nodes(view: ClusterView) -> Result<(Vec<Value>, BTreeMap<String, u64>)> {
     let (mut lines, mut models) = (Vec::new(), BTreeMap::new());
     for node in view.nodes {
@@ -58,7 +59,7 @@ fn model_name(kind: DeviceType, model: &str) -> String {
     if model.is_empty() { kind.to_owned() } else { format!("{kind}/{model}") }
 }
 
-/// A job's line. One that never started has `withdrawn` in place of `job`.
+/// Returns a job's line. A job that never started has `withdrawn` instead of `job`.
 fn job(ended: &EndedJob, models: &BTreeMap<String, u64>) -> Value {
     let seconds = |ms: u64| ms as f64 / 1e3;
     let owner = json!({ "account": ended.account, "user": ended.user, "text": ended.request, "why": ended.why });
@@ -74,7 +75,7 @@ fn job(ended: &EndedJob, models: &BTreeMap<String, u64>) -> Value {
     line
 }
 
-/// What a job took, by the first part of the alternative whose models it got.
+/// Returns what a job used, by the first part of the alternative whose models it got.
 fn demand(ended: &EndedJob, models: &BTreeMap<String, u64>) -> Value {
     let request: Option<Request> = ended.request.parse().ok();
     let got = ended.devices.first().map(|on| on.model.as_str());
@@ -101,7 +102,7 @@ fn demand(ended: &EndedJob, models: &BTreeMap<String, u64>) -> Value {
     })
 }
 
-/// Whether a part may be of a model, `nvidia/h200` or `cpu`.
+/// Whether a part can be served by a model, `nvidia/h200` or `cpu`.
 fn suits(part: &Part, model: &str) -> bool {
     let (kind, model) = model.split_once('/').unwrap_or((model, ""));
     (part.class.kind == DeviceType::NotHost || type_name(part.class.kind) == Some(kind))

@@ -1,4 +1,4 @@
-//! What users and administrators see of jobs, and do with them.
+//! Commands of users and administrators for jobs.
 
 mod explain;
 mod export;
@@ -26,12 +26,12 @@ pub(crate) fn cancel(args: &JobsArgs) -> Result<u8> {
     act(args, JobAct::Cancel)
 }
 
-/// Runs `accord hold`, likewise.
+/// Runs `accord hold`. All jobs are tried; the first refusal is the error.
 pub(crate) fn hold(args: &JobsArgs) -> Result<u8> {
     act(args, JobAct::Hold)
 }
 
-/// Runs `accord release`, likewise.
+/// Runs `accord release`. All jobs are tried; the first refusal is the error.
 pub(crate) fn release(args: &JobsArgs) -> Result<u8> {
     act(args, JobAct::Release)
 }
@@ -45,7 +45,7 @@ fn act(args: &JobsArgs, act: JobAct) -> Result<u8> {
     })
 }
 
-/// What has become of a job.
+/// Returns the outcome of an action on a job, in words.
 fn done(job: u64, act: JobAct, after: Option<&Job>) -> String {
     let state = after.map_or(JobState::Unspecified, Job::state);
     match (act, state) {
@@ -87,7 +87,7 @@ pub(crate) fn pause(args: &PauseArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The rows of a page, or an error that says how many pages there are.
+/// Returns the rows of a page, or an error with the number of pages.
 fn paged<T>(page: PageArgs, rows: &[T]) -> Result<&[T]> {
     match page.of(rows.len()) {
         Some(shown) => Ok(&rows[shown]),
@@ -99,7 +99,7 @@ fn paged<T>(page: PageArgs, rows: &[T]) -> Result<&[T]> {
     }
 }
 
-/// When a job starts, for tables.
+/// Returns when a job starts, for tables.
 fn start_text(starts_unix_ms: Option<u64>, reserved: bool, unix_ms: u64) -> String {
     match starts_unix_ms {
         Some(at) if reserved => format!("{}, reserved", ahead(at, unix_ms)),

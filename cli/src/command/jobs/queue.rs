@@ -91,7 +91,7 @@ fn as_json(queue: &QueueReply, jobs: &[Job]) -> Value {
     })
 }
 
-/// One job.
+/// Returns a job as JSON.
 pub(super) fn job_json(job: &Job) -> Value {
     let waits = matches!(job.state(), JobState::Waiting | JobState::OnHold);
     json!({

@@ -1,4 +1,4 @@
-//! `accord usage`: what users and accounts used.
+//! `accord usage`: the usage of users and accounts.
 
 use super::paged;
 use super::words::{ago, busy_part, hours};

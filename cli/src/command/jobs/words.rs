@@ -1,10 +1,11 @@
-//! Devices and times of jobs, as tables and JSON have them.
+//! Devices and times of jobs, for tables and JSON.
 
 use crate::output::{age, bytes, runs};
 use accord_proto::v1::{JobDevices, JobState};
 use serde_json::{Value, json};
 
-/// `gpu01/0-3 gpu02/0:50%`: nodes with the ordinals of their devices, and how much of each unless it is all.
+/// Writes nodes with the ordinals of their devices, and each device's share if it is not whole: `gpu01/0-3
+/// gpu02/0:50%`.
 pub(crate) fn devices(devices: &[JobDevices]) -> String {
     let words = devices.iter().map(|on| {
         let memory = (on.memory > 0).then(|| bytes(on.memory).replace(' ', ""));
@@ -16,7 +17,7 @@ pub(crate) fn devices(devices: &[JobDevices]) -> String {
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
 }
 
-/// The same as JSON.
+/// Returns the devices as JSON.
 pub(crate) fn devices_json(devices: &[JobDevices]) -> Value {
     let rows = devices.iter().map(|on| {
         json!({
@@ -36,7 +37,7 @@ pub(super) fn device_count(devices: &[JobDevices]) -> usize {
     devices.iter().map(|on| on.ordinals.len()).sum()
 }
 
-/// A time that has not come yet: `in 12 min`.
+/// Writes a future time: `in 12 min`.
 pub(super) fn ahead(at_unix_ms: u64, unix_ms: u64) -> String {
     match at_unix_ms.saturating_sub(unix_ms) {
         0 => "now".to_owned(),
@@ -44,7 +45,7 @@ pub(super) fn ahead(at_unix_ms: u64, unix_ms: u64) -> String {
     }
 }
 
-/// A time that is over: `12 min ago`.
+/// Writes a past time: `12 min ago`.
 pub(crate) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
     format!("{} ago", age(unix_ms.saturating_sub(at_unix_ms)))
 }
@@ -60,21 +61,21 @@ pub(crate) fn state_name(state: JobState) -> &'static str {
     }
 }
 
-/// Device time in hours, with three decimals.
+/// Writes device time in hours, with three decimals.
 pub(super) fn hours(ms: u64) -> String {
     // Thousandths of an hour, rounded.
     let milli = ms.saturating_add(1_800) / 3_600;
     format!("{}.{:03}", milli / 1_000, milli % 1_000)
 }
 
-/// The busy part of device time: `75 %`, or `75 % of 1.500` if the rest is unknown.
+/// Writes the busy part of device time: `75 %`, or `75 % of 1.500` if the rest is unknown.
 pub(super) fn busy_part(held_ms: u64, unknown_ms: u64, busy_ms: u64) -> String {
     let known = held_ms.saturating_sub(unknown_ms);
     match (held_ms, known) {
         (0, _) => "-".to_owned(),
         (_, 0) => "unknown".to_owned(),
         _ => {
-            // Samples round up.
+            // Samples are rounded up.
             let busy = u128::from(busy_ms.min(known)) * 100 / u128::from(known);
             let of = if unknown_ms > 0 { format!(" of {}", hours(known)) } else { String::new() };
             format!("{busy} %{of}")

@@ -1,4 +1,4 @@
-//! Handing out certificates, for as long as `accord setup server` or `admit` runs.
+//! Hands out certificates while `accord setup server` or `admit` runs.
 
 use super::member::{Source, check_node, make_node, make_user};
 use super::site::{FOLDER, check_root, host_name, lock};
@@ -19,18 +19,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Some invitations were not used.
+/// The exit code if some invitations were not used.
 const LEFT: u8 = 1;
 
 /// Holders of certificates to issue, checked before anything is changed.
 pub(super) struct Admission {
-    /// This machine's node and root, who need no invitation.
+    /// This machine's node and root, which need no invitation.
     here: Vec<Role>,
     invitations: Vec<Invitation>,
-    /// There is one if there are invitations.
+    /// Present if there are invitations.
     listener: Option<TcpListener>,
     coordinator: String,
-    /// Those who have a certificate, in words.
+    /// The roles that have a certificate already, in words.
     had: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ fn roles(args: &AdmitArgs) -> Vec<Role> {
     roles
 }
 
-/// Returns the host and the coordinator's address that an `--address` means.
+/// Returns the host and the coordinator's address of an `--address`.
 fn addresses(address: &str) -> Option<(String, String)> {
     let with_port = |host: String| {
         let coordinator = format!("{host}:{COORDINATOR_PORT}");
@@ -77,7 +77,7 @@ fn addresses(address: &str) -> Option<(String, String)> {
 }
 
 impl Admission {
-    /// Checks those of the arguments: all of them with `again`, or else those without a certificate that is valid.
+    /// Checks the roles of the arguments: all with `again`, otherwise those without a valid certificate.
     pub(super) fn new(args: &AdmitArgs, again: bool, is_dry: bool) -> Result<Self> {
         let address = args.address.clone().map_or_else(host_name, Ok)?;
         let (host, coordinator) = addresses(&address).ok_or_else(|| {
@@ -90,7 +90,7 @@ impl Admission {
         for role in roles(args) {
             let invitation =
                 Invitation { server: format!("{host}:{}", args.join_port), role: role.clone(), code: Code::random()? };
-            // Its text is read again by the invited.
+            // The invited side parses the text again.
             invitation.to_string().parse::<Invitation>().map_err(|_| {
                 Failure::usage(format!("{role} can't be named in a certificate: use letters, digits and . _ - @"))
             })?;
@@ -117,18 +117,19 @@ impl Admission {
         !self.invitations.is_empty()
     }
 
-    /// Returns what signs the certificates.
+    /// Returns the issuer of the certificates.
     pub(super) fn issuer(&self, authority: Authority, args: &AdmitArgs) -> Issuer {
         Issuer { authority, lifetime: lifetime(args.days), coordinator: self.coordinator.clone() }
     }
 
-    /// Gives certificates to this machine's node and to root. `issuer` is `None` in a dry run that would make the authority.
+    /// Creates certificates for this machine's node and for root. `issuer` is `None` in a dry run that would create the
+    /// authority.
     pub(super) fn make_here(&self, steps: &mut Steps, issuer: Option<&Issuer>, renew: bool) -> Result<()> {
         for role in &self.here {
             if matches!(role, Role::Agent(_)) {
                 make_node(steps, role, Source::Here(issuer), &[], renew)?;
             } else {
-                // HOME may be that of the user who became root.
+                // HOME may belong to the user who became root.
                 let root = User::from_uid(Uid::from_raw(0)).ok().flatten();
                 let home = root.ok_or_else(|| Failure::new("root has no account on this machine"))?.dir;
                 make_user(steps, role, Source::Here(issuer), &home.join(".config/accord/tls"), false, renew)?;
@@ -137,7 +138,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Prints who has a certificate, and in a dry run who would get an invitation.
+    /// Prints the roles with a certificate, and in a dry run those that would get an invitation.
     pub(super) fn print(&self, steps: &mut Steps) -> Result<()> {
         for had in &self.had {
             steps.step(had, true, || Ok(()))?;
@@ -150,7 +151,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Prints the invitations, and serves them until all have come or the time is over.
+    /// Prints the invitations, and serves them until all are used or the time is over.
     pub(super) fn serve(self, issuer: Issuer, args: &AdmitArgs) -> Result<u8> {
         let Some(listener) = self.listener else { return Ok(0) };
         show(&format!("Each line counts once, within {} minutes, while this command runs:\n", args.minutes));
@@ -169,7 +170,7 @@ impl Admission {
 }
 
 fn listen(port: u16) -> Result<TcpListener> {
-    // Both families, where the machine has both.
+    // Both address families, if the machine has both.
     let bound =
         TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
     let listener = bound
@@ -178,7 +179,7 @@ fn listen(port: u16) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Returns what the invited enters. The code comes apart, as other users see the arguments of a program.
+/// Returns the line for the invited user. The code is separate, because other users see a program's arguments.
 fn line(invitation: &Invitation) -> String {
     let (holder, command) = match &invitation.role {
         Role::Agent(name) => (format!("on {name}, as root"), "node"),

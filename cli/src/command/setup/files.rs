@@ -1,4 +1,4 @@
-//! Files and folders of a setup.
+//! Files and folders that a setup creates.
 
 use super::steps::Steps;
 use crate::failure::{Failure, Result};
@@ -8,12 +8,12 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Write access of a group or of all.
+/// Write access for the group or for all.
 const OTHERS_WRITE: u32 = 0o022;
 const MODE: u32 = 0o7777;
 
-/// Makes a folder of root's with these rights. One that is there has to be root's, with these rights at least, and no other user may write in
-/// it; with `group`, it has to belong to that group.
+/// Creates a folder of root with these rights. An existing one must belong to root, have at least these rights, and not
+/// be writable for others; with `group`, it must belong to that group.
 pub(super) fn folder(steps: &mut Steps, path: &Path, mode: u32, group: Option<u32>) -> Result<bool> {
     let old = std::fs::metadata(path).ok();
     let is_kept = |at: &Metadata| {
@@ -29,9 +29,9 @@ pub(super) fn folder(steps: &mut Steps, path: &Path, mode: u32, group: Option<u3
     })
 }
 
-/// Gives a file or folder to root, and to a group if there is one, with these rights.
+/// Assigns a file or folder to root, and to a group if there is one, with these rights.
 pub(super) fn give(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
-    // Not what a link leads to.
+    // Do not follow links.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = File::options().read(true).custom_flags(flags).open(path);
     let given = opened.and_then(|file| {
@@ -46,7 +46,7 @@ pub(super) fn is_given(path: &Path, mode: u32, group: u32) -> bool {
     path.symlink_metadata().is_ok_and(|at| at.uid() == 0 && at.gid() == group && at.mode() & MODE == mode)
 }
 
-/// Sets these variables in a file of settings; its other lines stay.
+/// Sets these variables in a file of settings, and keeps its other lines.
 pub(super) fn settings(steps: &mut Steps, path: &Path, wanted: &[(&str, &str)]) -> Result<bool> {
     let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
     let what = format!("settings {} in {}", names.join(", "), path.display());
@@ -62,7 +62,7 @@ pub(super) fn setting(path: &Path, name: &str) -> Result<Option<String>> {
     Ok(text.lines().rev().find_map(|line| value(line, name)).map(|value| unquoted(value).to_owned()))
 }
 
-/// Refuses a file of settings in which the site has given a variable another value.
+/// Refuses a file of settings in which the site has set a variable to another value.
 pub(super) fn check_own(path: &Path, name: &str, wanted: &str) -> Result<()> {
     match setting(path, name)? {
         Some(own) if own != wanted => Err(Failure::new(format!(
@@ -73,7 +73,7 @@ pub(super) fn check_own(path: &Path, name: &str, wanted: &str) -> Result<()> {
     }
 }
 
-/// Reads a file of settings; one that is not there is empty.
+/// Reads a file of settings; a missing one counts as empty.
 fn read(path: &Path) -> Result<String> {
     match std::fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
@@ -90,7 +90,7 @@ fn unquoted(value: &str) -> &str {
     within('"').or_else(|| within('\'')).unwrap_or(value)
 }
 
-/// Returns a file of settings in which these have these values. The last line of a variable counts.
+/// Returns a file of settings with these values set. The last line of a variable counts.
 fn with_settings(text: &str, wanted: &[(&str, &str)]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for (name, wanted) in wanted {
@@ -103,8 +103,7 @@ fn with_settings(text: &str, wanted: &[(&str, &str)]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Puts a file in the place of what is there, with its owner and mode; a new one may be read by all. What a link leads to is replaced, and
-/// the link stays.
+/// Replaces a file, keeping its owner and mode; a new one is readable by all. A link is followed and kept.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let is_link = path.symlink_metadata().is_ok_and(|at| at.is_symlink());
     let place = if is_link { path.canonicalize().map_err(|error| failed(path, error))? } else { path.to_owned() };
@@ -117,7 +116,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
         if let Some(old) = &old {
             fchown(&file, Some(old.uid()), Some(old.gid()))?;
         }
-        // Whatever the umask is.
+        // Independent of the umask.
         file.set_permissions(Permissions::from_mode(old.map_or(0o644, |old| old.mode() & MODE)))?;
         file.sync_all()?;
         std::fs::rename(&fresh, &place)

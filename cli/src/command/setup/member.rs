@@ -1,4 +1,4 @@
-//! `accord setup node` and `accord setup user`: a certificate by invitation, and what its holder needs beside it.
+//! `accord setup node` and `accord setup user`: obtain a certificate by invitation, and set up its holder.
 
 use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
 use super::steps::{Steps, note};
@@ -17,17 +17,17 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest invitation.
+/// Most bytes of an invitation.
 const INVITATION_MAX: u64 = 1_024;
 const SERVICE: &str = "accord-node-agent";
-/// How long the server may take for each thing that it sends, and the coordinator for a connection.
+/// The time limit of each answer of the server, and of a connection to the coordinator.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// Source of a certificate.
+/// The source of a certificate.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
     Invitation(&'a Invitation),
-    /// The authority on this machine; `None` in a dry run that would make it.
+    /// The authority on this machine; `None` in a dry run that would create it.
     Here(Option<&'a Issuer>),
 }
 
@@ -58,13 +58,13 @@ fn node_files() -> (PathBuf, PathBuf) {
     (Path::new(TLS).join("agent"), Path::new(FOLDER).join("node-agent.env"))
 }
 
-/// Refuses settings of an agent that the site has made by hand.
+/// Refuses settings of an agent that the site has written itself.
 pub(super) fn check_node() -> Result<()> {
     let (folder, settings) = node_files();
     files::check_own(&settings, settings::TLS.name, &folder.display().to_string())
 }
 
-/// Gives this machine what an agent needs: certificate, settings, service.
+/// Creates what an agent needs: certificate, settings, service.
 pub(super) fn make_node(
     steps: &mut Steps,
     role: &Role,
@@ -78,7 +78,7 @@ pub(super) fn make_node(
     let mut wanted: Vec<(&str, &str)> = vec![(settings::TLS.name, &tls)];
     wanted.extend(further.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let mut changed = false;
-    // A run that has stopped in between has the certificate, and not the address.
+    // An interrupted run leaves the certificate without the address.
     let has_address = files::setting(&settings, settings::COORDINATOR.name)?.is_some();
     let keep = |steps: &mut Steps, coordinator: &str| {
         let mut all = wanted.clone();
@@ -119,7 +119,7 @@ pub(super) fn user(args: &UserArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Gives a user a certificate in a folder. `is_named`: programs find it by `ACCORD_TLS` only.
+/// Creates a user's certificate in a folder. With `is_named`, programs find it only by `ACCORD_TLS`.
 pub(super) fn make_user(
     steps: &mut Steps,
     role: &Role,
@@ -140,8 +140,8 @@ pub(super) fn make_user(
     Ok(())
 }
 
-/// Gets a certificate, unless the folder holds one that counts. `keep` is called with the coordinator's address once it is written. Returns
-/// whether it was called.
+/// Obtains a certificate, unless the folder holds a valid one. Calls `keep` with the coordinator's address once it is
+/// written. Returns whether it was called.
 fn certificate(
     steps: &mut Steps,
     role: &Role,
@@ -201,7 +201,7 @@ fn certificate(
         Source::Here(Some(Issuer { authority, lifetime, coordinator })) => {
             authority.issue_kept(role.clone(), *lifetime, |issued| kept(authority.certificate(), issued, coordinator))
         }
-        // Only dry runs have none.
+        // Only dry runs lack an issuer.
         Source::Here(None) => return Ok(false),
     };
     if let Some(failure) = failure {
@@ -212,7 +212,7 @@ fn certificate(
     Ok(true)
 }
 
-/// Refuses a folder of another cluster than that of the authority on this machine.
+/// Refuses a folder of another cluster than that of this machine's authority.
 fn check_cluster(folder: &Path, source: Source<'_>) -> Result<()> {
     let Source::Here(Some(issuer)) = source else { return Ok(()) };
     let believed = std::fs::read_to_string(folder.join(CA_FILE)).unwrap_or_default();
@@ -225,7 +225,7 @@ fn check_cluster(folder: &Path, source: Source<'_>) -> Result<()> {
     )))
 }
 
-/// Returns why the certificate of a folder has to be replaced.
+/// Returns the reason why a folder's certificate must be replaced.
 fn unusable(folder: &Path, there: &Shown) -> Option<String> {
     if there.days < 0 {
         return Some("it has expired".to_owned());
@@ -233,13 +233,13 @@ fn unusable(folder: &Path, there: &Shown) -> Option<String> {
     Identity::read(folder).err().map(|error| error.cause().to_owned())
 }
 
-/// Reads an invitation: the argument, or a line of standard input; its code, if the argument lacks it.
+/// Reads an invitation from the argument or a line of standard input, and its code if the argument lacks it.
 fn invitation(argument: &str) -> Result<Invitation> {
     let text = match argument {
         "-" => line_of_input()?,
         _ if argument.split('/').count() == 3 => {
             if std::io::stdin().is_terminal() {
-                // Not to standard output, which may be a file.
+                // Standard output may be a file.
                 let _ = write!(std::io::stderr(), "Code that the server has printed: ");
             }
             format!("{argument}/{}", line_of_input()?.trim())
@@ -256,7 +256,7 @@ fn line_of_input() -> Result<String> {
     Ok(line)
 }
 
-/// Connects to `host:port`, or says why that can't be.
+/// Connects to `host:port`, or returns the reason why that is impossible.
 fn connect(address: &str, whose: &str, remedy: &str) -> Result<TcpStream> {
     let failed = |why: String| Failure::new(format!("can't reach {whose}, {address}: {why}; {remedy}"));
     let addresses = address.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
@@ -276,7 +276,7 @@ fn connect(address: &str, whose: &str, remedy: &str) -> Result<TcpStream> {
     Err(failed(last))
 }
 
-/// Whether the coordinator of the settings can be reached from here.
+/// Checks whether the coordinator of the settings is reachable from here.
 fn reach(file: &Path) -> Result<()> {
     let Some(address) = files::setting(file, settings::COORDINATOR.name)? else { return Ok(()) };
     match connect(&address, "the coordinator", "check that it runs there, and that the port is open") {

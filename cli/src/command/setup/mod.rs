@@ -1,4 +1,5 @@
-//! `accord setup`: a standing cluster, machine by machine. Each command looks at what is there, does what is missing and prints both.
+//! `accord setup`: sets up a standing cluster, machine by machine. Each command checks what exists, adds what is
+//! missing, and prints both.
 
 mod admit;
 mod files;

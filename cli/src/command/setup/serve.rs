@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Clients that are served at one time.
+/// Most clients at one time.
 const CLIENTS_MAX: usize = 32;
-/// Those of one address.
+/// Most clients of one address.
 const ADDRESS_CLIENTS_MAX: usize = 8;
-/// How long a client may take until it has shown that it has a code.
+/// The time limit for a client to prove that it has a code.
 const CODE_LIMIT: Duration = Duration::from_secs(3);
-/// How long it may take in all.
+/// The time limit of a client in total.
 const CLIENT_LIMIT: Duration = Duration::from_secs(20);
-/// How long it may take until a client's result is looked at.
+/// Interval of checks for clients' results, in milliseconds.
 const LOOK: u16 = 200;
 
-/// What a client came to, and its number.
+/// A client's number and its outcome.
 type Served = (u64, accord_types::Result<Role>);
 
 /// A client that a thread serves.
@@ -37,7 +37,7 @@ struct Client {
 }
 
 impl Client {
-    /// Ends its connection, so that its thread gives up.
+    /// Shuts the client's connection down, so that its thread ends.
     fn cut(&mut self) {
         self.is_cut = true;
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -49,7 +49,7 @@ impl Client {
     }
 }
 
-/// The listener of a setup, with what it hands out.
+/// The server of a setup's invitations.
 pub(super) struct JoinServer {
     pub(super) listener: TcpListener,
     pub(super) open: Arc<Open>,
@@ -57,7 +57,7 @@ pub(super) struct JoinServer {
 }
 
 impl JoinServer {
-    /// Serves clients until all invitations are used, or the time is over. Returns those that are left.
+    /// Serves clients until all invitations are used, or the deadline has passed. Returns the unused ones.
     pub(super) fn serve(&self, deadline: Instant) -> Vec<Role> {
         let (sender, results) = channel();
         let mut clients: HashMap<u64, Client> = HashMap::new();
@@ -78,7 +78,7 @@ impl JoinServer {
                 && let Ok((stream, from)) = self.listener.accept()
             {
                 let address = from.ip().to_canonical();
-                // Closed at once, further ones of an address leave room for others.
+                // Further connections from an address are closed at once, so that others find a free slot.
                 if clients.values().filter(|client| client.address == address).count() < ADDRESS_CLIENTS_MAX {
                     number += 1;
                     let client = self.receive(stream, address, number, sender.clone());
@@ -88,7 +88,7 @@ impl JoinServer {
         }
         self.open.end();
         clients.values_mut().for_each(Client::cut);
-        // The threads of the cut clients end.
+        // The threads of the closed clients end.
         drop(sender);
         for served in results {
             print(&mut clients, served);
@@ -96,7 +96,7 @@ impl JoinServer {
         self.open.roles()
     }
 
-    /// Has a thread serve a client; `None` if the system has no more of them.
+    /// Serves a client on a thread; `None` if no thread can be started.
     fn receive(&self, stream: TcpStream, address: IpAddr, number: u64, sender: Sender<Served>) -> Option<Client> {
         stream.set_nonblocking(false).ok()?;
         let kept = stream.try_clone().ok()?;
@@ -110,7 +110,7 @@ impl JoinServer {
     }
 }
 
-/// Prints what a client came to.
+/// Prints a client's outcome.
 fn print(clients: &mut HashMap<u64, Client>, (number, result): Served) {
     let Some(client) = clients.remove(&number) else { return };
     let from = client.address;

@@ -22,14 +22,14 @@ use std::time::Duration;
 const ACCOUNT: &str = "accord";
 const SERVICE: &str = "accord-coordinator";
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
-/// Access of root and the coordinator's group.
+/// Access for root and the coordinator's group.
 const OF_GROUP: u32 = 0o750;
 const FILE_OF_GROUP: u32 = 0o640;
 
 /// Runs `accord setup server`.
 pub(super) fn server(args: &ServerArgs) -> Result<u8> {
     check_root("accord setup server", args.dry_run)?;
-    // Before anything is changed.
+    // Checked before anything is changed.
     let policy = args.policy.as_deref().map(checked).transpose()?;
     let cluster = args.cluster.clone().map_or_else(host_name, Ok)?;
     word(&cluster).map_err(|why| Failure::usage(format!("the cluster's name: {why}; choose one with --cluster")))?;
@@ -73,7 +73,7 @@ fn coordinator_folder() -> PathBuf {
     Path::new(TLS).join("coordinator")
 }
 
-/// Refuses half an authority, and a second one for a cluster that has one elsewhere.
+/// Refuses an incomplete authority, and a second one for a cluster that has one elsewhere.
 fn check_authority(folder: &Path, coordinator: &Path) -> Result<()> {
     let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
     match (is_there(folder.join(CA_KEY_FILE)), is_there(folder.join(CA_FILE))) {
@@ -122,7 +122,7 @@ fn make_account() -> Result<()> {
     Err(Failure::new(format!("useradd: {}; make the system account and group {ACCOUNT} by hand", said.trim())))
 }
 
-/// Returns the authority; `None` in a dry run that would make it.
+/// Returns the authority; `None` in a dry run that would create it.
 fn authority(steps: &mut Steps, args: &ServerArgs, name: &str) -> Result<Option<Authority>> {
     let folder = &args.admit.authority;
     let is_there = folder.join(CA_KEY_FILE).exists();
@@ -148,7 +148,7 @@ fn authority(steps: &mut Steps, args: &ServerArgs, name: &str) -> Result<Option<
     Ok(Some(authority))
 }
 
-/// The coordinator's certificate, which its group may read.
+/// Creates the coordinator's certificate, which its group may read.
 fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, group: u32) -> Result<()> {
     let folder = coordinator_folder();
     let place = folder.display();
@@ -183,7 +183,7 @@ fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, grou
     Ok(())
 }
 
-/// Returns the text of a policy in which nothing is wrong.
+/// Returns the text of a policy without faults.
 fn checked(file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::system(format!("can't read the policy {}", file.display()), error))?;
@@ -199,7 +199,7 @@ fn checked(file: &Path) -> Result<String> {
     }
 }
 
-/// Returns whether the coordinator has to start anew.
+/// Returns whether the coordinator must be restarted.
 fn policy_and_settings(steps: &mut Steps, policy: Option<&str>, args: &ServerArgs) -> Result<bool> {
     let folder = Path::new(FOLDER);
     let tls = format!("{TLS}/coordinator");

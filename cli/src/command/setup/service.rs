@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// There is this folder where systemd runs the machine.
+/// A folder that exists where systemd manages the machine.
 const SYSTEMD: &str = "/run/systemd/system";
 
 /// Enables and starts a service, or restarts it after its settings have changed.
@@ -32,7 +32,7 @@ pub(super) fn start(steps: &mut Steps, name: &str, settings_changed: bool, setti
     Ok(())
 }
 
-/// Returns the name of a unit that systemd knows, or else the file beside this program.
+/// Returns the name of a unit that systemd knows, or else the unit file next to this program.
 fn unit(name: &str) -> Result<String> {
     if systemctl(&["cat", name]).is_ok() {
         return Ok(format!("{name}.service"));

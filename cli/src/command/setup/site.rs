@@ -1,4 +1,4 @@
-//! Where a setup puts things on a machine, and what it asks of the machine.
+//! Paths of a setup on a machine, and requirements on the machine.
 
 use crate::command::pki::days_left;
 use crate::failure::{Failure, Result};
@@ -15,7 +15,7 @@ pub(super) const FOLDER: &str = "/etc/accord";
 /// The folder of certificates.
 pub(super) const TLS: &str = "/etc/accord/tls";
 
-/// Refuses a change of the machine by a user other than root.
+/// Refuses changes of the machine by a user other than root.
 pub(super) fn check_root(command: &str, is_dry: bool) -> Result<()> {
     if is_dry || geteuid().is_root() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn host_name() -> Result<String> {
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// Keeps a second setup from changing this machine while the lock lives.
+/// Locks this machine's setup until the lock is dropped. Fails if another setup holds the lock.
 pub(super) fn lock() -> Result<Flock<File>> {
     let folder = File::open(FOLDER).map_err(|error| Failure::system(format!("can't open {FOLDER}"), error))?;
     Flock::lock(folder, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
@@ -44,11 +44,11 @@ pub(super) fn lock() -> Result<Flock<File>> {
 pub(super) struct Shown {
     pub(super) name: PeerName,
     pub(super) days: i64,
-    /// Both, in words.
+    /// Name and days, in words.
     pub(super) text: String,
 }
 
-/// Returns the name in a certificate, and the days that are left of it.
+/// Returns the name in a certificate, and its days left.
 pub(super) fn shown(certificate: &Path) -> Option<Shown> {
     let (name, expiry) = holder_of(certificate).ok()?;
     let days = days_left(expiry);

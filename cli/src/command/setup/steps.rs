@@ -1,10 +1,10 @@
-//! The steps of a setup: each is looked at first, done if it is missing, and printed.
+//! The steps of a setup: each is checked, done if necessary, and printed.
 
 use crate::failure::{Failure, Result};
 use crate::output::show;
 use std::fmt::Display;
 
-/// Prints what else there is to know.
+/// Prints a note.
 pub(super) fn note(text: impl Display) {
     show(&format!("note       {text}\n"));
 }
@@ -16,17 +16,17 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Begins; with `is_dry` nothing is done.
+    /// Starts with no step done; with `is_dry` nothing is changed.
     pub(super) fn new(is_dry: bool) -> Self {
         Self { is_dry, changes: 0 }
     }
 
-    /// Whether nothing is done.
+    /// Whether the setup is a dry run.
     pub(super) fn is_dry(&self) -> bool {
         self.is_dry
     }
 
-    /// Does a step unless it is done already, and prints which of both. Returns whether something was changed.
+    /// Does a step unless `is_done`, and prints which. Returns whether something was changed.
     pub(super) fn step(&mut self, what: impl Display, is_done: bool, act: impl FnOnce() -> Result<()>) -> Result<bool> {
         if is_done {
             show(&format!("is there   {what}\n"));

@@ -1,4 +1,4 @@
-//! The columns of the tables, and rows in words.
+//! The columns of tables, and rows as text.
 
 use crate::cluster;
 use crate::command::jobs::{ago, devices, state_name};
@@ -10,7 +10,7 @@ use accord_proto::v1::{DeviceCondition, DeviceLine, JobLine, JobState, NodeLine,
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) is_number: bool,
-    /// Characters at most. The last column of a table has the rest of the line.
+    /// Most characters. The last column of a table gets the rest of the line.
     pub(super) max: usize,
 }
 
@@ -89,7 +89,7 @@ fn percent(percent: Option<u32>) -> String {
     percent.map_or_else(|| "unknown".to_owned(), |percent| format!("{percent} %"))
 }
 
-/// Memory in use of all, in the unit of all unless that is too large: `71.0/139 GiB`, `2.0 MiB/139 GiB`.
+/// Writes used and total memory, in the total's unit unless that is too large: `71.0/139 GiB`, `2.0 MiB/139 GiB`.
 pub(super) fn part_of(used: u64, all: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let unit = (0..UNITS.len() - 1).find(|unit| all >> (10 * (unit + 1)) == 0).unwrap_or(UNITS.len() - 1);
@@ -137,7 +137,7 @@ fn device_cells(device: &DeviceLine, unix_ms: u64) -> Vec<String> {
     ]
 }
 
-/// `1 other user`
+/// Writes a number of hidden users: `1 other user`
 fn others(number: u32) -> String {
     if number == 1 { "1 other user".to_owned() } else { format!("{number} other users") }
 }

@@ -82,7 +82,7 @@ fn device_json(device: &DeviceLine) -> Value {
     })
 }
 
-/// Users that the caller does not see are one row without a name.
+/// Users that the caller can't see are one row without a name.
 fn user_json(user: &UserLine) -> Value {
     json!({
         "user": (!user.user.is_empty()).then_some(&user.user),

@@ -1,4 +1,4 @@
-//! `accord top`: nodes, devices, users and jobs as they are now.
+//! `accord top`: the present nodes, devices, users and jobs.
 
 mod cells;
 mod json;
@@ -21,11 +21,11 @@ use state::{Act, Key, Top};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// Longest time until a key or a reply is handled.
+/// Longest delay of a key or a reply.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longest time until the ages on the screen go on.
+/// Interval in which ages on the screen are updated.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
-/// Columns of what is printed, where it does not go to a terminal.
+/// Columns of the output if it does not go to a terminal.
 const COLUMNS: u16 = 80;
 
 /// Runs `accord top`.
@@ -73,7 +73,7 @@ fn watch(coordinator: Coordinator, mut top: Top) -> Result<u8> {
     Ok(0)
 }
 
-/// Shows the cluster until the user has enough.
+/// Displays the cluster until the user quits.
 fn show(terminal: &mut DefaultTerminal, watching: &Watching, top: &mut Top) -> io::Result<()> {
     let (mut received, mut drawn) = (Instant::now(), None::<Instant>);
     loop {

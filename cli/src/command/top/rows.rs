@@ -1,35 +1,35 @@
-//! The rows of a table, as the coordinator has sent them and their changes.
+//! The rows of a table, from the coordinator's replies.
 
 use crate::client::WholeTable;
 use accord_proto::bounds::WATCH_ROWS_MAX;
 use accord_proto::v1::watch_row::Line;
 use accord_proto::v1::{ClusterSummary, WatchReply, WatchTable};
 
-/// Rows of one table.
+/// Rows of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows {
     /// The table; `None` before the first reply.
     pub(crate) table: Option<WatchTable>,
-    /// The request that they answer.
+    /// The number of the request that they answer.
     request: u64,
     /// The coordinator's clock.
     pub(crate) unix_ms: u64,
     pub(crate) summary: ClusterSummary,
-    /// Rows of the whole table, and those before the first one.
+    /// Number of rows of the whole table, and of those before the first one here.
     pub(crate) total: u32,
     pub(crate) from: u32,
     pub(crate) lines: Vec<Option<Line>>,
 }
 
 impl Rows {
-    /// Creates those of a whole table.
+    /// Creates the rows of a whole table.
     pub(crate) fn whole(table: WatchTable, whole: WholeTable) -> Self {
         let lines: Vec<Option<Line>> = whole.rows.into_iter().map(|row| row.line).collect();
         let total = u32::try_from(lines.len()).unwrap_or(u32::MAX);
         Self { table: Some(table), unix_ms: whole.unix_ms, summary: whole.summary, total, lines, ..Self::default() }
     }
 
-    /// Takes a reply to the last request, which was for `table`. Replies to earlier requests are dropped.
+    /// Applies a reply to the last request, which was for `table`. Drops replies to earlier requests.
     pub(crate) fn take(&mut self, table: WatchTable, request: u64, reply: WatchReply) {
         if reply.request != request {
             return;

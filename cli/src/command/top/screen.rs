@@ -13,7 +13,7 @@ use ratatui::widgets::{Cell, Row, Table, Widget};
 
 /// Lines above the table's rows: four of the summary, an empty one, and the table's heading.
 const HEAD: u16 = 6;
-/// The line of the keys.
+/// The line with the keys.
 const FOOT: u16 = 1;
 
 /// Returns how many rows of the table fit on a screen.
@@ -21,7 +21,7 @@ pub(crate) fn fit(height: u16) -> u32 {
     u32::from(height.saturating_sub(HEAD + FOOT)).max(1)
 }
 
-/// Draws the screen. Names and texts of others are in it.
+/// Draws the screen, with control characters of names and texts escaped.
 pub(crate) fn draw(top: &Top, area: Rect, screen: &mut Buffer) {
     let parts = Layout::vertical([Constraint::Length(HEAD - 1), Constraint::Min(1), Constraint::Length(FOOT)]);
     let [head, table, foot] = parts.areas(area);
@@ -40,7 +40,7 @@ fn bold(text: &str) -> Span<'static> {
     Span::styled(printable_lines(text).into_owned(), Style::new().add_modifier(Modifier::BOLD))
 }
 
-/// Numbers with their names; those that are 0 are left out.
+/// Lists numbers with their names, without those that are 0.
 fn some(parts: &[(u32, &str)]) -> String {
     let parts: Vec<String> =
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
@@ -90,7 +90,7 @@ fn keys(top: &Top) -> Line<'static> {
     Line::from(format!("{place}d devices  n nodes  u users  j jobs  s sort: {}  q quit", top.sort.word()))
 }
 
-/// The table with the rows that were received.
+/// Returns the table with the received rows.
 fn body(top: &Top) -> Table<'static> {
     let table = top.rows.table.unwrap_or(WatchTable::Unspecified);
     let columns = cells::columns(table);
@@ -101,7 +101,7 @@ fn body(top: &Top) -> Table<'static> {
         Cell::from(if is_number { line.right_aligned() } else { line })
     };
     let widths = columns.iter().enumerate().map(|(at, column)| {
-        // No wider than its entries. The last column has the rest.
+        // No wider than its entries; the last column gets the rest.
         let longest = rows.iter().filter_map(|row| row.get(at)).map(|text| Span::raw(text).width()).max();
         let width = longest.unwrap_or(0).max(column.title.len()).min(column.max);
         match u16::try_from(width) {

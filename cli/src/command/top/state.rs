@@ -1,4 +1,4 @@
-//! What `accord top` shows, and what its keys do: without I/O or clock.
+//! The state of `accord top`, and the effect of its keys: without I/O or clock.
 
 use super::rows::Rows;
 use accord_proto::v1::{WatchOrder, WatchReply, WatchRequest, WatchTable};
@@ -45,7 +45,7 @@ pub(crate) enum Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Nothing,
-    /// Other rows are to be asked for.
+    /// Other rows must be requested.
     Ask,
     Quit,
 }
@@ -55,20 +55,20 @@ pub(crate) enum Act {
 pub(crate) struct Top {
     pub(crate) view: View,
     pub(crate) sort: Sort,
-    /// The only user whose rows are shown; empty: all.
+    /// The only user whose rows are requested; empty means all.
     pub(crate) user: String,
-    /// `host:port`
+    /// The coordinator's address, `host:port`.
     pub(crate) coordinator: String,
-    /// Rows before the first one on the screen.
+    /// Number of rows before the first one on the screen.
     from: u32,
-    /// Rows that fit on the screen.
+    /// Number of rows that fit on the screen.
     fit: u32,
     /// The last request's number.
     request: u64,
     pub(crate) rows: Rows,
     /// Milliseconds since the rows were received.
     pub(crate) age_ms: u64,
-    /// The reason why the rows are old.
+    /// The reason why the rows are outdated.
     pub(crate) trouble: Option<String>,
 }
 
@@ -113,18 +113,18 @@ impl Top {
         }
     }
 
-    /// Takes a reply.
+    /// Applies a reply.
     pub(crate) fn take(&mut self, reply: WatchReply) {
         self.rows.take(self.view.table(), self.request, reply);
         (self.age_ms, self.trouble) = (0, None);
     }
 
-    /// The coordinator's clock now.
+    /// Returns the coordinator's clock now.
     pub(crate) fn unix_ms(&self) -> u64 {
         self.rows.unix_ms.saturating_add(self.age_ms)
     }
 
-    /// Takes the number of rows that fit on the screen now.
+    /// Sets the number of rows that fit on the screen.
     pub(crate) fn resize(&mut self, fit: u32) -> Act {
         if self.fit == fit { Act::Nothing } else { self.ask(|top| top.fit = fit) }
     }
@@ -175,7 +175,7 @@ impl Sort {
         }
     }
 
-    /// The word for it.
+    /// Returns the order's name.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Name => "name",

@@ -1,4 +1,4 @@
-//! Replies and keys, and the screens that they make.
+//! Tests of replies and keys, and of the resulting screens.
 
 use super::rows::Rows;
 use super::screen::{draw, fit, text};
@@ -170,7 +170,7 @@ fn lines(view: View) -> Vec<Line> {
     }
 }
 
-/// The first reply to the last request: some rows of a table.
+/// Returns the first reply to the last request, with some rows of a table.
 fn reply(top: &Top, from: u32, total: u32, lines: Vec<Line>) -> WatchReply {
     let rows = u32::try_from(lines.len()).unwrap();
     let changed = (0..).zip(lines).map(|(at, line)| WatchRow { at, line: Some(line) }).collect();
@@ -185,7 +185,7 @@ fn top(view: View) -> Top {
     top
 }
 
-/// The lines of a terminal.
+/// Returns the lines of a terminal.
 fn shown(top: &Top, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(top, frame.area(), frame.buffer_mut())).unwrap();
@@ -298,7 +298,7 @@ fn rows_change_in_their_places_and_those_of_another_request_are_dropped() {
     top.take(changed);
     let screen = shown(&top, 80, 12).join("\n");
     assert!(screen.contains("33 %") && screen.contains("97 %") && screen.contains("up 2 h"), "{screen}");
-    // The rows of devices stay until those of nodes are there.
+    // The rows of devices stay until those of nodes arrive.
     let late = reply(&top, 0, 1, vec![Line::Device(device("gpu09", 9, None))]);
     top.key(Key::Char('n'));
     top.take(late);

@@ -1,4 +1,5 @@
-//! Reads the generic form. Its grammar is the same for every dialect; types and attributes only need balanced brackets.
+//! Parses the generic form. Its grammar is the same for every dialect; types and attributes only need balanced
+//! brackets.
 
 use super::text::balanced;
 use super::tree::{Attributes, Block, Module, Op, Region};
@@ -25,10 +26,10 @@ impl fmt::Display for SyntaxError {
     }
 }
 
-/// Reads a module.
+/// Parses a module.
 ///
 /// # Errors
-/// Returns the first place where the text departs from the grammar.
+/// Returns the first place where the text violates the grammar.
 pub fn module(text: &str) -> Result<Module, SyntaxError> {
     let mut parser = Parser { text, at: 0 };
     let mut module = Module::default();
@@ -53,7 +54,7 @@ pub fn module(text: &str) -> Result<Module, SyntaxError> {
     Ok(module)
 }
 
-/// Reads operations, one after the other.
+/// Parses a sequence of operations.
 pub(crate) fn operations(text: &str) -> Result<Vec<Op>, SyntaxError> {
     let mut parser = Parser { text, at: 0 };
     let mut ops = Vec::new();
@@ -111,7 +112,7 @@ impl<'a> Parser<'a> {
         if self.take(token) { Ok(()) } else { self.error(&format!("`{token}`")) }
     }
 
-    /// A value, a label or a bare key.
+    /// Returns a value, a label or a bare key.
     fn word(&mut self) -> &'a str {
         self.space();
         let rest = self.rest();
@@ -120,7 +121,7 @@ impl<'a> Parser<'a> {
         &rest[..end]
     }
 
-    /// Raw text up to a comma or closing bracket of the surrounding list.
+    /// Returns raw text up to a comma or closing bracket of the surrounding list.
     fn raw(&mut self, ends: impl Fn(u8) -> bool) -> &'a str {
         self.space();
         let rest = self.rest();
@@ -205,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(op)
     }
 
-    /// `loc(...)`, if it follows.
+    /// Parses `loc(...)`, if it follows.
     fn location(&mut self) -> Parsed<String> {
         if !self.take("loc(") {
             return Ok(String::new());
@@ -215,7 +216,7 @@ impl<'a> Parser<'a> {
         Ok(location)
     }
 
-    /// The rest of a list of types, and its `)`.
+    /// Parses the rest of a list of types, with its `)`.
     fn types(&mut self) -> Parsed<Vec<String>> {
         let mut types = Vec::new();
         while !self.take(")") {
@@ -227,7 +228,7 @@ impl<'a> Parser<'a> {
         Ok(types)
     }
 
-    /// The rest of a dictionary, and its `}`.
+    /// Parses the rest of a dictionary, with its `}`.
     fn attributes(&mut self) -> Parsed<Attributes> {
         let mut all = Vec::new();
         while !self.take("}") {
@@ -245,7 +246,7 @@ impl<'a> Parser<'a> {
         Ok(Attributes(all))
     }
 
-    /// The rest of a region, and its `}`.
+    /// Parses the rest of a region, with its `}`.
     fn region(&mut self) -> Parsed<Region> {
         let mut blocks = Region::new();
         loop {

@@ -1,6 +1,7 @@
-//! Brackets and strings.
+//! Scanning of brackets and strings.
 
-/// The length of `text` up to a byte outside of brackets and strings that `ends` accepts, or up to an unmatched closing bracket.
+/// Returns the length of `text` up to a byte outside of brackets and strings that `ends` accepts, or up to an unmatched
+/// closing bracket.
 pub(super) fn balanced(text: &str, ends: impl Fn(u8) -> bool) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0usize);
@@ -29,7 +30,7 @@ pub(super) fn balanced(text: &str, ends: impl Fn(u8) -> bool) -> usize {
     bytes.len()
 }
 
-/// Splits at commas outside of brackets and strings.
+/// Splits a list at commas outside of brackets and strings.
 pub(crate) fn split_list(text: &str) -> Vec<String> {
     let mut rest = text;
     let mut parts = Vec::new();

@@ -5,14 +5,14 @@
 pub struct Module {
     /// Aliases by name, with `#` or `!`, in the order of their definitions.
     pub(crate) aliases: Vec<(String, String)>,
-    /// `builtin.module`.
+    /// The `builtin.module`.
     pub(crate) op: Op,
 }
 
 /// An operation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Op {
-    /// Names of the results, as `%3` or, of several, `%3:2`.
+    /// Names of the results: `%3`, or `%3:2` for several.
     pub(crate) results: Option<String>,
     /// The name, such as `fir.load`.
     pub(crate) name: String,
@@ -46,12 +46,12 @@ pub(crate) struct Block {
 pub(crate) struct Attributes(pub(crate) Vec<(String, Option<String>)>);
 
 impl Attributes {
-    /// The value of `name`, if it has one.
+    /// Returns the value of `name`, if it has one.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_deref())
     }
 
-    /// Whether `name` is there, with or without a value.
+    /// Whether `name` is present, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
@@ -72,45 +72,45 @@ impl Attributes {
 }
 
 impl Op {
-    /// The name of the only result.
+    /// Returns the name of the only result.
     pub(crate) fn result(&self) -> Option<&str> {
         self.results.as_deref()
     }
 
-    /// A property or attribute.
+    /// Returns a property or attribute.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.properties.get(name).or_else(|| self.attributes.get(name))
     }
 
-    /// The symbol that the operation defines.
+    /// Returns the symbol that the operation defines.
     pub(crate) fn symbol(&self) -> Option<&str> {
         self.get("sym_name").map(unquoted)
     }
 
-    /// The symbol that a property refers to, without `@` and quotes.
+    /// Returns the symbol that a property refers to, without `@` and quotes.
     pub(crate) fn reference(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(|value| value.strip_prefix('@')).map(unquoted)
     }
 
-    /// The numbers of `operandSegmentSizes`.
+    /// Returns the numbers of `operandSegmentSizes`.
     pub(crate) fn segments(&self) -> Vec<usize> {
         let text = self.get("operandSegmentSizes").unwrap_or_default();
         let list = text.split_once(':').map_or("", |(_, list)| list).trim_end_matches('>');
         list.split(',').filter_map(|number| number.trim().parse().ok()).collect()
     }
 
-    /// The operands by segments, each with its type.
+    /// Returns the operands by segments, each with its type.
     pub(crate) fn segmented(&self) -> Vec<Vec<(String, String)>> {
         let mut all = self.operands.iter().cloned().zip(self.operand_types.iter().cloned());
         self.segments().into_iter().map(|count| all.by_ref().take(count).collect()).collect()
     }
 
-    /// The operations of the first region's blocks.
+    /// Returns the operations of the first region's blocks.
     pub(crate) fn body(&self) -> impl Iterator<Item = &Self> {
         self.regions.iter().flatten().flat_map(|block| &block.ops)
     }
 
-    /// The operation list of a module's only block.
+    /// Returns the operation list of a module's only block.
     pub(crate) fn list(&mut self) -> &mut Vec<Self> {
         if self.regions.is_empty() {
             self.regions.push(Region::new());
@@ -121,7 +121,7 @@ impl Op {
         &mut self.regions[0][0].ops
     }
 
-    /// Calls `visit` for the operation and all in it, outermost first.
+    /// Calls `visit` for the operation and all nested ones, outermost first.
     pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
         for op in self.body() {
@@ -129,7 +129,7 @@ impl Op {
         }
     }
 
-    /// Calls `visit` for the operation and all in it, outermost first.
+    /// Calls `visit` for the operation and all nested ones, outermost first.
     pub(crate) fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Self)) {
         visit(self);
         for op in self.regions.iter_mut().flatten().flat_map(|block| &mut block.ops) {
@@ -138,12 +138,12 @@ impl Op {
     }
 }
 
-/// The value without what selects one of several results: `%3` of `%3#1`.
+/// Strips the selection of one of several results: `%3` of `%3#1`.
 pub(crate) fn whole(value: &str) -> &str {
     value.split('#').next().unwrap_or(value)
 }
 
-/// A string or symbol without its quotes.
+/// Strips the quotes of a string or symbol.
 pub(crate) fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }

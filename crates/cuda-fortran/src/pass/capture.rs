@@ -1,4 +1,4 @@
-//! What the body of a kernel loop takes from the procedure around it, and how it gets there.
+//! Values that the body of a kernel loop uses from the surrounding procedure, and their ways into the kernel.
 
 use super::reduction::Reduction;
 use super::types::{is_address, is_box, is_scalar, referred};
@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Operations that are repeated in the kernel, with what they take.
+/// Operations that are repeated in the kernel, with their operands.
 const REPEATED: &[&str] = &[
     "arith.constant",
     "fir.absent",
@@ -22,14 +22,14 @@ const REPEATED: &[&str] = &[
     "fir.zero_bits",
 ];
 
-/// Operations whose result is in the memory of their first operand.
+/// Operations whose result is in their first operand's memory.
 const SAME_MEMORY: &[&str] =
     &["fir.declare", "fir.convert", "fir.rebox", "fir.box_addr", "fir.coordinate_of", "fir.array_coor", "fir.load"];
 
-/// Definitions in a procedure, and the module around it.
+/// Definitions in a procedure, and the surrounding module.
 pub(super) struct Scope<'a> {
     pub(super) module: &'a Module,
-    /// By the result's name; without regions.
+    /// Definitions by the result's name, without regions.
     definitions: HashMap<String, Op>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Scope<'a> {
         self.module.op.body().find(|global| global.name == "fir.global" && global.symbol() == Some(symbol))
     }
 
-    /// The definitions from a value to the memory that it is in.
+    /// Returns the definitions between a value and its memory.
     fn memory(&self, value: &str) -> Vec<&Op> {
         let mut chain = Vec::new();
         let mut next = self.definition(value);
@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         chain
     }
 
-    /// Whether a value is in a device's memory, or managed.
+    /// Whether a value is in device memory, or managed.
     pub(super) fn is_device(&self, value: &str) -> bool {
         self.memory(value).iter().any(|op| {
             op.name == "cuf.alloc"
@@ -79,7 +79,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// The Fortran name of a variable.
+    /// Returns the Fortran name of a variable.
     pub(super) fn variable(&self, value: &str) -> String {
         let memory = self.memory(value);
         let name = memory.iter().find_map(|op| op.get("uniq_name").or_else(|| op.get("bindc_name")));
@@ -90,21 +90,21 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The ways of values into the kernel.
+/// The values passed into the kernel.
 pub(super) struct Captures<'a> {
     scope: &'a Scope<'a>,
     reductions: &'a [Reduction],
     location: &'a str,
-    /// Makes new names unique.
+    /// Prefix that makes new names unique.
     prefix: String,
     count: usize,
-    /// Names in the kernel, by those in the procedure.
+    /// Names in the kernel, by the procedure's names.
     pub(super) names: HashMap<String, String>,
     /// Operations before the launch.
     pub(super) host: String,
-    /// Operations at the kernel's begin.
+    /// Operations at the start of the kernel.
     pub(super) inner: String,
-    /// Host's value, type, name in the kernel.
+    /// Host value, type, and name in the kernel.
     pub(super) arguments: Vec<(String, String, String)>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Captures<'a> {
         name
     }
 
-    /// Makes a value known in the kernel, and returns its name there.
+    /// Makes a value available in the kernel, and returns its name there.
     pub(super) fn take(&mut self, value: &str, kind: &str) -> Result<String, Refusal> {
         if let Some(name) = self.names.get(value) {
             return Ok(name.clone());
@@ -189,7 +189,7 @@ impl<'a> Captures<'a> {
         )
     }
 
-    /// Repeats an operation in the kernel, with what it takes.
+    /// Repeats an operation in the kernel, with its operands.
     fn repeat(&mut self, op: &Op) -> Result<String, Refusal> {
         let mut new = op.clone();
         for (operand, kind) in new.operands.iter_mut().zip(&op.operand_types) {
@@ -210,7 +210,7 @@ impl<'a> Captures<'a> {
         Ok(name)
     }
 
-    /// A variable of each thread that begins with the host's value, or with a reduction's neutral element.
+    /// Creates a variable of each thread, initialised with the host's value or a reduction's neutral element.
     fn variable(&mut self, value: &str, kind: &str, content: &str) -> String {
         let name = self.fresh();
         let _ = writeln!(

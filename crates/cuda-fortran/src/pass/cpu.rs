@@ -1,5 +1,5 @@
-//! Device code for CPU devices: NVVM's operations become calls of the runtime and reads of the thread's place in the grid;
-//! shared memory becomes variables of the system's thread that runs the block.
+//! Device code for CPU devices. NVVM's operations become calls of the runtime and reads of the thread's place in the
+//! grid. Shared memory becomes variables of the system's thread that runs the block.
 
 use super::device::{is_shared, is_variable, shared_memory, shared_size};
 use super::gpu::replace;
@@ -9,11 +9,11 @@ use crate::refusal::{Error, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The place of a thread in its block and of the block in the grid: four times three numbers of a system's thread.
+/// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread.
 pub(super) const PLACE: &str = "accord_cuf_place";
 /// Dynamic shared memory.
 pub(super) const DYNAMIC: &str = "accord_cuf_dynamic_shared";
-/// Its size: what a block has on GPUs without asking for more.
+/// Size of dynamic shared memory: a block's default on GPUs.
 pub(super) const DYNAMIC_SIZE: usize = 49152;
 
 const REGISTERS: [&str; 4] = ["tid", "ctaid", "ntid", "nctaid"];
@@ -31,19 +31,19 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("accord_cuf_warp_barrier", "(i32) -> ()"),
 ];
 
-/// Names in front of which device code's symbols get this, since the host's stubs have them too.
+/// Prefix of device code's symbols, because the host's stubs have the same names.
 pub(super) const PREFIX: &str = "accord_dev_";
-/// The variable that holds the address of a device's variable.
+/// Prefix of the variable that holds a device variable's address.
 pub(super) const SLOT: &str = "accord_slot_";
 
-/// A device's variable that the host can reach.
+/// A device variable that the host can access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Variable {
     pub(super) name: String,
     pub(super) kind: String,
 }
 
-/// Device code for the program's own processor, and the variables whose addresses it needs.
+/// Lowers device code for the program's own processor. Returns it with the variables whose addresses it needs.
 pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Variable>), Error> {
     let mut variables = Vec::new();
     for op in list.iter().filter(|op| is_variable(op)) {
@@ -96,7 +96,8 @@ pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Vari
     Ok((new, variables))
 }
 
-/// A variable of each of the system's threads. It is visible to other objects: the optimizer must not know what a barrier changes.
+/// Returns a thread-local variable. It is visible to other objects, so that the optimizer assumes that a barrier may
+/// change it.
 fn thread_local(name: &str, kind: &str, alignment: u32) -> Result<Op, Error> {
     global(name, kind, alignment, ", thread_local_")
 }
@@ -122,7 +123,7 @@ fn shared_global(op: &Op) -> Result<Option<Op>, Error> {
     thread_local(&name, &format!("!llvm.array<{size} x i8>"), 16).map(Some)
 }
 
-/// What replaces an operation.
+/// Returns the replacement of an operation.
 fn operation(
     op: &Op,
     function: &str,
@@ -229,7 +230,7 @@ fn unknown(op: &Op, module: &Module) -> Error {
     .into()
 }
 
-/// The number of a register in [`PLACE`].
+/// Returns the number of a register in [`PLACE`].
 fn register(name: &str) -> Option<usize> {
     let (register, axis) = name.strip_prefix("nvvm.read.ptx.sreg.")?.split_once('.')?;
     let axis = ["x", "y", "z"].iter().position(|one| *one == axis)?;

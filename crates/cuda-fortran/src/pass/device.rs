@@ -1,4 +1,4 @@
-//! The device code of a source, as a list of plain functions and globals: what GPUs and CPU devices get alike.
+//! The device code of a source, as a list of plain functions and globals, common to GPUs and CPU devices.
 
 use super::types::is_box;
 use crate::mlir::{Module, Op, unquoted};
@@ -7,21 +7,21 @@ use std::collections::{HashMap, HashSet};
 /// A kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Kernel {
-    /// The symbol, which is also the host's stub's.
+    /// The symbol, which is also that of the host's stub.
     pub(super) symbol: String,
     /// The types of the parameters.
     pub(super) parameters: Vec<String>,
     pub(super) location: String,
 }
 
-/// Device code that was taken out of a module.
+/// Device code that was extracted from a module.
 #[derive(Debug, Default)]
 pub(super) struct Device {
     pub(super) list: Vec<Op>,
     pub(super) kernels: Vec<Kernel>,
 }
 
-/// Takes the device code out of a module; none if the source has none.
+/// Extracts the device code of a module; `None` if the source has none.
 pub(super) fn take(module: &mut Module) -> Option<Device> {
     module.op.attributes.remove("gpu.container_module");
     let list = module.op.list();
@@ -42,7 +42,7 @@ pub(super) fn take(module: &mut Module) -> Option<Device> {
     Some(device)
 }
 
-/// Turns a `gpu.func` into a `func.func`; a kernel if it is one.
+/// Turns a `gpu.func` into a `func.func`; returns the kernel if it is one.
 fn plain_function(op: &mut Op) -> Option<Kernel> {
     op.name = "func.func".to_owned();
     let symbol = op.symbol().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ fn plain_function(op: &mut Op) -> Option<Kernel> {
     is_kernel.then(|| Kernel { symbol, parameters, location: op.location.clone() })
 }
 
-/// Adds what the device code names and only the host's list has: constants, declarations of functions.
+/// Adds what the device code refers to and only the host's list has: constants and declarations of functions.
 fn add_named(device: &mut Vec<Op>, host: &[Op]) {
     let mut known: HashSet<String> = device.iter().filter_map(Op::symbol).map(str::to_owned).collect();
     let mut at = 0;
@@ -78,7 +78,7 @@ fn add_named(device: &mut Vec<Op>, host: &[Op]) {
     }
 }
 
-/// The symbols that an operation and all in it refer to.
+/// Returns the symbols that an operation and all nested ones refer to.
 pub(super) fn references(op: &Op) -> Vec<String> {
     let mut names = Vec::new();
     op.walk(&mut |op| {
@@ -106,7 +106,7 @@ fn each_reference<'a>(value: &'a str, found: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// Renames symbols: their definitions, and where operations refer to them.
+/// Renames symbols: their definitions and references.
 pub(super) fn rename(list: &mut [Op], names: &HashMap<String, String>) {
     for op in list {
         if let Some(new) = op.symbol().and_then(|name| names.get(name)) {
@@ -140,7 +140,8 @@ fn renamed(value: &str, names: &HashMap<String, String>) -> String {
     text + rest
 }
 
-/// The symbol and size of the shared memory that a `cuf.shared_memory` of `function` is in; a size of 0 stands for dynamic shared memory.
+/// Returns the symbol and size of the shared memory that contains a `cuf.shared_memory` of `function`. A size of 0
+/// stands for dynamic shared memory.
 pub(super) fn shared_memory<'a>(op: &Op, function: &str, list: &'a [Op]) -> Option<(&'a str, u64)> {
     let own = op.get("bindc_name").map_or("", unquoted);
     let find = |name: String| list.iter().find(|global| global.name == "fir.global" && global.symbol() == Some(&name));
@@ -149,7 +150,7 @@ pub(super) fn shared_memory<'a>(op: &Op, function: &str, list: &'a [Op]) -> Opti
     Some((global.symbol()?, shared_size(global)))
 }
 
-/// The size of a `fir.global` in shared memory.
+/// Returns the size of a `fir.global` in shared memory.
 pub(super) fn shared_size(global: &Op) -> u64 {
     let kind = global.get("type").unwrap_or_default();
     kind.strip_prefix("!fir.array<")
@@ -163,7 +164,7 @@ pub(super) fn is_shared(op: &Op) -> bool {
     op.name == "fir.global" && op.get("data_attr") == Some("#cuf.cuda<shared>")
 }
 
-/// Whether a global is a device's variable that the host can reach.
+/// Whether a global is a device variable that the host can access.
 pub(super) fn is_variable(op: &Op) -> bool {
     op.name == "fir.global" && op.get("data_attr").is_some_and(|kind| kind != "#cuf.cuda<shared>")
 }

@@ -6,7 +6,7 @@ use crate::mlir::{Module, Op};
 use crate::refusal::{Error, Refusal};
 use std::fmt::Write;
 
-/// The module for GPUs and its kernels.
+/// Returns the module for GPUs and its kernels.
 pub(crate) fn lower(mut module: Module) -> Result<Option<(Module, Vec<String>)>, Error> {
     let Some(mut device) = take(&mut module) else { return Ok(None) };
     if device.list.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn lower(mut module: Module) -> Result<Option<(Module, Vec<String>)>,
         if is_shared(op) {
             *op = shared_global(op)?;
         } else if op.name == "fir.global" && op.get("data_attr") == Some("#cuf.cuda<constant>") {
-            // tco knows no address space for constants.
+            // tco has no address space for constants.
             op.properties.set("data_attr", "#cuf.cuda<device>");
         }
     }
@@ -31,7 +31,7 @@ pub(crate) fn lower(mut module: Module) -> Result<Option<(Module, Vec<String>)>,
     Ok(Some((module, kernels.into_iter().map(|kernel| kernel.symbol).collect())))
 }
 
-/// Replaces operations in regions, where `new` has others for them.
+/// Replaces the operations in regions for which `new` returns others.
 pub(super) fn replace(op: &mut Op, new: &mut impl FnMut(&Op) -> Result<Option<Vec<Op>>, Error>) -> Result<(), Error> {
     for block in op.regions.iter_mut().flatten() {
         let mut at = 0;
@@ -69,7 +69,7 @@ fn shared_global(op: &Op) -> Result<Op, Error> {
     Ok(ops(&op.location, &text)?.pop().unwrap_or_default())
 }
 
-/// A call of an intrinsic in the generic form.
+/// Returns a call of an intrinsic in the generic form.
 fn intrinsic(result: &str, name: &str, operands: &[&str], kinds: &[&str], gives: &str) -> String {
     let result = if result.is_empty() { String::new() } else { format!("{result} = ") };
     format!(
@@ -81,7 +81,7 @@ fn intrinsic(result: &str, name: &str, operands: &[&str], kinds: &[&str], gives:
     )
 }
 
-/// What replaces an operation.
+/// Returns the replacement of an operation.
 fn operation(
     op: &Op,
     function: &str,

@@ -8,7 +8,7 @@ use super::{cpu, declare};
 use crate::mlir::{Module, Op};
 use crate::refusal::Error;
 
-/// Lowers a module for the host. `ptx` is the code for GPUs, or nothing.
+/// Lowers a module for the host. `ptx` is the code for GPUs, or empty.
 pub(crate) fn lower(mut module: Module, ptx: &str) -> Result<Module, Error> {
     let device = take(&mut module);
     let known = module.clone();

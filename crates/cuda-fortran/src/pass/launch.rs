@@ -14,7 +14,7 @@ pub(super) const KIND: &str =
 /// The properties of the module that a launch's replacement needs.
 pub(super) struct Launches<'a> {
     pub(super) module: &'a Module,
-    /// The address of the stream, by the token that a launch waits for.
+    /// The address of the stream, by the token that a launch depends on.
     streams: HashMap<String, (String, String)>,
     count: usize,
     /// Files of launches, in the order of their numbers.
@@ -26,7 +26,7 @@ impl<'a> Launches<'a> {
         Self { module, streams: HashMap::new(), count: 0, files: Vec::new() }
     }
 
-    /// Learns the streams of a function.
+    /// Records the streams of a function.
     pub(super) fn enter(&mut self, function: &Op) {
         self.streams.clear();
         function.walk(&mut |op| {
@@ -36,7 +36,7 @@ impl<'a> Launches<'a> {
         });
     }
 
-    /// The symbol of the name of a launch's file.
+    /// Returns the symbol of the name of a launch's file.
     pub(super) fn file(number: usize) -> String {
         format!("accord_cuf_file_{number}")
     }
@@ -139,7 +139,7 @@ impl<'a> Launches<'a> {
     }
 }
 
-/// Stores an argument's address, and the size of what an address stands for that is passed by value.
+/// Stores an argument's address, and its size if it is passed by value through an address.
 fn argument(text: &mut String, p: &str, at: usize, value: &str, kind: &str, by_value: bool) {
     let store = |text: &mut String, value: &str| {
         let _ = writeln!(

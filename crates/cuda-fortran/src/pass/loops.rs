@@ -1,5 +1,5 @@
-//! `!$cuf kernel do`: LLVM 22 has the operation (`cuf.kernel`), but no pass that lowers it. Each becomes a kernel, whose
-//! threads go through the iterations with the grid's stride, and its launch.
+//! `!$cuf kernel do`: LLVM 22 has the operation (`cuf.kernel`), but no pass that lowers it. Each becomes a kernel whose
+//! threads iterate with the grid's stride, and its launch.
 
 use super::capture::{Captures, Scope};
 use super::reduction::{Reduction, reduction};
@@ -17,7 +17,7 @@ const FREE_TYPE: &str = "(!fir.llvm_ptr<i8>, i32, !fir.ref<i8>, i32) -> ()";
 const COPY: &str = "_FortranACUFDataTransferPtrPtr";
 const COPY_TYPE: &str = "(!fir.llvm_ptr<i8>, !fir.llvm_ptr<i8>, i64, i32, !fir.ref<i8>, i32) -> ()";
 
-/// Block sizes where the source has `*`, by the number of loops.
+/// Block sizes for `*` in the source, by the number of loops.
 const BLOCKS: [[u32; 3]; 3] = [[128, 1, 1], [32, 4, 1], [32, 2, 2]];
 
 /// Replaces each kernel loop.
@@ -112,7 +112,7 @@ impl Loops {
     }
 }
 
-/// Adds the sums that no clause names: each store to a host scalar adds to what it holds.
+/// Adds the implicit sums, which no clause names: each store to a host scalar that adds to its value.
 fn implied(body: &Block, scope: &Scope<'_>, reductions: &mut Vec<Reduction>) {
     let mut ops = Vec::new();
     body.ops.iter().for_each(|op| op.walk(&mut |op| ops.push(op)));
@@ -153,7 +153,7 @@ fn implied(body: &Block, scope: &Scope<'_>, reductions: &mut Vec<Reduction>) {
     reductions.extend(sums.into_iter().filter(|sum| !not_sums.contains(&sum.variable)));
 }
 
-/// Values and types that the operations use and don't define, in order.
+/// Returns values and types that the operations use and don't define, in order.
 fn taken(body: &Block) -> Vec<(String, String)> {
     let mut inside: HashSet<&str> = body.arguments.iter().map(|(name, _)| &**name).collect();
     let mut used = Vec::new();
@@ -173,7 +173,7 @@ fn taken(body: &Block) -> Vec<(String, String)> {
     used
 }
 
-/// Moves reads of components of host variables ahead of the loops: the device has no copy of the variable.
+/// Moves reads of host variables' components before the loops, because the device has no copy of the variable.
 fn hoist(block: &mut Block, outside: &mut Vec<Op>, is_outside: &mut impl FnMut(&Op) -> bool) {
     let mut at = 0;
     while at < block.ops.len() {
@@ -188,7 +188,7 @@ fn hoist(block: &mut Block, outside: &mut Vec<Op>, is_outside: &mut impl FnMut(&
     }
 }
 
-/// The launch that replaces a kernel loop, after adding the kernel to `made`.
+/// Returns the launch that replaces a kernel loop, after adding the kernel to `made`.
 fn launch(op: Op, scope: &Scope<'_>, function: &str, made: &mut Made) -> Result<Vec<Op>, Error> {
     let mut loops = Loops::new(op, scope)?;
     let line = place(scope.module, &loops.location).map_or(0, |place| place.line);
@@ -232,7 +232,7 @@ fn launch(op: Op, scope: &Scope<'_>, function: &str, made: &mut Made) -> Result<
     Ok(all)
 }
 
-/// Refuses a host scalar that carries a value from one iteration to the next.
+/// Refuses a host scalar that carries a value between iterations.
 fn check_carried(loops: &Loops, scope: &Scope<'_>) -> Result<(), Refusal> {
     let mut ops = Vec::new();
     loops.body.ops.iter().for_each(|op| op.walk(&mut |op| ops.push(op)));
@@ -259,7 +259,7 @@ fn check_carried(loops: &Loops, scope: &Scope<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The kernel's function.
+/// Returns the kernel's function.
 fn kernel(name: &str, p: &str, loops: &Loops, captures: &mut Captures<'_>) -> Result<Op, Error> {
     let mut bounds = Vec::new();
     for list in [&loops.lower, &loops.upper, &loops.step] {
@@ -320,7 +320,7 @@ fn kernel(name: &str, p: &str, loops: &Loops, captures: &mut Captures<'_>) -> Re
             reduction.atomic
         );
     }
-    // A reduction whose variable the body only names is taken here for the first time.
+    // A reduction whose variable has no other use in the body is captured here.
     let text = format!("{}{text}", std::mem::take(&mut captures.inner));
     let arguments: Vec<String> = captures.arguments.iter().map(|(_, kind, name)| format!("{name}: {kind}")).collect();
     let kinds: Vec<&str> = captures.arguments.iter().map(|(_, kind, _)| &**kind).collect();
@@ -346,7 +346,7 @@ fn kernel(name: &str, p: &str, loops: &Loops, captures: &mut Captures<'_>) -> Re
     Ok(function)
 }
 
-/// The host's operations: grid, accumulators, launch.
+/// Returns the host's operations: grid, accumulators, launch.
 fn host(name: &str, p: &str, loops: &Loops, captures: &Captures<'_>) -> Result<String, Error> {
     let count = loops.lower.len();
     let mut text = captures.host.clone();

@@ -14,7 +14,7 @@ mod types;
 
 use crate::mlir::{Op, SyntaxError, operations};
 
-/// Operations from their text, all at `location`.
+/// Parses operations, all with `location`.
 fn ops(location: &str, text: &str) -> Result<Vec<Op>, SyntaxError> {
     let mut ops = operations(text)?;
     for op in &mut ops {
@@ -23,7 +23,7 @@ fn ops(location: &str, text: &str) -> Result<Vec<Op>, SyntaxError> {
     Ok(ops)
 }
 
-/// Declares the function `name` of this type in the module's list, unless it is there.
+/// Declares the function `name` of this type in the module's list, unless it is declared.
 fn declare(list: &mut Vec<Op>, name: &str, kind: &str) -> Result<(), SyntaxError> {
     if !list.iter().any(|op| op.symbol() == Some(name)) {
         list.extend(ops(

@@ -2,18 +2,18 @@
 
 use super::types::referred;
 
-/// A scalar that the iterations change together.
+/// A scalar that all iterations update.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Reduction {
     pub(super) variable: String,
     pub(super) kind: String,
-    /// The value that a thread begins with.
+    /// The initial value of each thread.
     pub(super) neutral: &'static str,
     /// LLVM's number of the atomic operation.
     pub(super) atomic: u32,
 }
 
-/// A reduction of a variable by the operator of this name.
+/// Returns the reduction of a variable by the operator of this name.
 pub(super) fn reduction(variable: &str, kind: &str, operator: &str) -> Option<Reduction> {
     let content = referred(kind)?;
     let (neutral, atomic) = match (operator, content) {

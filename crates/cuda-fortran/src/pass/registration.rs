@@ -1,4 +1,4 @@
-//! What the runtime gets to know of a source's device code: the kernels, their parameters, their code for CPU devices and for
+//! Registration of a source's device code with the runtime: kernels, their parameters, their code for CPU devices and
 //! GPUs, and the variables of modules.
 
 use super::cpu::{PREFIX, SLOT, Variable};
@@ -19,7 +19,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("accord_cuf_run", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
 ];
 
-/// Calls after which other threads of the block may have changed memory: their kernels need a fiber for each thread.
+/// Calls after which other threads of the block may have changed memory: kernels with them need a fiber for each
+/// thread.
 const WAITING: &[&str] = &["accord_cuf_barrier", "accord_cuf_vote", "accord_cuf_warp", "accord_shfl", "accord_ballot"];
 
 pub(super) struct Registration<'a> {
@@ -31,7 +32,7 @@ pub(super) struct Registration<'a> {
 }
 
 impl Registration<'_> {
-    /// Globals and functions of each kernel.
+    /// Returns globals and functions for each kernel.
     pub(super) fn operations(&self) -> Result<Vec<Op>, Error> {
         let mut list = vec![text("accord_cuf_ptx", self.ptx)?, accessor("accord_cuf_own_place", super::cpu::PLACE)?];
         for (at, kernel) in self.kernels.iter().enumerate() {
@@ -98,7 +99,8 @@ impl Registration<'_> {
         );
     }
 
-    /// Whether a function, or one that it calls, has threads wait for each other. One that is in another source may.
+    /// Whether threads wait for each other in a function, or in one that it calls. A function of another source may
+    /// contain waits.
     fn waits(&self, symbol: &str) -> bool {
         let mut pending = vec![symbol.to_owned()];
         let mut seen = std::collections::HashSet::new();
@@ -120,7 +122,7 @@ impl Registration<'_> {
     }
 }
 
-/// A text as a global, with a 0 at its end.
+/// Returns a text as a global, terminated by 0.
 pub(super) fn text(name: &str, value: &str) -> Result<Op, Error> {
     let mut escaped = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -139,7 +141,7 @@ pub(super) fn text(name: &str, value: &str) -> Result<Op, Error> {
     Ok(ops("unknown", &text)?.pop().unwrap_or_default())
 }
 
-/// A function that returns the address of a variable of the thread that calls it.
+/// Returns a function that returns the address of a variable of the calling thread.
 fn accessor(name: &str, variable: &str) -> Result<Op, Error> {
     let text = format!(
         "\"llvm.func\"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<ptr ()>, linkage = #llvm.linkage<internal>, sym_name = \"{name}\", visibility_ = 0 : i64}}> ({{
@@ -150,7 +152,7 @@ fn accessor(name: &str, variable: &str) -> Result<Op, Error> {
     Ok(ops("unknown", &text)?.pop().unwrap_or_default())
 }
 
-/// A Fortran procedure's name of its symbol: `module::procedure`, or `::procedure`.
+/// Returns a Fortran procedure's name by its symbol: `module::procedure`, or `::procedure`.
 pub(super) fn region_name(symbol: &str) -> String {
     let Some(rest) = symbol.strip_prefix("_Q") else { return format!("::{symbol}") };
     let (path, name) = rest.rsplit_once('P').unwrap_or(("", rest));
@@ -161,7 +163,7 @@ fn thunk_name(at: usize) -> String {
     format!("accord_cuf_thunk_{at}")
 }
 
-/// A function that takes the kernel's arguments by their addresses.
+/// Returns a function that takes the kernel's arguments by their addresses.
 fn thunk(at: usize, kernel: &Kernel) -> String {
     let mut text = format!(
         "\"func.func\"() <{{function_type = (!llvm.ptr) -> (), sym_name = \"{}\", sym_visibility = \"private\"}}> ({{\n^bb0(%p: !llvm.ptr):\n",
@@ -201,7 +203,8 @@ fn thunk(at: usize, kernel: &Kernel) -> String {
     text
 }
 
-/// The region of a launch: what a CPU device starts. It hands the launch, the kernel and its own address to the runtime.
+/// Returns the region of a launch, which a CPU device starts. It passes the launch, the kernel and its own address to
+/// the runtime.
 fn region(at: usize, kernel: &Kernel) -> String {
     let name = region_name(&kernel.symbol);
     format!(

@@ -1,6 +1,6 @@
-//! FIR's types, as far as the passes must tell them apart.
+//! FIR's types, as far as the passes distinguish them.
 
-/// Whether it is a number, a logical or an index: what is passed by value.
+/// Whether the type is a number, a logical or an index, which are passed by value.
 pub(super) fn is_scalar(kind: &str) -> bool {
     let plain = |text: &str| text.len() > 1 && text[1..].bytes().all(|byte| byte.is_ascii_digit());
     match kind.as_bytes() {
@@ -9,23 +9,23 @@ pub(super) fn is_scalar(kind: &str) -> bool {
     }
 }
 
-/// Whether it is an address in memory.
+/// Whether the type is a memory address.
 pub(super) fn is_address(kind: &str) -> bool {
     ["!fir.ref<", "!fir.ptr<", "!fir.heap<", "!fir.llvm_ptr<"].iter().any(|start| kind.starts_with(start))
         || kind == "!llvm.ptr"
 }
 
-/// Whether it is an array's descriptor.
+/// Whether the type is an array's descriptor.
 pub(super) fn is_box(kind: &str) -> bool {
     kind.starts_with("!fir.box<") || kind.starts_with("!fir.class<")
 }
 
-/// The type that `!fir.ref<...>` refers to.
+/// Returns the type that `!fir.ref<...>` refers to.
 pub(super) fn referred(kind: &str) -> Option<&str> {
     kind.strip_prefix("!fir.ref<")?.strip_suffix('>')
 }
 
-/// The size of a scalar in bytes.
+/// Returns the size of a scalar in bytes.
 pub(super) fn size(kind: &str) -> Option<usize> {
     if let Some(part) = kind.strip_prefix("complex<") {
         return size(part.trim_end_matches('>')).map(|size| 2 * size);

@@ -1,4 +1,4 @@
-//! What a line looks like.
+//! The format of a line.
 
 use accord_types::printable;
 use accord_types::texts::shorten;
@@ -6,23 +6,23 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of a line, without its end.
+/// Most bytes of a line, without its end.
 const LINE_MAX: usize = 4 << 10;
 
 static PROGRAM: OnceLock<&str> = OnceLock::new();
 
-/// The program whose messages these are. The first one stays.
+/// Sets the program whose messages these are. The first call counts.
 pub(super) fn begin_with(program: &'static str) {
     let _ = PROGRAM.set(program);
 }
 
-/// A text as a line, which a terminal only shows.
+/// Returns a text as one line with control characters escaped.
 pub(super) fn shown(mut text: String) -> String {
     shorten(&mut text, LINE_MAX);
     format!("{}\n", printable(&text))
 }
 
-/// A message with what stands before it.
+/// Returns a message with its time, program and level.
 pub(super) fn message(level: &str, message: &dyn fmt::Display) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let program = PROGRAM.get().copied().unwrap_or("accord");

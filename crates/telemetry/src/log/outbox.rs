@@ -1,6 +1,5 @@
-//! Lines on their way to standard error. A thread of its own writes them, so that no other thread waits for a terminal
-//! that is held or a collector that stands still: lines without room are dropped, counted, and reported once there is
-//! room again.
+//! The queue of lines to standard error. A thread of its own writes them, so that no other thread waits for a stopped
+//! terminal or collector. Lines that do not fit are dropped, counted, and reported once there is room again.
 
 use super::line;
 use accord_types::threads;
@@ -12,22 +11,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Lines that wait.
+/// Most lines in the queue.
 const LINES_MAX: usize = 1_024;
-/// How long a process that ends waits for them.
+/// How long an ending process waits for the queue.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
-/// Pause before it asks again for a place in a full queue.
+/// Pause between tries to enqueue into a full queue.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 enum Item {
     Line(String),
-    /// All lines before it are written when it is answered.
+    /// Answered when all lines before it are written.
     Flush(SyncSender<()>),
 }
 
 /// A bounded queue of lines, with a thread that writes them.
 pub(super) struct Outbox {
-    /// None: the system has no thread for it.
+    /// `None` if the system had no thread for it.
     queue: Option<SyncSender<Item>>,
     dropped: AtomicU64,
     /// Called for each line that is dropped.
@@ -36,7 +35,7 @@ pub(super) struct Outbox {
 
 static OUTBOX: OnceLock<Outbox> = OnceLock::new();
 
-/// This process's. Its thread begins when it is asked for first.
+/// Returns the process's outbox, whose thread starts at the first call.
 pub(super) fn outbox() -> &'static Outbox {
     OUTBOX.get_or_init(|| {
         let (queue, items) = sync_channel(LINES_MAX);
@@ -46,16 +45,16 @@ pub(super) fn outbox() -> &'static Outbox {
 }
 
 impl Outbox {
-    /// Has `on_drop` called for each line that is dropped.
+    /// Sets the function that is called for each dropped line.
     pub(super) fn count_drops(&self, on_drop: fn()) {
         let _ = self.on_drop.set(on_drop);
     }
 
-    /// Writes a line soon, or drops it if too many wait already.
+    /// Enqueues a line, or drops it if the queue is full.
     pub(super) fn put(&self, line: String) {
         let is_taken = match &self.queue {
             Some(queue) => queue.try_send(Item::Line(line)).is_ok(),
-            // Another process may take the room meanwhile: then this waits, as nothing else can be done.
+            // Another process may fill the pipe meanwhile; then this call blocks, since there is no thread to write.
             None => has_room() && write(&line),
         };
         if !is_taken {
@@ -102,15 +101,15 @@ fn write_lines(items: &Receiver<Item>) {
     }
 }
 
-/// Whether standard error takes something at this time.
+/// Whether standard error is ready for writing.
 fn has_room() -> bool {
     let (stderr, at_once) = (stderr(), Timespec { tv_sec: 0, tv_nsec: 0 });
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
     poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Writes to the descriptor: the library's own lock would have others wait, too. There is nowhere to report that
-/// standard error is gone.
+/// Writes to the descriptor directly, because other threads would wait for the library's lock. A closed standard error
+/// can't be reported anywhere.
 fn write(line: &str) -> bool {
     let mut bytes = line.as_bytes();
     while !bytes.is_empty() {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 1400.0;
 const MARGIN: f64 = 24.0;
-/// Where times begin.
+/// The left end of the time axis.
 const PLOT_LEFT: f64 = 190.0;
 const PLOT_WIDTH: f64 = WIDTH - PLOT_LEFT - MARGIN;
 const TITLE_HEIGHT: f64 = 84.0;
@@ -17,7 +17,7 @@ const BAR_HEIGHT: f64 = 14.0;
 const AXIS_HEIGHT: f64 = 40.0;
 const GAP: f64 = 10.0;
 const TICKS_MAX: u64 = 12;
-/// Thinner bars would not be seen.
+/// Width of the narrowest bar: a narrower one would be invisible.
 const BAR_WIDTH_MIN: f64 = 0.6;
 /// Bars of one kind that are nearer than this become one.
 const MERGE_WIDTH: f64 = 0.3;
@@ -29,7 +29,7 @@ const STYLE: &str = "text{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#1f2
 .title{font-size:18px;font-weight:600}.device{font-weight:600}.dim{fill:#616e7c}\
 .bar{fill:#fff;font-size:10px}.axis{stroke:#cbd2d9;stroke-width:1}.row{fill:#f5f7fa}";
 
-/// Tells the kinds apart also for people who don't see all colours.
+/// Returns the colour of a kind, distinguishable by colour-blind people.
 fn colour(kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Launch => "#0072b2",
@@ -99,7 +99,7 @@ fn legend(svg: &mut String) {
     }
 }
 
-/// The times of an axis's ticks, from the start of the picture.
+/// Returns the times of the axis's ticks, from the start of the picture.
 fn ticks(layout: &Layout<'_>) -> impl Iterator<Item = u64> {
     let length = layout.end_ns - layout.start_ns;
     let tick = tick_ns(length, TICKS_MAX);
@@ -113,7 +113,7 @@ fn axis(svg: &mut String, layout: &Layout<'_>, scale: &Scale, top: f64) {
     }
 }
 
-/// Lines at the axis's ticks behind a device's rows, but not behind its heading.
+/// Draws lines at the axis's ticks behind a device's rows, but not behind its heading.
 fn grid(svg: &mut String, layout: &Layout<'_>, scale: &Scale, top: f64, bottom: f64) {
     for ns in ticks(layout) {
         let x = scale.x(layout.start_ns + ns);
@@ -203,7 +203,7 @@ fn bars<'a>(spans: &[&'a Span], scale: &Scale) -> Vec<Bar<'a>> {
         let (left, right) = (scale.x(span.start_ns), scale.x(span.end_ns));
         let busy_ns = span.end_ns.saturating_sub(span.start_ns);
         match bars.last_mut() {
-            // Wide bars stay apart: their names and times are worth having.
+            // Wide bars stay separate, because their names and times are readable.
             Some(last)
                 if last.first.kind == span.kind
                     && left - last.right < MERGE_WIDTH

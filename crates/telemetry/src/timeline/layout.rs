@@ -1,4 +1,4 @@
-//! What is shown, in which order: devices, their queues, and numbers about them.
+//! The devices and queues of a timeline, in order, and numbers about them.
 
 use crate::Trace;
 use crate::chrome::queue_label;
@@ -22,7 +22,7 @@ pub(super) struct DeviceRows<'a> {
     pub(super) label: String,
     /// Its product name.
     pub(super) name: String,
-    /// Parts of the whole time, from 0 to 1, in which anything ran, a region ran, bytes moved.
+    /// Fractions of the whole time, from 0 to 1, in which anything ran, a region ran, or bytes moved.
     pub(super) busy: f64,
     pub(super) launching: f64,
     pub(super) copying: f64,
@@ -76,7 +76,7 @@ impl<'a> Layout<'a> {
             start_ns,
             end_ns,
             launches: spans().filter(|span| span.kind == SpanKind::Launch).count(),
-            // What arrives was pushed elsewhere: it is counted once.
+            // An arriving copy is counted at its source.
             bytes: spans().filter(|span| span.kind != SpanKind::Arrive).map(|span| span.bytes).sum(),
             lost: traces.iter().map(|trace| trace.lost).sum(),
             devices: devices.into_values().collect(),
@@ -102,7 +102,7 @@ impl DeviceRows<'_> {
     }
 }
 
-/// Where a queue's row stands among its device's: Accord's own around the program's numbers.
+/// Returns the sort key of a queue's row: Accord's own queues are around the program's.
 fn position(queue: QueueId) -> u64 {
     match queue {
         QueueId::SYNC => 0,
@@ -111,12 +111,12 @@ fn position(queue: QueueId) -> u64 {
     }
 }
 
-/// A total order, so that the picture does not depend on that of the trace.
+/// Returns the key of a total order, so that the picture does not depend on the order of the trace.
 fn order(span: &Span) -> (u64, u64, &'static str, &str, u64) {
     (span.start_ns, span.end_ns, span.kind.name(), &span.name, span.bytes)
 }
 
-/// Length of the union of intervals.
+/// Returns the length of the union of intervals.
 fn covered(mut times: Vec<(u64, u64)>) -> u64 {
     times.sort_unstable();
     let mut reached = 0;

@@ -18,7 +18,7 @@ pub(crate) mod tests {
     use crate::TraceDevice;
     use accord_types::{DeviceId, DeviceNum, NodeId, QueueId, Span, SpanKind};
 
-    /// Two ranks, each with both devices of its session on two nodes.
+    /// Returns the traces of two ranks, each with both devices of its session on two nodes.
     pub(crate) fn two_ranks() -> Vec<Trace> {
         let id = |node| DeviceId { node: NodeId(node), ordinal: 0 };
         let device = |node: u32, num, name: &str| TraceDevice {

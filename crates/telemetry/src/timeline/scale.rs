@@ -1,4 +1,4 @@
-//! Times as positions, and numbers as people read them.
+//! The time axis, and numbers in readable form.
 
 /// Maps times to positions.
 pub(super) struct Scale {
@@ -8,7 +8,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// `[start_ns, end_ns]` over `[left, left + width]`.
+    /// Maps `[start_ns, end_ns]` to `[left, left + width]`.
     pub(super) fn new(start_ns: u64, end_ns: u64, left: f64, width: f64) -> Self {
         let length = end_ns.saturating_sub(start_ns).max(1);
         Self { start_ns, per_ns: width / length as f64, left }
@@ -20,7 +20,7 @@ impl Scale {
     }
 }
 
-/// Distance between an axis's ticks: 1, 2 or 5 times a power of ten, at most `most` of them.
+/// Returns the distance between an axis's ticks: 1, 2 or 5 times a power of ten, with at most `most` ticks.
 pub(super) fn tick_ns(length_ns: u64, most: u64) -> u64 {
     let mut power = 1u64;
     loop {
@@ -34,7 +34,7 @@ pub(super) fn tick_ns(length_ns: u64, most: u64) -> u64 {
     }
 }
 
-/// A duration with two or three digits.
+/// Writes a duration with two or three digits.
 pub(super) fn duration(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -45,7 +45,7 @@ pub(super) fn duration(ns: u64) -> String {
     format!("{} {unit}", short(value))
 }
 
-/// A number of bytes with two or three digits.
+/// Writes a number of bytes with two or three digits.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

@@ -1,4 +1,4 @@
-//! Times for programs: one JSON object, in nanoseconds.
+//! Times as JSON, in nanoseconds.
 
 use super::{Tally, Times};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 impl Times {
     /// Returns the times as one JSON object and a newline.
     pub fn json(&self) -> String {
-        // Maps with other keys than strings fail, and there are none.
+        // Only maps with keys that are no strings fail, and there are none.
         let text = serde_json::to_string(self).unwrap_or_default();
         text + "\n"
     }
 
-    /// Reads what [`Times::json`] has written.
+    /// Reads an object that [`Times::json`] wrote.
     ///
     /// # Errors
-    /// Returns the reader's words if `text` is something else.
+    /// Returns the parser's message if `text` is something else.
     pub fn from_json(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
@@ -42,7 +42,7 @@ struct WithAverage {
     average_ns: u64,
 }
 
-/// Text of which an empty one stands for "unknown", as `null`.
+/// Serialisation of a text whose empty value is written as `null`, for "unknown".
 pub(super) mod known {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 

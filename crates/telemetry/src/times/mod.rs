@@ -1,4 +1,4 @@
-//! Times of a program: what its constructs and devices did, added up, as text and as JSON.
+//! Times of a program: totals of its constructs and devices, as text and as JSON.
 
 mod json;
 mod summary;
@@ -12,7 +12,7 @@ pub use summary::Summary;
 pub struct Tally {
     /// Number of events.
     pub count: u64,
-    /// Nanoseconds of all.
+    /// Sum of the durations in nanoseconds.
     pub total_ns: u64,
     /// Duration of the shortest.
     pub min_ns: u64,
@@ -29,7 +29,7 @@ impl Tally {
         self.total_ns += ns;
     }
 
-    /// Nanoseconds of one, on average.
+    /// Returns the mean duration in nanoseconds.
     pub fn average_ns(&self) -> u64 {
         self.total_ns.checked_div(self.count).unwrap_or(0)
     }
@@ -40,7 +40,7 @@ impl Tally {
 pub struct Copies {
     /// Number of copies put into a queue.
     pub count: u64,
-    /// Their bytes.
+    /// Sum of their bytes.
     pub bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Moved {
     /// Their number and durations.
     #[serde(flatten)]
     pub times: Tally,
-    /// Their bytes.
+    /// Sum of their bytes.
     pub bytes: u64,
 }
 
@@ -70,19 +70,19 @@ pub struct Launches {
     pub kernel: String,
     /// Number of launches.
     pub count: u64,
-    /// Gangs of the last one; 0 where only the device knows.
+    /// Gangs of the last launch; 0 where only the device knows.
     pub gangs: u64,
-    /// Its workers; likewise.
+    /// Workers of the last launch; likewise.
     pub workers: u64,
-    /// Its vector length; likewise.
+    /// Vector length of the last launch; likewise.
     pub vector: u64,
-    /// Others had other dimensions.
+    /// Whether other launches had other dimensions.
     pub dims_vary: bool,
-    /// Whether it has a loop, and was compiled for one thread of the GPU.
+    /// Whether the region has a loop, and was compiled for one thread of the GPU.
     pub one_thread: bool,
-    /// Time of the region on the device, by the device; its count is that of the launches that the device has reported.
+    /// Time of the region by the device's clock; counts the launches that the device has reported.
     pub on_device: Tally,
-    /// Other places launch a region of the same name, and [`Launches::on_device`] is of all of them.
+    /// Whether other places launch a region of the same name; [`Launches::on_device`] then covers all of them.
     pub shared: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct PlaceTimes {
     pub end_line: Option<u32>,
     /// The construct, in words.
     pub construct: String,
-    /// The device's number in the program; none is the host.
+    /// The device's number in the program; `None` is the host.
     pub device: Option<u32>,
     /// Number of passes, and the time that the program spent there.
     pub elapsed: Tally,
@@ -125,7 +125,7 @@ pub struct DeviceTimes {
     pub node: String,
     /// Its product name.
     pub name: String,
-    /// Another process drives it.
+    /// Whether another process drives it.
     pub remote: bool,
     /// Starts, by the program's clock.
     pub starts: Tally,
@@ -145,8 +145,8 @@ pub struct DeviceTimes {
     pub waits: Tally,
 }
 
-/// Traffic between the program and a node with devices that it used, by the program's clock: larger copies, not those
-/// that commands carry.
+/// Traffic between the program and a node whose devices it used, by the program's clock. Copies inside commands are not
+/// counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeTimes {
     /// The machine's name.
@@ -166,7 +166,7 @@ pub struct Times {
     pub rank: Option<u32>,
     /// Time from its first call to its end, or to this report if it has not ended.
     pub wall_ns: u64,
-    /// Whether the program has ended by itself. A report of a running program is there for the case that a signal kills it.
+    /// Whether the program ended by itself. A running program also reports, in case a signal kills it.
     pub ended: bool,
     /// The devices that it used.
     pub devices: Vec<DeviceTimes>,

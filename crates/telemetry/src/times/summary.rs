@@ -10,18 +10,18 @@ use std::fmt::Write;
 /// Most places that the summary's text shows.
 const SHOWN_MAX: usize = 10;
 
-/// What the ranks of one program spent where.
+/// The time of one program's ranks by place.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     program: String,
     ranks: usize,
     /// Time from a rank's first call to its end.
     wall: Spread,
-    /// Time of that in OpenACC's constructs and routines, of all threads of a rank.
+    /// Part of that time in OpenACC's constructs and routines, over all threads of a rank.
     openacc: Spread,
-    /// Ranks that did not end by themselves, and the time of their last report.
+    /// Ranks that were killed, and the times of their last reports.
     unfinished: Vec<(Option<u32>, u64)>,
-    /// The most expensive first.
+    /// The places, most expensive first.
     places: Vec<Cost>,
 }
 
@@ -40,28 +40,28 @@ struct Cost {
     /// File, lines, function and construct.
     place: String,
     calls: u64,
-    /// Time that the program spent there, waits included.
+    /// Time of the program's threads there, waits included.
     host: Spread,
-    /// Time of its regions by the devices' clocks, of all ranks.
+    /// Time of its regions on all ranks, by the devices' clocks.
     on_devices_ns: u64,
     bytes_in: u64,
     bytes_out: u64,
 }
 
 impl Times {
-    /// Returns the summary of the times for people.
+    /// Returns the times' summary as text.
     pub fn brief(&self) -> String {
         Summary::of(std::slice::from_ref(self)).text()
     }
 
-    /// Returns the summary, and all that is known of each place, device and wire.
+    /// Returns the summary, and all details of each place, device and wire.
     pub fn text(&self) -> String {
         self.brief() + &self.details()
     }
 }
 
 impl Spread {
-    /// Ranks that are not in `of_ranks` have spent nothing.
+    /// Builds the spread over all `ranks`; ranks that are not in `of_ranks` count as 0.
     fn of(of_ranks: &[u64], ranks: usize) -> Self {
         let total_ns: u64 = of_ranks.iter().sum();
         let all = of_ranks.len() == ranks;
@@ -74,7 +74,8 @@ impl Spread {
     }
 }
 
-/// Returns the time that the program spent at a place. Waits inside of a construct are part of its time already.
+/// Returns the time that the program spent at a place. Waits inside of a construct are part of its elapsed time
+/// already.
 fn host(place: &PlaceTimes) -> Tally {
     if place.elapsed.count > 0 { place.elapsed } else { place.waits }
 }
@@ -82,7 +83,7 @@ fn host(place: &PlaceTimes) -> Tally {
 #[derive(Default)]
 struct Sums {
     calls: u64,
-    /// Host time of each rank that has been there.
+    /// Host time of each rank that reached the place.
     host: BTreeMap<usize, u64>,
     on_devices_ns: u64,
     bytes_in: u64,
@@ -99,10 +100,10 @@ impl Summary {
                 let host = host(place);
                 let launched: u64 = place.launches.iter().map(|launches| launches.count).sum();
                 let copied = place.copies_in.count.max(place.copies_out.count);
-                // A region's own data are events without a time of their own.
+                // Data clauses of a region are events without a duration of their own.
                 sums.calls += if host.count > 0 { host.count } else { launched.max(copied) };
                 *sums.host.entry(rank).or_default() += host.total_ns;
-                // Of a region that several places launch, devices report the sum only.
+                // Devices report only the sum of a region that several places launch.
                 let reported = place.launches.iter().filter(|launches| !launches.shared);
                 sums.on_devices_ns += reported.map(|launches| launches.on_device.total_ns).sum::<u64>();
                 sums.bytes_in += place.copies_in.bytes;
@@ -117,7 +118,7 @@ impl Summary {
             Cost { place, calls, host: Spread::of(&of_ranks, ranks), on_devices_ns, bytes_in, bytes_out }
         };
         let mut places: Vec<Cost> = places.into_iter().map(cost).collect();
-        // A region of an asynchronous queue costs its line no time, but a later wait.
+        // A region on an asynchronous queue costs its own line no host time, but a later wait.
         places.sort_by_key(|cost| Reverse(cost.host.total_ns.max(cost.on_devices_ns)));
         Self {
             program: reports.first().map(|report| report.program.clone()).unwrap_or_default(),
@@ -129,7 +130,7 @@ impl Summary {
         }
     }
 
-    /// Returns the summary for people.
+    /// Returns the summary as text.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String can't fail.
@@ -137,14 +138,14 @@ impl Summary {
         out
     }
 
-    /// Returns the summary and the reports that it is made of as one JSON object and a newline.
+    /// Returns the summary and its reports as one JSON object and a newline.
     pub fn json(&self, reports: &[Times]) -> String {
         #[derive(Serialize)]
         struct All<'a> {
             summary: &'a Summary,
             reports: &'a [Times],
         }
-        // Maps with other keys than strings fail, and there are none.
+        // Only maps with keys that are no strings fail, and there are none.
         serde_json::to_string(&All { summary: self, reports }).unwrap_or_default() + "\n"
     }
 
@@ -238,7 +239,7 @@ mod tests {
         table.map(|line| line.split_whitespace().collect()).collect()
     }
 
-    /// Two ranks: the wait inside of the construct is not counted twice, one rank was killed, and line 30 ran in one only.
+    /// Two ranks: a wait inside a construct is counted once, one rank was killed, and only one reached line 30.
     #[test]
     fn ranks_are_added_up_and_the_most_expensive_place_is_first() {
         let slow = place(10, tally(2, 30 * MS), tally(2, 20 * MS));
@@ -267,12 +268,12 @@ mod tests {
         assert_eq!(rows[0][10..], ["4", "a.c:10,", "main:", "compute", "construct"], "{text}");
         assert_eq!(rows[1][..7], ["5", "5.00", "ms", "0", "ns", "10.00", "ms"], "{text}");
         assert_eq!(rows[1][7..12], ["-", "8.00", "kB", "-", "1"], "{text}");
-        // Both devices of one place.
+        // The place's launches on both devices.
         assert_eq!(rows[2][10..12], ["2", "a.c:20,"], "{text}");
         assert_eq!(rows.len(), 3);
     }
 
-    /// A region that is launched asynchronously costs its line nothing, and is the most expensive all the same.
+    /// A region that is launched asynchronously costs its line no host time, yet is the most expensive.
     #[test]
     fn a_regions_time_on_devices_counts_for_its_line() {
         let on_device = tally(1, 80 * MS);

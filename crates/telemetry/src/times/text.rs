@@ -1,11 +1,11 @@
-//! Times for people.
+//! Times as text.
 
 use super::{DeviceTimes, PlaceTimes, Tally, Times};
 use accord_types::ONE_THREAD;
 use std::fmt::Write;
 
 impl Times {
-    /// Returns all that is known of each place, device and wire.
+    /// Returns all details of each place, device and wire.
     pub fn details(&self) -> String {
         let mut out = String::new();
         // Writing to a String can't fail.
@@ -67,7 +67,7 @@ fn write(times: &Times, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// `laplace.c:52-58, main: compute construct`
+/// Returns the heading of a place: `laplace.c:52-58, main: compute construct`.
 pub(super) fn heading(place: &PlaceTimes) -> String {
     let mut text = match place.file.rsplit('/').next() {
         Some(file) if !file.is_empty() => file.to_owned(),
@@ -135,7 +135,7 @@ fn line(tally: &Tally) -> String {
     )
 }
 
-/// Three significant digits or more, with a unit that fits.
+/// Writes a time with at least three significant digits and a suitable unit.
 pub(super) fn time(ns: u64) -> String {
     let value = ns as f64;
     match ns {

@@ -1,24 +1,24 @@
-//! Waits that the program will most likely come to, asked about before: a program that keeps several queues busy waits for one after the
-//! other, and would wait for an answer from afar each time.
+//! Questions about queues that the program will most likely wait for. A program that keeps several queues busy waits
+//! for one after the other, and would wait for a remote answer each time.
 
 use accord_types::QueueId;
 
-/// Questions that an executor may owe the answers to. Beyond that nothing is asked ahead.
+/// Most unanswered questions asked ahead.
 const QUESTIONS_MAX: usize = 1 << 10;
 
-/// Unanswered questions asked ahead: [`QUESTIONS_MAX`] at most, one of a queue at most, and those of devices that were
+/// Unanswered questions asked ahead: at most [`QUESTIONS_MAX`], at most one per queue, and those of devices that were
 /// shut down since.
 #[derive(Default)]
 pub(super) struct AskedAhead(Vec<Question>);
 
-/// Whether a queue has got to a position.
+/// A question whether a queue has reached a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question {
     pub(super) ticket: u64,
     pub(super) device: u32,
     pub(super) queue: QueueId,
     pub(super) seq: u64,
-    /// The device was shut down since. What it counts from then on has nothing to do with it.
+    /// Whether the device was shut down since. Its later positions have nothing to do with the question.
     over: bool,
 }
 
@@ -32,24 +32,24 @@ impl AskedAhead {
         self.0.len() >= QUESTIONS_MAX
     }
 
-    /// Whether something of a queue was asked that is not answered.
+    /// Whether a question about a queue is unanswered.
     pub(super) fn is_open(&self, device: u32, queue: QueueId) -> bool {
         self.open(device, queue).is_some()
     }
 
-    /// The program waits for just that: the question is its own now.
+    /// Removes the question about exactly this position and returns its ticket: the caller's wait takes it over.
     pub(super) fn take(&mut self, device: u32, queue: QueueId, seq: u64) -> Option<u64> {
         let at = self.open(device, queue).filter(|&at| self.0[at].seq == seq)?;
         Some(self.0.swap_remove(at).ticket)
     }
 
-    /// An answer has come. None if it is none to these.
+    /// Removes and returns the question that a reply answers, or `None` if it answers another one.
     pub(super) fn answered(&mut self, ticket: u64) -> Option<Question> {
         let at = self.0.iter().position(|question| question.ticket == ticket)?;
         Some(self.0.swap_remove(at))
     }
 
-    /// A device is shut down.
+    /// Marks the questions of a device that is shut down.
     pub(super) fn close(&mut self, device: u32) {
         self.0.iter_mut().filter(|question| question.device == device).for_each(|question| question.over = true);
     }
@@ -61,7 +61,7 @@ impl AskedAhead {
 }
 
 impl Question {
-    /// Whether the answer still says something.
+    /// Whether the answer is still meaningful.
     pub(super) fn counts(&self) -> bool {
         !self.over
     }

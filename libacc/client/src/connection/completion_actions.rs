@@ -1,9 +1,9 @@
-//! Copies out on their way to the program's memory, and what is to be done when they have landed.
+//! Copies out in flight to the program's memory, and the actions that wait for their completion.
 //!
-//! They come by several lanes and land in any order. What has to come after one waits for it here: a copy in that reads what
-//! it brings, and a later copy to the same memory. Of two copies to the same memory the later one writes what both would;
-//! so that it never waits for one that has not begun. Only what is written if it has changed waits for all before it: it is small, so its
-//! bytes stand on no lane of theirs.
+//! They arrive on several lanes, and complete in any order. Operations that must follow one wait for it here: a copy in
+//! that reads its target, and a later copy out to the same memory. Of two copies to the same memory, the later one
+//! writes what both would, so that it never waits for one that has not begun. Only a copy that writes changed bytes
+//! waits for all earlier ones: it is small, so its bytes hold up no lane.
 
 use super::effects::Effects;
 use super::transfers::{Job, is_of};
@@ -13,20 +13,21 @@ use accord_device::Sink as _;
 use accord_types::{Error, HostRange, QueueId, Result, TransferId};
 use std::collections::BTreeMap;
 
-/// Failures that are kept for those who wait for just these copies. One more is everybody's.
+/// Most failures that are kept for waits on just these copies. Further ones fail all later waits.
 const FAILED_MAX: usize = 1 << 10;
-/// Parts of copies that later ones write, of all together. The program's next copy waits while there are so many: the earlier ones have to land.
+/// Most ranges that earlier copies leave to later ones, in total. Beyond that the program's next copy waits until
+/// earlier ones complete.
 const LEFT_MAX: usize = 1 << 18;
 
-/// Copies whose bytes are not here yet.
+/// Copies whose bytes have not arrived completely.
 #[derive(Default)]
 pub(super) struct CompletionActions {
     copies: BTreeMap<TransferId, CopyOut>,
-    /// Copies in that the executor has asked for, and the copies out that bring what they read.
+    /// Copies in that the executor has requested, with the copies out that write what they read.
     held: Vec<(Vec<TransferId>, Job)>,
-    /// Ranges in [`CopyOut::leave`] of all copies.
+    /// Number of ranges in [`CopyOut::leave`] of all copies.
     left: usize,
-    /// A lane failed, or too much has: some bytes will never be where they belong.
+    /// The error of a failed lane, or of one failure too many: some bytes will never be stored.
     broken: Option<Error>,
     /// Copies whose bytes arrived but could not be stored at their target. The next wait for one returns its error. At
     /// most [`FAILED_MAX`].
@@ -35,57 +36,58 @@ pub(super) struct CompletionActions {
 
 /// The use of a copy's bytes.
 pub enum Completion {
-    /// They are written.
+    /// The bytes are written.
     Write,
-    /// They come inside an event, and may be what the program has already.
+    /// The bytes arrive inside an event, and are written only if they have changed.
     Changed(Changed),
-    /// They are to be what the program has.
+    /// The bytes are compared with the program's.
     Compare(Unchanged),
 }
 
-/// A copy whose bytes may be put where they belong now. [`super::Machine::landed`] follows.
+/// A copy whose bytes may be stored now. [`super::Machine::landed`] follows.
 pub struct Begun {
     /// The target in the program's memory.
     pub dst: HostRange,
     /// The use of the bytes.
     pub completion: Completion,
-    /// Parts of it that a later copy writes, so that this one leaves them as they are.
+    /// Ranges of the target that a later copy writes, so that this copy skips them.
     pub leave: Vec<HostRange>,
 }
 
-/// Whether a copy's bytes may be put where they belong.
+/// Whether a copy's bytes may be stored.
 pub enum Begin {
-    /// They may.
+    /// The bytes may be stored.
     Now(Begun),
-    /// An earlier copy has to be written to the same memory first: [`Want::Landed`] with this says when to ask again. That hangs on
-    /// nothing but its own lane.
+    /// An earlier copy must be stored in the same memory first. [`Want::Landed`] with this one says when to ask again.
+    /// The earlier copy depends on nothing but its own lane.
     After(TransferId),
-    /// They are thrown away: the copy was cancelled, and the program's memory is its own again.
+    /// The bytes are discarded: the copy was cancelled, and the program may reuse its memory.
     Cancelled,
 }
 
 struct CopyOut {
     place: (u32, QueueId),
     dst: HostRange,
-    /// None: its bytes are being written.
+    /// `None` while its bytes are being stored.
     completion: Option<Completion>,
-    /// Parts of it that a later copy writes anyway.
+    /// Ranges of the target that a later copy writes anyway.
     leave: Vec<HostRange>,
-    /// Copies to the same memory that this one has to come after.
+    /// Copies to the same memory that must be stored before.
     after: Vec<TransferId>,
 }
 
-/// Bytes that are written, or left as they are.
+/// A range of bytes that is written or skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// The target of the piece.
     pub range: HostRange,
-    /// Whether they are written.
+    /// Whether the piece is written.
     pub write: bool,
 }
 
 impl CompletionActions {
-    /// Expects a copy after `before`, those to the same memory that come first. Returns those of them that write nothing any more.
+    /// Adds a copy after `before`, the earlier ones to the same memory. Returns those of them that no longer write
+    /// anything.
     pub(super) fn expect(
         &mut self,
         transfer: TransferId,
@@ -97,7 +99,7 @@ impl CompletionActions {
         let (mut after, mut over) = (Vec::new(), Vec::new());
         for earlier in before {
             match (self.copies.get_mut(earlier), &completion) {
-                // It may write nothing: what comes first is written all the same.
+                // The later copy may write nothing, so that the earlier one must still write.
                 (Some(copy), Completion::Changed(changed)) => {
                     after.extend(changed.may_write(copy.dst).then_some(*earlier));
                 }
@@ -115,7 +117,7 @@ impl CompletionActions {
         over
     }
 
-    /// The bytes of a copy are here.
+    /// Decides on a copy whose bytes have arrived.
     pub(super) fn begin(&mut self, transfer: TransferId) -> Begin {
         let Some(copy) = self.copies.get(&transfer) else { return Begin::Cancelled };
         if let Some(before) = copy.after.iter().find(|before| self.copies.contains_key(before)) {
@@ -132,7 +134,7 @@ impl CompletionActions {
         }
     }
 
-    /// A copy that had begun is over. Returns the copies in that may be sent now.
+    /// Records the completion of a copy that had begun. Returns the copies in that may be sent now.
     pub(super) fn landed<W: Clone>(
         &mut self,
         transfer: TransferId,
@@ -150,48 +152,48 @@ impl CompletionActions {
         self.due()
     }
 
-    /// The lane of a copy that had begun has failed: some bytes will never come.
+    /// Records that the lane of a copy that had begun has failed: some bytes will never arrive.
     pub(super) fn broke(&mut self, error: Error) {
         self.broken.get_or_insert(error);
     }
 
-    /// Returns the outcome of copies that were waited for, of which none is open any more.
+    /// Returns the outcome of awaited copies, none of which is still open.
     ///
     /// # Errors
-    /// Returns an error if a lane failed, so that their bytes may not be here, or the program's memory could not take
-    /// them.
+    /// Returns an error if a lane failed, so that their bytes may be missing, or if the program's memory could not be
+    /// written.
     pub(super) fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
         if transfers.is_empty() {
             return Ok(());
         }
-        // Takes every failure of the list: no later wait asks for it again.
+        // Removes all failures of these copies, because no later wait asks for them.
         let failed = transfers.iter().filter_map(|transfer| self.failed.remove(transfer)).reduce(|first, _| first);
         failed.or_else(|| self.broken.clone()).map_or(Ok(()), Err)
     }
 
-    /// Whether a copy's bytes are not here yet.
+    /// Whether a copy is still open.
     pub(super) fn is_open(&self, transfer: TransferId) -> bool {
         self.copies.contains_key(&transfer)
     }
 
-    /// Returns the copies of a queue, or with `None` of all of a device, whose bytes are being written to the program's
+    /// Returns the copies of a queue, or with `None` of a whole device, whose bytes are being written to the program's
     /// memory.
     pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
         let fits = move |copy: &CopyOut| copy.has_begun() && is_of(copy.place, device, queue);
         self.copies.iter().filter(move |(_, copy)| fits(copy)).map(|(transfer, _)| *transfer)
     }
 
-    /// Whether earlier copies have to land before one more may come.
+    /// Whether earlier copies must complete before another one may be added.
     pub(super) fn is_crowded(&self) -> bool {
         self.left >= LEFT_MAX
     }
 
-    /// Number of copies whose bytes are not here yet, and of those that wait for them.
+    /// Number of open copies, and of copies in that wait for them.
     pub(super) fn len(&self) -> usize {
         self.copies.len() + self.held.len()
     }
 
-    /// Keeps a copy in until all `after` have landed or never will. Gives it back if that is so already.
+    /// Keeps a copy in until all of `after` have completed or were cancelled. Returns it if that is so already.
     pub(super) fn hold(&mut self, after: Vec<TransferId>, job: Job) -> Option<Job> {
         if !after.iter().any(|transfer| self.is_open(*transfer)) {
             return Some(job);
@@ -200,18 +202,18 @@ impl CompletionActions {
         None
     }
 
-    /// Whether something waits for copies to land though no thread may be waiting for events, in which small ones come.
+    /// Whether a copy in waits for copies out. Small ones arrive in events, which no thread may be reading.
     pub(super) fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Copies in of a queue, or with none of all of a device, that are held. They come to nothing.
+    /// Removes and returns the held copies in of a queue, or with `None` of a whole device.
     pub(super) fn release(&mut self, device: u32, queue: Option<QueueId>) -> Vec<Job> {
         self.held.extract_if(.., |(_, job)| job.is_of(device, queue)).map(|(_, job)| job).collect()
     }
 
-    /// Cancels `transfers`: they do not touch the program's memory any more, but for those whose bytes are being read,
-    /// which are waited for as ever. Returns the copies in that may be sent now.
+    /// Cancels `transfers`, which do not touch the program's memory any more, except those whose bytes are being read:
+    /// these complete as usual. Returns the copies in that may be sent now.
     pub(super) fn cancel<W: Clone>(
         &mut self,
         transfers: &[TransferId],
@@ -226,7 +228,8 @@ impl CompletionActions {
         self.due()
     }
 
-    /// The connection is gone: nothing comes any more. What is being read ends by itself. Returns the copies in that were held.
+    /// Cancels everything because the connection is lost, except copies that are being read. Returns the held copies
+    /// in.
     pub(super) fn lose<W: Clone>(
         &mut self,
         error: &Error,
@@ -249,7 +252,7 @@ impl CompletionActions {
         waits.came_for_all(Want::Room, effects);
     }
 
-    /// Takes the jobs that have waited for copies which are no longer in the table.
+    /// Removes and returns the jobs that waited for copies which are no longer in the table.
     fn due(&mut self) -> Vec<Job> {
         let Self { copies, held, .. } = self;
         let due = held.extract_if(.., |(after, _)| !after.iter().any(|transfer| copies.contains_key(transfer)));
@@ -262,7 +265,7 @@ impl CopyOut {
         self.completion.is_none()
     }
 
-    /// Leaves what a later copy writes to that. Whether there is more to leave by it.
+    /// Leaves the range of a later copy to that copy. Returns whether this adds a range.
     fn leave_to(&mut self, later: HostRange) -> bool {
         let inside =
             |known: &HostRange| known.start <= later.start && later.start + later.len <= known.start + known.len;
@@ -274,10 +277,10 @@ impl CopyOut {
     }
 }
 
-/// A copy's bytes in order, of which it leaves those of `leave` as they are.
+/// Splits a copy's target into pieces, and marks those of `leave` as skipped.
 pub fn pieces(dst: HostRange, leave: &[HostRange]) -> Vec<Piece> {
     let end = dst.start + dst.len;
-    // Of variables that come together, a later copy may concern another one only.
+    // With several variables in one copy, a later copy may concern only one of them.
     let inside = leave.iter().filter(|r| dst.overlaps(**r));
     let mut leave: Vec<_> = inside.map(|r| (r.start.max(dst.start), (r.start + r.len).min(end))).collect();
     leave.sort_unstable();

@@ -1,19 +1,19 @@
-//! How many bytes of commands may be on their way: the executor gives credit back as it takes them. And how many copies between
-//! devices of different processes may be under way at one executor: it says when they are over.
+//! Flow control of commands and copies. The executor returns credit for the bytes of commands as it reads them. It also
+//! limits the copies between devices of different processes in flight, and reports their completion.
 
 use accord_fabric::frame::{CREDIT_WINDOW, Command};
 use accord_types::QueueId;
 
-/// The room that a command needs, beside its own bytes.
+/// The credit that a command needs, besides its own bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// Nothing.
     Command,
     /// An operation of a device's queue.
     Operation(u32, QueueId),
-    /// One that pushes to another device of the session.
+    /// A push to another device of the session.
     Push(u32, QueueId),
-    /// A copy that another one pushes.
+    /// An expected copy that another process pushes.
     Expect,
 }
 
@@ -29,36 +29,36 @@ impl Need {
     }
 }
 
-/// Bytes of commands for which no credit has come back.
+/// Bytes of commands without returned credit.
 #[derive(Default)]
 pub(super) struct Credit {
     in_flight: u64,
 }
 
 impl Credit {
-    /// Whether one more command may be appended. A command is counted whole, so that the last one may go beyond the window: at most
-    /// [`CREDIT_WINDOW`] and one frame are on their way.
+    /// Whether another command may be appended. A command is counted whole, so that the last one may exceed the window:
+    /// at most [`CREDIT_WINDOW`] and one frame are in flight.
     pub(super) fn is_left(&self) -> bool {
         self.in_flight < CREDIT_WINDOW
     }
 
-    /// A command of this many bytes was appended.
+    /// Records an appended command of this many bytes.
     pub(super) fn use_up(&mut self, bytes: u64) {
         self.in_flight += bytes;
     }
 
-    /// The executor gives bytes back. One that gives more than it got does not widen the window.
+    /// Records returned credit. Returning more than was used does not widen the window.
     pub(super) fn give_back(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// Bytes on their way.
+    /// Number of bytes in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 }
 
-/// Copies between devices that are not known to be over, by what the executor does for them.
+/// Copies between devices that are not known to be complete, by the executor's role.
 pub(super) struct ExchangeCredit {
     window: u32,
     pushes: u32,
@@ -66,13 +66,13 @@ pub(super) struct ExchangeCredit {
 }
 
 impl ExchangeCredit {
-    /// Creates a credit for so many of each.
+    /// Creates a credit for this many copies of each role.
     pub(super) fn new(window: u32) -> Self {
         Self { window, pushes: 0, expects: 0 }
     }
 
-    /// Whether there is room for what a command needs. A thread that has one end of a copy may wait for the other one, so neither end
-    /// waits for room of the other kind.
+    /// Whether there is credit for a command's need. A thread that has one end of a copy may wait for the other one, so
+    /// neither end waits for credit of the other role.
     pub(super) fn is_left(&self, need: Need) -> bool {
         match need {
             Need::Push(..) => self.pushes < self.window,
@@ -81,7 +81,7 @@ impl ExchangeCredit {
         }
     }
 
-    /// A command was appended.
+    /// Records an appended command.
     pub(super) fn use_up(&mut self, command: &Command) {
         match command {
             Command::Push { .. } => self.pushes += 1,
@@ -90,14 +90,13 @@ impl ExchangeCredit {
         }
     }
 
-    /// Gives back the credit of transfers that are over. An executor that reports more than there were does not widen
-    /// the window.
+    /// Returns the credit of completed transfers. Reporting more than were open does not widen the window.
     pub(super) fn give_back(&mut self, pushes: u32, expects: u32) {
         self.pushes = self.pushes.saturating_sub(pushes);
         self.expects = self.expects.saturating_sub(expects);
     }
 
-    /// Pushes, and expected copies.
+    /// Number of open pushes, and of expected copies.
     pub(super) fn open(&self) -> (u32, u32) {
         (self.pushes, self.expects)
     }

@@ -1,12 +1,12 @@
-//! Copies to the program's memory that come before what a queue does next: its own, and those of queues that it was
-//! made to wait for. An executor's queue goes on when it has sent their bytes; here they may land later.
+//! Copies out that precede a queue's next operation: its own, and those of queues that it was made to wait for. An
+//! executor's queue continues once it has sent their bytes, which may be stored here later.
 
 use accord_types::{HostRange, TransferId};
 
-/// Number of remembered copies from which those that have landed are looked for.
+/// Number of remembered copies from which completed ones are removed.
 const PRUNE_AT: usize = 64;
 
-/// The copies out before one point of a queue.
+/// The copies out that precede a point of a queue.
 pub(super) struct EarlierCopies {
     list: Vec<Earlier>,
     prune_at: usize,
@@ -14,13 +14,14 @@ pub(super) struct EarlierCopies {
 
 #[derive(Clone, Copy)]
 struct Earlier {
-    /// The queue's position from which on it comes first.
+    /// The queue's position from which on the copy precedes it.
     at: u64,
     transfer: TransferId,
     dst: HostRange,
-    /// It is this queue's, not one's that the queue waits for.
+    /// Whether the copy is this queue's own.
     own: bool,
-    /// What the queue does next on the device comes after its bytes anyway, or it writes nothing any more.
+    /// Whether the order is ensured without it: the queue's next operation waits for its bytes anyway, or it writes
+    /// nothing any more.
     settled: bool,
 }
 
@@ -35,13 +36,13 @@ impl EarlierCopies {
         self.list.is_empty()
     }
 
-    /// The queue's operation at `at` brings bytes. `open` says which copies have not landed.
+    /// Adds the copy of the queue's operation at `at`. `open` says which copies have not completed.
     pub(super) fn push(&mut self, at: u64, transfer: TransferId, dst: HostRange, open: impl Fn(TransferId) -> bool) {
         self.list.push(Earlier { at, transfer, dst, own: true, settled: false });
         self.prune(open);
     }
 
-    /// Orders the queue after everything in `other`, from `at` on.
+    /// Orders the queue after all copies of `other`, from `at` on.
     pub(super) fn follow(&mut self, at: u64, other: &Self, open: impl Fn(TransferId) -> bool) {
         for copy in &other.list {
             match self.list.iter_mut().find(|known| known.transfer == copy.transfer) {
@@ -52,41 +53,42 @@ impl EarlierCopies {
         self.prune(open);
     }
 
-    /// The copies that have to land up to the queue's position `seq`.
+    /// Returns the copies that must complete for the queue's position `seq`.
     pub(super) fn until(&self, seq: u64) -> impl Iterator<Item = TransferId> + '_ {
         self.list.iter().filter(move |copy| copy.at <= seq).map(|copy| copy.transfer)
     }
 
-    /// Records that the copies up to `seq` have landed.
+    /// Removes the copies up to `seq`, which have completed.
     pub(super) fn landed(&mut self, seq: u64) {
         self.list.retain(|copy| copy.at > seq);
     }
 
-    /// The copies that write into `range` and have to come before what the queue writes there next.
+    /// Returns the copies that write into `range` and must precede the queue's next write there.
     pub(super) fn writing(&self, range: HostRange) -> impl Iterator<Item = TransferId> + '_ {
         self.list.iter().filter(move |copy| !copy.settled && copy.dst.overlaps(range)).map(|copy| copy.transfer)
     }
 
-    /// The copies that write into `range` and have to come before what the queue reads there next. Also those that an earlier copy in
-    /// has waited for: an executor may ask for the bytes of a later one before the queue has got to the earlier one.
+    /// Returns the copies that write into `range` and must precede the queue's next read there. Includes those that an
+    /// earlier copy in has waited for, because the executor may request a later one before the queue reaches the
+    /// earlier one.
     pub(super) fn before_reading(&self, range: HostRange) -> impl Iterator<Item = TransferId> + '_ {
         self.list.iter().filter(move |copy| copy.dst.overlaps(range)).map(|copy| copy.transfer)
     }
 
-    /// Whether any copy before what the queue does next writes into `range`, be it settled or not: then that can be read in the
-    /// queue's order, but not yet.
+    /// Whether any open copy before the queue's next operation writes into `range`, settled or not. The range can then
+    /// be read in the queue's order, but not yet.
     pub(super) fn any_writing(&self, range: HostRange, open: impl Fn(TransferId) -> bool) -> bool {
         self.before_reading(range).any(open)
     }
 
-    /// Marks copies as settled: the queue goes on after their bytes, or they write nothing any more.
+    /// Marks copies as settled: the queue continues after their bytes, or they write nothing any more.
     pub(super) fn settle(&mut self, transfers: &[TransferId]) {
         for copy in self.list.iter_mut().filter(|copy| transfers.contains(&copy.transfer)) {
             copy.settled = true;
         }
     }
 
-    /// The queue's own, which end with it.
+    /// Removes all copies, and returns the queue's own, which end with it.
     pub(super) fn take_own(&mut self) -> impl Iterator<Item = TransferId> + use<> {
         std::mem::take(&mut self.list).into_iter().filter(|copy| copy.own).map(|copy| copy.transfer)
     }

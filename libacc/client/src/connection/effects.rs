@@ -1,33 +1,33 @@
-//! What a machine wants done.
+//! Actions that a machine asks for.
 
 use accord_types::TransferId;
 use smallvec::SmallVec;
 
-/// The line of a transfer, and the lanes that it is for.
+/// The line of a transfer, with lanes of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Sent without being asked for: the bytes may stand on the lane until the executor gets there.
+    /// Sent unrequested: the bytes may wait on the lane until the executor reaches the copy.
     Eager,
-    /// The executor takes them at once.
+    /// Requested by the executor, which reads the bytes at once.
     Asked,
 }
 
 /// An action that the machine can't take itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect<W> {
-    /// Wake this thread: it is its turn, or what it waits for has come.
+    /// Wake this thread: it is its turn, or its wait is over.
     Wake(W),
     /// Wake a thread that sends copies of this line.
     WakeCopyThread(Way),
-    /// Start one more.
+    /// Start another thread for this line.
     StartCopyThread(Way),
     /// Wake the watcher.
     WakeWatcher,
     /// Wake or start the flusher.
     WakeFlusher,
-    /// Throw the bytes of this copy out away should they come.
+    /// Discard the bytes of this copy out if they arrive.
     Discard(TransferId),
 }
 
-/// Actions for the caller, in this order. As a rule there are few, which need nothing from the heap.
+/// Actions for the caller, in order. Usually there are few, without a heap allocation.
 pub type Effects<W> = SmallVec<[Effect<W>; 4]>;

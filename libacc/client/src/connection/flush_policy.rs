@@ -1,51 +1,50 @@
-//! When commands are sent, and by whom. An operation only appends a frame.
+//! Decides when commands are sent, and by which thread. An operation only appends a frame.
 //!
-//! The sending thread depends on what the program is about to do. If it waits, its wait sends all in
-//! one go. If it doesn't, an operation should start at once; and if it puts one operation after
-//! the other into queues, it should not pay for sending each. So:
+//! The best thread depends on the program's next action. If it waits, its wait sends all frames in one go. If it
+//! doesn't, an operation should start at once. If it enqueues many operations, it should not pay for sending each. So:
 //!
-//! * As long as waits follow upon operations, operations are left to them. The flusher looks in
-//!   and sends what has become old.
-//! * Else the first few operations after a wait are sent by the thread that calls, and the flusher sends the rest.
+//! * While waits follow operations soon, frames are left to the waits. The flusher polls, and sends those that have
+//!   become old.
+//! * Otherwise the calling thread sends the first few operations after a wait, and the flusher the rest.
 //!
-//! The flusher is a thread that looks in as long as there is something to do, so that it need not be woken each time: to wake it
-//! for a single launch costs more than the launch.
+//! The flusher is a thread that keeps polling while there is something to do: to wake it for a single launch costs more
+//! than the launch.
 
 use std::time::Duration;
 
-/// The interval of the flusher's polls while it finds something to send, and while it doesn't.
+/// Poll intervals of the flusher: after it found something to send, and after it didn't.
 const LOOK_BUSY: Duration = Duration::from_micros(20);
 const LOOK_IDLE: Duration = Duration::from_micros(150);
-/// The time for which it polls without anything new before it sleeps.
+/// The time for which the flusher polls without new frames before it parks.
 const AWAKE: Duration = Duration::from_millis(2);
-/// Frames this old are sent by the flusher: no wait has followed.
+/// Age of frames that the flusher sends, because no wait has followed.
 const OLD: Duration = Duration::from_micros(50);
-/// A wait that comes so soon after an operation follows upon it.
+/// Longest time between an operation and a wait that counts as following it.
 const FOLLOWS: Duration = Duration::from_micros(20);
-/// The number of those in a row that make a habit.
+/// Number of such waits in a row after which frames are left to waits.
 const HABIT: u32 = 2;
-/// The number of operations after a wait that the calling thread sends.
+/// Number of operations after a wait that the calling thread sends.
 const DIRECT: u32 = 3;
 
-/// The thread that sends the frames appended last.
+/// The thread that sends the last appended frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
     /// The calling thread, now.
     Now,
     /// The flusher or a wait; nothing is to be done.
     Later,
-    /// The flusher, which sleeps: it is to be woken, or started.
+    /// The flusher, which must be woken or started.
     WakeFlusher,
 }
 
 /// The next step of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlusherStep {
-    /// Sends, then sleeps for so long, then asks again.
+    /// Send, then sleep for this long, then call again.
     Flush(Duration),
-    /// Sleeps for so long, then asks again.
+    /// Sleep for this long, then call again.
     Sleep(Duration),
-    /// Sleeps until it is woken, then asks again.
+    /// Park until woken, then call again.
     Park,
     /// The connection is lost.
     End,
@@ -54,36 +53,36 @@ pub enum FlusherStep {
 /// The program's recent operations, kept with the frames.
 #[derive(Default)]
 pub(super) struct FlushPolicy {
-    /// When the first and the last of the frames that wait was appended.
+    /// Times at which the first and the last unsent frame was appended.
     first: Option<Duration>,
     last: Option<Duration>,
-    /// Waits in a row that followed upon operations.
+    /// Number of waits in a row that followed operations.
     followed: u32,
-    /// Operations that calling threads have sent since the last wait.
+    /// Number of operations that calling threads have sent since the last wait.
     direct: u32,
     /// Frames appended so far.
     appended: u64,
-    /// Whether the flusher looks in.
+    /// Whether the flusher is polling.
     awake: bool,
-    /// What the flusher saw last, and since when nothing has changed.
+    /// Value of `appended` at the flusher's last poll, and the time since which it is unchanged.
     seen: u64,
     since: Duration,
 }
 
 impl FlushPolicy {
-    /// A frame was appended.
+    /// Records an appended frame.
     pub(super) fn append(&mut self, now: Duration) {
         self.first.get_or_insert(now);
         self.last = Some(now);
         self.appended += 1;
     }
 
-    /// The frames are on their way.
+    /// Records that all frames are being sent.
     pub(super) fn sent(&mut self) {
         self.first = None;
     }
 
-    /// The program is about to wait.
+    /// Records that the program is about to wait.
     pub(super) fn wait(&mut self, now: Duration) {
         self.followed = match self.last {
             Some(last) if now.saturating_sub(last) < FOLLOWS => self.followed.saturating_add(1),
@@ -92,7 +91,7 @@ impl FlushPolicy {
         self.direct = 0;
     }
 
-    /// An asynchronous operation was appended last, and there is room for more.
+    /// Decides which thread sends an asynchronous operation that was appended last.
     pub(super) fn soon(&mut self) -> Flush {
         if self.followed < HABIT && self.direct < DIRECT {
             self.direct += 1;
@@ -101,28 +100,28 @@ impl FlushPolicy {
         self.wake()
     }
 
-    /// Leaves frames for the flusher to send as soon as it looks.
+    /// Makes the flusher send all frames at its next poll.
     pub(super) fn leave(&mut self, now: Duration) -> Flush {
         self.first = Some(now.saturating_sub(OLD));
         self.wake()
     }
 
-    /// Has the flusher look in.
+    /// Makes the flusher poll.
     pub(super) fn wake(&mut self) -> Flush {
         if std::mem::replace(&mut self.awake, true) { Flush::Later } else { Flush::WakeFlusher }
     }
 
-    /// Whether the flusher looks in.
+    /// Whether the flusher is polling.
     pub(super) fn is_awake(&self) -> bool {
         self.awake
     }
 
-    /// Frames appended so far.
+    /// Number of frames appended so far.
     pub(super) fn appended(&self) -> u64 {
         self.appended
     }
 
-    /// The flusher asks what to do.
+    /// Returns the flusher's next step.
     pub(super) fn flusher(&mut self, now: Duration) -> FlusherStep {
         if !self.awake {
             return FlusherStep::Park;

@@ -1,38 +1,37 @@
-//! Transfers that stand in line for lanes, and the threads that send them: decisions only.
+//! Queues of transfers for lanes, and the threads that send them: decisions only.
 //!
-//! The first transfer in line gets the next lane, whatever the number of threads: a thread takes a transfer out of the
-//! line only when the one before has its lane. So no transfer ever has a lane while one that was put in before has
-//! none.
+//! The first transfer in the queue gets the next lane, whatever the number of threads: a thread takes a transfer only
+//! when the previous one has its lane. So no transfer ever has a lane while an earlier one has none.
 
 use std::collections::VecDeque;
 
-/// Transfers in line, for so many lanes and at most as many threads.
+/// A queue of transfers, for a number of lanes and at most as many threads.
 pub(super) struct LaneQueue<J> {
     waiting: VecDeque<J>,
-    /// A thread has taken a transfer that has no lane yet.
+    /// Whether a thread has taken a transfer that has no lane yet.
     acquiring: bool,
     lanes: usize,
     threads: usize,
-    /// Threads that have no transfer.
+    /// Number of threads without a transfer.
     idle: usize,
 }
 
-/// The thread to call for a transfer that can be taken out of the line.
+/// The thread to call for a transfer that can be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     /// Wake a thread.
     Wake,
-    /// Start one more.
+    /// Start another thread.
     Start,
 }
 
 impl<J> LaneQueue<J> {
-    /// An empty line for `lanes` lanes, without threads.
+    /// Creates an empty queue for `lanes` lanes, without threads.
     pub(super) fn new(lanes: usize) -> Self {
         Self { waiting: VecDeque::new(), acquiring: false, lanes, threads: 0, idle: 0 }
     }
 
-    /// A transfer joins; [`LaneQueue::call`] follows.
+    /// Appends a transfer; [`LaneQueue::call`] follows.
     pub(super) fn join(&mut self, job: J) {
         self.waiting.push_back(job);
     }
@@ -42,13 +41,13 @@ impl<J> LaneQueue<J> {
         self.waiting.len()
     }
 
-    /// Whether no transfer is without a lane: then one that does not join may take a lane, if that is free.
+    /// Whether every transfer has its lane, so that a caller may use a free lane without queueing.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && !self.acquiring
     }
 
-    /// The next transfer, for a thread of this line that has none. The thread gets a lane for it, and says
-    /// [`LaneQueue::has_lane`] then; [`LaneQueue::call`] follows.
+    /// Takes the next transfer, for a thread that has none. The thread acquires a lane for it and then calls
+    /// [`LaneQueue::has_lane`]; [`LaneQueue::call`] follows.
     pub(super) fn take(&mut self) -> Option<J> {
         if self.acquiring {
             return None;
@@ -59,18 +58,18 @@ impl<J> LaneQueue<J> {
         Some(job)
     }
 
-    /// The transfer that was taken last has a lane, or will never have one.
+    /// Records that the last taken transfer has a lane, or will never have one.
     pub(super) fn has_lane(&mut self) {
         self.acquiring = false;
     }
 
-    /// A thread is done with its transfer, and takes the next one before it waits.
+    /// Records that a thread is done with its transfer; it calls [`LaneQueue::take`] before it waits.
     pub(super) fn ended(&mut self) {
         self.idle += 1;
     }
 
-    /// Whether a thread is to be woken or started, as the next transfer can be taken. If neither is, a thread that ends
-    /// its transfer, or says that it has its lane, looks again.
+    /// Returns whether to wake or start a thread for the next transfer. If `None`, a thread that ends its transfer or
+    /// gets its lane calls this again.
     pub(super) fn call(&mut self) -> Option<Call> {
         if self.acquiring || self.waiting.is_empty() {
             return None;
@@ -91,7 +90,7 @@ impl<J> LaneQueue<J> {
         self.waiting.iter_mut()
     }
 
-    /// Takes all transfers that no thread has taken.
+    /// Removes and returns all transfers that no thread has taken.
     pub(super) fn leave(&mut self) -> impl Iterator<Item = J> {
         self.waiting.drain(..)
     }

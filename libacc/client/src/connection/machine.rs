@@ -1,4 +1,4 @@
-//! The connection as a whole: what its parts decide together.
+//! The connection as a whole: decisions that involve several parts.
 
 mod in_hand;
 mod positions;
@@ -21,51 +21,51 @@ use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// Frames that fill the buffer this far are sent by the thread that appended them.
+/// Size of the buffer from which on the appending thread sends the frames itself.
 const FULL: usize = 256 << 10;
-/// Stands for "all devices" or "all queues" in [`Event::Failed`].
+/// Means "all devices" or "all queues" in [`Event::Failed`].
 const ALL: u32 = u32::MAX;
 
-/// The number of positions that need nothing from the heap.
+/// Number of positions that need no heap allocation.
 const POSITIONS_FEW: usize = 4;
 /// Positions of queues.
 pub type Positions = SmallVec<[Position; POSITIONS_FEW]>;
 
-/// Whether something may be appended.
+/// Whether a command may be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It may.
+    /// The command may be appended.
     Left,
-    /// When this has come, it is to be asked again.
+    /// Ask again after this event.
     After(Want),
 }
 
-/// A copy in that is longer than a store.
+/// A copy in that does not fit in a command.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyIn {
     /// The device.
     pub device: u32,
-    /// The queue in whose order it is done.
+    /// The queue that orders it.
     pub queue: QueueId,
     /// The target on the device.
     pub dst: DevicePtr,
     /// The source in the program's memory.
     pub src: HostRange,
-    /// The program's memory is read before the call returns, not in the queue's order.
+    /// Whether the program's memory is read before the call returns, rather than in the queue's order.
     pub now: bool,
     /// Its number.
     pub transfer: TransferId,
-    /// Streams that the device has for queues.
+    /// Number of the device's streams for queues.
     pub streams: usize,
 }
 
-/// The way of a copy in's bytes. Its command is appended; [`Machine::queue_copy`] follows under the same lock, unless
+/// The way of a copy in's bytes, whose command is appended. [`Machine::queue_copy`] follows under the same lock, unless
 /// the calling thread sends the bytes.
 #[derive(Debug)]
 pub struct CopyInPlan {
-    /// Whether the bytes are sent unasked.
+    /// Whether the bytes are sent unrequested.
     pub eager: bool,
-    /// The calling thread may send them, if a lane for eager copies is free.
+    /// Whether the calling thread may send them, if a lane for eager copies is free.
     pub direct: bool,
     after: Vec<TransferId>,
     device: u32,
@@ -77,13 +77,13 @@ pub struct CopyInPlan {
 pub struct CopyOut {
     /// The device.
     pub device: u32,
-    /// The queue in whose order it is done.
+    /// The queue that orders it.
     pub queue: QueueId,
     /// The source on the device.
     pub src: DevicePtr,
     /// Number of bytes.
     pub len: u64,
-    /// All places in the program's memory that it may write.
+    /// All program memory that it may write.
     pub dst: HostRange,
     /// Its number.
     pub transfer: TransferId,
@@ -91,23 +91,23 @@ pub struct CopyOut {
     pub completion: Completion,
 }
 
-/// The copy that a [`accord_fabric::ControlMessage::Ready`] has asked for.
+/// The copy that a [`accord_fabric::ControlMessage::Ready`] requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requested {
-    /// A copy in of this connection, which goes its way.
+    /// A copy in of this connection, which is being sent.
     CopyIn,
-    /// Nothing that is known here.
+    /// An unknown transfer.
     Unknown,
 }
 
-/// The program's side of a connection. `W` names a thread, to be woken. Times count from any moment on.
+/// The program's side of a connection. `W` identifies a thread to wake. The origin of times is arbitrary.
 pub struct Machine<W> {
     frames: Vec<u8>,
     flush: FlushPolicy,
     credit: Credit,
     exchanged: ExchangeCredit,
     devices: Devices,
-    /// To the executors that this one pushes to.
+    /// The lanes to the executors that this one pushes to.
     peer_lanes: PeerLanes,
     copies_out: CompletionActions,
     copies_in: Transfers,
@@ -126,8 +126,8 @@ impl<W> Default for Machine<W> {
 }
 
 impl<W> Machine<W> {
-    /// One whose executor takes so many pushes, and so many announced copies, at a time: as [`EXCHANGE_WINDOW`] says, but for a
-    /// simulation.
+    /// Creates a machine whose executor accepts this many pushes, and as many expected copies, at a time:
+    /// [`EXCHANGE_WINDOW`], except in simulations.
     pub fn new(exchange_window: u32) -> Self {
         Self {
             exchanged: ExchangeCredit::new(exchange_window),
@@ -149,7 +149,7 @@ impl<W> Machine<W> {
 }
 
 impl<W: Clone> Machine<W> {
-    /// Whether anything is to be done: most often nothing is.
+    /// Whether there are effects; usually there are none.
     pub fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
@@ -160,7 +160,7 @@ impl<W: Clone> Machine<W> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether the connection is there.
+    /// Checks that the connection is not lost.
     ///
     /// # Errors
     /// Returns the reason for the loss.
@@ -168,14 +168,14 @@ impl<W: Clone> Machine<W> {
         self.lost.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether one more command, and with it a copy, may be appended.
+    /// Returns whether a command, with its copy, may be appended.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
     pub fn room(&mut self, need: Need) -> Result<Room> {
         self.check()?;
         let fits = match need {
-            // A device that can't be used is an error of the operation.
+            // An unusable device is an error of the operation itself.
             Need::Operation(device, queue) | Need::Push(device, queue) => {
                 self.devices.get(device).map_or(true, |device| device.has_room(queue)) && self.exchanged.is_left(need)
             }
@@ -189,37 +189,38 @@ impl<W: Clone> Machine<W> {
         })
     }
 
-    /// Whether the executor has something to do that the program does not know to be done.
+    /// Whether the executor may have work that is not known to be complete.
     pub fn has_work(&self) -> bool {
         self.transfers() > 0 || self.devices.have_work()
     }
 
-    /// Copies between the program's memory and devices that are under way.
+    /// Number of copies in flight between the program's memory and devices.
     pub fn transfers(&self) -> usize {
         self.copies_out.len() + self.copies_in.len()
     }
 
-    /// Bytes of commands that the executor has not given credit for, and that wait to be sent.
+    /// Number of command bytes without returned credit, and of unsent ones.
     pub fn command_bytes(&self) -> (u64, usize) {
         (self.credit.in_flight(), self.frames.len())
     }
 
-    /// Bytes of operations that a device has not done, in the stream that has most of them.
+    /// Number of bytes of incomplete operations in the device's fullest stream.
     pub fn open_bytes(&mut self, device: u32) -> u64 {
         self.devices.get(device).map_or(0, |device| device.most_open())
     }
 
-    /// Copies that the executor pushes, and that it expects, of which it has not said that they are over.
+    /// Number of pushes and of expected copies that the executor has not reported as complete.
     pub fn exchanged(&self) -> (u32, u32) {
         self.exchanged.open()
     }
 
-    /// A device was started, with so many streams for queues.
+    /// Records that a device was started, with this many streams for queues.
     pub fn open(&mut self, device: u32, streams: u32) {
         self.devices.open(device, streams);
     }
 
-    /// A device is shut down: its queues are forgotten, and what they were to bring with them. [`Machine::wait_for_memory`] follows.
+    /// Records that a device is shut down, and cancels its queues and their copies. [`Machine::wait_for_memory`]
+    /// follows.
     pub fn close(&mut self, device: u32, over: &Error) {
         let copies = self.devices.close(device);
         self.ahead.close(device);
@@ -227,16 +228,16 @@ impl<W: Clone> Machine<W> {
         self.cancel(&copies, device, None, over);
     }
 
-    /// A started device.
+    /// Returns a started device.
     ///
     /// # Errors
-    /// Returns an error if the connection or the device has failed, or it is not started.
+    /// Returns an error if the connection or the device has failed, or the device is not started.
     pub fn device(&mut self, device: u32) -> Result<&mut DeviceState> {
         self.check()?;
         self.devices.get(device)
     }
 
-    /// The position of the last operation of a queue.
+    /// Returns the position of the last operation of a queue.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or the queue has failed.
@@ -244,12 +245,12 @@ impl<W: Clone> Machine<W> {
         Ok(Seq(self.device(device)?.known(queue)?.map_or(0, |known| known.last)))
     }
 
-    /// Another executor as this one knows it on the lane on which it pushes to that one, see [`PeerId::on_lane`].
+    /// Returns the identity of another executor together with the lane for pushes to it, see [`PeerId::on_lane`].
     pub fn on_lane_to(&mut self, peer: PeerId) -> PeerId {
         self.peer_lanes.to(peer)
     }
 
-    /// Whether an operation of a queue is not known to be done, and may still be.
+    /// Whether an operation of a queue may be incomplete.
     pub fn is_under_way(&self, device: u32, queue: QueueId, seq: Seq) -> bool {
         self.lost.is_none() && self.devices.is_under_way(device, queue, seq.0)
     }
@@ -271,7 +272,7 @@ impl<W: Clone> Machine<W> {
         Ok(())
     }
 
-    /// Puts an operation into a queue. [`Machine::flush_after`] follows.
+    /// Appends an operation to a queue. [`Machine::flush_after`] follows.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or the queue has failed.
@@ -287,8 +288,8 @@ impl<W: Clone> Machine<W> {
         self.put(command, payload, now)
     }
 
-    /// Puts a push into a queue, whose target has been told to expect it. So the executor gets it in any case, and if the queue has failed
-    /// meanwhile, tells the target that nothing comes. [`Machine::flush_after`] follows, also after an error.
+    /// Appends a push whose target already expects it. The executor gets it in any case: if the queue has failed
+    /// meanwhile, it informs the target. [`Machine::flush_after`] follows, also after an error.
     ///
     /// # Errors
     /// Returns the errors of [`Machine::operate`].
@@ -334,7 +335,7 @@ impl<W: Clone> Machine<W> {
         self.flush.wake()
     }
 
-    /// Takes everything that was appended, leaving `buffer` for what comes. False if there is nothing.
+    /// Moves all appended frames to `buffer`, whose space is reused. Returns `false` if there are none.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -348,7 +349,7 @@ impl<W: Clone> Machine<W> {
         Ok(true)
     }
 
-    /// A thread that must not wait for the lane could not send all of what was appended: the flusher does.
+    /// Records that a thread which must not block could not send all frames: the flusher sends the rest.
     pub fn leave_to_flusher(&mut self, now: Duration) {
         if self.flush.leave(now) == Flush::WakeFlusher {
             self.effects.push(Effect::WakeFlusher);
@@ -410,13 +411,13 @@ impl<W: Clone> Machine<W> {
 
     // Waits.
 
-    /// A number for a command that is answered.
+    /// Returns a new ticket for a command with a reply.
     pub fn ticket(&mut self) -> u64 {
         self.next_ticket += 1;
         self.next_ticket
     }
 
-    /// A thread is going to wait. To be called before what it waits for can come; [`Machine::turn`] follows.
+    /// Registers a wait. Call this before the awaited event can arrive; [`Machine::turn`] follows.
     pub fn wait(&mut self, want: Want, waker: W) -> WaitId {
         let id = self.waits.register(want, waker);
         if want == Want::Room {
@@ -430,17 +431,17 @@ impl<W: Clone> Machine<W> {
         self.waits.turn(id)
     }
 
-    /// Whether what a waiter waits for has come.
+    /// Whether a waiter's event has arrived.
     pub fn is_done(&self, id: WaitId) -> bool {
         self.waits.is_done(id)
     }
 
-    /// A waiter waits no more.
+    /// Removes a waiter.
     pub fn give_up(&mut self, id: WaitId) {
         self.waits.unregister(id, &mut self.effects);
     }
 
-    /// Ends the calling reader's turn.
+    /// Ends the reading of the calling reader.
     pub fn hand_over(&mut self) {
         let waiter = matches!(self.waits.reader(), Some(Reader::Waiter(_)));
         self.waits.hand_over(&mut self.effects);
@@ -449,7 +450,7 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// Appends a command that is answered, and waits for the reply with `waker`.
+    /// Appends a command with a reply, and registers a wait for the reply with `waker`.
     ///
     /// # Errors
     /// Returns an error if its payload is too long.
@@ -465,7 +466,8 @@ impl<W: Clone> Machine<W> {
         Ok(self.wait(Want::Reply(ticket), waker))
     }
 
-    /// Has a queue wait for what was put into another one; none if that is known to be done. [`Machine::flush_after`] follows.
+    /// Makes a queue wait for another queue's operations; does nothing if these are known to be complete.
+    /// [`Machine::flush_after`] follows.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
@@ -481,7 +483,7 @@ impl<W: Clone> Machine<W> {
             let at = waiting.count(MayStall::Yes);
             waiting.copies.follow(at, &copies, |transfer| self.copies_out.is_open(transfer));
         });
-        // Back, whatever became of it.
+        // Restored whatever the outcome.
         if let Ok(other) = state.queue(other) {
             other.copies = copies;
         }
@@ -492,7 +494,7 @@ impl<W: Clone> Machine<W> {
 
     // Copies out.
 
-    /// Asks for bytes. [`Machine::flush_after`] follows.
+    /// Requests the bytes of a copy out. [`Machine::flush_after`] follows.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or the queue has failed.
@@ -500,7 +502,7 @@ impl<W: Clone> Machine<W> {
         self.check()?;
         let CopyOut { device, queue, src, len, dst, transfer, completion } = copy;
         let state = self.devices.get(device)?.queue(queue)?;
-        // What writes nothing leaves it to those before it.
+        // A copy that writes nothing does not replace earlier ones.
         let before: Vec<_> = match completion {
             Completion::Compare(_) => Vec::new(),
             Completion::Write | Completion::Changed(_) => state.copies.writing(dst).collect(),
@@ -513,37 +515,37 @@ impl<W: Clone> Machine<W> {
         self.put(&command, &[], now)
     }
 
-    /// The first bytes of a copy out are here.
+    /// Decides on a copy out whose first bytes have arrived.
     pub fn begin(&mut self, transfer: TransferId) -> Begin {
         self.copies_out.begin(transfer)
     }
 
-    /// A copy that had begun is over: its bytes are where they belong, or could not be put there.
+    /// Records the completion of a copy that had begun: its bytes are stored, or could not be.
     pub fn landed(&mut self, transfer: TransferId, outcome: Result<()>) {
         let due = self.copies_out.landed(transfer, outcome, &mut self.waits, &mut self.effects);
         self.send_asked(due);
     }
 
-    /// The lane of a copy that had begun has failed: its bytes may not be where they belong.
+    /// Records that the lane of a copy that had begun has failed: its bytes may be incomplete.
     pub fn broke(&mut self, transfer: TransferId, error: Error) {
         self.copies_out.broke(error);
         self.landed(transfer, Ok(()));
     }
 
-    /// Whether a copy out has neither landed nor was cancelled.
+    /// Whether a copy out has neither completed nor been cancelled.
     pub fn is_open(&self, transfer: TransferId) -> bool {
         self.copies_out.is_open(transfer)
     }
 
-    /// Returns the outcome of copies out that were waited for.
+    /// Returns the outcome of awaited copies out.
     ///
     /// # Errors
-    /// Returns an error if their bytes may not be where they belong.
+    /// Returns an error if their bytes may not be stored.
     pub fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
         self.copies_out.outcome(transfers)
     }
 
-    /// Whether copies before the next operation of the queue will still write a range of the program's memory.
+    /// Whether earlier copies of the queue will still write to a range of the program's memory.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or the queue has failed.
@@ -555,7 +557,7 @@ impl<W: Clone> Machine<W> {
 
     // Copies in.
 
-    /// Whether a copy in that is read now could be sent by the calling thread, if a lane is free.
+    /// Whether the calling thread may send a copy in that is read now, if a lane is free.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or the queue has failed.
@@ -578,7 +580,7 @@ impl<W: Clone> Machine<W> {
         let open = |transfer| self.copies_out.is_open(transfer);
         let eager = quiet && (copy.now || !state.copies.any_writing(src, open));
         state.count(if eager { MayStall::No } else { MayStall::Yes });
-        // The queue stops here until they have landed: what it writes later comes after them.
+        // The executor's queue stops here until they have completed, so its later writes follow them.
         state.copies.settle(&after);
         let len = src.len as u64;
         let command = Command::CopyIn { device, queue: queue.0, dst: dst.0, len, transfer: transfer.0, eager };
@@ -587,7 +589,7 @@ impl<W: Clone> Machine<W> {
         Ok(CopyInPlan { eager, direct, after, device, queue, transfer })
     }
 
-    /// Has the bytes of a copy in sent in their turn. `waiter` waits with [`Want::Sent`] until they were read.
+    /// Queues the bytes of a copy in. `waiter` waits with [`Want::Sent`] until they were read.
     pub fn queue_copy(&mut self, plan: CopyInPlan, bytes: Bytes, waiter: Option<WaitId>) {
         let CopyInPlan { eager, after, device, queue, transfer, .. } = plan;
         let job = Job { transfer, place: (device, queue), bytes, after, waiter };
@@ -598,14 +600,15 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// The executor asks for the bytes of a transfer.
+    /// Handles the executor's request for the bytes of a transfer.
     pub fn requested(&mut self, transfer: TransferId) -> Requested {
         let Some(mut job) = self.copies_in.requested(transfer) else { return Requested::Unknown };
         let after = std::mem::take(&mut job.after);
-        // Not in the line before they have landed: those behind it may be what they stand behind.
+        // The transfer must not enter the line before these copies have completed, because they may depend on transfers
+        // that would be behind it.
         match self.copies_out.hold(after, job) {
             Some(job) => self.send_asked(vec![job]),
-            // Bytes in events may be what it waits for.
+            // The bytes that it waits for may arrive in events.
             None => self.rouse_watcher(),
         }
         Requested::CopyIn
@@ -617,18 +620,19 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// The next copy of a line, for a thread of it. It gets a lane for the copy and says [`Machine::has_lane`], sends the bytes and
-    /// says [`Machine::sent`]. None: it sleeps until it is woken, or ends if the connection is lost.
+    /// Takes the next copy of a line for a thread of it, which acquires a lane, calls [`Machine::has_lane`], sends the
+    /// bytes and calls [`Machine::sent`]. On `None` the thread sleeps until it is woken, or ends if the connection is
+    /// lost.
     pub fn take_copy(&mut self, way: Way) -> Option<Job> {
         self.copies_in.take(way)
     }
 
-    /// The copy that was taken last has its lane, or will never have one.
+    /// Records that the last taken copy has its lane, or will never have one.
     pub fn has_lane(&mut self, way: Way) {
         self.copies_in.has_lane(way, &mut self.effects);
     }
 
-    /// The bytes of a copy are sent.
+    /// Records that the bytes of a copy were sent.
     pub fn sent(&mut self, way: Way, job: Job, outcome: Result<()>) {
         self.copies_in.ended(way, job.transfer);
         self.waits.came_for_all(Want::LetGo(job.transfer), &mut self.effects);
@@ -642,13 +646,13 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    // What comes, and how it ends.
+    // Incoming events, and failures.
 
-    /// An event has come that concerns the machine: all but [`Event::Data`], [`Event::Output`], [`Event::Spans`] and [`Event::Ending`]. `place` adds to an error where it comes
-    /// from.
+    /// Handles an event, except [`Event::Data`], [`Event::Output`], [`Event::Spans`] and [`Event::Ending`]. `place`
+    /// adds the event's origin to an error.
     ///
     /// # Errors
-    /// Returns an error if it ends the connection.
+    /// Returns an error if the event ends the connection.
     pub fn event(&mut self, event: Event, payload: &[u8], place: impl Fn(Error) -> Error) -> Result<()> {
         if self.told_ahead(&event) {
             return Ok(());
@@ -686,10 +690,10 @@ impl<W: Clone> Machine<W> {
         Ok(())
     }
 
-    /// A queue, or with none all of a device, has failed.
+    /// Records that a queue, or with `None` a whole device, has failed.
     pub fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) {
         let copies = self.devices.fail(device, queue, error);
-        // Waiters for this queue's credit get the error.
+        // Waiters for credit of this queue get the error.
         self.waits.came_for_all(Want::Credit, &mut self.effects);
         self.cancel(&copies, device, queue, error);
     }
@@ -704,7 +708,7 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// The connection is gone: everything that uses it fails, now and later. False if it was gone before.
+    /// Records that the connection is lost: all present and later uses fail. Returns `false` if it was lost before.
     pub fn lose(&mut self, error: &Error) -> bool {
         if self.lost.is_some() {
             return false;
@@ -719,7 +723,7 @@ impl<W: Clone> Machine<W> {
         true
     }
 
-    /// Waiters that there are.
+    /// Number of waiters.
     pub fn waiters(&self) -> usize {
         self.waits.len()
     }

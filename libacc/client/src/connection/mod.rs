@@ -1,5 +1,5 @@
-//! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/processes.md says what it
-//! decides. `remote` has the lanes and the threads around it; the simulation in `crates/sim` has others.
+//! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/processes.md
+//! describes its decisions. `remote` has the lanes and threads around it; the simulation in `crates/sim` has others.
 
 mod ask_ahead;
 mod completion_actions;

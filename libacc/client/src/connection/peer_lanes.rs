@@ -1,5 +1,5 @@
-//! Which lane an executor has to each of those that it pushes to. Both ends of a copy are told its number, so that what was begun for a lane
-//! that is lost ends with it at both, whatever each of them has heard when; copies that come later go over the next.
+//! The numbers of an executor's lanes to the executors that it pushes to. Both ends of a copy get the number. So what
+//! was begun for a lost lane ends with it at both, whatever each has heard when; later copies use the next lane.
 
 use accord_fabric::peer::PeerId;
 use std::collections::HashMap;
@@ -7,20 +7,20 @@ use std::collections::HashMap;
 /// The lanes of one executor.
 #[derive(Default)]
 pub(super) struct PeerLanes {
-    /// Numbers by process: of those that the program has named.
+    /// Lane numbers by process, for those that the program has named.
     numbers: HashMap<PeerId, u32>,
 }
 
 impl PeerLanes {
-    /// An executor that is pushed to, on the lane that is used from now on.
+    /// Returns the identity of a push target, with the lane that is used from now on.
     pub(super) fn to(&mut self, peer: PeerId) -> PeerId {
         peer.on_lane(*self.numbers.entry(peer.process()).or_default())
     }
 
-    /// The executor says that a lane is lost. What it says of one that it was never told of is nothing.
+    /// Records that the executor reports a lost lane. Reports about unknown lanes are ignored.
     pub(super) fn lost(&mut self, peer: PeerId) {
         if let Some(number) = self.numbers.get_mut(&peer.process()).filter(|number| **number == peer.lane()) {
-            // After so many there is no further one, and copies fail.
+            // After the last number there is no further lane, and copies fail.
             *number = number.saturating_add(1);
         }
     }
@@ -35,7 +35,7 @@ mod tests {
         PeerId::executor(NodeId(node), 0).unwrap()
     }
 
-    /// By seeds: whatever the executor says, each lane comes after the one before, and only when that was lost.
+    /// For any reports of the executor, each lane follows the previous one, and only once that is lost.
     #[test]
     fn the_next_lane_comes_when_the_last_one_is_lost() {
         for seed in 1..500u64 {

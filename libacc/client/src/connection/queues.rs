@@ -1,4 +1,4 @@
-//! What the program knows of a node's devices and queues.
+//! State of a node's devices and queues, as known to the program.
 
 use super::earlier_copies::EarlierCopies;
 use accord_executor::queue_table::{ByNumber, Carrier, QueueTable};
@@ -7,72 +7,72 @@ use accord_types::{Error, ErrorCode, QueueId, Result, StreamId, TransferId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// A command's effect on eager bytes in its queue: whether it may hold up later commands. If it may, no later command
-/// is eager until it is known to be done.
+/// Whether a command may hold up eager bytes in its queue. If so, no later command is eager until it is known to be
+/// complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MayStall {
-    /// It never does for long.
+    /// The command is quick.
     No,
-    /// It takes its time.
+    /// The command may take long.
     Yes,
 }
 
-/// The started devices of a node, which are few: each launch looks for one several times.
+/// The started devices of a node: few, and each launch looks one up several times.
 #[derive(Default)]
 pub(super) struct Devices(Vec<(u32, DeviceState)>);
 
 /// A started device.
 pub struct DeviceState {
-    /// Its memory failed, or the executor said that all of it has.
+    /// The failure of the whole device.
     failed: Option<Error>,
     queues: BTreeMap<QueueId, QueueState>,
-    /// Which of them share a stream there: the executor decides it in the same way.
+    /// The assignment of queues to streams, which the executor computes in the same way.
     streams: QueueTable,
-    /// Bytes of operations that are not known to be done, by stream, see [`STREAM_WINDOW`].
+    /// Bytes of incomplete operations by stream, see [`STREAM_WINDOW`].
     open: BTreeMap<StreamId, u64>,
-    /// Queues that are not Accord's own: those share streams if there are more than those.
+    /// Number of the program's queues: if they exceed the device's streams, they share them.
     numbered: usize,
     /// Functions that the executor knows, by the runtime's key.
     functions: HashMap<u64, u32, ByNumber>,
     functions_named: u32,
-    /// Bytes that the program has mapped.
+    /// Number of bytes that the program has mapped.
     pub mapped: u64,
 }
 
 /// A queue.
 #[derive(Default)]
 pub(super) struct QueueState {
-    /// Operations put in.
+    /// Position of the last operation.
     pub(super) last: u64,
-    /// Known to be done.
+    /// Position that is known to be reached.
     pub(super) reached: u64,
     /// Position of the last operation that may stall.
     may_stall: u64,
     failed: Option<Error>,
-    /// Copies out that come before what it does next, and may not be here yet.
+    /// Open copies out that precede its next operation.
     pub(super) copies: EarlierCopies,
-    /// The stream that carries it, from its first operation on.
+    /// Its stream, assigned at the first operation.
     stream: Option<StreamId>,
-    /// Bytes of its operations that are not known to be done.
+    /// Bytes of its incomplete operations.
     open: u64,
-    /// The program has waited for it, and its next wait was not asked ahead.
+    /// Whether the program has waited for it, and its next wait was not asked ahead.
     pub(super) awaited: bool,
 }
 
 impl Devices {
-    /// Whether something was put in that is not known to be done.
+    /// Whether any operation may be incomplete.
     pub(super) fn have_work(&self) -> bool {
         self.0.iter().any(|(_, device)| device.queues.values().any(|queue| !queue.drained()))
     }
 
-    /// Whether a queue, which has not failed, is not known to have got to a position.
+    /// Whether a queue without a failure may not have reached a position.
     pub(super) fn is_under_way(&self, device: u32, queue: QueueId, seq: u64) -> bool {
         let state = self.0.iter().find(|(known, state)| *known == device && state.failed.is_none());
         let queue = state.and_then(|(_, state)| state.queues.get(&queue));
         queue.is_some_and(|queue| queue.failed.is_none() && queue.reached < seq)
     }
 
-    /// A device was started.
+    /// Records that a device was started.
     pub(super) fn open(&mut self, device: u32, streams: u32) {
         let state = DeviceState::new(streams);
         match self.find(device) {
@@ -81,14 +81,14 @@ impl Devices {
         }
     }
 
-    /// Records that so many bytes of a queue's operations are done. Those of a failed device are of no use any more.
+    /// Records completed bytes of a queue's operations. Those of a failed device are ignored.
     pub(super) fn done(&mut self, device: u32, queue: QueueId, bytes: u64) {
         if let Ok(device) = self.get(device) {
             device.done(queue, bytes);
         }
     }
 
-    /// Forgets a device. Returns its copies out, which no wait follows.
+    /// Removes a device. Returns its copies out, which no wait follows.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
         let at = self.0.iter().position(|(known, _)| *known == device);
         let queues = at.map(|at| self.0.swap_remove(at).1.queues).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Devices {
         self.0.iter_mut().find(|(known, _)| *known == device).map(|(_, state)| state)
     }
 
-    /// A started device.
+    /// Returns a started device.
     ///
     /// # Errors
     /// Returns an error if the device has failed, or is not started.
@@ -114,7 +114,7 @@ impl Devices {
         }
     }
 
-    /// A queue has failed, or with none all of a device. Returns its copies out.
+    /// Records the failure of a queue, or with `None` of a whole device. Returns its copies out.
     pub(super) fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) -> Vec<TransferId> {
         let Some(state) = self.find(device) else { return Vec::new() };
         match queue {
@@ -125,7 +125,7 @@ impl Devices {
             }
             Some(queue) => {
                 state.done(queue, u64::MAX);
-                // Of one that the program has never used nothing can fail, whatever the executor says.
+                // A queue that the program has never used can't fail, whatever the executor reports.
                 let Some(state) = state.queues.get_mut(&queue) else { return Vec::new() };
                 state.failed.get_or_insert_with(|| error.clone());
                 state.copies.take_own().collect()
@@ -135,10 +135,10 @@ impl Devices {
 }
 
 impl DeviceState {
-    /// A queue, from its first use.
+    /// Returns a queue, which is created at its first use.
     ///
     /// # Errors
-    /// Returns an error if it has failed.
+    /// Returns the queue's failure.
     pub(super) fn queue(&mut self, queue: QueueId) -> Result<&mut QueueState> {
         let state = self.state(queue);
         match &state.failed {
@@ -147,10 +147,10 @@ impl DeviceState {
         }
     }
 
-    /// A queue, if it was used before.
+    /// Returns a queue, if it was used before.
     ///
     /// # Errors
-    /// Returns an error if it has failed.
+    /// Returns the queue's failure.
     pub(super) fn known(&self, queue: QueueId) -> Result<Option<&QueueState>> {
         let state = self.queues.get(&queue);
         match state.and_then(|state| state.failed.as_ref()) {
@@ -159,7 +159,7 @@ impl DeviceState {
         }
     }
 
-    /// All that have not failed.
+    /// Returns the queues that have not failed.
     pub(super) fn queues(&mut self) -> impl Iterator<Item = (QueueId, &mut QueueState)> {
         self.queues.iter_mut().filter(|(_, state)| state.failed.is_none()).map(|(id, state)| (*id, state))
     }
@@ -181,7 +181,7 @@ impl DeviceState {
         self.state_and_streams(queue).0
     }
 
-    /// A queue, from its first use, and what is known of streams.
+    /// Returns a queue, which is created at its first use, and the state of streams.
     fn state_and_streams(
         &mut self,
         queue: QueueId,
@@ -194,19 +194,19 @@ impl DeviceState {
         (state, streams, open)
     }
 
-    /// Whether one more operation may be put into a queue.
+    /// Whether another operation may be appended to a queue.
     pub(super) fn has_room(&mut self, queue: QueueId) -> bool {
         let stream = self.queues.get(&queue).and_then(|state| state.stream);
         stream.and_then(|stream| self.open.get(&stream)).is_none_or(|open| *open < STREAM_WINDOW)
     }
 
-    /// An operation that costs so much was put into a queue.
+    /// Records an appended operation with this cost.
     pub(super) fn charge(&mut self, queue: QueueId, cost: u64) {
         let (state, streams, open) = self.state_and_streams(queue);
         let stream = *state.stream.get_or_insert_with(|| match streams.carrier(queue) {
             Ok(Carrier::Known(known)) => known.stream(),
             Ok(Carrier::Shared(stream)) => streams.add(queue, stream).stream(),
-            // The queue's own number names its stream.
+            // The stream has its queue's number.
             Ok(Carrier::New | Carrier::Failed(_)) => streams.add(queue, StreamId(queue.0)).stream(),
             // The executor refuses it.
             Err(_) => StreamId(queue.0),
@@ -215,8 +215,7 @@ impl DeviceState {
         *open.entry(stream).or_default() += cost;
     }
 
-    /// Records that so many bytes of a queue's operations are done. An executor that reports more than there were gives
-    /// no more room.
+    /// Records completed bytes of a queue's operations. Reporting more than were open yields no more credit.
     fn done(&mut self, queue: QueueId, bytes: u64) {
         let Some(state) = self.queues.get_mut(&queue) else { return };
         let bytes = bytes.min(state.open);
@@ -226,34 +225,34 @@ impl DeviceState {
         }
     }
 
-    /// The most that is open in one stream.
+    /// Number of open bytes in the fullest stream.
     pub(super) fn most_open(&self) -> u64 {
         self.open.values().copied().max().unwrap_or(0)
     }
 
-    /// Whether nothing can hold an eager copy in the queue up, on a device that has so many streams for queues.
+    /// Whether nothing can hold up an eager copy in the queue, on a device with this many streams for queues.
     ///
     /// # Errors
     /// Returns an error if the queue has failed.
     pub(super) fn quiet(&mut self, queue: QueueId, streams: usize) -> Result<bool> {
         let quiet = self.queue(queue)?.quiet();
-        // Else it may have its stream together with another one.
+        // Otherwise another queue may share its stream.
         Ok(quiet && self.numbered <= streams)
     }
 
-    /// The number by which the executor knows a function.
+    /// Returns the executor's number of a function.
     pub fn function(&self, key: u64) -> Option<u32> {
         self.functions.get(&key).copied()
     }
 
-    /// Gives a function its number.
+    /// Assigns a function its number.
     pub fn name_function(&mut self, key: u64) -> u32 {
         self.functions_named += 1;
         self.functions.insert(key, self.functions_named);
         self.functions_named
     }
 
-    /// Functions that are known no more.
+    /// Removes functions of an unloaded object.
     pub fn forget_functions(&mut self, keys: &Range<u64>) {
         self.functions.retain(|key, _| !keys.contains(key));
     }
@@ -269,18 +268,17 @@ impl QueueState {
         self.last
     }
 
-    /// Whether nothing in the queue can hold an eager copy up.
+    /// Whether nothing in the queue can hold up an eager copy.
     fn quiet(&self) -> bool {
         self.reached >= self.may_stall
     }
 
-    /// Whether everything in it is known to be done.
+    /// Whether all operations are known to be complete.
     pub(super) fn drained(&self) -> bool {
         self.reached >= self.last && self.copies.is_empty()
     }
 
-    /// The executor has got this far. Appends the copies out that must be here before the program
-    /// may know it.
+    /// Records a reached position. Appends the copies out that must complete before the program may know it.
     pub(super) fn reach(&mut self, seq: u64, landings: &mut Vec<TransferId>) {
         self.reached = self.reached.max(seq);
         landings.extend(self.copies.until(seq));
@@ -351,7 +349,7 @@ mod tests {
         Ok(())
     }
 
-    /// There are 2^32 numbers.
+    /// The executor could name any of 2^32 queues.
     #[test]
     fn an_executor_that_says_that_queues_have_failed_which_there_are_not_makes_none() -> Result<()> {
         let mut devices = Devices::default();

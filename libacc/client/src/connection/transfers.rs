@@ -1,10 +1,10 @@
-//! Copies in that don't fit into a command, on their way to bulk lanes: decisions only.
+//! Copies in that don't fit in a command, queued for bulk lanes: decisions only.
 //!
-//! The executor takes the bytes of an eager copy when it has got to the command, and its stream to the copy. Both may
-//! wait for whatever the program has put in before, so no copy may have to wait for one that was put in later:
+//! The executor reads the bytes of an eager copy when it has reached the command, and its stream the copy. Both may
+//! wait for any earlier operation of the program, so no copy may wait for a later one:
 //!
 //! * Eager copies get their lanes in the order of their commands.
-//! * What the executor asks for, and takes at once, has lanes of its own. No eager copy, however old, is on them.
+//! * Requested copies, which the executor reads at once, have lanes of their own, without eager copies.
 
 use super::effects::{Effect, Effects, Way};
 use super::lane_queue::{Call, LaneQueue};
@@ -12,14 +12,14 @@ use super::waits::WaitId;
 use accord_types::{HostRange, QueueId, TransferId};
 use std::collections::BTreeMap;
 
-/// Lanes for the bytes of transfers: for eager copies in, and for what is asked for. Copies out take any.
+/// Number of lanes for eager copies in. Copies out use any lane.
 pub const EAGER_LANES: usize = 2;
-/// The number of lanes for bytes that the executor asks for, see [`EAGER_LANES`].
+/// Number of lanes for requested copies, see [`EAGER_LANES`].
 pub const ASKED_LANES: usize = 2;
 
 /// Most copies in flight between the program's memory and devices. A further copy blocks its caller.
 pub const TRANSFERS_MAX: usize = 16 << 10;
-/// Copies that came to nothing and are remembered, as the executor may have asked for them just then. As many as there may be.
+/// Most cancelled copies to remember, because the executor may just have requested them: as many as can be in flight.
 const GONE_MAX: usize = TRANSFERS_MAX;
 
 /// A copy in.
@@ -27,18 +27,18 @@ const GONE_MAX: usize = TRANSFERS_MAX;
 pub struct Job {
     /// Its number.
     pub transfer: TransferId,
-    /// The queue that it is in, and the device.
+    /// The device and the queue.
     pub(super) place: (u32, QueueId),
     /// The bytes to send.
     pub bytes: Bytes,
-    /// Copies out that bring what it reads.
+    /// Copies out that write what it reads.
     pub(super) after: Vec<TransferId>,
-    /// The waiter until its bytes were read.
+    /// The thread that waits until the bytes were read.
     pub(super) waiter: Option<WaitId>,
 }
 
 impl Job {
-    /// Whether it is of a queue, or with none of any of a device.
+    /// Whether the copy belongs to a queue, or with `None` to any queue of a device.
     pub(super) fn is_of(&self, device: u32, queue: Option<QueueId>) -> bool {
         is_of(self.place, device, queue)
     }
@@ -48,7 +48,7 @@ impl Job {
     }
 }
 
-/// Whether a queue is this one, or with none any of a device.
+/// Whether a queue is this one, or with `None` any of a device.
 pub(super) fn is_of(place: (u32, QueueId), device: u32, queue: Option<QueueId>) -> bool {
     place.0 == device && queue.is_none_or(|queue| queue == place.1)
 }
@@ -56,12 +56,12 @@ pub(super) fn is_of(place: (u32, QueueId), device: u32, queue: Option<QueueId>) 
 /// The bytes of a copy in.
 #[derive(Debug)]
 pub enum Bytes {
-    /// The program's memory, which it leaves alone until it waits.
+    /// The program's memory, which is unchanged until the program waits.
     Host(HostRange),
-    /// A copy of it.
+    /// A staging copy.
     Staged(Vec<u8>),
-    /// The size of a copy that will not come: its queue has failed, or the device was shut down. The executor is told
-    /// if it expects the bytes.
+    /// The size of a cancelled copy, whose queue has failed or whose device was shut down. The executor is informed if
+    /// it expects the bytes.
     Gone(usize),
 }
 
@@ -76,15 +76,15 @@ impl Bytes {
     }
 }
 
-/// Copies in that wait for their turn.
+/// Copies in that are not being sent yet.
 pub(super) struct Transfers {
     eager: LaneQueue<Job>,
     asked: LaneQueue<Job>,
-    /// To be sent when the executor asks for them.
+    /// Copies to be sent when the executor requests them.
     unasked: BTreeMap<TransferId, Job>,
-    /// Those that came to nothing before, with their lengths: what asks for them may be on its way. At most [`GONE_MAX`].
+    /// Cancelled copies with their lengths, whose requests may be in flight. At most [`GONE_MAX`].
     gone: BTreeMap<TransferId, (u32, QueueId, usize)>,
-    /// Those that threads are sending out of the program's memory, with their queues: at most one a thread.
+    /// Copies that threads are sending out of the program's memory, with their queues: at most one per thread.
     in_hand: Vec<(TransferId, (u32, QueueId))>,
 }
 
@@ -108,34 +108,34 @@ impl Transfers {
         }
     }
 
-    /// Whether the bytes of an eager copy may go past the line, on a lane that is free.
+    /// Whether an eager copy may bypass the line, on a free lane.
     pub(super) fn is_line_empty(&self) -> bool {
         self.eager.is_empty()
     }
 
-    /// Number of copies that wait for their turn.
+    /// Number of copies that are not being sent yet.
     pub(super) fn len(&self) -> usize {
         self.eager.len() + self.asked.len() + self.unasked.len()
     }
 
-    /// Puts a copy into a line.
+    /// Appends a copy to a line.
     pub(super) fn join<W>(&mut self, way: Way, job: Job, effects: &mut Effects<W>) {
         self.line(way).join(job);
         self.call(way, effects);
     }
 
-    /// Keeps a copy until the executor asks for it.
+    /// Keeps a copy until the executor requests it.
     pub(super) fn wait_for_request(&mut self, job: Job) {
         self.unasked.insert(job.transfer, job);
     }
 
-    /// The executor asks for a copy; none if it is not one of these.
+    /// Removes and returns a requested copy; `None` if it is unknown.
     pub(super) fn requested(&mut self, transfer: TransferId) -> Option<Job> {
         let gone = |(device, queue, len)| Job::gone(transfer, (device, queue), len);
         self.unasked.remove(&transfer).or_else(|| self.gone.remove(&transfer).map(gone))
     }
 
-    /// The next copy of a line, for a thread of it.
+    /// Takes the next copy of a line, for a thread of it.
     pub(super) fn take(&mut self, way: Way) -> Option<Job> {
         let job = self.line(way).take()?;
         if matches!(job.bytes, Bytes::Host(_)) {
@@ -144,13 +144,13 @@ impl Transfers {
         Some(job)
     }
 
-    /// The copy that was taken last has its lane.
+    /// Records that the last taken copy has its lane.
     pub(super) fn has_lane<W>(&mut self, way: Way, effects: &mut Effects<W>) {
         self.line(way).has_lane();
         self.call(way, effects);
     }
 
-    /// A thread is done with its copy.
+    /// Records that a thread is done with its copy.
     pub(super) fn ended(&mut self, way: Way, transfer: TransferId) {
         self.in_hand.retain(|&(in_hand, _)| in_hand != transfer);
         self.line(way).ended();
@@ -163,7 +163,7 @@ impl Transfers {
         self.in_hand.iter().filter(move |(_, place)| fits(*place)).map(|(transfer, _)| *transfer)
     }
 
-    /// Sees to it that the next copy of a line is taken.
+    /// Makes a thread take the next copy of a line.
     fn call<W>(&mut self, way: Way, effects: &mut Effects<W>) {
         effects.extend(self.line(way).call().map(|call| match call {
             Call::Wake => Effect::WakeCopyThread(way),
@@ -171,8 +171,8 @@ impl Transfers {
         }));
     }
 
-    /// The bytes of a failed queue, or of all of a device, are of no use any more, and the program may have its memory back: what was not sent is not
-    /// read.
+    /// Cancels the copies of a failed queue, or of a whole device. Unsent bytes are not read any more, so that the
+    /// program may reuse its memory.
     pub(super) fn cancel(&mut self, device: u32, queue: Option<QueueId>) -> Vec<Job> {
         let fits = |job: &Job| job.is_of(device, queue);
         let all = std::mem::take(&mut self.unasked);
@@ -183,7 +183,7 @@ impl Transfers {
         while self.gone.len() > GONE_MAX {
             self.gone.pop_first();
         }
-        // The executor expects the copies in line.
+        // The executor expects the copies in the lines.
         for job in self.eager.waiting_mut().chain(self.asked.waiting_mut()).filter(|job| fits(job)) {
             let gone = Job::gone(job.transfer, job.place, job.bytes.size());
             cancelled.push(std::mem::replace(job, gone));
@@ -191,7 +191,7 @@ impl Transfers {
         cancelled
     }
 
-    /// The connection is gone: everything that no thread has taken.
+    /// Removes and returns all copies that no thread has taken, because the connection is lost.
     pub(super) fn lose(&mut self) -> Vec<Job> {
         let mut jobs: Vec<_> = self.eager.leave().collect();
         jobs.extend(self.asked.leave());

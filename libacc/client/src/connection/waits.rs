@@ -1,11 +1,11 @@
-//! The waiters, and which of them reads: one of the waiting threads at a time takes the events off the command lane, handles them
-//! for all, and hands over when its own has come. So a wait costs no hop from thread to thread.
+//! The waiters, and the reader among them. One waiting thread at a time reads the events of the command lane, handles
+//! them for all, and hands over when its own has arrived. So a wait needs no hop between threads.
 
 use super::effects::{Effect, Effects};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::BTreeSet;
 
-/// Replies that an executor may owe to threads that have given up. It answers such questions when their queues are there, or fail.
+/// Most outstanding replies to threads that have given up. The executor replies when the queues are done, or fail.
 const UNANSWERED_MAX: usize = 1 << 16;
 
 /// The reply to a ticket.
@@ -19,49 +19,49 @@ pub struct Reply {
     pub payload: Vec<u8>,
 }
 
-/// The event that a thread waits for.
+/// An event that a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// The reply to a ticket.
     Reply(u64),
     /// More credit.
     Credit,
-    /// The bytes of a copy out are where they belong, or will never be.
+    /// A copy out is complete or cancelled.
     Landed(TransferId),
     /// The bytes of a copy in were read from the program's memory, or never will be.
     Sent(TransferId),
-    /// No thread reads the bytes of a copy in from the program's memory any more.
+    /// No thread reads a copy in from the program's memory any more.
     LetGo(TransferId),
-    /// Room for one more copy.
+    /// Room for another copy.
     Room,
 }
 
 impl Want {
-    /// Whether the command lane brings it, so that its waiter may be the reader. Other lanes have threads of their own;
-    /// a reader could not be woken by them, as it blocks on the command lane.
+    /// Whether the command lane delivers it, so that its waiter may be the reader. Other lanes have threads of their
+    /// own, which could not wake a reader that blocks on the command lane.
     fn is_read(self) -> bool {
         matches!(self, Self::Reply(_) | Self::Credit)
     }
 
-    /// Whether nothing is left to wait for when the connection is lost. The program's memory may still be read or written by a
-    /// thread then, and the program must not have it back before.
+    /// Whether the wait ends when the connection is lost. Another thread may still read or write the program's memory
+    /// then, and the program must not get it back before.
     fn ends_with_the_connection(self) -> bool {
         !matches!(self, Self::Landed(_) | Self::Sent(_) | Self::LetGo(_))
     }
 }
 
-/// Names a wait.
+/// Identifies a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitId(u64);
 
 /// The next step of a waiting thread.
 #[derive(Debug)]
 pub enum Turn {
-    /// What it waits for has come. It is no waiter any more.
+    /// The event has arrived, and the wait is removed.
     Done(Result<Reply>),
-    /// It reads for all.
+    /// The thread becomes the reader for all.
     Read,
-    /// It sleeps until it is woken, then asks again.
+    /// The thread sleeps until it is woken, then calls again.
     Sleep,
 }
 
@@ -80,13 +80,13 @@ struct Waiter<W> {
     outcome: Option<Result<Reply>>,
 }
 
-/// The waiters and the reader. `W` names a thread, to be woken.
+/// The waiters and the reader. `W` identifies a thread to wake.
 pub(super) struct Waits<W> {
     waiters: Vec<Waiter<W>>,
     reader: Option<Reader>,
     next_id: u64,
     lost: Option<Error>,
-    /// Questions whose askers gave up: at most [`UNANSWERED_MAX`].
+    /// Tickets of threads that gave up: at most [`UNANSWERED_MAX`].
     unanswered: BTreeSet<u64>,
 }
 
@@ -97,7 +97,7 @@ impl<W> Default for Waits<W> {
 }
 
 impl<W: Clone> Waits<W> {
-    /// A thread is going to wait. To be called before what it waits for can come.
+    /// Registers a wait. Call this before the awaited event can arrive.
     pub(super) fn register(&mut self, want: Want, waker: W) -> WaitId {
         self.next_id += 1;
         let id = WaitId(self.next_id);
@@ -106,7 +106,7 @@ impl<W: Clone> Waits<W> {
         id
     }
 
-    /// Returns the waiter's next step. After [`Turn::Done`] it is no waiter any more.
+    /// Returns the waiter's next step. [`Turn::Done`] removes the wait.
     pub(super) fn turn(&mut self, id: WaitId) -> Turn {
         let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else {
             return Turn::Done(Err(Error::new(ErrorCode::ImplementationDefined, "a wait was lost")));
@@ -122,29 +122,29 @@ impl<W: Clone> Waits<W> {
         Turn::Read
     }
 
-    /// Whether what the waiter waits for has come.
+    /// Whether the waiter's event has arrived.
     pub(super) fn is_done(&self, id: WaitId) -> bool {
         self.waiters.iter().find(|waiter| waiter.id == id).is_none_or(|waiter| waiter.outcome.is_some())
     }
 
-    /// The waiter waits no more.
+    /// Removes a waiter.
     pub(super) fn unregister(&mut self, id: WaitId, effects: &mut Effects<W>) {
         if let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) {
             let Waiter { want, outcome, .. } = self.waiters.swap_remove(at);
             if let (Want::Reply(ticket), None) = (want, outcome) {
                 self.unanswered.insert(ticket);
                 if self.unanswered.len() > UNANSWERED_MAX {
-                    // A reply to that is none that is awaited.
+                    // A reply to that ticket then counts as unexpected.
                     self.unanswered.pop_first();
                 }
             }
         }
-        // It may have been woken to read.
+        // This waiter may have been woken to read.
         self.wake_reader(effects);
     }
 
-    /// Makes the watcher the reader if there is none and, unless it is `urgent`, no waiter is about to be. (That waiter
-    /// may still be sending, to an executor that reads only after this side has read.)
+    /// Makes the watcher the reader if there is none and, unless it is `urgent`, no waiter is about to be. That waiter
+    /// may still be sending, to an executor that reads only after this side has read.
     pub(super) fn try_read(&mut self, urgent: bool) -> bool {
         let free = self.reader.is_none() && (urgent || !self.is_wanted());
         if free {
@@ -153,7 +153,7 @@ impl<W: Clone> Waits<W> {
         free
     }
 
-    /// Gives the reading side back; the next waiter takes it.
+    /// Ends the reader's turn; the next waiter becomes the reader.
     pub(super) fn hand_over(&mut self, effects: &mut Effects<W>) {
         self.reader = None;
         self.wake_reader(effects);
@@ -168,23 +168,23 @@ impl<W: Clone> Waits<W> {
         self.waiters.iter().any(|waiter| waiter.want.is_read() && waiter.outcome.is_none())
     }
 
-    /// Whether a waiter waits for room while there may be no reader to receive it.
+    /// Whether a waiter waits for space for a command while there may be no reader to receive the event.
     pub(super) fn is_room_wanted(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
     }
 
-    /// Ends the waits for an event that has come.
+    /// Ends the wait for an event that has arrived.
     pub(super) fn came(&mut self, want: Want, outcome: impl FnOnce() -> Result<Reply>, effects: &mut Effects<W>) {
-        // Without a waiter its thread has given up.
+        // Without a waiter, the thread has given up.
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
             finish(waiter, self.reader, outcome(), effects);
         }
     }
 
-    /// The reply to a ticket has come.
+    /// Ends the wait for the reply to a ticket.
     ///
     /// # Errors
-    /// Returns an error if the ticket was not asked for or was answered before: then the peer's other messages can't be
+    /// Returns an error if the ticket is unknown or was answered before: then the peer's other messages can't be
     /// trusted either.
     pub(super) fn replied(&mut self, ticket: u64, outcome: Result<Reply>, effects: &mut Effects<W>) -> Result<()> {
         let want = Want::Reply(ticket);
@@ -197,15 +197,15 @@ impl<W: Clone> Waits<W> {
         Ok(())
     }
 
-    /// Ends the waits for an event that several may want.
+    /// Ends all waits for an event.
     pub(super) fn came_for_all(&mut self, want: Want, effects: &mut Effects<W>) {
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want == want) {
             finish(waiter, self.reader, Ok(Reply::default()), effects);
         }
     }
 
-    /// The connection is gone: every wait for the command lane ends, now and later. Waits for the program's memory end
-    /// when no thread reads or writes it any more.
+    /// Ends all waits for the command lane, now and later, because the connection is lost. Waits for the program's
+    /// memory end when no thread reads or writes it any more.
     pub(super) fn lose(&mut self, error: &Error, effects: &mut Effects<W>) {
         self.lost.get_or_insert_with(|| error.clone());
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want.ends_with_the_connection()) {
@@ -213,7 +213,7 @@ impl<W: Clone> Waits<W> {
         }
     }
 
-    /// Waits so far.
+    /// Number of waits so far.
     pub(super) fn registered(&self) -> u64 {
         self.next_id
     }
@@ -235,7 +235,7 @@ impl<W: Clone> Waits<W> {
 fn finish<W: Clone>(waiter: &mut Waiter<W>, reader: Option<Reader>, outcome: Result<Reply>, effects: &mut Effects<W>) {
     if waiter.outcome.is_none() {
         waiter.outcome = Some(outcome);
-        // The reader looks for itself after each event.
+        // The reader checks its own wait after each event.
         if reader != Some(Reader::Waiter(waiter.id)) {
             effects.push(Effect::Wake(waiter.waker.clone()));
         }

@@ -1,9 +1,10 @@
-//! Decides which thread reads events without a waiter: a worker's output, credit, failures, the connection's end.
+//! Decides which thread reads events without a waiter: output of workers, credit, failures, and the end of the
+//! connection.
 //!
-//! A thread of the connection, the watcher, reads them, and must delay no other thread. While the program uses the
-//! connection, the watcher polls: were it the reader, each wait would cost a hop from thread to thread. When nothing
-//! has happened for a while, it becomes the reader and blocks, so that an idle program has no wake-ups. The first wait
-//! after that hops once. While a wait takes long, its thread reads, and the watcher sleeps until the wait is over.
+//! The watcher, a thread of the connection, reads them, and must not delay other threads. While the program uses the
+//! connection, the watcher polls: as the reader it would cost each wait a hop between threads. After a quiet period it
+//! becomes the reader and blocks, so that an idle program has no wake-ups. The first wait after that costs one hop.
+//! During a long wait the waiting thread reads, and the watcher sleeps.
 
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ pub const LOOK: Duration = Duration::from_millis(10);
 /// The next step of the watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchStep {
-    /// Handles what is here, sleeps for [`LOOK`] or until it is woken, then asks again.
+    /// Handle available events, sleep for [`LOOK`] or until woken, then call again.
     Look,
-    /// It has the reading side: reads once, waiting for that, handles what comes, and asks again.
+    /// Read once as the reader, blocking, handle the events, and call again.
     Read,
-    /// Sleeps until it is woken, then asks again.
+    /// Park until woken, then call again.
     Park,
     /// The connection is lost.
     End,
@@ -36,23 +37,23 @@ enum Activity {
 #[derive(Default)]
 pub(super) struct Watch {
     state: Activity,
-    /// What the program had done when the watcher looked last.
+    /// The program's activity at the watcher's last step.
     seen: u64,
 }
 
-/// The state of the connection when the watcher asks.
+/// The state of the connection at a step of the watcher.
 #[derive(Clone, Copy)]
 pub(super) struct Situation {
-    /// Grows with whatever the program does.
+    /// Grows with each action of the program.
     pub(super) activity: u64,
-    /// A waiter has the reading side, or is about to.
+    /// Whether a waiter is the reader, or is about to be.
     pub(super) wanted: bool,
-    /// Progress depends on events without a waiter.
+    /// Whether progress depends on events without a waiter.
     pub(super) urgent: bool,
 }
 
 impl Watch {
-    /// The watcher asks what to do. [`WatchStep::Read`]: it is to take the reading side.
+    /// Returns the watcher's next step. For [`WatchStep::Read`] it must become the reader.
     pub(super) fn step(&mut self, now: Situation) -> WatchStep {
         let quiet = now.activity == self.seen;
         self.seen = now.activity;
@@ -65,18 +66,18 @@ impl Watch {
         step
     }
 
-    /// A wait is over, or something has become urgent: whether the watcher is to be woken. (While it reads it can't be.)
+    /// Records the end of a wait, or urgency; returns whether to wake the watcher. (A blocked reader can't be woken.)
     pub(super) fn rouse(&mut self, urgent: bool) -> bool {
         let rouse = self.state == Activity::Parked || (urgent && self.state == Activity::Looking);
         if rouse {
             self.state = Activity::Looking;
-            // What is over was something: the next wait may follow soon.
+            // The wait counts as activity: the next one may follow soon.
             self.seen = u64::MAX;
         }
         rouse
     }
 
-    /// Whether it is going to look soon.
+    /// Whether the watcher is going to poll soon.
     pub(super) fn is_looking(&self) -> bool {
         self.state == Activity::Looking
     }

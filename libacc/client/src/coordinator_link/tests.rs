@@ -1,4 +1,4 @@
-//! A link to a coordinator that says only what a test has it say.
+//! Tests of a link with a coordinator under the test's control.
 
 use super::*;
 use accord_fabric::frame::session::{HEADER_LEN, REQUEST_MAX};
@@ -11,7 +11,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use tempfile::TempDir;
 
-/// Longer than any test takes.
+/// A time limit that no test reaches.
 const OPEN_LIMIT: Duration = Duration::from_secs(60);
 
 /// The coordinator's end of the session's connection.
@@ -72,7 +72,7 @@ impl Coordinator {
     }
 }
 
-/// Ends the session, also where a test fails, so that its threads end.
+/// Ends the session, also when a test fails, so that its threads end.
 struct Closes<'a>(&'a CoordinatorLink);
 
 impl Drop for Closes<'_> {
@@ -81,12 +81,12 @@ impl Drop for Closes<'_> {
     }
 }
 
-/// The first device of a node.
+/// Returns the first device of a node.
 fn device(node: u32) -> DeviceId {
     DeviceId { node: NodeId(node), ordinal: 0 }
 }
 
-/// Opens a session of a program that asks for nothing. A policy may ask for it, so that it `is_of_job`.
+/// Opens a session of a program that requests nothing. A policy may request a job for it: `is_of_job`.
 fn open(is_of_job: bool) -> (Arc<CoordinatorLink>, Coordinator) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("coordinator");
@@ -123,7 +123,7 @@ fn open(is_of_job: bool) -> (Arc<CoordinatorLink>, Coordinator) {
     (CoordinatorLink::new(at, claim, connection, lease.is_of_job, OPEN_LIMIT), coordinator)
 }
 
-/// Listens as the session's thread does.
+/// Listens like the session's thread.
 fn listen(link: &CoordinatorLink) {
     let ended = link.listen(&OwnUse::new(SessionId(7), Vec::new()), |message| {
         if matches!(message, Message::Ended(_)) {

@@ -1,4 +1,4 @@
-//! What the kernel says about this process's memory.
+//! Queries to the kernel about this process's memory.
 
 use super::mapping::{Access, Mapping, PAGE};
 use accord_types::HostRange;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ready {
     Yes,
-    /// Not those from an address on, as far as that is known.
+    /// Pages from this address on could not, if known.
     No(Option<usize>),
 }
 
-/// Makes the pages of a range ready for an access, as that itself would.
+/// Makes the pages of a range ready for an access, as the access itself would.
 pub(super) fn make_ready(range: HostRange, access: Access) -> Ready {
     if knows_populate() {
         return match populate(range, access) {
             Ok(()) => Ready::Yes,
-            // Pages before the first that is missing are ready now.
+            // Pages before the first missing one are ready now.
             Err(libc::EFAULT) => Ready::No(missing(range, access)),
             Err(_) => Ready::No(None),
         };
@@ -28,7 +28,7 @@ pub(super) fn make_ready(range: HostRange, access: Access) -> Ready {
     touch(range, access)
 }
 
-/// `madvise` on all pages of a range (Linux 5.14).
+/// Calls `madvise` on all pages of a range (Linux 5.14).
 fn populate(range: HostRange, access: Access) -> Result<(), i32> {
     let (start, end) = pages(range);
     let advice = match access {
@@ -36,7 +36,7 @@ fn populate(range: HostRange, access: Access) -> Result<(), i32> {
         Access::Write => libc::MADV_POPULATE_WRITE,
     };
     loop {
-        // SAFETY: the advice changes no contents; the kernel looks whether the addresses are mapped.
+        // SAFETY: the advice changes no contents; the kernel checks whether the addresses are mapped.
         let done = unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(start), end - start, advice) };
         match if done == 0 { 0 } else { errno() } {
             0 => return Ok(()),
@@ -46,7 +46,7 @@ fn populate(range: HostRange, access: Access) -> Result<(), i32> {
     }
 }
 
-/// The first page of a range that can't be made ready.
+/// Returns the first page of a range that can't be made ready.
 fn missing(range: HostRange, access: Access) -> Option<usize> {
     let (start, end) = pages(range);
     (start..end).step_by(PAGE).find(|&at| populate(HostRange { start: at, len: 1 }, access).is_err())
@@ -60,16 +60,16 @@ fn knows_populate() -> bool {
     })
 }
 
-/// The same for older kernels: has the kernel access a word of each page as a futex without waiters. A write adds 0 at
-/// once, so that no concurrent write is lost.
+/// Does the same on older kernels: makes the kernel access a word of each page as a futex without waiters. A write adds
+/// 0 atomically, so that no concurrent write is lost.
 pub(super) fn touch(range: HostRange, access: Access) -> Ready {
     let (start, end) = pages(range);
     let refused = (start..end).step_by(PAGE).find(|&at| {
         let word = std::ptr::with_exposed_provenance::<u32>(at);
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let other = 0u32;
-        // SAFETY: the kernel looks whether the word is there. It is compared with a number, and the wait for a change
-        // ends at once; or 0 is added to it, and no thread is woken at a word of this frame.
+        // SAFETY: the kernel checks whether the word is mapped. It compares it with a number, and the wait ends at
+        // once; or it adds 0, and wakes no thread at a word of this frame.
         let done = unsafe {
             match access {
                 Access::Read => {
@@ -126,12 +126,13 @@ const WRITABLE: u64 = 2;
 
 const _: () = assert!(size_of::<Query>() == 0x68);
 
-/// Looks up mappings one by one (Linux 6.11): the first that ends above an address. No answer where the kernel has none.
+/// Returns a query for single mappings (Linux 6.11): the first that ends above an address. It has no answer on older
+/// kernels.
 pub(super) fn mapping_by_query() -> impl FnMut(usize) -> Option<Option<Mapping>> {
-    /// The mapping that holds the address, or the next one.
+    /// Flag for the mapping that holds the address, or the next one.
     const OR_NEXT: u64 = 0x10;
     static UNKNOWN: AtomicBool = AtomicBool::new(false);
-    // Opened for each use: programs close descriptors that they don't know, and open files of their own in their place.
+    // Opened for each use: programs close unknown descriptors, and open files of their own under their numbers.
     let maps = if UNKNOWN.load(Ordering::Relaxed) { None } else { File::open("/proc/thread-self/maps").ok() };
     move |address| {
         let mut query = Query {
@@ -140,7 +141,7 @@ pub(super) fn mapping_by_query() -> impl FnMut(usize) -> Option<Option<Mapping>>
             query_addr: address as u64,
             ..Query::default()
         };
-        // SAFETY: the kernel reads and writes one query, and asks for no name.
+        // SAFETY: the kernel reads and writes one query, which requests no name.
         let done = unsafe { libc::ioctl(maps.as_ref()?.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
         if done != 0 {
             let error = errno();
@@ -188,13 +189,13 @@ pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
     asked.found
 }
 
-/// All mappings of the process, in order.
+/// Returns all mappings of the process, in order.
 pub(super) fn mappings() -> Vec<Mapping> {
     let text = std::fs::read("/proc/thread-self/maps").unwrap_or_default();
     text.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
-/// A line of the list: `7f00-8000 rw-p 00000000 00:00 0 name`.
+/// Parses a line of the list: `7f00-8000 rw-p 00000000 00:00 0 name`.
 pub(super) fn parse(line: &[u8]) -> Option<Mapping> {
     let mut parts = line.split(|byte| *byte == b' ').filter(|part| !part.is_empty());
     let mut text = || std::str::from_utf8(parts.next()?).ok();

@@ -1,43 +1,43 @@
-//! Mappings that the kernel was asked about already.
+//! A cache of mappings that the kernel has reported.
 //!
-//! Asking costs more than a small copy. So answers are kept until [`forget`] reports that mappings may have changed: an
-//! answer belongs to the moment at which it was asked for, and counts only as long as that is the present one. Looking
-//! up takes no lock and no system call. Nothing is kept before [`watch`] was called.
+//! A query costs more than a small copy. So answers are kept until [`forget`] reports that mappings may have changed.
+//! An answer belongs to the moment of its query, and is valid only while that is the current one. A look-up needs no
+//! lock and no system call. Nothing is kept before [`watch`] was called.
 
 use super::mapping::{Access, Mapping};
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// The present moment: counts changes of mappings. 0 while no caller reports them.
+/// The current moment: the number of changes of mappings. 0 while changes are not reported.
 static MOMENT: AtomicU64 = AtomicU64::new(0);
 static TABLE: Table = Table::new();
 
-/// Starts to keep answers: from now on all code that changes the process's mappings calls [`forget`] afterwards.
+/// Starts to keep answers: from now on all code that changes the process's mappings must call [`forget`] afterwards.
 pub fn watch() {
     let _ = MOMENT.compare_exchange(0, 1, Ordering::Release, Ordering::Relaxed);
 }
 
-/// Mappings have changed, or may have: what was known is known no more. Safe in signal handlers.
+/// Invalidates all answers, because mappings may have changed. Async-signal-safe.
 pub fn forget() {
     if MOMENT.load(Ordering::Relaxed) != 0 {
         MOMENT.fetch_add(1, Ordering::Release);
     }
 }
 
-/// The same, and these addresses have other pages from now on, or none: what devices know of the old ones is wrong. Safe in signal
-/// handlers.
+/// Invalidates all answers, and what devices know of these addresses, which have other pages now, or none.
+/// Async-signal-safe.
 pub fn forget_pages(range: HostRange) {
     accord_device::replaced_pages(range);
     forget();
 }
 
-/// A forked child's threads don't hold what the parent's held.
+/// Resets the cache in a forked child, which has none of the parent's threads.
 pub fn forget_after_fork() {
     TABLE.writing.store(false, Ordering::Relaxed);
     forget();
 }
 
-/// The moment that answers asked for from here on belong to. None if they must not be kept.
+/// Returns the moment for answers to queries from now on; `None` if they must not be kept.
 pub(super) fn moment() -> Option<u64> {
     Some(MOMENT.load(Ordering::Acquire)).filter(|moment| *moment != 0)
 }
@@ -47,11 +47,11 @@ pub(super) fn moment() -> Option<u64> {
 pub(super) enum Known {
     /// The access is possible.
     Yes,
-    /// It is read-only, all of it.
+    /// All of it is read-only.
     ReadOnly,
-    /// The mapping allows the access, but it is of a file, which may have become shorter.
+    /// The mapping allows the access, but its file may have become shorter.
     IfThere,
-    /// Nothing.
+    /// Nothing is known.
     No,
 }
 
@@ -60,22 +60,22 @@ pub(super) fn find(moment: u64, range: HostRange, access: Access) -> Known {
     TABLE.find(moment, range, access)
 }
 
-/// Keeps what was asked for at a moment.
+/// Keeps the answer of a query that was made at a moment.
 pub(super) fn keep(moment: u64, mapping: Mapping) {
     let end = program_break();
-    // What lies behind the break comes and goes without being reported.
+    // Mappings after the break change without a report.
     let heap = (mapping.start..mapping.end).contains(&end.saturating_sub(1));
     TABLE.keep(moment, if heap { Mapping { end, ..mapping } } else { mapping }, heap);
 }
 
-/// Counts small ranges of which nothing was known. Asking about the whole mapping costs more than asking about a range: so that is done
-/// now and then. It pays if there is more to come, and does not cost much if not.
+/// Counts small ranges without a known answer. A query for the whole mapping costs more than one for a range, so only
+/// some make it. It pays off if more follow, and does not cost much otherwise.
 pub(super) fn turn() -> u32 {
     static TURN: AtomicU32 = AtomicU32::new(0);
     TURN.fetch_add(1, Ordering::Relaxed)
 }
 
-/// End of the heap, which the C library moves without being seen. It knows it without a system call.
+/// Returns the end of the heap, which the C library moves without a report. The call needs no system call.
 fn program_break() -> usize {
     // SAFETY: moves nothing.
     unsafe { libc::sbrk(0) }.addr()
@@ -83,7 +83,7 @@ fn program_break() -> usize {
 
 /// More mappings than most programs copy from and to.
 const SLOTS: usize = 32;
-/// Each write to a slot has a stamp of its own: the moment, and in these bits a number.
+/// Bits of a stamp for a number. Each write to a slot has a unique stamp: the moment and the number.
 const NUMBER_BITS: u32 = 20;
 
 const READABLE: usize = 1;
@@ -110,7 +110,7 @@ struct Table {
     slots: [Slot; SLOTS],
     /// Slots from here on were never used.
     used: AtomicUsize,
-    /// Whether a thread is writing. Other threads keep no answer meanwhile.
+    /// Whether a thread is writing. Other threads keep no answers meanwhile.
     writing: AtomicBool,
     writes: AtomicU64,
 }
@@ -167,7 +167,7 @@ impl Table {
         let used = self.used.load(Ordering::Relaxed);
         let old = |slot: &&Slot| {
             let stamp = slot.stamp.load(Ordering::Relaxed);
-            // Mappings grow: what lay at the same place is the same one, or is known no more.
+            // Mappings grow: an entry at the same place is the same mapping, or is outdated.
             let (from, to) = (slot.start.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
             stamp >> NUMBER_BITS != moment || (from < mapping.end && mapping.start < to)
         };

@@ -1,4 +1,4 @@
-//! What the kernel says of memory.
+//! The process's mappings, as the kernel reports them.
 
 /// The access of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,6 @@ pub(super) struct Mapping {
     pub(super) end: usize,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Its pages may be missing: what it maps may have become shorter.
+    /// Whether pages may be missing because its file may have become shorter.
     pub(super) file: bool,
 }

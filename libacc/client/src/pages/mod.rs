@@ -1,10 +1,10 @@
-//! Whether the program's memory may be read or written, found out before a copy touches it.
+//! Checks whether the program's memory can be read or written, before a copy accesses it.
 //!
-//! A clause may name memory that is not there, or that is read-only. A copy that just tried would end the program by a
-//! signal, whose handler is the program's own affair. So the kernel is asked, and its answers about whole mappings are kept until
-//! mappings change (`known.rs`): as a rule a copy costs a look at those. Where nothing is known a range of up to [`POPULATED_MAX`]
-//! is asked about by having the kernel make its pages ready for the access, which the copy would do anyway; a larger one by its
-//! mappings, whose number does not grow with the range. Only where there is no better way the process's list of mappings is read.
+//! A clause may name memory that is not mapped, or read-only. An unchecked copy would end the program by a signal,
+//! whose handler belongs to the program. So the kernel is queried, and its answers about whole mappings are kept until
+//! mappings change (`known.rs`), which serve most copies. For an unknown range of up to [`POPULATED_MAX`], the kernel
+//! makes the pages ready for the access, which the copy would do anyway. A larger one is checked by its mappings, whose
+//! number does not grow with the range. Only on older kernels is the process's list of mappings read.
 
 mod kernel;
 mod known;
@@ -16,16 +16,16 @@ use known::Known;
 pub use known::{forget, forget_after_fork, forget_pages, watch};
 use mapping::{Access, Mapping, PAGE};
 
-/// Largest range whose pages are all looked at as a rule.
+/// Largest range that is checked page by page, usually.
 const POPULATED_MAX: usize = 128 << 10;
-/// The same where the kernel tells of mappings only by a list of all of them.
+/// The same on kernels that report mappings only as a list.
 const POPULATED_MAX_OLD: usize = 16 << 20;
-/// One in so many small ranges of which nothing is known is asked about by its mapping, which costs several times as much.
+/// One in this many small unknown ranges is checked by its mapping, which costs several times as much.
 const MAPPING_EVERY: u32 = 8;
-/// The same by the list.
+/// The same for the list.
 const LIST_EVERY: u32 = 1024;
 
-/// The reason why a range can't be used, and where its unusable part begins.
+/// The reason why a range can't be used, and the start of its unusable part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     NotMapped(usize),
@@ -34,25 +34,25 @@ enum Refusal {
     Gone(usize),
 }
 
-/// The permission to copy into a range of the program's memory.
+/// Whether a copy may write to a range of the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writable {
-    /// Write.
+    /// All of the range may be written.
     Yes,
-    /// Only compare: all of it is read-only.
+    /// The range may only be compared: all of it is read-only.
     No,
-    /// Either, as [`stretches`] says.
+    /// Either, by part: see [`stretches`].
     Partly,
 }
 
-/// A part of a range that can be read, all of which can be written, or none.
+/// A readable part of a range that is completely writable, or completely not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     pub range: HostRange,
     pub writable: bool,
 }
 
-/// Whether the program's memory at `range` can be read.
+/// Checks that the program's memory at `range` can be read.
 ///
 /// # Errors
 /// Returns `acc_error_invalid_argument` if it is not mapped, has no access, or its file has become shorter.
@@ -60,7 +60,7 @@ pub fn check_readable(range: HostRange) -> Result<()> {
     check(range, Access::Read).map_err(|refusal| refusal.error(range, "readable"))
 }
 
-/// Whether the program's memory at `range` can be written.
+/// Checks whether the program's memory at `range` can be written.
 ///
 /// # Errors
 /// Returns the errors of [`check_readable`].
@@ -76,7 +76,8 @@ pub fn check_writable(range: HostRange) -> Result<Writable> {
     }
 }
 
-/// Takes a range that can be read apart by what can be written: neighbours differ. There are not more than the process has mappings.
+/// Splits a readable range by what can be written, so that neighbours differ. There are at most as many parts as
+/// mappings.
 ///
 /// # Errors
 /// Returns the errors of [`check_readable`].
@@ -94,7 +95,7 @@ pub fn stretches(range: HostRange) -> Result<Vec<Stretch>> {
     found.map_err(|refusal| refusal.error(range, "readable"))
 }
 
-/// The same by the mappings that `next` gives, as for [`walk`].
+/// Does the same with the mappings that `next` returns, as for [`walk`].
 fn gather(
     range: HostRange,
     next: &mut dyn FnMut(usize) -> Option<Option<Mapping>>,
@@ -116,7 +117,8 @@ fn gather(
     Some(Ok(found))
 }
 
-/// The error for a copy to `range` that would change a byte at `at`, where `part` of it is read-only in the program.
+/// Returns the error for a copy to `range` that would change a byte at `at`, where `part` of it is read-only in the
+/// program.
 pub(crate) fn changed(range: HostRange, part: HostRange, at: usize) -> Error {
     let error = |is: &str, more| Error::about(ErrorCode::InvalidArgument, range, is, more);
     if part == range {
@@ -147,7 +149,7 @@ fn check(range: HostRange, access: Access) -> Result<(), Refusal> {
     }
 }
 
-/// Asks the kernel. Answers about mappings are kept for the moment, if there is one.
+/// Queries the kernel. Keeps answers about mappings for the moment, if there is one.
 #[cold]
 fn ask(range: HostRange, access: Access, moment: Option<u64>) -> Result<(), Refusal> {
     let small = range.len <= POPULATED_MAX;
@@ -165,21 +167,21 @@ fn ask(range: HostRange, access: Access, moment: Option<u64>) -> Result<(), Refu
     let mut next = |address: usize| Some(mappings.iter().copied().find(|one| one.end > address));
     match walk(range, access, &mut next, moment) {
         Some(Err(refusal)) => Err(refusal),
-        // The kernel does not make pages of special mappings ready; only those of files can be missing.
+        // The kernel does not make pages of special mappings ready; only pages of files can be missing.
         Some(Ok(Files::None)) | None => Ok(()),
         Some(Ok(Files::Some)) => at.map_or(Ok(()), |at| Err(Refusal::Gone(at))),
     }
 }
 
-/// Whether a range that can be used has pages of files.
+/// Whether a usable range has pages of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Files {
     None,
     Some,
 }
 
-/// Walks the mappings of a range. `next` gives the first that ends above an address, if there is one; it has no answer at all
-/// where the kernel does not tell.
+/// Walks the mappings of a range. `next` returns the first mapping that ends above an address: `Some(None)` if there is
+/// no such mapping, `None` if the kernel does not provide mappings. In the latter case the walk returns `None`.
 fn walk(
     range: HostRange,
     access: Access,
@@ -214,7 +216,8 @@ fn walk(
     Some(Ok(files))
 }
 
-/// Whether a file still has what a range in one mapping of it shows. A file loses its end, so it is enough to look there.
+/// Checks that a file still reaches to the end of a range in one mapping of it. Files are truncated at the end, so only
+/// that is checked.
 fn file_reaches(range: HostRange, access: Access) -> Result<(), Refusal> {
     let first = range.start / PAGE;
     let end = range.start.saturating_add(range.len).div_ceil(PAGE);
@@ -225,7 +228,7 @@ fn file_reaches(range: HostRange, access: Access) -> Result<(), Refusal> {
     if is_there(end - 1) {
         return Ok(());
     }
-    // Pages before `there` are, those from `gone` on are not.
+    // Pages before `there` exist, those from `gone` on do not.
     let (mut there, mut gone) = (first, end - 1);
     while there < gone {
         let middle = there + (gone - there) / 2;

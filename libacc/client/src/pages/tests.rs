@@ -20,7 +20,7 @@ fn unmap(start: usize, pages: usize) {
 
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Pages with all access, read-only ones, ones without access, and ones that are not there: `part` of each.
+/// Maps `part` pages each with all access, read-only, without access, and unmapped.
 fn mixture(part: usize) -> [HostRange; 4] {
     let start = map(4 * part, BOTH);
     protect(start + part * PAGE, part, libc::PROT_READ);
@@ -81,7 +81,7 @@ fn touching_changes_nothing() {
 #[test]
 fn pages_that_their_file_has_lost_are_missing() {
     for pages in [4usize, 600] {
-        // SAFETY: a name that ends, and memory of this test.
+        // SAFETY: the name is terminated, and the memory is this test's.
         let start = unsafe {
             let file = libc::memfd_create(c"pages".as_ptr(), libc::MFD_CLOEXEC);
             assert!(file >= 0 && libc::ftruncate(file, (2 * PAGE) as libc::off_t) == 0);

@@ -1,4 +1,4 @@
-//! What is known of the executor's life, and of its devices' workers'.
+//! Liveness of the executor and of its devices' workers.
 
 use accord_fabric::peer::PeerId;
 use accord_types::liveness::Liveness;
@@ -14,7 +14,7 @@ type RemoteQueue = (PeerId, u32, QueueId);
 
 /// Another executor, which pushes to this one.
 pub(super) trait PushSource: Send + Sync {
-    /// Whether an operation of a queue of its may be under way.
+    /// Whether an operation of one of its queues may be incomplete.
     fn is_under_way(&self, device: u32, queue: QueueId, seq: Seq) -> bool;
 }
 
@@ -28,14 +28,14 @@ struct LastPush {
 /// The signs of life of the peer.
 #[derive(Default)]
 pub(super) struct Alive {
-    /// Threads that have waited here for a while.
+    /// Number of threads in a long wait here.
     pub(super) waiting: AtomicU32,
-    /// Answers so far, and other control messages.
+    /// Number of control messages so far.
     pub(super) heard: AtomicU64,
-    /// The coordinator hears nothing of the node, and it has not answered here since.
+    /// Whether the coordinator does not hear from the node, and it has not answered here since.
     pub(super) doubted: AtomicBool,
     state: ShortLock<Lives>,
-    /// Queues of other nodes whose last push to this one may be under way, and its position. Nothing here waits for it, but they do.
+    /// The last pushes of other nodes' queues to this one that may be in flight. Only those nodes wait for them.
     pushes: ShortLock<BTreeMap<RemoteQueue, LastPush>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Lives {
     /// The program's numbers of the devices that it has started.
     pub(super) names: BTreeMap<u32, DeviceNum>,
     pub(super) asked: Option<Duration>,
-    /// The signs of life until the coordinator reported that it hears nothing of the node.
+    /// The number of signs of life when the coordinator reported that it does not hear from the node.
     pub(super) doubted: Option<u64>,
 }
 
@@ -56,13 +56,13 @@ impl Alive {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A queue of another node pushes to this one, with its operation at a position, or one before.
+    /// Records that a queue of another node pushes to this one, by its operation at `seq` or an earlier one.
     pub(super) fn pushed_by(&self, from: Weak<dyn PushSource>, queue: RemoteQueue, seq: Seq) {
         let mut pushes = self.pushes.lock();
         pushes.insert(queue, LastPush { from, seq });
     }
 
-    /// Whether a push to this node may be under way.
+    /// Whether a push to this node may be in flight.
     pub(super) fn is_pushed_to(&self) -> bool {
         let mut pushes = self.pushes.lock();
         pushes.retain(|(_, device, queue), LastPush { from, seq }| {
@@ -77,12 +77,12 @@ impl Alive {
 }
 
 impl Lives {
-    /// Returns a worker if the program has started its device. The executor's news of other devices are ignored.
+    /// Returns a worker if the program has started its device. Reports on other devices are ignored.
     pub(super) fn worker(&mut self, ordinal: u32) -> Option<&mut Liveness> {
         self.names.contains_key(&ordinal).then(|| self.workers.entry(ordinal).or_default())
     }
 
-    /// The devices for messages: all that the program has started there, or one of them.
+    /// Returns the names for messages of all devices that the program has started there, or of one of them.
     pub(super) fn name(&self, node: &str, only: Option<u32>) -> String {
         let wanted = self.names.iter().filter(|(ordinal, _)| only.is_none_or(|only| only == **ordinal));
         let names: Vec<_> = wanted.map(|(_, num)| format!("dev{}", num.0)).collect();
@@ -94,7 +94,7 @@ impl Lives {
 mod tests {
     use super::*;
 
-    /// There are 2^32 numbers.
+    /// The executor could name any of 2^32 devices.
     #[test]
     fn an_executor_that_speaks_of_devices_which_there_are_not_is_not_listened_to() {
         let mut lives = Lives::default();

@@ -21,7 +21,7 @@ pub(crate) struct End<'a, P: ?Sized> {
     pub(crate) start: DevicePtr,
 }
 
-/// Between two devices of other nodes: directly from one executor to the other.
+/// Copies between two devices of other nodes, directly from one executor to the other.
 ///
 /// # Errors
 /// Returns the failure of either device or connection.
@@ -36,9 +36,9 @@ pub(crate) fn remote_to_remote(
         return same_executor(queue, &from, source, target, len);
     }
     let transfer = from.spec.transfer();
-    // A queue that can't push must not leave the target waiting.
+    // Checked first: a queue that can't push must not leave the target waiting.
     from.machine().last(source.client.device(), queue)?;
-    // Both name the lane that the two have now.
+    // Both commands name the present lane between the two.
     let towards = from.machine().on_lane_to(to.link.peer());
     to.expect(target, transfer, from.link.peer().on_lane(towards.lane()), len)?;
     let directions = Directions::payload(&to.spec.endpoint, &to.spec.node_name);
@@ -86,13 +86,14 @@ pub(crate) fn local_to_remote(
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
     exchange.wait_to_push()?;
-    // A target that can't expect it must not leave the push waiting. If the push then can't begin, all is over, or is lost with the link.
+    // A target that can't expect the copy must not leave the push waiting. If the push then can't begin, the session is
+    // over or the link is lost.
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let pushing = connection.link.push(exchange, transfer, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
     let same_host = connection.spec.same_host_peer(connection.link.peer());
-    // Else its errors would look like the source's.
+    // Otherwise its errors would look like the source's.
     let node_name = Some(connection.spec.node_name.clone());
     let state = hosted.queue(queue)?;
     let pushing = pushing.of((device.info().id, state.stream()));
@@ -121,7 +122,7 @@ pub(crate) fn remote_to_local(
     let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
     exchange.wait_to_expect()?;
-    // No library that this process knows of writes into its devices' memory.
+    // No library of this process writes into its devices' memory.
     let ways = DirectWays { export, room: None };
     exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), ways)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous(), ());
@@ -129,7 +130,7 @@ pub(crate) fn remote_to_local(
 }
 
 impl Connection {
-    /// Has the executor of `target` expect a transfer, after what the program did there synchronously.
+    /// Makes the executor of `target` expect a transfer, after the program's synchronous operations there.
     fn expect(
         self: &Arc<Self>,
         target: &End<'_, RemoteDeviceClient>,
@@ -147,7 +148,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Has the executor of `source` push a transfer.
+    /// Makes the executor of `source` push a transfer.
     fn push(
         self: &Arc<Self>,
         queue: QueueId,

@@ -1,4 +1,4 @@
-//! Bytes of copies out, put where they belong when the machine says so.
+//! Stores the bytes of copies out when the machine permits it.
 
 use super::connection::Connection;
 use crate::connection::{Begin, Begun, Completion, Want, pieces};
@@ -8,12 +8,12 @@ use accord_fabric::transfer::Incoming;
 use accord_types::{Error, ErrorCode, HostRange, Result, TransferId};
 use std::sync::Arc;
 
-/// Bytes at a time that are read and thrown away, or compared.
+/// Most bytes that are read at a time for discarding or comparing.
 const PIECE_MAX: usize = 64 << 10;
 
 impl Connection {
-    /// A copy of so many bytes is about to be asked for: has a bulk lane's thread read them straight to where they belong. The threads
-    /// are there.
+    /// Prepares for a copy of this many bytes: a bulk lane's thread will read them directly into their target. The
+    /// threads are running.
     pub(super) fn expect_large(self: &Arc<Self>, transfer: TransferId, len: usize) {
         let connection = self.clone();
         self.link.inbox().post(
@@ -23,12 +23,12 @@ impl Connection {
         );
     }
 
-    /// Whether so many bytes come on a bulk lane, and not inside an event.
+    /// Whether this many bytes arrive on a bulk lane rather than inside an event.
     pub(super) fn is_large(len: usize) -> bool {
         len > PAYLOAD_MAX
     }
 
-    /// Waits until a copy's bytes may be put where they belong. None if it was cancelled.
+    /// Waits until a copy's bytes may be stored. Returns `None` if it was cancelled.
     fn begin(self: &Arc<Self>, transfer: TransferId) -> Option<Begun> {
         loop {
             let mut machine = self.machine();
@@ -57,10 +57,10 @@ impl Connection {
         drop(incoming);
         match outcome {
             Ok(landed) => self.landed(transfer, landed),
-            // If it was the sender that gave up, its queue has failed, and the program learns of it there.
+            // If the sender gave up, its queue has failed, which the program learns there.
             Err(_) if aborted => self.landed(transfer, Ok(())),
             Err(error) => {
-                // With a lane the connection is lost, and why may be said elsewhere.
+                // A lost lane ends the connection, whose reason may be reported elsewhere.
                 let is_lost = error.code() == ErrorCode::DeviceUnavailable;
                 let error = if is_lost { self.lose_aside(error.cause()) } else { error };
                 let mut machine = self.machine();
@@ -70,12 +70,12 @@ impl Connection {
         }
     }
 
-    /// The bytes of a small copy are here.
+    /// Stores the bytes of a small copy.
     ///
     /// # Errors
-    /// Returns an error if they are not what was asked for.
+    /// Returns an error if the bytes are not the requested ones.
     pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
-        // None was cancelled.
+        // `None` means cancelled.
         let Some(Begun { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };
         let write = |dst: HostRange, bytes: &[u8]| {
             for piece in pieces(dst, &leave).iter().filter(|piece| piece.write) {
@@ -101,10 +101,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the bytes of all `transfers` are here.
+    /// Waits until all `transfers` are complete.
     ///
     /// # Errors
-    /// Returns an error if a lane failed, so that they may not be, or the program's memory could not take them.
+    /// Returns an error if a lane failed, so that bytes may be missing, or if the program's memory could not be
+    /// written.
     pub(super) fn wait_until_landed(self: &Arc<Self>, transfers: &[TransferId]) -> Result<()> {
         for &transfer in transfers {
             let mut machine = self.machine();
@@ -148,7 +149,7 @@ fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
             }
             Ok(compared)
         }
-        // At most 4 KiB: they come inside an event.
+        // At most 4 KiB: they arrive inside an event.
         Completion::Changed(_) => Err(unfit()),
     }
 }

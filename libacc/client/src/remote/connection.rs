@@ -1,4 +1,4 @@
-//! The lanes and threads of a connection, and how it ends. What it does is decided by [`Machine`].
+//! The lanes and threads of a connection, and its end. [`Machine`] makes the decisions.
 
 use super::alive::Alive;
 use super::copy_wakeups::CopyWakeups;
@@ -27,13 +27,13 @@ use std::sync::{Arc, Once, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// The numbers of lanes, as the machine gives them to transfers.
+/// The numbers of bulk lanes, as the machine assumes them.
 const BULK_LANES: BulkLanes = BulkLanes { eager: EAGER_LANES, asked: ASKED_LANES };
 /// The longest time between an executor's end and the reason for it.
 const REASON_MAX: Duration = Duration::from_millis(100);
-/// The interval at which that reason is looked for.
+/// Interval of checks for that reason.
 const REASON_LOOK: Duration = Duration::from_millis(2);
-/// Samples of the node's clock: the quickest answer tells best.
+/// Number of samples of the node's clock: the quickest answer is the most exact.
 const CLOCK_SAMPLES: u32 = 8;
 
 /// The machine, locked.
@@ -44,29 +44,29 @@ pub(super) type Locked<'a> = ShortGuard<'a, Machine<Thread>>;
 /// Locks are taken in this order: reader, write, machine; those of inbox and outboxes come last.
 pub(crate) struct Connection {
     pub(crate) spec: Arc<NodeSpec>,
-    /// The link to the executor, one of all that this session has and has had there.
+    /// The link to the executor; the session may have had others there.
     pub(crate) link: Arc<Link>,
     /// The link's commands and events.
     pub(super) records: SharedLane,
-    /// Run when first needed.
+    /// Started at their first use.
     transfers: ShortLock<Vec<TransferReader>>,
     bulk_threads: Once,
     pub(super) machine: ShortLock<Machine<Thread>>,
-    /// The machine's times count from here.
+    /// The origin of the machine's times.
     begun: Instant,
-    /// Held while sending commands.
+    /// The lock of threads that send commands.
     pub(super) write: TurnLock<Unsent>,
-    /// Taken with the reading side.
+    /// The lock of the thread that reads.
     pub(super) reader: TurnLock<EventReader>,
     pub(super) copy_wakeups: CopyWakeups,
-    /// Started when first needed.
+    /// Started at their first use.
     flusher: OnceLock<Option<Thread>>,
     watcher: OnceLock<Option<Thread>>,
     /// The images that the executor has.
     pub(super) images_sent: TurnLock<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) alive: Alive,
-    /// What to add to the node's clock to have this node's.
+    /// Offset from the node's clock to this node's.
     clock_offset: AtomicI64,
 }
 
@@ -102,9 +102,9 @@ impl Connection {
         let watched: Arc<dyn Watched> = connection.clone();
         watchdog.add(Arc::downgrade(&watched));
         connection.link.stats().stalls.tell(move || watchdog.rouse());
-        // First of all: it hears whether the executor lives.
+        // Started first, because it learns whether the executor lives.
         connection.spawn("accord-control", move |connection| {
-            // Waits for no other lane.
+            // Does not wait for other lanes.
             let outcome = control.run(|message| connection.control(message));
             connection.reader_ended(outcome);
         });
@@ -115,7 +115,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Tells the executor what program it works for, and learns its clock.
+    /// Describes the program to the executor, and learns its clock.
     fn start(self: &Arc<Self>) -> Result<()> {
         let program = &self.spec.program;
         let payload = program_that_fits(program);
@@ -143,7 +143,7 @@ impl Connection {
         self.clock_offset.load(Ordering::Relaxed)
     }
 
-    /// Takes what the executor says of transfers that are to go there.
+    /// Handles the executor's messages about transfers to it.
     fn control(self: &Arc<Self>, message: ControlMessage) -> Result<()> {
         self.alive.heard();
         if let ControlMessage::Alive(beats) = message {
@@ -161,7 +161,7 @@ impl Connection {
         self.exchange.on_control(self.link.peer(), message, self.link.outbox())
     }
 
-    /// The executor has ended a lane: without all of them the connection is lost.
+    /// Handles the end of a lane: the connection needs all of them.
     fn reader_ended(self: &Arc<Self>, outcome: Result<()>) {
         match outcome {
             Ok(()) => self.lose_aside("the executor closed the connection"),
@@ -169,8 +169,8 @@ impl Connection {
         };
     }
 
-    /// Ends the connection as [`Connection::lose`], by another cause than an event on the command lane. The reason for
-    /// which an executor ends its lanes stands there, so that this looks there for a moment.
+    /// Ends the connection as [`Connection::lose`], for a cause outside the command lane. An executor that ends its
+    /// lanes writes the reason to the command lane, so this waits for it briefly.
     pub(super) fn lose_aside(self: &Arc<Self>, why: &str) -> Error {
         let begin = Instant::now();
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
@@ -180,8 +180,8 @@ impl Connection {
         self.lose_lane(why)
     }
 
-    /// Ends the connection as [`Connection::lose`], because a lane has ended. Others may know why: one over MPI may
-    /// have ended since another node's agent has died, else the executor's agent knows how it has ended.
+    /// Ends the connection as [`Connection::lose`], because a lane has ended. The reason may be known elsewhere: over
+    /// MPI another node's agent may have died, otherwise the executor's agent knows how it ended.
     pub(super) fn lose_lane(self: &Arc<Self>, why: &str) -> Error {
         if self.machine().check().is_err() {
             return self.lose(why);
@@ -202,12 +202,12 @@ impl Connection {
         self.lose(&news.map_or_else(|| why.to_owned(), |news| format!("{why}; {news}")))
     }
 
-    /// Whether other nodes' ends are its end.
+    /// Whether the end of any other node of the world ends it.
     pub(super) fn goes_by_mpi(&self) -> bool {
         self.link.route().is_some_and(|route| route.transport == Transport::Mpi)
     }
 
-    /// Starts a thread of the connection; without it the connection is lost.
+    /// Starts a thread of the connection. If that fails, the connection is lost.
     pub(super) fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(Arc<Self>) + Send + 'static) -> Option<Thread> {
         let connection = self.clone();
         match threads::spawn(name, move || work(connection)) {
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Bytes may come on bulk lanes from now on.
+    /// Starts the bulk lanes' readers, if they do not run yet.
     pub(super) fn serve_bulk_lanes(self: &Arc<Self>) {
         self.bulk_threads.call_once(|| {
             let readers = std::mem::take(&mut *self.transfers.lock());
@@ -233,12 +233,12 @@ impl Connection {
         self.machine.lock()
     }
 
-    /// The machine's time.
+    /// Returns the machine's time.
     pub(super) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// A wait has ended with `error`. Should that be a queue's failure, the executor says so too, but perhaps after this.
+    /// Records that a wait has failed. If a queue has failed, the executor reports that, too, but perhaps later.
     pub(super) fn wait_failed(self: &Arc<Self>, device: u32, error: &Error) {
         if let Some(queue) = error.place().queue {
             let mut machine = self.machine();
@@ -247,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Does what the machine wants done.
+    /// Carries out the machine's effects.
     pub(super) fn act(self: &Arc<Self>, mut machine: Locked<'_>) {
         if !machine.has_effects() {
             return;
@@ -284,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// The machine, when what is needed for one more command is there; waits until then.
+    /// Returns the machine once it has credit for another command; waits until then.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -295,13 +295,13 @@ impl Connection {
             let id = machine.wait(want, std::thread::current());
             self.act(machine);
             LinkStats::add(&self.link.stats().credit_stalls, 1);
-            // If that fails the connection is lost, and so is the wait.
+            // If that fails, the connection is lost, and the wait fails.
             let _ = self.flush();
             self.wait(id)?;
         }
     }
 
-    /// Puts an operation into a queue.
+    /// Appends an operation to a queue.
     ///
     /// # Errors
     /// Returns an error if the queue, device or connection has failed.
@@ -318,7 +318,7 @@ impl Connection {
         self.send(machine, queue)
     }
 
-    /// An operation of `queue` was appended last: has it sent.
+    /// Sends or leaves the last appended operation of `queue`, as the machine decides.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -328,7 +328,7 @@ impl Connection {
         self.flush_as(flush)
     }
 
-    /// Has the frames appended last sent by the time of the operation that most likely follows.
+    /// Leaves the last appended frames to the operation that most likely follows.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -338,7 +338,7 @@ impl Connection {
         self.flush_as(flush)
     }
 
-    /// Has the flusher send the frames appended last by a thread that is to wait for another peer.
+    /// Leaves the last appended frames to the flusher, for a thread that is about to wait for another peer.
     pub(super) fn send_elsewhere(self: &Arc<Self>, mut machine: Locked<'_>) {
         let flush = machine.flush_elsewhere();
         drop(machine);
@@ -367,21 +367,21 @@ impl Connection {
         self.wait_for_reply(id).map_err(|error| self.place(error))
     }
 
-    /// Waits for the reply to a command; sends first.
+    /// Waits for the reply to a command, after sending all frames.
     ///
     /// # Errors
     /// Returns the error of the reply or the connection.
     pub(super) fn wait_for_reply(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
         LinkStats::add(&self.link.stats().round_trips, 1);
-        // If that fails the connection is lost, and so is the wait.
+        // If that fails, the connection is lost, and the wait fails.
         let _ = self.flush();
         self.wait(id)
     }
 
-    /// Waits for several replies. The last one; none if there are none.
+    /// Waits for several replies. Returns the last one; `None` if there are none.
     ///
     /// # Errors
-    /// Returns the first error among the replies, or the connection's. The replies after it are not waited for.
+    /// Returns the first error among the replies, or the connection's. Later replies are not waited for.
     pub(super) fn wait_for_replies(self: &Arc<Self>, ids: &[WaitId]) -> Result<Option<Reply>> {
         let mut last = None;
         for (at, &id) in ids.iter().enumerate() {
@@ -398,8 +398,7 @@ impl Connection {
         Ok(last)
     }
 
-    /// The connection is gone. Everything that uses it fails, now and later. Returns the error, or that of
-    /// the first time.
+    /// Ends the connection: all present and later uses fail. Returns the error, or that of the first call.
     pub(super) fn lose(self: &Arc<Self>, why: &str) -> Error {
         let spec = &self.spec;
         let error = unavailable(format!(
@@ -411,7 +410,7 @@ impl Connection {
         self.end(error)
     }
 
-    /// Ends the connection as [`Connection::lose`], for a reason that is no fault of the connection.
+    /// Ends the connection as [`Connection::lose`], for a reason outside the connection.
     pub(super) fn lose_to(self: &Arc<Self>, end: &LaneEnd) -> Error {
         match end.error() {
             Some(error) => self.end(error.node(&self.spec.node_name)),
@@ -438,7 +437,7 @@ impl Connection {
         self.copy_wakeups.end();
         self.exchange.push_lost(self.link.peer(), &error);
         self.exchange.peer_lost(self.link.peer());
-        // One that gives no sign of life ends no lane to the others.
+        // The loss of a silent executor is reported to the others, because it ends no lane of theirs.
         if error.code() != ErrorCode::DeviceShutdown {
             self.spec.watchdog.tell_lost(self.link.peer(), &error);
         }
@@ -453,12 +452,12 @@ impl Connection {
     }
 }
 
-/// A word for errors of the connection itself.
+/// Creates an error of the connection itself.
 pub(super) fn unavailable(cause: String) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, cause)
 }
 
-/// The program as a payload; the longest variables of an immense environment are left out.
+/// Encodes the program; the longest variables of an oversized environment are omitted.
 fn program_that_fits(program: &ProgramSpec) -> Vec<u8> {
     let mut program = program.clone();
     let mut payload = Vec::new();

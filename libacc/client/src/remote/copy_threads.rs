@@ -1,5 +1,5 @@
-//! Copies in that don't fit into a command: sent by the calling thread where that is possible,
-//! else by threads of the connection, once the executor is ready for them or at once. The machine says in which order.
+//! Copies in that don't fit in a command. The calling thread sends them where possible, otherwise threads of the
+//! connection do, at once or at the executor's request. The machine decides the order.
 
 use super::connection::Connection;
 use crate::connection::{Bytes, CopyIn, Need, WaitId, Want, Way};
@@ -9,12 +9,12 @@ use accord_runtime::ports::ReadWhen;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 use std::sync::Arc;
 
-/// Copies that must be read before the call returns, but can't be sent yet, are taken along up to
-/// this size; larger ones wait.
+/// Most bytes of a staging copy, for copies that must be read before the call returns but can't be sent yet. Larger
+/// ones wait.
 const STAGE_MAX: usize = 64 << 10;
 
 impl Connection {
-    /// Copies more than a store's bytes in.
+    /// Performs a copy in that does not fit in a command.
     ///
     /// # Errors
     /// Returns an error if the queue, device or connection has failed.
@@ -37,7 +37,7 @@ impl Connection {
             staged = Some(host_copy::bytes(src).to_vec());
             machine = self.machine_with_room(Need::Operation(device, queue))?;
         }
-        // One lock over the command and the choice of a lane: both have the same order.
+        // One lock over the command and the choice of a lane, so that both have the same order.
         let plan = machine.copy_in(&copy, self.now())?;
         let eager = plan.eager;
         if plan.direct
@@ -63,18 +63,19 @@ impl Connection {
         if !eager {
             LinkStats::add(&self.link.stats().round_trips, 1);
         }
-        // If that fails the connection is lost, and so is the copy.
+        // If that fails, the connection is lost, and the copy fails.
         let _ = self.flush();
         self.wait(sent).map(drop)
     }
 
-    /// After a wait for queues has failed: waits until no thread reads or writes the program's memory for those that have.
+    /// Waits until no thread accesses the program's memory for the failed ones of `queues`, after a wait for them has
+    /// failed.
     pub(super) fn wait_for_memory_of_failed(self: &Arc<Self>, device: u32, queues: &[QueueId]) {
         let ids = self.machine().wait_for_memory_of_failed(device, queues, &std::thread::current());
         self.wait_to_the_end(ids);
     }
 
-    /// Waits until no thread reads or writes the program's memory for a device that was shut down.
+    /// Waits until no thread accesses the program's memory for a device that was shut down.
     pub(super) fn wait_for_memory(self: &Arc<Self>, device: u32) {
         let ids = self.machine().wait_for_memory(device, None, &std::thread::current());
         self.wait_to_the_end(ids);
@@ -87,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// A thread of a line.
+    /// Runs a thread of a line.
     pub(super) fn send_copies(self: &Arc<Self>, way: Way) {
         let outbox = match way {
             Way::Eager => self.link.eager_outbox(),
@@ -109,12 +110,13 @@ impl Connection {
             let mut locked = self.machine();
             locked.has_lane(way);
             self.act(locked);
-            // Nothing here may wait for commands that the executor does not read yet: its streams may wait for these bytes.
+            // This thread must not wait for the executor to read commands, because its streams may wait for these
+            // bytes.
             let flushed = match way {
                 Way::Eager => self.flush_without_waiting(),
                 Way::Asked => Ok(()),
             };
-            // Without its bytes the end of a transfer says that there are none.
+            // Ending a transfer without its bytes means that there are none.
             let outcome =
                 flushed.and(outgoing).and_then(|mut outgoing| bytes.map_or(Ok(()), |bytes| outgoing.send(bytes)));
             let outcome = outcome.map_err(|error| self.lose_aside(error.cause()));

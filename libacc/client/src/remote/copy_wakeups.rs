@@ -24,7 +24,7 @@ impl CopyWakeups {
         self.of(way).notify_one();
     }
 
-    /// The connection is lost.
+    /// Wakes all threads, because the connection is lost.
     pub(super) fn end(&self) {
         self.eager.notify_all();
         self.asked.notify_all();

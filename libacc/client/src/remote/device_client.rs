@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
-/// Most queues that one command names.
+/// Most queues in one command.
 const POSITIONS_MAX: usize = PAYLOAD_MAX / POSITION_LEN;
 
 /// A device of another node.
@@ -29,22 +29,22 @@ pub(crate) struct RemoteDeviceClient {
     info: DeviceInfo,
     backend: &'static Backend,
     device_type: DeviceType,
-    /// Where its memory is to lie.
+    /// The address range for its memory.
     place: ShortLock<AddressRange>,
-    /// As the executor said at the last start.
+    /// The executor's answer at the last start.
     addresses: ShortLock<Option<(DevicePtr, u64)>>,
-    /// Bytes that the program may map.
+    /// Number of bytes that the program may map.
     memory: u64,
-    /// Between start and shutdown.
+    /// `Some` between start and shutdown.
     connection: ShortRwLock<Option<Arc<Connection>>>,
     /// Launch dimensions that the compiler has fixed, by function, for observers.
     fixed: FixedDims,
-    /// For messages.
+    /// The device number for messages.
     num: ShortLock<DeviceNum>,
     on_start: Option<BeforeStart>,
 }
 
-/// Returns the name of a device for people.
+/// Returns the name of a device for display.
 fn name(device_type: DeviceType, num: DeviceNum) -> String {
     format!("{} {}", device_type.name(), num.0)
 }
@@ -76,12 +76,12 @@ impl RemoteDeviceClient {
         }
     }
 
-    /// The device's ordinal on its node.
+    /// Returns the device's ordinal on its node.
     pub(crate) fn device(&self) -> u32 {
         self.info.id.ordinal
     }
 
-    /// The connection of a started device.
+    /// Returns the connection of a started device.
     ///
     /// # Errors
     /// Returns an error if it is not started.
@@ -123,11 +123,11 @@ impl RemoteDeviceClient {
         self.connection()?.operate(self.device(), queue, stall, command, payload)
     }
 
-    /// Waits for the replies to what was asked about queues. The last one's value; none if the program knew already.
+    /// Waits for the replies about queues. Returns the last reply; `None` if the program knew the answer already.
     ///
     /// # Errors
-    /// Returns an error if the connection, the device or a queue has failed. A queue has then failed for all that comes
-    /// after.
+    /// Returns an error if the connection, the device or a queue has failed. A queue's failure then holds for all later
+    /// operations.
     fn replies(&self, connection: &Arc<Connection>, asked: &Asked) -> Result<Option<Reply>> {
         let replies = connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error));
         replies.inspect_err(|error| connection.wait_failed(self.device(), error))
@@ -145,7 +145,7 @@ impl RemoteDeviceClient {
         Self::reach(connection, &asked.positions)
     }
 
-    /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
+    /// Handles that the executor has reached `positions`: waits for the copies out among them.
     fn reach(connection: &Arc<Connection>, positions: &[Position]) -> Result<()> {
         let copies = connection.machine().reach(positions)?;
         if copies.is_empty() {
@@ -155,7 +155,7 @@ impl RemoteDeviceClient {
         connection.machine().landed_until(positions)
     }
 
-    /// Asks for `len` bytes, which go to places in `dst`.
+    /// Requests `len` bytes for places in `dst`.
     fn bring(
         &self,
         queue: QueueId,
@@ -232,7 +232,7 @@ impl DeviceClient for RemoteDeviceClient {
 
     fn start(&self) -> Result<()> {
         if let Ok(connection) = self.connection() {
-            // It may have failed: that is reported, and only a shutdown forgets it.
+            // The device may have failed: that is reported, and only a shutdown clears it.
             return connection.machine().device(self.device()).map(drop);
         }
         if let Some(before) = &self.on_start {
@@ -257,7 +257,7 @@ impl DeviceClient for RemoteDeviceClient {
         }
         let (device, start) = (self.device(), start.0);
         drop(machine);
-        // Other sessions may have the memory, which is an error of this allocation and not of the device.
+        // If other sessions have the memory, that is an error of this allocation, not of the device.
         connection.ask(|ticket| Command::Map { device, ticket, start, len }, &[])?;
         connection.machine().device(device)?.mapped += len;
         Ok(())
@@ -346,7 +346,7 @@ impl DeviceClient for RemoteDeviceClient {
                 machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
                 let state = machine.device(device)?;
                 match state.function(key) {
-                    // Another thread was quicker.
+                    // Another thread was faster.
                     Some(function) => function,
                     None => {
                         let function = state.name_function(key);
@@ -383,7 +383,7 @@ impl DeviceClient for RemoteDeviceClient {
         if let Some(dims) = self.backend.capabilities.fixed_dims {
             return dims;
         }
-        // What the compiler has fixed is in the program's own image; the rest is chosen where the device is.
+        // The program's own image has the compiler's dimensions; the device chooses the others.
         let find = || {
             let kernel = spec().ok()?.kernel?;
             Some((kernel, self.connection().ok()?.spec.images.get(kernel.image)?))
@@ -428,14 +428,14 @@ impl DeviceClient for RemoteDeviceClient {
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
         let connection = self.connection()?;
         let waited = queues.chunks(POSITIONS_MAX).try_for_each(|queues| self.wait_on(&connection, queues));
-        // A program may go on after an error too, and free its memory.
+        // A program may go on after an error, too, and free its memory.
         waited.inspect_err(|_| connection.wait_for_memory_of_failed(self.device(), queues))
     }
 
     fn ask_ahead(&self) {
         let Ok(connection) = self.connection() else { return };
         let mut machine = connection.machine();
-        // A failure is returned by the next wait for the queues.
+        // The next wait for the queues returns a failure.
         if machine.ask_about_all(self.device(), connection.now()) == Ok(true) {
             connection.send_elsewhere(machine);
         }
@@ -449,7 +449,7 @@ impl DeviceClient for RemoteDeviceClient {
             if let Some(Reply { value: 0, .. }) = self.replies(&connection, &asked)? {
                 return Ok(false);
             }
-            // Bytes of copies out are on the way at least, and nothing holds them up.
+            // Bytes of copies out are in flight at least, and nothing holds them up.
             Self::reach(&connection, &asked.positions)?;
         }
         Ok(true)
@@ -477,7 +477,7 @@ impl DeviceClient for RemoteDeviceClient {
         self.node.end(device);
         match closed {
             Ok(_) => Ok(()),
-            // A lost device is gone as well.
+            // A lost device has ended, too.
             Err(error) if error.code() == ErrorCode::DeviceUnavailable => Ok(()),
             Err(error) => Err(error),
         }

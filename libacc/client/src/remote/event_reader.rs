@@ -1,4 +1,4 @@
-//! Reads a command lane's events for a thread of the program that waits: looks for a while before it sleeps.
+//! Reads a command lane's events for a waiting thread of the program: spins before blocking.
 
 use accord_fabric::frame::FrameReader;
 use accord_fabric::transport::Lane;
@@ -6,7 +6,7 @@ use accord_types::spin_policy::SpinPolicy;
 use std::io::ErrorKind;
 use std::time::Instant;
 
-/// The reading side of a command lane.
+/// The reader's state of a command lane.
 pub(super) struct EventReader {
     pub(super) frames: FrameReader,
     spin: SpinPolicy,
@@ -17,11 +17,11 @@ impl EventReader {
         Self { frames: FrameReader::default(), spin: SpinPolicy::patient() }
     }
 
-    /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
+    /// Reads once, after spinning for a while. Returns `false` at the stream's end.
     pub(super) fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
         let looks = lane.properties().polls_per_yield;
         let mut try_read = || {
-            // Where a look is no system call it comes first: to try to read takes longer.
+            // Where the check needs no system call it comes first, because a try to read takes longer.
             if looks > 1 && !lane.is_readable() {
                 return None;
             }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Gangs, workers and vector length; 0 is open.
+/// Gangs, workers and vector length; 0 is chosen at launch.
 type Dims = [u32; 3];
 
 /// The dimensions known so far.
@@ -16,14 +16,15 @@ pub(super) struct FixedDims(ShortLock<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// By the address of the region's host version.
+    /// Dimensions by the address of the region's host version.
     regions: HashMap<u64, Dims>,
-    /// Those of an image's regions. To read an image's code takes long, so it is done once.
+    /// Dimensions of an image's regions. Reading an image's code takes long, so it is done once.
     images: HashMap<ImageId, Arc<[Dims]>>,
 }
 
 impl FixedDims {
-    /// The dimensions of a region, which `find` finds in an image at its first launch: without a lock, as that may wait.
+    /// Returns the dimensions of a region, which `find` looks up in an image at its first launch. `find` is called
+    /// without a lock, as it may wait.
     pub(super) fn of(&self, region: u64, find: impl FnOnce() -> Option<(ImageRef, Arc<Image>)>) -> Dims {
         let known = self.0.lock().regions.get(&region).copied();
         known.unwrap_or_else(|| {
@@ -42,14 +43,14 @@ impl FixedDims {
         })
     }
 
-    /// The object with these regions was unloaded.
+    /// Removes the regions of an unloaded object.
     pub(super) fn forget(&self, regions: &Range<u64>) {
         self.0.lock().regions.retain(|region, _| !regions.contains(region));
     }
 }
 
-/// Returns the dimensions as the executor launches them: with the number of gangs that the code was compiled for, where
-/// the image has no room for it.
+/// Returns the dimensions as the executor launches them. A compiled number of gangs that exceeds the image's field is
+/// taken from the code.
 fn fixed(image: &Image) -> Vec<Dims> {
     let with_count = |(dims, count): (Dims, GangCount)| match count {
         GangCount::Exactly(gangs) => [gangs, dims[1], dims[2]],

@@ -1,4 +1,4 @@
-//! GPU code on its way to an executor: each image once, before anything names it.
+//! Sends GPU code to an executor: each image once, before anything names it.
 
 use super::connection::Connection;
 use crate::connection::Need;
@@ -24,13 +24,13 @@ impl Connection {
     }
 
     fn send_image(self: &Arc<Self>, id: ImageId) -> Result<()> {
-        // Held until the whole image is on its way: pieces of two images must not mix, and a thread that finds the
+        // Held until the whole image is being sent: pieces of two images must not mix, and a thread that finds the
         // image sent may name it.
         let mut sent = self.images_sent.take();
         if sent.contains(&id) {
             return Ok(());
         }
-        // One that this process doesn't know either is reported by the executor, which names the region.
+        // The executor reports an unknown image, naming the region.
         let Some(image) = self.spec.images.get(id) else { return Ok(()) };
         let bytes = image.encode()?;
         let len = bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! What is known of a node before it is connected.
+//! The properties of a node that are known before it is connected.
 
 use crate::executor_ends::ExecutorEnds;
 use crate::watchdog::Watchdog;
@@ -16,34 +16,34 @@ use std::time::Duration;
 pub(crate) struct NodeSpec {
     pub(crate) node: NodeId,
     pub(crate) node_name: String,
-    /// The node's agent.
+    /// The endpoint of the node's agent.
     pub(crate) endpoint: Endpoint,
     /// The possible transports of the lanes.
     pub(crate) transport: LaneTerms,
     pub(crate) session: SessionId,
-    /// Streams that the program's queues have on a device; more queues share them.
+    /// Number of the program's streams on a device; further queues share them.
     pub(crate) streams: usize,
     pub(crate) key: Key,
-    /// The time for which the agent is asked again while it refuses for now: it may not have heard of the session yet.
+    /// The time for which opening is retried while the agent refuses temporarily: it may not know the session yet.
     pub(crate) open_limit: Duration,
     pub(crate) program: Arc<ProgramSpec>,
     /// The program's code for GPUs.
     pub(crate) images: Arc<Images>,
     pub(crate) trace: Option<Arc<dyn SpanSink>>,
-    /// Processes of this machine, if GPUs of this one copy to theirs directly.
+    /// Processes of this machine, if GPUs of this process copy to theirs directly.
     pub(crate) same_host: Option<Arc<SameHostPeers>>,
-    /// Looks whether executors live.
+    /// Checks whether executors live.
     pub(crate) watchdog: Arc<Watchdog>,
     /// The dead nodes of an MPI job.
     pub(crate) world_news: Arc<WorldNews>,
     /// The reasons for which executors have ended.
     pub(crate) executor_ends: Arc<ExecutorEnds>,
-    /// Transfers are numbered through the whole session.
+    /// Transfer numbers are unique in the session.
     pub(crate) transfers: Arc<AtomicU64>,
 }
 
 impl NodeSpec {
-    /// The next transfer.
+    /// Returns the next transfer's number.
     pub(crate) fn transfer(&self) -> TransferId {
         TransferId(self.transfers.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! A node whose agent takes long to answer: people are told whom the program waits for, as they are of an executor.
+//! Warnings about a node whose agent takes long to answer, like those about an executor.
 
 use super::watching::tell;
 use crate::watchdog::{Watchdog, Watched};

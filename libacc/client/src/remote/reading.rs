@@ -1,4 +1,4 @@
-//! The reading side of the command lane: waits, the watcher, and what each event does.
+//! The receiving side of the command lane: waits, the watcher, and the handling of events.
 
 use super::connection::Connection;
 use super::event_reader::EventReader;
@@ -14,11 +14,11 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Length of a wait after which the waiter checks whether the executor lives.
+/// Duration of a wait after which the waiter checks whether the executor lives.
 const LONG: Duration = Duration::from_millis(20);
 
 impl Connection {
-    /// Waits as a waiter of the machine does.
+    /// Performs a wait of the machine.
     ///
     /// # Errors
     /// Returns the error of the reply or the connection.
@@ -35,7 +35,7 @@ impl Connection {
                 }
                 Turn::Sleep => {
                     let slept = sleeps_since.get_or_insert_with(Instant::now).elapsed();
-                    // It may have been woken for nothing.
+                    // The wake-up may have been spurious.
                     match LONG.checked_sub(slept) {
                         Some(rest) => std::thread::park_timeout(rest),
                         None => self.long_wait(std::thread::park),
@@ -46,14 +46,14 @@ impl Connection {
         }
     }
 
-    /// Reads and handles events until the waiter's has come, or the connection is lost. It has the reading side, and hands it over. Returns
-    /// what the waiter does next.
+    /// Reads and handles events as the reader until the waiter's has arrived, or the connection is lost. Hands the
+    /// reading over, and returns the waiter's next step.
     fn read_until(self: &Arc<Self>, id: WaitId) -> Turn {
         let mut reader = self.reader();
-        // This thread alone handles events meanwhile. What was read last may have come together with others.
+        // Only this thread handles events now. The last read may have brought several.
         while !self.handle_buffered(&mut reader.frames, Some(id)) {
             let filled = reader.fill(&*self.records);
-            // Every waiter's has come when the connection is lost.
+            // All waits end when the connection is lost.
             if !self.came(filled) && self.machine().is_done(id) {
                 break;
             }
@@ -66,7 +66,7 @@ impl Connection {
         turn
     }
 
-    /// The watcher. Ends with the connection.
+    /// Runs the watcher, until the connection ends.
     pub(super) fn watch(self: &Arc<Self>) {
         loop {
             let mut machine = self.machine();
@@ -79,7 +79,7 @@ impl Connection {
                 }
                 WatchStep::Read => {
                     let mut reader = self.reader();
-                    // What came together with a waiter's event may be here still, and nothing more may come before it is handled.
+                    // Events may be left that arrived together with a waiter's, and must be handled before later ones.
                     self.handle_buffered(&mut reader.frames, None);
                     let filled = reader.frames.fill(|bytes| self.records.read(bytes));
                     if self.came(filled) {
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Handles what has come, without waiting, if `takes` takes the reading side.
+    /// Handles available events without blocking, if `takes` makes the caller the reader.
     pub(super) fn look(self: &Arc<Self>, takes: impl FnOnce(&mut Machine<Thread>) -> bool) {
         if !takes(&mut self.machine()) {
             return;
@@ -123,8 +123,8 @@ impl Connection {
         self.act(machine);
     }
 
-    /// Handles the outcome of a read: if nothing comes any more, the connection is lost. Returns whether there is
-    /// something.
+    /// Handles the outcome of a read: at the end of the stream, the connection is lost. Returns whether there are
+    /// bytes.
     fn came(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
         match filled {
             Ok(true) => return true,
@@ -135,7 +135,7 @@ impl Connection {
         false
     }
 
-    /// Handles the events that are here already, up to that of the waiter; whether it has come, or the connection is lost.
+    /// Handles the buffered events, up to the waiter's. Returns whether that has arrived, or the connection is lost.
     fn handle_buffered(self: &Arc<Self>, reader: &mut FrameReader, waiter: Option<WaitId>) -> bool {
         loop {
             let handled = match reader.take::<Event>() {
@@ -157,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// Handles an event. Returns whether it was that of the waiter.
+    /// Handles an event. Returns whether it was the waiter's.
     fn handle(self: &Arc<Self>, event: Event, payload: &[u8], waiter: Option<WaitId>) -> Result<bool> {
         match event {
             Event::Data { transfer } => self.land_small(TransferId(transfer), payload)?,
@@ -183,7 +183,8 @@ impl Connection {
         Ok(false)
     }
 
-    /// An executor whose lanes to others end, as the session does, says so of a queue before its own lanes end.
+    /// Checks for the session's end: an executor whose lanes to others end reports failed queues before its own lanes
+    /// end.
     fn heed_the_sessions_end(self: &Arc<Self>, event: &Event) {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return };
         if failure.is_lane_end()
@@ -194,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// The executor's agent ends it, and says why.
+    /// Ends the connection, because the executor's agent ends the executor and gives the reason.
     fn end_as_told(self: &Arc<Self>, payload: &[u8]) -> Result<()> {
         let ending = ExecutorEnding::decode(payload).ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, "the executor says in no known words why it ends")
@@ -214,8 +215,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the known facts beside an event that reports an error. An executor whose lanes end, one after the other,
-    /// says of a queue or of itself only that. Waits for the coordinator's word.
+    /// Returns which node of the MPI world died, after a wait for the coordinator's report. If the lanes of the world's
+    /// nodes end one after the other, an executor reports only the end of a lane.
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
         let may_be_the_worlds_end = failure.is_lane_end() && self.goes_by_mpi();

@@ -1,4 +1,4 @@
-//! The way to one node's executor, connected at its first use, and anew to another one if that is lost.
+//! The connection to one node's executor, opened at its first use, and replaced by one to a new executor if it is lost.
 
 use super::connection::Connection;
 use super::node_spec::NodeSpec;
@@ -17,14 +17,14 @@ use accord_types::{Error, ErrorCode, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A try to connect that fails after so long was not refused, and is made again, once.
+/// Duration from which on a failed connection attempt was not refused, and is repeated once.
 const IN_VAIN: Duration = Duration::from_secs(1);
 
-/// The way to one node's executor.
+/// The connection to one node's executor, with its replacements.
 pub(crate) struct RemoteNode {
     pub(crate) spec: Arc<NodeSpec>,
     exchange: Arc<Exchange>,
-    /// Of who starts a device and may connect for that: others ask meanwhile what there is.
+    /// Held by a thread that starts a device and may connect for that. Other threads can query the state meanwhile.
     turn: TurnLock<()>,
     state: ShortLock<NodeConnection>,
 }
@@ -33,20 +33,20 @@ pub(crate) struct RemoteNode {
 struct NodeConnection {
     connection: Option<Arc<Connection>>,
     reuse: ReusePolicy,
-    /// Executors that this node has had for the session.
+    /// Number of executors that this node has had for the session.
     executors: u32,
-    /// The session is over.
+    /// Whether the session is over.
     closed: bool,
-    /// Why the session, or its part on this node, has ended.
+    /// The reason why the session, or its part on this node, has ended.
     ended: Option<LaneEnd>,
-    /// What was heard of the node while a thread connects.
+    /// Reports on the node while a thread connects.
     heard: Heard,
 }
 
-/// News of a connection that is not there yet.
+/// Reports on a connection that is still being made.
 #[derive(Default)]
 struct Heard {
-    /// The coordinator hears nothing of the node.
+    /// Whether the coordinator does not hear from the node.
     doubted: bool,
 }
 
@@ -64,12 +64,12 @@ impl RemoteNode {
         Arc::new(Self { spec: Arc::new(spec), exchange, turn: TurnLock::default(), state: ShortLock::default() })
     }
 
-    /// Starts a device by `open`, over the connection that there is, or a new one: the first, or one to a new
-    /// executor if the old one or the device is lost. `name` is the device's for messages.
+    /// Starts a device by `open`, over the present connection or a new one: the first, or one to a new executor if the
+    /// old one or the device is lost. `name` is the device's for messages.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to
-    /// a lost executor; those of `open`.
+    /// Returns `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices still use a
+    /// lost executor; otherwise the errors of `open`.
     pub(crate) fn start(&self, device: u32, name: &str, open: impl Fn(&Arc<Connection>) -> Result<()>) -> Result<()> {
         let connection = self.connection(device, |reuse, condition| reuse.begin(device, name, condition))?;
         let error = match open(&connection) {
@@ -92,7 +92,7 @@ impl RemoteNode {
         }
     }
 
-    /// A device was shut down.
+    /// Records that a device was shut down.
     pub(crate) fn end(&self, device: u32) {
         self.lock().reuse.end(device);
     }
@@ -101,7 +101,7 @@ impl RemoteNode {
         self.lock().reuse.opened(device);
     }
 
-    /// The connection for a device that starts, as `decide` wants it.
+    /// Returns the connection for a device that starts, as `decide` chooses.
     fn connection(
         &self,
         device: u32,
@@ -165,17 +165,17 @@ impl RemoteNode {
                 Err(error) => return Err(error),
             };
             if error.is_transient() {
-                // A coordinator that is stopped tells the agent of the session when it goes on.
+                // A stopped coordinator announces the session to the agent when it continues.
                 let Some(pause) = backoff.pause(begun.elapsed()).filter(|_| !self.is_over()) else { return Err(error) };
                 std::thread::sleep(pause);
             } else if begun.elapsed() < IN_VAIN || std::mem::replace(&mut in_vain, true) {
-                // No other reason was given: this process may have slept meanwhile, or the agent was overloaded.
+                // A first failure without an answer may be due to a suspended process or an overloaded agent.
                 return Err(error);
             }
         }
     }
 
-    /// Whether a new connection would be of no use.
+    /// Whether a new connection would be useless.
     fn is_over(&self) -> bool {
         let state = self.lock();
         state.closed || state.ended.is_some()
@@ -189,7 +189,7 @@ impl RemoteNode {
         Connection::connect(self.spec.clone(), peer, self.exchange.clone())
     }
 
-    /// The connection, if there is one.
+    /// Returns the connection, if there is one.
     pub(crate) fn connected(&self) -> Option<Arc<Connection>> {
         self.lock().connection.clone()
     }
@@ -198,7 +198,7 @@ impl RemoteNode {
         self.state.lock()
     }
 
-    /// The coordinator hears nothing of the node. Its executor may be well all the same.
+    /// Records that the coordinator does not hear from the node, whose executor may be fine all the same.
     pub(crate) fn doubt(&self) {
         let mut state = self.lock();
         state.heard.doubted = true;
@@ -221,7 +221,7 @@ impl RemoteNode {
         }
     }
 
-    /// Sends what is left and closes the connection, for good.
+    /// Sends the remaining frames and closes the connection for good.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -280,7 +280,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::mpsc;
 
-    /// Far more than anything here takes.
+    /// A time limit that nothing here reaches.
     const SOON: Duration = Duration::from_secs(5);
 
     fn node(address: &str) -> Arc<RemoteNode> {
@@ -305,8 +305,8 @@ mod tests {
         RemoteNode::new(spec, Exchange::new())
     }
 
-    /// An agent that accepts the connection and stays silent delays only the connecting thread: news of other nodes
-    /// arrive on the same thread.
+    /// An agent that accepts the connection and stays silent delays only the connecting thread. Reports on other nodes
+    /// arrive on one common thread.
     #[test]
     fn who_hears_of_a_node_does_not_wait_for_who_connects_to_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -323,7 +323,7 @@ mod tests {
                 heard.send(()).unwrap();
             });
             let heard = all.recv_timeout(SOON / 2);
-            // It fails, and no thread tries again.
+            // The attempt fails, and no thread tries again.
             drop((taken, listener));
             assert!(starts.join().unwrap().is_err());
             hears.join().unwrap();

@@ -1,8 +1,8 @@
-//! Which devices of a node the program uses, and whether their executor can be replaced: decisions only.
+//! Decides whether a node's executor can be replaced, by the devices that the program uses.
 //!
-//! An executor that is lost takes the memory and the queues of all its devices along, and a device that fails for
-//! good (a GPU whose context is lost) may start again in another process only. The program gets a new executor as
-//! soon as nothing of the old one is in use: when it has shut down all devices of the node.
+//! A lost executor takes the memory and queues of all its devices along. A device that fails for good (a GPU with a
+//! lost context) can start again only in another process. The program gets a new executor as soon as it has shut down
+//! all devices of the old one.
 
 use accord_types::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The devices of one node, by their ordinals.
 #[derive(Default)]
 pub(super) struct ReusePolicy {
-    /// Started, or about to be, and not shut down since: with their names.
+    /// Devices that are started or starting, with their names.
     started: BTreeMap<u32, String>,
     /// Devices that this executor has started at least once.
     opened: BTreeSet<u32>,
@@ -25,20 +25,20 @@ pub(super) enum Condition {
     Lost(Error),
 }
 
-/// With which connection a device starts.
+/// The connection with which a device starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reuse {
-    /// The one that is there.
+    /// The present one.
     Same,
     /// A new one, to a new executor.
     New,
 }
 
 impl ReusePolicy {
-    /// A device is about to start.
+    /// Decides for a device that is about to start.
     ///
     /// # Errors
-    /// Returns the loss of the executor, as long as other devices hold on to it.
+    /// Returns the loss of the executor while other devices still use it.
     pub(super) fn begin(&mut self, device: u32, name: &str, condition: &Condition) -> Result<Reuse> {
         let with = match condition {
             Condition::Well => Reuse::Same,
@@ -57,13 +57,13 @@ impl ReusePolicy {
         self.opened.insert(device);
     }
 
-    /// Its start has failed. If a new executor may help, and nothing holds on to this one, the start is tried again
-    /// with that; the device still counts as about to start then.
+    /// Decides after a failed start. If a new executor may help, and no other device uses the old one, the start is
+    /// repeated with a new one; the device still counts as starting.
     ///
     /// # Errors
-    /// Returns `error`, with what else has to be shut down.
+    /// Returns `error`, with the devices that must be shut down before.
     pub(super) fn failed(&mut self, device: u32, condition: &Condition, error: Error) -> Result<Reuse> {
-        // What this executor has never started fails for another reason.
+        // A device that this executor has never started fails for another reason.
         let may_help = matches!(condition, Condition::Lost(_)) || self.opened.contains(&device);
         match self.others(device) {
             None if may_help => Ok(self.renew()),
@@ -78,7 +78,7 @@ impl ReusePolicy {
         }
     }
 
-    /// A device was shut down, or has failed to start.
+    /// Records that a device was shut down, or failed to start.
     pub(super) fn end(&mut self, device: u32) {
         self.started.remove(&device);
     }
@@ -88,7 +88,7 @@ impl ReusePolicy {
         Reuse::New
     }
 
-    /// The other devices that are started.
+    /// Returns the names of the other started devices.
     fn others(&self, device: u32) -> Option<String> {
         let others = self.started.iter().filter(|(other, _)| **other != device);
         let names: Vec<&str> = others.map(|(_, name)| name.as_str()).collect();
@@ -146,12 +146,12 @@ mod tests {
         let error = reuse.failed(1, &Condition::Well, no_context()).unwrap_err();
         assert_eq!(error.cause(), "the context is lost");
         assert!(error.remedy_text().is_some_and(|text| text.ends_with(": gpu 0, gpu 2")), "{error}");
-        // That start is over: the others no longer block it.
+        // The failed start is over: the other devices no longer block it.
         reuse.end(0);
         reuse.end(2);
         assert_eq!(reuse.begin(1, "gpu 1", &Condition::Well), Ok(Reuse::Same));
         assert_eq!(reuse.failed(1, &Condition::Well, no_context()), Ok(Reuse::New));
-        // The new one can't start it either: that is that.
+        // The new executor can't start it either, so the error stands.
         assert_eq!(reuse.failed(1, &Condition::Well, no_context()), Err(no_context()));
         assert_eq!(reuse.begin(0, "gpu 0", &Condition::Well), Ok(Reuse::Same));
     }
@@ -162,7 +162,7 @@ mod tests {
         reuse.begin(0, "gpu 0", &Condition::Absent).unwrap();
         assert_eq!(reuse.failed(0, &Condition::Well, no_context()), Err(no_context()));
         assert_eq!(reuse.begin(1, "gpu 1", &Condition::Well), Ok(Reuse::Same));
-        // But an executor that dies meanwhile is.
+        // A death of the executor meanwhile does help.
         assert_eq!(reuse.failed(1, &lost(), no_context()), Ok(Reuse::New));
     }
 }

@@ -7,14 +7,14 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::transport::same_host::{Caller, Role, connect};
 
 impl NodeSpec {
-    /// The executor at the other end, if GPUs of this process may copy to its GPUs directly.
+    /// Returns the executor as a peer, if GPUs of this process may copy to its GPUs directly.
     pub(super) fn same_host_peer(&self, peer: PeerId) -> Option<SameHostPeer> {
-        // A program has measured nothing.
+        // A program has no measurements.
         let ways = CopyWays::usual([CopyWay::Mapped, CopyWay::Lane]);
         Some(SameHostPeer { same_host: self.same_host.clone()?, peer, ways })
     }
 
-    /// Looks whether the executor is on this machine. It is known to listen.
+    /// Finds out whether the executor is on this machine. It is known to listen.
     pub(super) fn discover(&self, peer: PeerId) {
         let Some(SameHostPeer { same_host, peer, .. }) = self.same_host_peer(peer) else { return };
         let discover = |role| connect(self.session, self.node, Caller { from: PeerId::PROGRAM, role }, &self.key);

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::{Arc, MutexGuard};
 
 impl Connection {
-    /// Sends everything that was appended before.
+    /// Sends all frames that were appended before.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
@@ -32,14 +32,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was appended before as far as there is room for it, and leaves the rest to the flusher. A thread with
-    /// bytes for which the executor's streams may be waiting must not wait for the executor's reader of commands.
+    /// Sends frames without blocking, and leaves the rest to the flusher. A thread with bytes that the executor's
+    /// streams may wait for must not wait for the executor's reader of commands.
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
     pub(super) fn flush_without_waiting(self: &Arc<Self>) -> Result<()> {
         let Some(mut unsent) = self.write.try_take() else {
-            // Another thread is sending, maybe not all.
+            // Another thread is sending, perhaps not all.
             self.leave_to_flusher();
             return Ok(());
         };
@@ -67,7 +67,7 @@ impl Connection {
         self.act(machine);
     }
 
-    /// Sees to it that there is something to send. False if everything is sent.
+    /// Takes frames to send if there are none in `unsent`. Returns `false` if all frames are sent.
     fn take_unsent(&self, unsent: &mut MutexGuard<'_, Unsent>) -> Result<bool> {
         if !unsent.is_empty() {
             return Ok(true);
@@ -79,7 +79,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// The flusher. Ends with the connection.
+    /// Runs the flusher, until the connection ends.
     pub(super) fn send_what_is_old(self: &Arc<Self>) {
         loop {
             let step = self.machine().flusher(self.now());

@@ -1,6 +1,6 @@
-//! Commands on their way to the command lane.
+//! Commands that are being sent.
 
-/// Frames taken to be sent; kept for its space when they are sent.
+/// Frames that were taken for sending; the buffer is reused.
 #[derive(Default)]
 pub(super) struct Unsent {
     pub(super) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Whether the executor lives, and the workers of its devices: asked for while the program waits for them.
+//! Checks whether the executor and the workers of its devices live, while the program waits for them.
 
 use super::alive::PushSource;
 use super::connection::{Connection, unavailable};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The longest silence of an executor of whose node the coordinator hears nothing.
+/// The longest silence of an executor whose node the coordinator does not hear from.
 const DOUBT: Duration = Duration::from_secs(4);
-/// The interval at which the executor is asked.
+/// Interval of requests to the executor.
 const ASK: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Waits by `wait`, which takes long.
+    /// Calls `wait`, which takes long, and has the executor checked meanwhile.
     pub(super) fn long_wait<T>(&self, wait: impl FnOnce() -> T) -> T {
         let _awaiting = self.spec.watchdog.awaiting();
         self.alive.waiting.fetch_add(1, Ordering::SeqCst);
@@ -26,14 +26,15 @@ impl Connection {
         waited
     }
 
-    /// The coordinator hears nothing of the node: it is asked here, whether the program waits or not.
+    /// Makes the executor be checked, whether the program waits or not, because the coordinator does not hear from the
+    /// node.
     pub(super) fn doubt(&self) {
         self.alive.lock().doubted = Some(self.heard());
         self.alive.doubted.store(true, Ordering::SeqCst);
         self.spec.watchdog.rouse();
     }
 
-    /// Grows with each sign of life.
+    /// Returns a number that grows with each sign of life.
     fn heard(&self) -> u64 {
         let counters = self.link.stats().read();
         self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received
@@ -44,7 +45,7 @@ impl Connection {
         self.alive.lock().names.insert(ordinal, num);
     }
 
-    /// The executor has answered: so often the hearts of its workers have beaten.
+    /// Handles the executor's answer, with the numbers of its workers' heartbeats.
     pub(super) fn beats(&self, beats: &[(u32, u64)]) {
         let now = self.now();
         let mut state = self.alive.lock();
@@ -88,7 +89,7 @@ impl Watched for Connection {
             return;
         }
         let here = self.alive.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled();
-        // What another node is waited for may wait for this one.
+        // Another node that the program waits for may wait for this one.
         let awaited = here || awaited && open;
         let heard = self.heard();
         let now = self.now();
@@ -134,7 +135,7 @@ impl Watched for Connection {
 }
 
 impl Connection {
-    /// The system has no thread for it: it can't go on.
+    /// Ends the connection, because the system has no thread for it.
     pub(super) fn unthreaded(self: &Arc<Self>, error: &std::io::Error) {
         let lost = self.lost_error(&format!("no thread could be started: {error}"));
         self.end(lost.remedy(scarce::THREADS));
@@ -149,7 +150,7 @@ impl Connection {
     }
 }
 
-/// One line for people: the program may seem to hang.
+/// Warns the user in one line that the program may seem to hang.
 pub(super) fn tell(name: &str, silence: Duration) {
     // Standard error may be closed.
     let name = printable(name);

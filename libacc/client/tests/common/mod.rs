@@ -1,4 +1,4 @@
-//! A cluster of fake devices within the test: real handshakes, sockets and executors.
+//! A cluster of fake devices in the test's process: real handshakes, sockets and executors.
 // Each test binary uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
@@ -26,16 +26,16 @@ use std::time::{Duration, Instant};
 
 pub const MIB: u64 = 1 << 20;
 pub const MEMORY: u64 = 1 << 30;
-/// A copy in that an executor asks for in its turn only.
+/// Length of a copy in that an executor requests only in its turn.
 pub const LONG: usize = accord_executor::ask_ahead::AHEAD_MAX as usize + 1;
 pub const SESSION: SessionId = SessionId(7);
 pub const Q1: QueueId = QueueId(1);
 pub const Q2: QueueId = QueueId(2);
 
-/// Fake regions by offset, given to every device.
+/// Fake regions by offset, for every device.
 pub type Regions = Vec<(u64, &'static str, FakeRegion)>;
 
-/// An agent on a port of this machine, with an executor in a thread for each session.
+/// An agent on a port of this machine, with a thread as executor for each session.
 pub struct Agent {
     pub node: NodeId,
     pub address: PeerAddress,
@@ -54,7 +54,7 @@ struct Shared {
     images: Arc<Mutex<Arc<Images>>>,
     stream_quota: AtomicU32,
     executors: AtomicU32,
-    /// Command lanes that come before the coordinator's word does.
+    /// Number of command lanes that arrive before the coordinator's announcement.
     early: AtomicU32,
 }
 
@@ -98,54 +98,54 @@ impl Agent {
         Self { node: NodeId(node), address, shared, threads }
     }
 
-    /// What programs prove to it.
+    /// Returns the key that programs must prove.
     pub fn session_key(&self) -> SessionKey {
         SessionKey::from_bytes(self.shared.key.bytes()).unwrap()
     }
 
-    /// The devices that were made, in that order.
+    /// Returns the created devices in order.
     pub fn devices(&self) -> Vec<Arc<FakeDevice>> {
         self.shared.made.lock().unwrap().clone()
     }
 
-    /// What a device's worker would write through, in the order of the devices.
+    /// Returns the sinks of the devices' workers' output, in the order of the devices.
     pub fn outputs(&self) -> Vec<OutputSink> {
         self.shared.outputs.lock().unwrap().clone()
     }
 
-    /// The GPU code that came for the device made last.
+    /// Returns the GPU code that was received for the last created device.
     pub fn images(&self) -> Arc<Images> {
         self.shared.images.lock().unwrap().clone()
     }
 
-    /// Streams of sessions to come.
+    /// Limits the streams of later sessions.
     pub fn limit_streams(&self, quota: u32) {
         self.shared.stream_quota.store(quota, Ordering::Relaxed);
     }
 
-    /// How many executors were started.
+    /// Returns the number of started executors.
     pub fn executors(&self) -> u32 {
         self.shared.executors.load(Ordering::Relaxed)
     }
 
-    /// Refuses so many command lanes for now.
+    /// Refuses this many further command lanes.
     pub fn hears_late(&self, lanes: u32) {
         self.shared.early.store(lanes, Ordering::Relaxed);
     }
 
-    /// How many it would refuse still.
+    /// Returns the number of command lanes that it will still refuse.
     pub fn still_early(&self) -> u32 {
         self.shared.early.load(Ordering::Relaxed)
     }
 
-    /// Ends all executors at once, as `kill -9` would: their sockets close.
+    /// Ends all executors at once, like `kill -9`: their sockets close.
     pub fn kill(&self) {
         for (_, (control, _)) in self.shared.sessions.lock().unwrap().iter() {
             control.shutdown_writes();
         }
     }
 
-    /// As [`Agent::kill`], and waits until they are gone.
+    /// Does the same as [`Agent::kill`], and waits until they have ended.
     pub fn kill_now(&self) {
         self.kill();
         let sessions = self.shared.sessions.lock().unwrap();
@@ -161,7 +161,7 @@ impl Agent {
     }
 }
 
-/// As long as an agent waits before it kills.
+/// Waits for the end as long as an agent does before it kills.
 fn wait_for_end(executor: &JoinHandle<()>) {
     let end = Instant::now() + Duration::from_secs(1);
     while !executor.is_finished() && Instant::now() < end {
@@ -183,7 +183,7 @@ impl Shared {
         let hello = &client.hello;
         let mut sessions = self.sessions.lock().unwrap();
         if hello.purpose == Purpose::Command {
-            // As an agent does it: one executor after the other.
+            // One executor after the other, as in an agent.
             if let Some((before, thread)) = sessions.remove(&hello.session) {
                 before.shutdown_writes();
                 wait_for_end(&thread);
@@ -254,7 +254,7 @@ struct Factory {
     own: Mutex<HashMap<u32, Arc<FakeDevice>>>,
 }
 
-/// Cause of a device's failure after which it can be started by another executor only.
+/// Cause of a device's failure after which only another executor can start it.
 pub const FOR_GOOD: &str = "the context is lost";
 
 impl DeviceFactory for Factory {
@@ -289,7 +289,7 @@ pub fn node_name(node: NodeId) -> String {
     format!("h{}", node.0)
 }
 
-/// Agents and a session over all their devices.
+/// Agents, and a session over all their devices.
 pub struct World {
     pub session: Arc<Session>,
     pub agents: Vec<Agent>,
@@ -365,7 +365,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
     }
 }
 
-/// Everything is tested over shared memory, by `over_tcp` over TCP, and by `over_tls` through TLS.
+/// Returns the transport under test: shared memory, TCP in `over_tcp`, or TLS in `over_tls`.
 pub fn wanted() -> Wanted {
     let exe = std::env::current_exe().unwrap();
     let name = exe.file_name().unwrap().to_string_lossy();
@@ -377,14 +377,14 @@ pub fn wanted() -> Wanted {
 }
 
 impl World {
-    /// A started device.
+    /// Returns a started device.
     pub fn client(&self, index: usize) -> Arc<dyn DeviceClient> {
         let client = self.session.clients()[index].clone();
         client.start().unwrap();
         client
     }
 
-    /// A started device with mapped memory, and where that begins.
+    /// Returns a started device with mapped memory, and the memory's start.
     pub fn mapped(&self, index: usize, len: u64) -> (Arc<dyn DeviceClient>, DevicePtr) {
         let client = self.client(index);
         let start = client.addresses().0;
@@ -392,7 +392,7 @@ impl World {
         (client, start)
     }
 
-    /// Times that this program has blocked for an answer.
+    /// Returns the number of times that this program has blocked for an answer.
     pub fn round_trips(&self) -> u64 {
         self.session.counters().iter().map(|counters| counters.round_trips).sum()
     }

@@ -12,7 +12,7 @@ mod remote;
 #[path = "../replaced.rs"]
 mod replaced;
 
-/// A program's link goes over this transport.
+/// Asserts that a program's link uses this transport.
 pub(crate) fn check(transport: accord_fabric::transport::Transport) {
     let world = remote::common::world(1, 1, Vec::new());
     world.client(0);

@@ -13,10 +13,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Columns of fixed form without an option.
+/// Columns of fixed form by default.
 const COLUMNS: usize = 72;
 
-/// Rewrites the `kernels` constructs of a Fortran source, whose text is in `file`; `None` if there is none to rewrite.
+/// Rewrites the `kernels` constructs of a Fortran source, whose text is in `file`; `None` if there are none.
 ///
 /// # Errors
 /// Returns an error if the rewritten text can't be written.
@@ -51,7 +51,7 @@ pub(super) fn rewritten(
     let path = folder.path().join(source.path.file_name().unwrap_or_default()).with_extension(ending);
     std::fs::write(&path, encoding.encode(text))
         .map_err(|error| Failure::system(format!("can't write {}", path.display()), error))?;
-    // What it includes is beside the source.
+    // Included files are next to the source.
     let mut folder_of_includes = OsString::from("-I");
     folder_of_includes.push(&home);
     let mut map = OsString::from("-fdebug-prefix-map=");
@@ -61,7 +61,7 @@ pub(super) fn rewritten(
     Ok(Some(Preprocessed { _folder: folder, path, language, flags: vec![folder_of_includes, map], dependencies: None }))
 }
 
-/// The source's text; after the preprocessor if it goes through it.
+/// Returns the source's text, preprocessed if the compiler does that.
 fn text(
     source: &Source,
     file: &Path,
@@ -82,7 +82,7 @@ fn text(
     output.status.success().then_some(output.stdout)
 }
 
-/// Where what a source includes is looked for first.
+/// Returns the folder in which a source's includes are searched first.
 fn home(source: &Path) -> PathBuf {
     match source.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -103,7 +103,7 @@ fn form(language: Language, arguments: &[OsString]) -> Form {
     Form::Fixed { columns }
 }
 
-/// A module that another source of the command line has, or that is compiled.
+/// Returns a module that another source of the command line has, or a compiled one.
 fn module(name: &str, source: &Source, line: &Line, arguments: &[OsString], folders: &[&Path]) -> Option<Module> {
     for other in line.sources.iter().filter(|other| other.at != source.at && other.language.is_fortran()) {
         let Ok(bytes) = std::fs::read(&other.path) else { continue };

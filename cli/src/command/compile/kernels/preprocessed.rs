@@ -1,4 +1,4 @@
-//! What the compiler gets in place of a source, and what is said of it.
+//! The replacement of a source for the compiler, and messages about it.
 
 use crate::command::compile::options::Own;
 use crate::output::tell;
@@ -6,23 +6,23 @@ use accord_kernels::Message;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A preprocessed source with other text in place of `kernels` constructs.
+/// A preprocessed source with rewritten `kernels` constructs.
 #[derive(Debug)]
 pub(crate) struct Preprocessed {
-    /// Is removed with its file.
+    /// Removed together with the file.
     pub(crate) _folder: tempfile::TempDir,
-    /// Its file.
+    /// The path of the file.
     pub(crate) path: PathBuf,
-    /// Its language, for `-x`.
+    /// The file's language, for `-x`.
     pub(crate) language: &'static str,
     /// Options that the compiler needs for it.
     pub(crate) flags: Vec<OsString>,
-    /// The source's includes, as the preprocessor writes them for make.
+    /// The source's includes, as the preprocessor lists them for make.
     pub(crate) dependencies: Option<String>,
 }
 
 impl Preprocessed {
-    /// Writes the dependency file, as the compiler sees no more includes.
+    /// Writes the dependency file, because the compiler sees no includes any more.
     pub(crate) fn complete(&self, file: &Path) {
         if let Some(known) = &self.dependencies {
             let _ = std::fs::write(file, known);
@@ -30,7 +30,7 @@ impl Preprocessed {
     }
 }
 
-/// Says what became of a loop: all with `-Minfo`, else what stays on one thread.
+/// Prints a message about a loop: all with `-Minfo`, otherwise those about loops that stay on one thread.
 pub(crate) fn say(message: &Message, own: Own) {
     let Message { place, text, refused, .. } = message;
     if own.info {

@@ -15,7 +15,7 @@ fn range(start: usize, len: usize) -> HostRange {
     HostRange { start, len }
 }
 
-/// Copies to the 64 bytes from 1000 on, and who waits for them.
+/// Copies to the 64 bytes from 1000 on, and their waiters.
 #[derive(Default)]
 struct World {
     copies: CompletionActions,
@@ -33,7 +33,7 @@ impl World {
         self.copies.expect(t(id), PLACE, dst, Completion::Write, before)
     }
 
-    /// The copy's bytes, all of them its number, are here.
+    /// Delivers the copy's bytes, each of which is the copy's number.
     fn land(&mut self, id: u64) -> Vec<TransferId> {
         let Begin::Now(begun) = self.copies.begin(t(id)) else { panic!("it may not land") };
         for piece in pieces(begun.dst, &begun.leave).iter().filter(|piece| piece.write) {
@@ -179,13 +179,13 @@ fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
     assert!(matches!(world.copies.begin(t(2)), Begin::After(TransferId(1))), "though it has not begun");
     world.land(1);
     assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
-    // What it does not concern it does not wait for.
+    // A copy does not wait for copies to other memory.
     world.expect(3, range(1032, 8), &[]);
     world.copies.expect(t(4), PLACE, range(1000, 64), changed(1000), &[t(3)]);
     assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));
 }
 
-/// A program that puts in copies to memory that it has freed, and waits for none of them.
+/// A program enqueues copies to memory that it has freed, and waits for none of them.
 #[test]
 fn failures_without_a_wait_are_bounded_and_are_not_lost() {
     let mut world = World::new();
@@ -208,7 +208,7 @@ fn failures_without_a_wait_are_bounded_and_are_not_lost() {
     assert_eq!(world.copies.outcome(&[t(most + 9)]), Err(failed(most + 3)), "the next wait returns it");
 }
 
-/// Copies one behind the other, each of another part of what the first one brings.
+/// A sequence of copies, each to another part of the first one's target.
 #[test]
 fn parts_that_later_copies_write_are_counted_until_the_earlier_ones_land() {
     let mut world = World::new();

@@ -27,13 +27,13 @@ fn the_second_thread_starts_when_the_first_has_its_lane_and_more_waits() {
     assert!(line.is_empty());
 }
 
-/// What the world below does otherwise than the connection, to show that it matters.
+/// Deviations of the simulation from the connection, which must make it fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     Right,
-    /// Eager copies and what is asked for have the same lanes.
+    /// Eager and requested copies share lanes.
     SharedLanes,
-    /// The next transfer may be taken before the one before has its lane.
+    /// A transfer may be taken before the previous one has its lane.
     NoTurns,
 }
 
@@ -44,13 +44,13 @@ enum Kind {
     Asked,
 }
 
-/// Something that the program puts into a queue.
+/// An operation that the program enqueues.
 struct Op {
     queue: usize,
     kind: Kind,
-    /// More than sockets hold: it is sent only when it is taken.
+    /// Whether the copy is larger than a socket's buffer, so that it is sent only while the executor reads.
     large: bool,
-    /// The program sends it itself, if it can, and waits until it is sent.
+    /// Whether the program sends it itself, if possible, and waits until it is sent.
     waited: bool,
     asked: bool,
     sent: bool,
@@ -60,7 +60,7 @@ struct Op {
 #[derive(Default)]
 struct Lane {
     lent: bool,
-    /// Transfers whose bytes have not been taken.
+    /// Transfers whose bytes are unread.
     bytes: VecDeque<usize>,
 }
 
@@ -68,36 +68,36 @@ struct Lane {
 enum Activity {
     Asleep,
     Awake,
-    /// Has taken a transfer, and waits for a lane.
+    /// The thread has taken a transfer, and waits for a lane.
     Acquiring(usize),
-    /// Transfer and lane.
+    /// The thread sends a transfer on a lane.
     Sending(usize, usize),
 }
 
-/// A program, its threads, lanes, and an executor whose reader waits for streams that are full.
+/// A program, its threads, lanes, and an executor whose reader waits for full streams.
 struct World {
     rule: Rule,
     random: u64,
     ops: Vec<Op>,
-    /// How many ops the reader of the commands has got.
+    /// Number of ops that the reader of commands has read.
     read: usize,
     streams: Vec<VecDeque<usize>>,
     lines: [LaneQueue<usize>; 2],
     lanes: [Vec<Lane>; 2],
     threads: Vec<(usize, Activity)>,
-    /// What the program's own thread waits for, and the lane that it has for it.
+    /// The transfer that the program's own thread sends or waits for, and its lane.
     caller: Option<(usize, Option<usize>)>,
-    /// Most lanes of a line that were lent at a time.
+    /// Highest number of lanes of a line in use at one time.
     lent_most: [usize; 2],
 }
 
 const OPS: usize = 40;
 const QUEUES: usize = 5;
-/// Fewer than queues: some share one, of which the program knows nothing.
+/// Fewer than queues: some share one, which the program does not know.
 const STREAMS: usize = 3;
-/// Operations that a stream holds.
+/// Number of operations that a stream holds.
 const ROOM: usize = 3;
-/// Commands that may be unread.
+/// Number of commands that may be unread.
 const UNREAD: usize = 8;
 const LANES: usize = 2;
 
@@ -134,7 +134,7 @@ impl World {
         (splitmix64(&mut self.random) % end as u64) as usize
     }
 
-    /// The lanes of a line.
+    /// Returns the lanes of a line.
     fn lanes(&mut self, way: usize) -> &mut Vec<Lane> {
         &mut self.lanes[if self.rule == Rule::SharedLanes { 0 } else { way }]
     }
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// The program's next operation.
+    /// Enqueues the program's next operation.
     fn put(&mut self) {
         let op = self.ops.len();
         let queue = self.below(QUEUES);
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// One step of a thread, as in `Connection::send_copies`.
+    /// Performs one step of a thread, as in `Connection::send_copies`.
     fn run(&mut self, thread: usize) -> Activity {
         let (way, state) = self.threads[thread];
         match state {
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// Whether everything that the program puts in gets done.
+    /// Whether all operations of the program complete.
     fn ends(&mut self) -> bool {
         loop {
             let steps = self.steps();

@@ -1,4 +1,4 @@
-//! How far queues have got, as far as the program has to know.
+//! Progress of queues, as far as the program must know it.
 
 use super::{Machine, POSITIONS_FEW, Positions};
 use crate::connection::waits::{WaitId, Want};
@@ -7,22 +7,23 @@ use accord_types::{QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// The number of waits at once that need nothing from the heap.
+/// Number of simultaneous waits that need no heap allocation.
 const REPLIES_FEW: usize = 2;
 
-/// The waits of a thread that asks for queues.
+/// The pending questions of a thread about queues.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
-    /// Replies, each by a wait of its own; none if the program knows already that the queues have got there.
+    /// The waits for replies; none if the program knows already that the queues have reached their positions.
     pub replies: SmallVec<[WaitId; REPLIES_FEW]>,
-    /// The positions reached after the waits; none if nothing is left to be waited for. [`Machine::reach`] follows.
+    /// The positions that are reached after the waits; none if there is nothing to wait for. [`Machine::reach`]
+    /// follows.
     pub positions: Positions,
-    /// Whether a question was appended without a wait, so that the caller has to send it.
+    /// Whether a question was appended without a wait, so that the caller must send it.
     pub ahead: bool,
 }
 
 impl<W: Clone> Machine<W> {
-    /// Asks whether queues have got to where they are, as far as the program does not know it, and waits for the reply with `waker`.
+    /// Asks whether queues have reached their last positions, unless that is known, and registers a wait with `waker`.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
@@ -37,8 +38,8 @@ impl<W: Clone> Machine<W> {
         Ok(asked)
     }
 
-    /// Asks to be told when queues have got to where they are, as far as the program does not know it, and waits with `waker`. Other queues that
-    /// the program waits for from time to time are asked about too.
+    /// Requests a notification when queues have reached their last positions, unless that is known, and registers a
+    /// wait with `waker`. Also asks ahead about other queues that the program sometimes waits for.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
@@ -61,8 +62,8 @@ impl<W: Clone> Machine<W> {
         Ok(asked)
     }
 
-    /// Asks about the queues of a device that the program has waited for before, as it is about to wait for another
-    /// device. Returns whether the caller has to send the question.
+    /// Asks ahead about the device's queues that the program has waited for before, because it is about to wait for
+    /// another device. Returns whether the caller must send the question.
     ///
     /// # Errors
     /// Returns an error if the connection or the device has failed.
@@ -71,8 +72,8 @@ impl<W: Clone> Machine<W> {
         self.ask_ahead(device, &[], now)
     }
 
-    /// The program has waited for these queues, and may do so again: asks about others that it has waited for before. Each wait pays for one such
-    /// question of its queue, so that there are at most as many of these as there are waits.
+    /// Asks ahead about other queues that the program has waited for before, because it may do so again. Each wait pays
+    /// for one question about its queue, so there are at most as many questions as waits.
     fn ask_ahead(&mut self, device: u32, queues: &[QueueId], now: Duration) -> Result<bool> {
         let state = self.devices.get(device)?;
         let (mut others, mut any) = (Positions::new(), false);
@@ -84,7 +85,7 @@ impl<W: Clone> Machine<W> {
             }
         }
         for other in others {
-            // They must not take the room that others wait for.
+            // Questions ahead must not use up the credit that threads wait for.
             if !self.credit.is_left() || self.ahead.is_full() {
                 break;
             }
@@ -97,13 +98,13 @@ impl<W: Clone> Machine<W> {
         Ok(any)
     }
 
-    /// Returns the positions of those of `queues` that the program does not know to be drained, and again those that
-    /// the executor has not reported as reached.
+    /// Returns the positions of `queues` that may not be drained, and of these, the ones that the executor has not
+    /// reported as reached.
     fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<(Positions, Positions)> {
         let state = self.device(device)?;
         let (mut open, mut not_reached) = (Positions::new(), Positions::new());
         for &queue in queues {
-            // One that was never used has nothing to wait for.
+            // An unused queue has nothing to wait for.
             if let Some(known) = state.known(queue)?
                 && !known.drained()
             {
@@ -117,7 +118,7 @@ impl<W: Clone> Machine<W> {
         Ok((open, not_reached))
     }
 
-    /// Whether an event answers what was asked ahead. The reason why a queue has failed comes in another event, or with
+    /// Whether an event answers a question that was asked ahead. A queue's failure is reported by another event, or at
     /// the next wait for the queue.
     pub(super) fn told_ahead(&mut self, event: &Event) -> bool {
         let (Event::Reply { ticket, .. } | Event::ReplyFailed { ticket, .. }) = *event else { return false };
@@ -131,8 +132,8 @@ impl<W: Clone> Machine<W> {
         true
     }
 
-    /// The executor has said that all of `positions` are reached. Returns the copies out that have to land before the program may
-    /// know; when they have, [`Machine::landed_until`] follows.
+    /// Records that the executor has reached all of `positions`. Returns the copies out that must complete before the
+    /// program may know it; then [`Machine::landed_until`] follows.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
@@ -144,7 +145,7 @@ impl<W: Clone> Machine<W> {
         Ok(copies)
     }
 
-    /// All copies out up to `positions` have landed.
+    /// Records that all copies out up to `positions` have completed.
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
@@ -158,7 +159,7 @@ impl<W: Clone> Machine<W> {
 
 fn payload(positions: &[Position]) -> SmallVec<[u8; POSITION_LEN * POSITIONS_FEW]> {
     let mut payload = SmallVec::new();
-    // As slices: one by one its bytes take longer than all the rest.
+    // As slices, because copying byte by byte takes longer than all the rest.
     positions.iter().for_each(|position| payload.extend_from_slice(&position.encode()));
     payload
 }
@@ -174,7 +175,7 @@ mod tests {
     const QUEUES: [QueueId; 3] = [QueueId(1), QueueId(2), QueueId(3)];
     const START: Duration = Duration::ZERO;
 
-    /// Threads are numbers here.
+    /// Threads are represented by numbers.
     fn machine() -> Machine<u8> {
         let mut machine = Machine::default();
         machine.open(DEVICE, 32);
@@ -190,17 +191,17 @@ mod tests {
         machine.await_positions(DEVICE, queues, 0, START).unwrap()
     }
 
-    /// The executor answers the ticket of this number: they count from 1.
+    /// Delivers the executor's reply to the ticket with this number; tickets count from 1.
     fn reply(machine: &mut Machine<u8>, ticket: u64) {
         machine.event(Event::Reply { ticket, value: 0, extra: 0 }, &[], |error| error).unwrap();
     }
 
-    /// Tickets of all waits so far.
+    /// Number of tickets so far.
     fn questions(machine: &mut Machine<u8>) -> u64 {
         machine.ticket() - 1
     }
 
-    /// The wait asks, and has its answer.
+    /// Asserts that the wait was registered, and delivers its reply.
     fn is_answered(machine: &mut Machine<u8>, asked: &Asked, ticket: u64) {
         let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
         assert!(!machine.is_done(id));
@@ -209,7 +210,7 @@ mod tests {
         assert!(machine.reach(&asked.positions).unwrap().is_empty());
     }
 
-    /// The program has waited for each of the first two queues, and its questions had these tickets: 1 and 2.
+    /// Waits for each of the first two queues, with tickets 1 and 2.
     fn used(machine: &mut Machine<u8>) {
         for (queue, ticket) in QUEUES.into_iter().zip(1..3) {
             put(machine, queue);
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Of devices that were shut down since, which the program may do again and again.
+    /// Questions about devices that were shut down since, which a program may repeat any number of times.
     #[test]
     fn nothing_more_is_asked_ahead_of_an_executor_that_does_not_answer() {
         let mut machine = machine();
@@ -239,7 +240,7 @@ mod tests {
         assert!(wait(&mut machine, &QUEUES[..1]).ahead, "it has answered one");
     }
 
-    /// A program may ask for any number.
+    /// A program may use any queue number.
     #[test]
     fn queues_that_are_waited_for_and_never_used_are_not_remembered() {
         let mut machine = machine();
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(machine.ask_about_all(DEVICE, START), Ok(false), "nothing is in them");
         QUEUES.into_iter().for_each(|queue| put(&mut machine, queue));
         assert_eq!([(); 2].map(|()| machine.ask_about_all(DEVICE, START)), [Ok(true), Ok(false)]);
-        // Of the two that it has waited for, once.
+        // One question about each of the two queues that it has waited for.
         assert_eq!(questions(&mut machine), 4);
         (3..5).for_each(|ticket| reply(&mut machine, ticket));
         assert_eq!([0, 1].map(|queue| wait(&mut machine, &QUEUES[queue..=queue])), [(); 2].map(|()| Asked::default()));
@@ -295,7 +296,7 @@ mod tests {
         let asked = wait(&mut machine, &QUEUES[1..2]);
         is_answered(&mut machine, &asked, 3);
         assert_eq!(questions(&mut machine), 3);
-        // Another thread that waits for the same has to ask itself.
+        // Another thread that waits for the same queue must ask itself.
         put(&mut machine, QUEUES[1]);
         assert!(wait(&mut machine, &QUEUES[..1]).ahead);
         let both = [(); 2].map(|()| wait(&mut machine, &QUEUES[1..2]));
@@ -361,7 +362,7 @@ mod tests {
         let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
         machine.event(Event::ReplyFailed { ticket: 4, failure }, &text, |error| error).unwrap();
         assert!(matches!(machine.turn(id), Turn::Done(Err(error)) if error.cause() == "crashed"));
-        // A reply to a ticket that was never asked for is an error.
+        // A reply to an unknown ticket is an error.
         assert!(machine.event(Event::Reply { ticket: 3, value: 0, extra: 0 }, &[], |error| error).is_err());
     }
 }

@@ -43,11 +43,11 @@ fn after_a_failure_memory_is_the_programs_when_the_thread_that_reads_it_is_done(
     let job = machine.take_copy(Way::Eager).unwrap();
     machine.has_lane(Way::Eager);
     machine.fail(DEVICE, Some(QUEUE), &crashed());
-    // The other one stood in line, and comes to nothing.
+    // The other copy was queued, and is cancelled.
     let waits = machine.wait_for_memory_of_failed(DEVICE, &[QUEUE], &7);
     let [wait] = waits[..] else { panic!("{waits:?}") };
     assert!(!machine.is_done(wait));
-    // It ends by its lane, not by the connection's end.
+    // The copy ends with its lane, not with the connection.
     machine.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert!(!machine.is_done(wait));
     machine.sent(Way::Eager, job, Ok(()));
