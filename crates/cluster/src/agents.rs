@@ -154,13 +154,13 @@ impl Cluster {
         } else if !same && was_up {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLost, out);
         }
-        if !same {
-            self.free_lost_uses(id);
-        }
         if is_another_boot {
             // Jobs lose the devices of the previous boot before the new agent is informed of jobs.
             self.allocations.machine_restarted(id);
             self.schedule(now, out);
+        }
+        if !same {
+            self.free_lost_uses(id);
         }
         self.nodes.update(id, |node| node.renew(link, now, registration));
     }
@@ -316,8 +316,9 @@ impl Cluster {
         self.joining.remove(link);
         if let Some(&id) = self.links.get(&link) {
             self.lose(now, id, NodeState::Gone, ClientPush::NodeLeft, out);
-            self.free_lost_uses(id);
+            // In this order: what becomes free must not be given to a job, which would lose it at once.
             self.allocations.node_lost(id);
+            self.free_lost_uses(id);
             self.changed(out);
         }
     }

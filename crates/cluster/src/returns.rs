@@ -14,7 +14,7 @@ impl Cluster {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         let id = grant.session;
-        let is_known = |known: &&Session| known.origin != Origin::Program || is_echo(known, grant);
+        let is_known = |known: &&Session| known.origin != Origin::Program || repeats_claim(known, grant);
         if let Some(known) = self.sessions.get(&id).filter(is_known) {
             // An agent that names another key knows nothing of the session, whatever it says.
             if known.owner.key == grant.key {
@@ -156,7 +156,7 @@ impl Cluster {
 
 /// Whether an agent was first told of a claimed session by this coordinator, on a client's word alone. Such an agent does not vouch for the session, which
 /// may be another program's whose agents have not registered yet.
-fn is_echo(claimed: &Session, grant: &SessionGrant) -> bool {
+fn repeats_claim(claimed: &Session, grant: &SessionGrant) -> bool {
     let Owner { key, user } = &claimed.owner;
     // An earlier coordinator opened the session at another time.
     (*key, user, claimed.opened_unix_ms) == (grant.key, &grant.user, grant.opened_unix_ms)

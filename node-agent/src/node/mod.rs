@@ -10,6 +10,7 @@
 //! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
 //! ```
 
+mod departing;
 mod departure;
 mod device_tests;
 mod drivers;

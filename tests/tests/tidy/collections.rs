@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const KEEPERS: &[&str] = &[
     "crates/executor/src/",
     "crates/fabric/src/",
+    "crates/cluster/src/",
     "coordinator/src/",
     "node-agent/src/",
     "libacc/client/src/connection/",

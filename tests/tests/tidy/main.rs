@@ -112,9 +112,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "accord-trust",
         ],
     ),
+    ("accord-cluster", &["accord-types", "accord-fabric", "accord-proto", "accord-scheduler", "accord-telemetry"]),
     (
         "accord-coordinator",
         &[
+            "accord-cluster",
             "accord-types",
             "accord-fabric",
             "accord-monitoring",
