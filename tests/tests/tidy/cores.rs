@@ -26,6 +26,7 @@ const CORES: &[&str] = &[
     "crates/executor/src/ask_ahead.rs",
     "crates/executor/src/peer_table.rs",
     "crates/device/src/image",
+    "crates/device/src/stream",
     "crates/device/src/cuda/staging/copy_route.rs",
     "crates/fabric/src/copy_way.rs",
     "crates/types/src/path_times.rs",
