@@ -11,6 +11,7 @@ use crate::request::Request;
 use crate::search::PartDemand;
 use crate::time::Millis;
 use accord_types::DeviceId;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One device of a job.
@@ -29,7 +30,7 @@ pub(crate) struct Grant {
 }
 
 /// The rank of reserved starts: lower ones give way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Rank {
     /// Gives way to the others.
     Later,

@@ -94,6 +94,18 @@ pub(crate) struct SavedGrant {
     pub(crate) hold: crate::phase::Hold,
 }
 
+/// The reserved start of a waiting job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedPromise {
+    pub(crate) starts: u64,
+    pub(crate) planned: u64,
+    pub(crate) rank: crate::job::Rank,
+    /// The position among the request's choices of classes.
+    pub(crate) choice: usize,
+    /// The devices, by node.
+    pub(crate) devices: BTreeMap<u32, Vec<u32>>,
+}
+
 /// A job of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedJob {
@@ -114,6 +126,8 @@ pub struct SavedJob {
     pub(crate) ending: Option<EndCause>,
     pub(crate) planned_end: u64,
     pub(crate) grants: Vec<SavedGrant>,
+    #[serde(default)]
+    pub(crate) promise: Option<SavedPromise>,
 }
 
 impl SavedJob {

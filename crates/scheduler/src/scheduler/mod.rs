@@ -106,7 +106,7 @@ pub struct Scheduler {
     candidates: BTreeSet<usize>,
     /// The pool's stamp of the last pass.
     passed: u64,
-    /// Whether reserved starts, which are not saved, are still to be planned anew after a restart.
+    /// Whether a restart has found no reserved starts, so that they are planned before the first pass starts a job.
     replans: bool,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
     /// Waiting jobs by what decides which reserved devices they may have.

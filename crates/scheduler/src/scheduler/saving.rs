@@ -100,6 +100,7 @@ impl Scheduler {
             ending: job.ending.clone(),
             planned_end: job.planned_end.0,
             grants: grants.collect(),
+            promise: job.promise.as_ref().and_then(|promise| self.saved_promise(job, promise)),
         })
     }
 
@@ -176,7 +177,7 @@ impl Scheduler {
         saved: SavedScheduler,
     ) -> Result<Self, String> {
         let mut scheduler = Self::new(policy);
-        (scheduler.now, scheduler.replans) = (now, true);
+        scheduler.now = now;
         for class in &saved.classes {
             scheduler.pool.class(&class.read()?);
         }
@@ -198,7 +199,10 @@ impl Scheduler {
         }
         SavedCounters { last_job: scheduler.last_job, last_front: scheduler.last_front } = saved.counters;
         // Accounts are charged for all that they hold before any of them is settled.
-        let (waiting, others): (Vec<_>, Vec<_>) = saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
+        let (mut waiting, others): (Vec<_>, Vec<_>) =
+            saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
+        let promises = waiting.iter_mut().filter_map(|job| Some((job.id(), job.promise.take()?)));
+        let promises: Vec<_> = promises.collect();
         for job in others {
             scheduler.restore_started(job)?;
         }
@@ -207,6 +211,11 @@ impl Scheduler {
         }
         for leaf in scheduler.accounts.leaves() {
             scheduler.touch(leaf);
+        }
+        // An earlier release saved none.
+        scheduler.replans = promises.is_empty();
+        for (id, promise) in promises {
+            scheduler.restore_promise(id, promise);
         }
         Ok(scheduler)
     }
