@@ -308,7 +308,7 @@ impl Scheduler {
         reservation.starts <= self.now && self.is_for_job(reservation, job)
     }
 
-    fn reservation_state(&self, name: &str) -> ReservationState {
+    pub(super) fn reservation_state(&self, name: &str) -> ReservationState {
         let named = self.reservations.values().map(|(of, _)| of).filter(|of| of.name == name);
         match named.map(|of| of.starts).min() {
             None => ReservationState::Gone,

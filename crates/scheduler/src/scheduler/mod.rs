@@ -11,6 +11,7 @@ mod invariants;
 mod leases;
 mod nodes;
 mod pass;
+mod possible;
 mod promises;
 mod quarantine;
 mod reservable;
