@@ -5,13 +5,12 @@ use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
 use crate::path_class::ChosenPaths;
-use crate::phase::{Hold, Phase};
+use crate::phase::{Hold, Phase, Rank};
 use crate::pool::Spot;
 use crate::request::Request;
 use crate::search::PartDemand;
 use crate::time::Millis;
 use accord_types::DeviceId;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One device of a job.
@@ -27,17 +26,6 @@ pub(crate) struct Grant {
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
     pub(crate) hold: Hold,
-}
-
-/// The rank of reserved starts: lower ones give way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub(crate) enum Rank {
-    /// Gives way to the others.
-    Later,
-    /// Of the first job in order that is beyond every guarantee. It gives way to jobs within a guarantee that could not start in time beside it.
-    First,
-    /// Of a job within a guarantee. It gives way to none.
-    Entitled,
 }
 
 /// A reserved start.

@@ -99,7 +99,7 @@ pub(crate) struct SavedGrant {
 pub(crate) struct SavedPromise {
     pub(crate) starts: u64,
     pub(crate) planned: u64,
-    pub(crate) rank: crate::job::Rank,
+    pub(crate) rank: crate::phase::Rank,
     /// The position among the request's choices of classes.
     pub(crate) choice: usize,
     /// The devices, by node.

@@ -4,7 +4,7 @@ use super::Scheduler;
 use super::quarantine::is_charged;
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
-use crate::job::Rank;
+use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
 use std::collections::BTreeSet;

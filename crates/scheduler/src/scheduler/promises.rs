@@ -3,7 +3,8 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, SlipCause};
 use crate::ids::JobId;
-use crate::job::{Job, Promise, Rank};
+use crate::job::{Job, Promise};
+use crate::phase::Rank;
 use crate::plan::{Plan, Planner};
 use crate::pool::Spot;
 use crate::saved::SavedPromise;
@@ -133,9 +134,10 @@ impl Scheduler {
         let Some(shape) = self.jobs.get(&id).map(|job| self.shapes.get(job.shape)) else { return };
         let Some(choice) = shape.choices.get(saved.choice).cloned() else { return };
         let demand = shape.demand(&choice, &self.pool.classes);
-        let devices = saved.devices.iter().flat_map(|(node, ordinals)| {
-            ordinals.iter().map(|&ordinal| DeviceId { node: NodeId(*node), ordinal })
-        });
+        let devices = saved
+            .devices
+            .iter()
+            .flat_map(|(node, ordinals)| ordinals.iter().map(|&ordinal| DeviceId { node: NodeId(*node), ordinal }));
         let Some(spots) = devices.map(|device| self.pool.spot(device)).collect::<Option<Vec<Spot>>>() else { return };
         let is_of_choice = |spot: &Spot| choice.iter().any(|part| part.class == self.pool.device(*spot).class);
         if spots.iter().all(is_of_choice) {
