@@ -4,14 +4,11 @@ use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
 use super::observe::Look;
 use super::{Board, Boards, Watcher};
-use crate::cluster::{ClientId, Cluster, Input, KernelLimits, Limits, LinkId, Millis, Registration};
+use crate::cluster::{ClientId, Cluster, Input, Limits, LinkId, Millis, Registration};
 use accord_proto::{VERSION, v1};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, Input as Scheduled};
-use accord_types::node_labels::NodeLabels;
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Hardware, NodeId, OrderPolicy, SessionKey, SessionRequest,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceUse, NodeId, OrderPolicy, SessionKey, SessionRequest};
 use std::sync::Arc;
 use v1::watch_row::Line;
 use v1::{DeviceCondition, WatchOrder, WatchTable};
@@ -52,22 +49,7 @@ impl Site {
                 numa: None,
                 cpus: Vec::new(),
             };
-            let registration = Registration {
-                node_name: (*node_name).into(),
-                incarnation: 10,
-                address: "h:1".into(),
-                devices: [0, 1].map(device).to_vec(),
-                hardware: Hardware::default(),
-                labels: NodeLabels::default(),
-                kernel_limits: KernelLimits::default(),
-                previous: None,
-                coordinator_epoch: 0,
-                sessions: Vec::new(),
-                granted: Vec::new(),
-                jobs: Vec::new(),
-                world: String::new(),
-                draining: false,
-            };
+            let registration = Registration::new(*node_name, "h:1", 10, [0, 1].map(device).to_vec());
             site.give(Input::Register { link: LinkId(link), registration });
         }
         let policy = Box::new(SitePolicy::read("[account.physics]\nusers = [\"*\"]\n", None).unwrap());
