@@ -166,6 +166,43 @@ fn an_explanation_does_not_cost_more_where_all_devices_of_a_larger_cluster_are_r
 }
 
 #[test]
+fn an_explanation_costs_no_more_where_many_wait_for_cores_of_a_larger_cluster() {
+    let steps = |nodes: u32| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            cluster.apply(Input::NodeJoined(node(at)));
+        }
+        let accounts = nodes / 4;
+        for at in 0..accounts {
+            let leaf = Account::plain(&format!("a{at}"), Some(accord_scheduler::AccountId::SITE), 1);
+            cluster.apply(Input::AccountAdded(Box::new(leaf)));
+        }
+        let with_cores = |at: u32, count: u32, cores: u64| {
+            let part = Part { cores, ..Part::whole(count, ClassFilter::ALL) };
+            let request = Request { limit_ms: Some(3_600_000), ..Request::of(part) };
+            let account = format!("a{}", at % accounts);
+            Input::Ask { user: "u".to_owned(), account, origin: None, request }
+        };
+        // Each node has three free devices, and no cores.
+        for at in 0..nodes {
+            assert!(starts(&cluster.apply(with_cores(at, 5, 12_800)).1));
+        }
+        for at in 0..nodes {
+            assert!(!starts(&cluster.apply(with_cores(at, 1, 1_000)).1));
+        }
+        let (scheduler, job) = (&cluster.scheduler, JobId(2 * u64::from(nodes) - 7));
+        let place = scheduler.order_of_waiting().iter().position(|waiting| *waiting == job).unwrap();
+        let before = scheduler.steps();
+        let explained = scheduler.explain(job).unwrap();
+        let lacking = WaitReason::Cores { model: "h200".to_owned(), needed: 1_000, free: 0 };
+        assert_eq!((explained.position, explained.reason), (place, Some(lacking)));
+        scheduler.steps() - before
+    };
+    let (small, large) = (steps(SMALL), steps(LARGE));
+    assert!(large <= small + 64, "{small} steps, {large} in the larger cluster");
+}
+
+#[test]
 fn a_node_that_returns_does_not_cost_more_where_a_reservation_lists_more_devices() {
     let listed = |nodes: u32| {
         let mut cluster = Cluster::full(nodes);

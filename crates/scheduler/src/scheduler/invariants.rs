@@ -97,6 +97,11 @@ impl Scheduler {
                 }
             }
         }
+        for (at, id) in self.order_of_waiting().into_iter().enumerate() {
+            if self.jobs.get(&id).is_none_or(|job| self.position(job) != at) {
+                return Err(format!("job {id} is at position {at} of the order, and not by the counts of accounts"));
+            }
+        }
         let queued: usize = self.accounts.all.iter().map(|account| account.queue.len()).sum();
         let waiting = self.jobs.values().filter(|job| job.phase == Phase::Waiting);
         if waiting.clone().filter(|job| !job.on_hold).count() != queued || waiting.count() != self.waiting {

@@ -21,7 +21,7 @@ mod saving;
 mod timers;
 mod view;
 
-use crate::accounts::{Accounts, Head};
+use crate::accounts::{Accounts, Head, Queued};
 use crate::effect::{Effect, EndCause};
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Input, Reservation};
@@ -295,7 +295,8 @@ impl Scheduler {
         }
         let (account, turn) = (job.account, job.turn);
         self.groups.insert(group_of(job), turn);
-        self.accounts.all[account as usize].queue.insert(turn);
+        let queued = if job.front.is_some() { Queued::PutFirst } else { Queued::InTurn };
+        self.accounts.queue(account, turn, queued);
         self.touch(account);
     }
 
@@ -315,7 +316,7 @@ impl Scheduler {
         self.shapes.dequeue(job.shape, job.account, job.turn);
         self.groups.remove(&group_of(job), job.turn);
         let (account, turn) = (job.account, job.turn);
-        self.accounts.all[account as usize].queue.remove(&turn);
+        self.accounts.queue(account, turn, Queued::No);
         self.drop_promise(id);
         self.head = self.head.filter(|&head| head != id);
     }

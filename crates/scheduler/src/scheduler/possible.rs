@@ -40,9 +40,8 @@ impl Scheduler {
                 nodes.iter().filter(has_room).count() >= count as usize
             }
             Layout::Chunks(chunks) => {
-                let chunks_of = |part: &PartDemand, node| {
-                    self.whole_room(node, part) / u64::from(part.count.least.max(1))
-                };
+                let chunks_of =
+                    |part: &PartDemand, node| self.whole_room(node, part) / u64::from(part.count.least.max(1));
                 let room = |&node: &u32| choice.iter().map(|part| chunks_of(part, node)).min().unwrap_or(0);
                 nodes.iter().map(room).sum::<u64>() >= u64::from(chunks)
             }
@@ -95,8 +94,13 @@ mod tests {
     const NODES: u32 = 50;
 
     fn node(id: u32) -> NodeDescription {
-        let class =
-            DeviceClass { kind: DeviceType::Nvidia, model: "d".to_owned(), memory: 1 << 30, context: 0, compute: (9, 0) };
+        let class = DeviceClass {
+            kind: DeviceType::Nvidia,
+            model: "d".to_owned(),
+            memory: 1 << 30,
+            context: 0,
+            compute: (9, 0),
+        };
         NodeDescription {
             id: NodeId(id),
             name: format!("h{id}"),
