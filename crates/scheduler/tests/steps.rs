@@ -1,9 +1,10 @@
 //! What an input costs does not grow with the cluster: loops count their steps.
 
+use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::Account;
-use accord_scheduler::request::{Locality, Part};
+use accord_scheduler::request::{Locality, Part, Take};
 use accord_scheduler::{
     DeviceState, DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation,
     ReservationId, ReservedDevices, Scheduler, WaitReason,
@@ -496,6 +497,48 @@ fn near_devices_are_of_one_rack_although_fewer_nodes_of_several_would_do() {
     };
     assert_eq!(asked(Locality::Near), [0, 0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(asked(Locality::Pack), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
+}
+
+#[test]
+fn near_holds_for_ranks_and_shares_and_for_a_number_of_nodes() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for (at, rack) in [(0, "r0"), (1, "r0"), (2, "r1"), (3, "r1")] {
+        let labels = BTreeMap::from([("rack".to_owned(), rack.to_owned())]);
+        cluster.apply(Input::NodeJoined(NodeDescription { labels, ..node(at) }));
+    }
+    let asked = |cluster: &mut Cluster, request: Request, origin: Option<u32>| {
+        let origin = origin.map(NodeId);
+        let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin, request };
+        let (_, effects) = cluster.apply(input);
+        let [Effect::Queued { .. }, Effect::Started { devices, .. }] = &effects[..] else { panic!("{effects:?}") };
+        let nodes = devices.iter().map(|of| of.device.node.0);
+        nodes.fold(BTreeMap::new(), |mut counts, node| {
+            *counts.entry(node).or_insert(0) += 1;
+            counts
+        })
+    };
+    // Free are 5 and 8 devices of the one rack, and 3 and 0 of the other.
+    for (count, node) in [(3, 0), (5, 2), (8, 3)] {
+        asked(&mut cluster, Request::of(Part::whole(count, ClassFilter::ALL)), Some(node));
+    }
+    let half = Take::Shared(Amount { milli: 500, memory: 0 });
+    let whole = |count| Request::of(Part::whole(count, ClassFilter::ALL));
+    let ranks = |ranks| Request { ranks, per_rank: true, ..whole(3) };
+    let of_shares = Request::of(Part { take: half, ..Part::whole(10, ClassFilter::ALL) });
+    let cases = [
+        (Request { nodes: Some(2), ..whole(6) }, [(0, 3), (2, 3)].as_slice(), [(0, 3), (1, 3)].as_slice()),
+        (ranks(2), &[(0, 3), (2, 3)], &[(1, 6)]),
+        (ranks(3), &[(0, 3), (1, 3), (2, 3)], &[(0, 3), (1, 6)]),
+        (of_shares, &[(0, 5), (1, 2), (2, 3)], &[(0, 2), (1, 8)]),
+    ];
+    for (request, anywhere, near) in cases {
+        for (locality, nodes) in [(Locality::OwnFirst, anywhere), (Locality::Near, near)] {
+            let mut cluster = Cluster { scheduler: cluster.scheduler.clone(), now: cluster.now };
+            let request = Request { locality, ..request.clone() };
+            let counts: BTreeMap<u32, i32> = nodes.iter().copied().collect();
+            assert_eq!(asked(&mut cluster, request.clone(), None), counts, "{request:?}");
+        }
+    }
 }
 
 #[test]

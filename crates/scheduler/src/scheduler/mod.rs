@@ -30,6 +30,7 @@ use crate::noting::NotingMap;
 use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::pool::{Pool, Spot};
+use crate::request::Locality;
 use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
@@ -277,6 +278,7 @@ impl Scheduler {
             origin,
             nodes: shape.nodes.as_ref(),
             layout: shape.layout,
+            near: shape.key.request.locality == Locality::Near,
             sharers_max: self.policy.sharers_max,
         }
     }
