@@ -79,6 +79,8 @@ pub(crate) struct Quarantine {
     pub(crate) since_unix_ms: u64,
     pub(crate) age_ms: u64,
     pub(crate) by_administrator: bool,
+    /// Whether jobs that hold the device are charged for it.
+    pub(crate) charged: bool,
 }
 
 /// The known path between two nodes.
@@ -127,9 +129,9 @@ impl Cluster {
         let (mut nodes, mut quarantined) = (Vec::new(), BTreeMap::new());
         for mut node in view.nodes {
             quarantined.extend(std::mem::take(&mut node.quarantined).into_iter().map(|of| {
-                let v1::Quarantined { ordinal, reason, since_unix_ms, by_administrator } = of;
+                let v1::Quarantined { ordinal, reason, since_unix_ms, by_administrator, charged } = of;
                 let age_ms = view.unix_ms.saturating_sub(since_unix_ms);
-                let quarantine = Quarantine { reason, since_unix_ms, age_ms, by_administrator };
+                let quarantine = Quarantine { reason, since_unix_ms, age_ms, by_administrator, charged };
                 (DeviceId { node: NodeId(node.id), ordinal }, quarantine)
             }));
             nodes.push(NodeRow {
@@ -368,6 +370,7 @@ impl DeviceRow {
             "cpus": info.cpus,
             "quarantine": self.quarantine.as_ref().map(|of| json!({
                 "reason": of.reason, "since_unix_ms": of.since_unix_ms, "by_administrator": of.by_administrator,
+                "charged": of.charged,
             })),
         })
     }

@@ -200,6 +200,7 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
             reason: cut(&quarantine.reason, WORDS_MAX).to_owned(),
             since_unix_ms: unix_ms().saturating_sub(now.since(Millis(quarantine.since.0))),
             by_administrator: quarantine.by.is_some(),
+            charged: quarantine.charged,
         })
     });
     let state = match node.state {

@@ -207,6 +207,17 @@ pub enum Effect {
         /// The device.
         device: DeviceId,
     },
+    /// A fault begins no quarantine yet: too many devices of its class are in quarantine for one.
+    QuarantineRefused {
+        /// The device.
+        device: DeviceId,
+        /// The fault.
+        reason: String,
+        /// Whether a region may have caused it.
+        charged: bool,
+        /// The refusal, for the audit log.
+        why: String,
+    },
     /// For the audit log: an administrator's act, or a refusal.
     Audit(String),
 }

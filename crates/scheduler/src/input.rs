@@ -229,6 +229,15 @@ pub enum Input {
         by: Option<String>,
         /// Whether jobs that hold the device are charged for it on: a region may have caused the fault.
         charged: bool,
+        /// The device's UUID; empty if it has none.
+        uuid: String,
+    },
+    /// A device in quarantine is at another place now.
+    DeviceMoved {
+        /// Its UUID.
+        uuid: String,
+        /// The place; `None` if no node has the device.
+        to: Option<DeviceId>,
     },
     /// A device works again, as a test region or an administrator says.
     Unquarantine {

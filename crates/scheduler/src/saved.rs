@@ -297,6 +297,8 @@ pub struct SavedQuarantine {
     pub(crate) by: Option<String>,
     #[serde(default)]
     pub(crate) charged: bool,
+    #[serde(default)]
+    pub(crate) uuid: String,
 }
 
 /// Drains, reservations, quarantine and pause.
@@ -306,6 +308,9 @@ pub struct SavedSite {
     pub(crate) drains: Vec<SavedDrain>,
     pub(crate) reservations: Vec<SavedReservation>,
     pub(crate) quarantined: Vec<SavedQuarantine>,
+    /// Those of devices that no node has.
+    #[serde(default)]
+    pub(crate) away: Vec<SavedQuarantine>,
 }
 
 /// All of the scheduler, but its policy and nodes.

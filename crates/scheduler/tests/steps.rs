@@ -97,7 +97,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::NodeLeft(NodeId(8)),
         Input::Drain { target, by_time: Millis(1_000_000), end: false, reason: "fan".to_owned(), by: by() },
         Input::Undrain { target, by: by() },
-        Input::Quarantine { device, reason: "ECC".to_owned(), by: None, charged: false },
+        Input::Quarantine { device, reason: "ECC".to_owned(), by: None, charged: false, uuid: String::new() },
         Input::Unquarantine { device, by: by() },
         Input::Reserve(Box::new(reservation)),
         Input::Unreserve(ReservationId(1)),
@@ -383,6 +383,7 @@ fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a
             reason: "ECC".to_owned(),
             by: None,
             charged: false,
+            uuid: String::new(),
         },
         Input::Drain {
             target: DrainTarget::Node(NodeId(9)),
@@ -588,6 +589,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
         reason: "uncorrectable ECC error".to_owned(),
         by: None,
         charged: false,
+        uuid: String::new(),
     };
     for ordinal in 0..5 {
         cluster.apply(fault(ordinal));
@@ -598,14 +600,15 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let (_, effects) = cluster.apply(ask(all));
     assert!(matches!(&effects[..], [Effect::Queued { .. }, Effect::Started { .. }]), "{effects:?}");
     let (_, effects) = cluster.apply(fault(6));
-    let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
-    assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
+    let [Effect::QuarantineRefused { why, .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert!(why.contains("3 of 32 devices of its class are in it"), "{why}");
     // Those in quarantine that their node does not show any more make no room.
     let mut without = NodeDescription { incarnation: 2, ..node(0) };
     without.devices.retain(|device| device.ordinal > 2);
     cluster.apply(Input::NodeJoined(without));
     let (_, effects) = cluster.apply(fault(6));
-    let refused = |effect: &Effect| matches!(effect, Effect::Audit(text) if text.contains("3 of 32 devices"));
+    let refused =
+        |effect: &Effect| matches!(effect, Effect::QuarantineRefused { why, .. } if why.contains("3 of 32 devices"));
     assert!(effects.iter().any(refused), "{effects:?}");
 }
 
@@ -614,8 +617,13 @@ fn devices_that_programs_use_are_counted_apart_from_those_in_quarantine() {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     cluster.apply(Input::NodeJoined(node(0)));
     let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
-    let fault =
-        |ordinal, by| Input::Quarantine { device: device(ordinal), reason: "ECC".to_owned(), by, charged: false };
+    let fault = |ordinal, by| Input::Quarantine {
+        device: device(ordinal),
+        reason: "ECC".to_owned(),
+        by,
+        charged: false,
+        uuid: String::new(),
+    };
     for input in [
         Input::InUse { device: device(0), in_use: true },
         Input::InUse { device: device(1), in_use: true },

@@ -177,6 +177,7 @@ impl Bounded for v1::DeviceLine {
             other_sessions: _,
             idle_since_unix_ms: _,
             quarantined_since_unix_ms: _,
+            quarantine_charged: _,
         } = self;
         within(node_name.len(), NAME_MAX, "DeviceLine.node_name is too long")?;
         within(name.len(), NAME_MAX, "DeviceLine.name is too long")?;
@@ -189,7 +190,7 @@ impl Bounded for v1::DeviceLine {
 
 impl Bounded for v1::Quarantined {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { ordinal: _, reason, since_unix_ms: _, by_administrator: _ } = self;
+        let Self { ordinal: _, reason, since_unix_ms: _, by_administrator: _, charged: _ } = self;
         within(reason.len(), WORDS_MAX, "Quarantined.reason is too long")
     }
 }

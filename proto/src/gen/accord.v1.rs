@@ -2983,6 +2983,9 @@ pub struct DeviceLine {
     /// The time since which it is in quarantine.
     #[prost(uint64, optional, tag = "15")]
     pub quarantined_since_unix_ms: ::core::option::Option<u64>,
+    /// In quarantine jobs that hold it are charged for it: a region may have caused the fault.
+    #[prost(bool, tag = "16")]
+    pub quarantine_charged: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3307,6 +3310,9 @@ pub struct Quarantined {
     /// An administrator put it there.
     #[prost(bool, tag = "4")]
     pub by_administrator: bool,
+    /// Jobs that hold it are charged for it: a region may have caused the fault.
+    #[prost(bool, tag = "5")]
+    pub charged: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

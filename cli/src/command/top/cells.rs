@@ -114,7 +114,8 @@ fn device_cells(device: &DeviceLine, unix_ms: u64) -> Vec<String> {
         let reason = if device.reason.is_empty() { String::new() } else { format!(": {}", device.reason) };
         let since = device.quarantined_since_unix_ms;
         let since = since.map_or_else(String::new, |since| format!(" for {}", age(unix_ms.saturating_sub(since))));
-        notes.push(format!("{condition}{since}{reason}"));
+        let charged = if device.quarantine_charged { ", charged" } else { "" };
+        notes.push(format!("{condition}{since}{charged}{reason}"));
     }
     let who = [device.users.join(" "), device.programs.join(" ")].join(" ");
     notes.extend(Some(who.trim().to_owned()).filter(|who| !who.is_empty()));

@@ -79,6 +79,7 @@ fn device_json(device: &DeviceLine) -> Value {
         "other_sessions": device.other_sessions,
         "idle_since_unix_ms": device.idle_since_unix_ms,
         "quarantined_since_unix_ms": device.quarantined_since_unix_ms,
+        "quarantine_charged": device.quarantined_since_unix_ms.map(|_| device.quarantine_charged),
     })
 }
 

@@ -260,7 +260,13 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
     site.give(Input::Schedule(drain(drained)));
     site.give(Input::Schedule(drain(DrainTarget::Node(site.device("n10", 0).node))));
     let device = site.device("n9", 0);
-    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into(), by: None, charged: false }));
+    site.give(Input::Schedule(Scheduled::Quarantine {
+        device,
+        reason: "ECC errors".into(),
+        by: None,
+        charged: true,
+        uuid: String::new(),
+    }));
     site.give(Input::Goodbye { link: LinkId(3) });
     let lines = site.devices(&user("eva"));
     let seen: Vec<_> =
@@ -276,6 +282,8 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
             ("n10", DeviceCondition::Drained, "a new fan"),
         ]
     );
+    let charged: Vec<_> = lines.iter().map(|line| line.quarantine_charged).collect();
+    assert_eq!(charged, [false, false, true, false, false, false]);
     let since: Vec<_> = lines.iter().map(|line| line.quarantined_since_unix_ms).collect();
     assert_eq!(since, [None, None, Some(STARTED_UNIX_MS + NOW), None, None, None]);
     let rows = site.rows(&user("eva"), asks(WatchTable::Nodes));

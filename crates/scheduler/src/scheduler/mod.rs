@@ -119,6 +119,8 @@ pub struct Scheduler {
     unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, Quarantine>,
+    /// Quarantines of devices that no node has, by UUID, with the devices' last places.
+    away: BTreeMap<String, (accord_types::DeviceId, Quarantine)>,
     /// Devices that others than jobs use.
     used: BTreeSet<accord_types::DeviceId>,
     /// Whether drains, reservations, quarantine or the pause have changed since they were saved.
@@ -166,6 +168,7 @@ impl Scheduler {
             unfit: BTreeMap::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            away: BTreeMap::new(),
             used: BTreeSet::new(),
             site_changed: false,
             changed_holds: None,
@@ -212,9 +215,11 @@ impl Scheduler {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }
             Input::Undrain { target, by } => self.undrain(target, &by, effects),
-            Input::Quarantine { device, reason, by, charged } => {
-                self.quarantine(device, (reason, by), charged, effects);
+            Input::Quarantine { device, reason, by, charged, uuid } => {
+                let since = self.now;
+                self.quarantine(device, Quarantine { reason, since, by, charged, uuid }, effects);
             }
+            Input::DeviceMoved { uuid, to } => self.device_moved(&uuid, to, effects),
             Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
             Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {

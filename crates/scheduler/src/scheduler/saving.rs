@@ -16,7 +16,7 @@ use crate::saved::{
     SavedReservation, SavedScheduler, SavedSite, SavedTarget,
 };
 use crate::time::Millis;
-use accord_types::NodeId;
+use accord_types::{DeviceId, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -151,18 +151,18 @@ impl Scheduler {
             users: reservation.members.users.clone(),
             end_jobs: reservation.end_jobs,
         });
-        let quarantined = self.quarantines().map(|(device, quarantine)| SavedQuarantine {
-            device: device.into(),
-            reason: quarantine.reason.clone(),
-            since: quarantine.since.0,
-            by: quarantine.by.clone(),
-            charged: quarantine.charged,
-        });
+        let saved = |device: DeviceId, quarantine: &Quarantine| {
+            let Quarantine { reason, since, by, charged, uuid } = quarantine.clone();
+            SavedQuarantine { device: device.into(), reason, since: since.0, by, charged, uuid }
+        };
+        let quarantined = self.quarantined.iter().map(|(device, quarantine)| saved(*device, quarantine));
+        let away = self.away.values().map(|(device, quarantine)| saved(*device, quarantine));
         SavedSite {
             paused: self.paused,
             drains: drains.collect(),
             reservations: reservations.collect(),
             quarantined: quarantined.collect(),
+            away: away.collect(),
         }
     }
 
@@ -246,11 +246,12 @@ impl Scheduler {
             }
             self.reserve(reservation, &mut effects);
         }
-        let quarantined = saved.quarantined.into_iter().map(|saved| {
-            let SavedQuarantine { device, reason, since, by, charged } = saved;
-            (device.into(), Quarantine { reason, since: Millis(since), by, charged })
-        });
-        self.quarantined = quarantined.collect();
+        let read = |saved: SavedQuarantine| {
+            let SavedQuarantine { device, reason, since, by, charged, uuid } = saved;
+            (DeviceId::from(device), Quarantine { reason, since: Millis(since), by, charged, uuid })
+        };
+        self.quarantined = saved.quarantined.into_iter().map(read).collect();
+        self.away = saved.away.into_iter().map(|saved| (saved.uuid.clone(), read(saved))).collect();
         // Those that were over meanwhile are gone.
         self.site_changed = self.reservations.len() < reservations;
     }

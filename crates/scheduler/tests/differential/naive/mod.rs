@@ -241,7 +241,7 @@ impl Naive {
                 }
             }
             // Histories begin with the scheduler, and all that they use are jobs' devices.
-            Input::NodeReturned(..) | Input::InUse { .. } => {}
+            Input::NodeReturned(..) | Input::InUse { .. } | Input::DeviceMoved { .. } => {}
             Input::Pause { paused, .. } => self.paused = paused,
         }
         self.pass(effects);
