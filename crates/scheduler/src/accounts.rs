@@ -93,11 +93,11 @@ pub(crate) struct AccountUse {
     pub(crate) queue: BTreeSet<Turn>,
     children: BTreeSet<Standing>,
     standing: Option<Standing>,
-    /// Those of `queue` that no administrator has put first.
+    /// The jobs of `queue` that no administrator has put first.
     places: Places<Turn>,
-    /// Those of `children` that have such jobs, with their numbers.
+    /// The children, each with the number of such jobs of it and of the accounts below it.
     places_below: Places<Standing>,
-    /// The number of such jobs of the account and those below it, as its parent has it.
+    /// The number of such jobs of the account and of those below it, as its parent counts it.
     counted: u64,
 }
 

@@ -308,7 +308,7 @@ pub struct SavedSite {
     pub(crate) drains: Vec<SavedDrain>,
     pub(crate) reservations: Vec<SavedReservation>,
     pub(crate) quarantined: Vec<SavedQuarantine>,
-    /// Those of devices that no node has.
+    /// Quarantines of devices that no node has.
     #[serde(default)]
     pub(crate) away: Vec<SavedQuarantine>,
 }

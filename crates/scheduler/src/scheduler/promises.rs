@@ -129,7 +129,7 @@ impl Scheduler {
         Some(SavedPromise { starts: promise.starts.0, planned: promise.planned.0, rank: promise.rank, choice, devices })
     }
 
-    /// Takes over a waiting job's reserved start as it was saved. The next pass looks whether it can be kept.
+    /// Takes over a waiting job's reserved start as it was saved. The next pass checks whether it can be kept.
     pub(super) fn restore_promise(&mut self, id: JobId, saved: SavedPromise) {
         let Some(shape) = self.jobs.get(&id).map(|job| self.shapes.get(job.shape)) else { return };
         let Some(choice) = shape.choices.get(saved.choice).cloned() else { return };
