@@ -146,6 +146,10 @@ impl HostMemory for ProgramMemory {
         }
     }
 
+    fn tell_no_guards(&self, error: &Error) {
+        output::print(&format!("accord: {error}\n"));
+    }
+
     fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
         if let Some(line) = pointer_updates::told(range, entry) {
             output::print(&format!("{line}\n"));

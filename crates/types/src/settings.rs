@@ -251,6 +251,9 @@ settings! {
     /// What becomes of pointers that nothing maps.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: an error, or (for unified memory) a copy of its whole block, in and out.";
+    /// What is checked about regions.
+    CHECK = "ACCORD_CHECK", "off", "off|bounds", [],
+        "What is checked about regions: bounds, on CPU devices, whether they stay within their arrays.";
     /// What becomes of updates that GCC has left out.
     DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
         "What an update of whole declare variables does, of which GCC passes none: it ends the program, or warns once a place.";

@@ -2,6 +2,7 @@
 
 use crate::Runtime;
 use crate::bare_pointers::BarePointer;
+use crate::bounds::REMEDY;
 use crate::construct::{Entries, ONE_ELEMENT};
 use crate::device::Device;
 use crate::given::{GivenRegion, Means};
@@ -15,7 +16,7 @@ impl Runtime {
     /// Adds to the error of a region that crashed where it was outside the device's data. Otherwise it adds which arguments lead to host
     /// memory, and the remedies.
     pub fn explain(&self, error: Error) -> Error {
-        if error.code() != ErrorCode::Execution {
+        if error.code() != ErrorCode::Execution || error.remedy_text() == Some(REMEDY) {
             return error;
         }
         let explained = self.explain_outside(&error).or_else(|| self.explain_constant(&error));
@@ -40,9 +41,7 @@ impl Runtime {
                     "no data is there; it is {distance} bytes {side} the nearest, the {} bytes of {name}",
                     near.host.len
                 ))
-                .instead(
-                    "check the region's indices and the bounds of its loops against the lengths in its data clauses",
-                ),
+                .instead(REMEDY),
         )
     }
 

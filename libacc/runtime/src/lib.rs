@@ -8,6 +8,7 @@
 mod address_space;
 mod bare_pointers;
 pub mod bench;
+mod bounds;
 mod constants;
 mod construct;
 mod device;

@@ -41,6 +41,11 @@ pub trait DeviceClient: Send + Sync {
         false
     }
 
+    /// Whether accesses beside mapped memory fault by pages of 4 KiB with `ACCORD_CHECK=bounds`.
+    fn guards_blocks(&self) -> bool {
+        false
+    }
+
     /// Changes the program's number of it. Comes before [`DeviceClient::start`].
     fn renumber(&self, num: DeviceNum) {
         let _ = num;
@@ -533,6 +538,11 @@ pub trait HostMemory: Send + Sync {
     /// Reports that `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         let _ = (range, entry, element);
+    }
+
+    /// Reports that blocks of device memory have no guard pages any more, and where that is.
+    fn tell_no_guards(&self, error: &Error) {
+        let _ = error;
     }
 
     /// Reports that an `update` names the pointer at `range`, as its entry number `entry`, but not its target.

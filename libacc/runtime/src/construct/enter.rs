@@ -4,6 +4,7 @@ use super::Leaving;
 use super::entries::Entries;
 use super::map::{Mapping, Mode, Stop, Tried};
 use super::region::Scratch;
+use crate::bounds::no_guards;
 use crate::device::{Device, DeviceData};
 use crate::ports::HostMemory;
 use accord_types::short_lock::ShortGuard;
@@ -79,7 +80,13 @@ impl Entering<'_> {
                 Stop::Grow(range) => {
                     drop(state);
                     tried.refused = self.device.grow(range)?;
-                    self.device.lock()
+                    let mut state = self.device.lock();
+                    if state.memory.lacks_guards() {
+                        drop(state);
+                        self.host.tell_no_guards(&self.device.place(no_guards()));
+                        state = self.device.lock();
+                    }
+                    state
                 }
                 Stop::Shrink(ranges) => {
                     drop(state);
