@@ -13,6 +13,7 @@ use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
 use crate::top_args::TopArgs;
 use accord_types::nearest::nearest;
+use accord_types::settings;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -209,6 +210,11 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "time")]
     pub(crate) json: bool,
 
+    /// Show the nearest entries of the present table in errors about data that is absent or present only in part. ACCORD_EXPLAIN_ERRORS does it
+    /// without accord run.
+    #[arg(long)]
+    pub(crate) explain_errors: bool,
+
     /// Transport between the nodes: tcp, mpi, or auto. auto is mpi over several nodes if the agents have an MPI whose ranks the launcher can
     /// start, and tcp between the hosts of a local cluster. --verbose prints the reason.
     #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true)]
@@ -337,8 +343,15 @@ impl RunArgs {
         self.np.is_some() && self.time.as_ref().is_some_and(|to| !to.contains("%r") && !to.contains("%p"))
     }
 
+    /// Returns the settings of the program that options set.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let time = self.time_setting().map(|time| (settings::TIME.name, time));
+        let explains = self.explain_errors.then(|| (settings::EXPLAIN_ERRORS.name, "1".to_owned()));
+        time.into_iter().chain(explains)
+    }
+
     /// Returns the value for ACCORD_TIME with which each process reports by itself, or `None` to leave it unchanged.
-    pub(crate) fn time_setting(&self) -> Option<String> {
+    fn time_setting(&self) -> Option<String> {
         let file = self.time.as_ref().filter(|_| !self.adds_up_times())?;
         Some(match (file.as_str(), self.json) {
             ("", false) => "1".into(),
@@ -588,7 +601,7 @@ impl CopyMemory {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    accord_types::settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
+    settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
 }
 
 /// Parses a session's number.
@@ -597,7 +610,7 @@ fn session_number(text: &str) -> Result<u64, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
+    settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
 }
 
 /// Parses a size that `accord bench` copies, which needs as much memory on the host and on each device.

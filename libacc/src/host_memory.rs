@@ -110,6 +110,15 @@ impl HostMemory for ProgramMemory {
         Some(variable.map_or_else(|| format!("{:#x}", range.start), |variable| variable.to_string()))
     }
 
+    fn call(&self) -> usize {
+        source::caller().unwrap_or_default()
+    }
+
+    fn describe_call(&self, call: usize) -> Option<String> {
+        let place = source::place(call).filter(|_| call != 0)?;
+        Some(place.to_string())
+    }
+
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         source::pointer_of_region(function).map(|variable| variable.to_string())
     }

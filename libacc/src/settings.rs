@@ -223,6 +223,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         debug: debug(),
         low_addresses: sanitizer::is_thread_sanitizer(),
         maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
+        explains_errors: value(settings::EXPLAIN_ERRORS).is_some_and(|text| text.trim() != "0"),
         check: value(settings::CHECK).map_or(Ok(Check::Nothing), |text| check(&text))?,
         seed: RandomState::new().hash_one(std::process::id()),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,

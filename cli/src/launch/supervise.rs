@@ -102,7 +102,7 @@ impl Supervisor<'_> {
         self.ends_with_agents =
             run.np.is_some() && environment.iter().any(|(name, _)| *name == settings::TRANSPORT.name);
         // Ranks on other hosts get what is named here only.
-        for setting in [settings::TIME, settings::NOTIFY] {
+        for setting in [settings::TIME, settings::NOTIFY, settings::CHECK, settings::EXPLAIN_ERRORS] {
             if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
                 environment.push((setting.name, value.into()));
             }

@@ -260,6 +260,9 @@ settings! {
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
+    /// The present table in errors.
+    EXPLAIN_ERRORS = "ACCORD_EXPLAIN_ERRORS", "0", "0|1", [],
+        "Adds the nearest entries of the present table to errors about data that is absent or present only in part, each with the line that has mapped it.";
     /// Notices.
     NOTIFY = "ACCORD_NOTIFY", "0", "sum of 1, 2, 4, 8, 16",
         ["NVCOMPILER_ACC_NOTIFY", "PGI_ACC_NOTIFY", "NV_ACC_NOTIFY"],

@@ -14,8 +14,16 @@ const REACH: usize = 1 << 30;
 
 impl Runtime {
     /// Adds to the error of a region that crashed where it was outside the device's data. Otherwise it adds which arguments lead to host
-    /// memory, and the remedies.
+    /// memory, and the remedies. With `ACCORD_EXPLAIN_ERRORS`, errors about absent data show the present table.
     pub fn explain(&self, error: Error) -> Error {
+        if self.settings.explains_errors {
+            return self.explain_crash(self.with_present_table(error));
+        }
+        self.explain_crash(error)
+    }
+
+    /// Adds to the error of a region that crashed.
+    fn explain_crash(&self, error: Error) -> Error {
         if error.code() != ErrorCode::Execution || error.remedy_text() == Some(REMEDY) {
             return error;
         }

@@ -27,6 +27,7 @@ mod pending_copies_out;
 mod plan;
 pub mod ports;
 mod present;
+mod present_around;
 pub mod prof;
 mod program;
 mod queues;

@@ -498,6 +498,17 @@ pub trait HostMemory: Send + Sync {
         (range.start != 0).then(|| format!("{:#x}", range.start))
     }
 
+    /// Returns the address of the program's call that the calling thread is in, or 0 if unknown.
+    fn call(&self) -> usize {
+        0
+    }
+
+    /// Returns file, line and function of a result of [`HostMemory::call`].
+    fn describe_call(&self, call: usize) -> Option<String> {
+        let _ = call;
+        None
+    }
+
     /// Names the pointer that a region uses and its caller no longer has anywhere, if there is one such pointer.
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         let _ = function;

@@ -20,6 +20,8 @@ pub struct Settings {
     pub pageable: bool,
     /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped for it.
     pub maps_unmapped: bool,
+    /// `ACCORD_EXPLAIN_ERRORS`: errors about absent data show the present table.
+    pub explains_errors: bool,
     /// `ACCORD_CHECK`: what is checked about regions.
     pub check: Check,
     /// Whether devices' memory has to lie in `AddressRange::LOW_WINDOW`.

@@ -42,6 +42,9 @@ impl Entering<'_> {
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
+        if self.device.notes_origins {
+            scratch.region.call = self.host.call();
+        }
         let mut state = self.device.lock();
         let ticket = state.ticket();
         match self.attempt(&mut state, ticket, &Tried::default(), entries, scratch, &mut act) {

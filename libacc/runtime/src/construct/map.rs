@@ -337,6 +337,9 @@ impl Mapping<'_, '_> {
             entry.arriving = Some(self.plan.ticket);
         }
         let id = self.state.table.insert(entry);
+        if self.region.call != 0 {
+            self.state.table.note_origin(id, self.region.call);
+        }
         if self.plan.watched {
             let (host, bytes) = (range.start, range.len as u64);
             if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
