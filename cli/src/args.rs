@@ -28,7 +28,7 @@ const DEVICES_MAX: u32 = 64;
 
 /// All the accelerators of a cluster as one OpenACC device space.
 #[derive(Parser, Debug)]
-#[command(name = "accord", version, about)]
+#[command(name = "accord", version = accord_types::build_version!().text(), about)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -124,6 +124,8 @@ pub(crate) enum Command {
     Close(CloseArgs),
     /// Stop the coordinator, and with --agents also the agents.
     Shutdown(ShutdownArgs),
+    /// Show this version, its commit, the compilers that it was tested with, and the versions of its protocols.
+    Version(VersionArgs),
     /// Print the completions of these commands for a shell.
     Completions(CompletionsArgs),
     /// Write a manual page for each command into a folder.
@@ -332,6 +334,14 @@ pub(crate) struct LintArgs {
     /// Check for this version of GCC, such as 12 [default: the machine's gcc].
     #[arg(long, value_name = "VERSION")]
     pub(crate) gcc: Option<u32>,
+    /// Print JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `accord version`.
+#[derive(Args, Debug)]
+pub(crate) struct VersionArgs {
     /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,

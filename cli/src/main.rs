@@ -70,6 +70,7 @@ fn main() -> ExitCode {
         Command::Change(args) => command::jobs::change(&args),
         Command::Pause(args) => command::jobs::pause(&args),
         Command::Policy(args) => command::policy::policy(&args),
+        Command::Version(args) => command::version::version(&args),
         Command::Completions(args) => command::generated::completions(&args),
         Command::Man(args) => command::generated::man(&args),
         Command::Png(args) => command::png::png(&args),

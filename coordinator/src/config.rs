@@ -13,7 +13,7 @@ use std::time::Duration;
 /// One runs per cluster. It is never on the path of a launch or a copy: programs continue while it
 /// is down, and agents register again when it is back.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "accord-coordinator", version)]
+#[command(name = "accord-coordinator", version = accord_types::build_version!().text())]
 pub struct Config {
     /// Address and port to listen on; port 0 chooses a free one, which is printed.
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:7447")]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// One runs per node. It registers with the coordinator, takes the connections of programs and
 /// starts one executor process per session. It retries while the coordinator is not reachable.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "accord-node-agent", version)]
+#[command(name = "accord-node-agent", version = accord_types::build_version!().text())]
 pub struct Config {
     /// The cluster's coordinator: HOST:PORT, or unix:PATH for its socket on this machine, where an agent of root or of the coordinator's
     /// user needs no certificates.

@@ -24,3 +24,4 @@ pub(crate) mod setup;
 pub(crate) mod top;
 pub(crate) mod trace;
 mod unopened;
+pub(crate) mod version;

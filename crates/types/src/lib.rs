@@ -48,6 +48,7 @@ pub mod threads;
 mod trace;
 pub mod turn_lock;
 pub mod unknown_settings;
+pub mod version;
 pub mod waiting_room;
 
 pub use check::Check;
