@@ -168,7 +168,8 @@ impl Runtime {
         let waits = waits || device.checks_bounds;
         let moment = issue.filled(&plan.after, false);
         let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
-        if waited.is_err() {
+        // The failure of a region that crashes at once may be the answer to a later command.
+        if sent.is_err() || waited.is_err() {
             device.failed.note(plan);
         }
         let is_over = device.checks_bounds && sent.is_ok() && waited.is_ok();
