@@ -122,6 +122,8 @@ pub(crate) enum Command {
     Quarantine(QuarantineArgs),
     /// End sessions: their programs get an error, and their devices become free.
     Close(CloseArgs),
+    /// Show what nodes have written about a session, also some minutes after its end.
+    Logs(LogsArgs),
     /// Stop the coordinator, and with --agents also the agents.
     Shutdown(ShutdownArgs),
     /// Show this version, its commit, the compilers that it was tested with, and the versions of its protocols.
@@ -334,6 +336,17 @@ pub(crate) struct LintArgs {
     /// Check for this version of GCC, such as 12 [default: the machine's gcc].
     #[arg(long, value_name = "VERSION")]
     pub(crate) gcc: Option<u32>,
+    /// Print JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `accord logs`.
+#[derive(Args, Debug)]
+pub(crate) struct LogsArgs {
+    /// The session's number, as accord info shows it.
+    #[arg(value_name = "SESSION", value_parser = session_number)]
+    pub(crate) session: u64,
     /// Print JSON, for programs.
     #[arg(long)]
     pub(crate) json: bool,

@@ -13,7 +13,7 @@ use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{
     CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, QuarantineReply,
-    QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
+    QuarantineRequest, SessionLogsReply, SessionLogsRequest, ShutdownRequest, Viewer, WatchDrainRequest,
 };
 use accord_trust::Trust;
 use accord_trust::attester::Attester;
@@ -175,6 +175,12 @@ impl Coordinator {
     pub(crate) fn close(&mut self, session: u64) -> Result<()> {
         let request = CloseSessionRequest { version: accord_proto::VERSION, session };
         answered(&self.runtime, self.admin.close_session(request)).map(drop).map_err(|status| self.explain(&status))
+    }
+
+    /// Returns what nodes have written about a session.
+    pub(crate) fn session_logs(&mut self, session: u64) -> Result<SessionLogsReply> {
+        let request = SessionLogsRequest { version: accord_proto::VERSION, session };
+        answered(&self.runtime, self.cluster.session_logs(request)).map_err(|status| self.explain(&status))
     }
 
     /// Stops the coordinator, and with `agents` those too.

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Drain(args) => command::admin::drain(&args),
         Command::Quarantine(args) => command::quarantine::quarantine(&args),
         Command::Close(args) => command::admin::close(&args),
+        Command::Logs(args) => command::logs::logs(&args),
         Command::Shutdown(args) => command::admin::shutdown(&args),
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),

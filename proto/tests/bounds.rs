@@ -100,6 +100,7 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply
         ListReservationsRequest Reservation ReservedDevices ReservedTarget WatchDrainRequest
         Quarantined QuarantineReply QuarantineRequest TestDevice
+        LogLine NodeLog SendSessionLog SessionLog SessionLogsReply SessionLogsRequest
         DeviceTested DeviceUse JobEvent SessionUse UseEnded UseReport
         ClusterSummary DeviceLine JobLine NodeLine UserLine WatchReply WatchRequest WatchRow
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply

@@ -12,6 +12,7 @@ mod included;
 pub(crate) mod info;
 pub(crate) mod jobs;
 pub(crate) mod lint;
+pub(crate) mod logs;
 mod outside;
 mod picture;
 pub(crate) mod pki;

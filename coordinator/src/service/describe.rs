@@ -3,6 +3,7 @@
 use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
+use super::session_logs::session_logs;
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
@@ -45,6 +46,13 @@ impl v1::cluster_server::Cluster for Describer {
             self.driver.input(Input::MeasureSoon);
         }
         Ok(Response::new(page(&self.driver, &caller, &request)?))
+    }
+
+    async fn session_logs(
+        &self,
+        request: Request<v1::SessionLogsRequest>,
+    ) -> Result<Response<v1::SessionLogsReply>, Status> {
+        session_logs(&self.driver, request).await
     }
 
     type WatchStream = ReceiverStream<Result<v1::WatchReply, Status>>;

@@ -2,6 +2,7 @@
 
 use crate::cluster::{AgentOrder, Cluster, Refusal};
 use accord_proto::{VERSION, v1};
+use accord_types::SessionId;
 use tonic::Status;
 use v1::coordinator_message::Body;
 
@@ -41,6 +42,11 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
             Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key: key.0.to_vec() })
         }
     })
+}
+
+/// Asks for what was written about a session.
+pub(super) fn send_session_log(question: u64, session: SessionId) -> v1::CoordinatorMessage {
+    message(Body::SendSessionLog(v1::SendSessionLog { question, session: session.0 }))
 }
 
 /// Makes an agent stop.
