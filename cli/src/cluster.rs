@@ -6,6 +6,7 @@ use accord_device::{cpu, registry};
 use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
 use accord_proto::convert::node_labels;
+use accord_proto::json::node_state;
 use accord_proto::v1;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
@@ -134,7 +135,7 @@ impl Cluster {
             }));
             nodes.push(NodeRow {
                 id: NodeId(node.id),
-                state: state_name(node.state()),
+                state: node_state(node.state()),
                 devices: node.devices.len(),
                 links: node.links.iter().map(link_name).collect(),
                 endpoint: node.links.first().map(|link| Endpoint::new(NodeId(node.id), &link.address)),
@@ -406,17 +407,6 @@ pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
         Some(_) => DeviceType::Nvidia,
         // Of a node with another version.
         None => DeviceType::NotHost,
-    }
-}
-
-/// Returns the word for a node's state.
-pub(crate) fn state_name(state: v1::NodeState) -> &'static str {
-    match state {
-        v1::NodeState::Unspecified => "unknown",
-        v1::NodeState::Up => "up",
-        v1::NodeState::Draining => "draining",
-        v1::NodeState::Lost => "lost",
-        v1::NodeState::Gone => "gone",
     }
 }
 

@@ -1,13 +1,14 @@
 //! The control-plane contract between coordinator, agents and command line.
 //!
 //! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it fresh. [`convert`] joins it
-//! and `accord-types`: no other module reads raw messages.
+//! and `accord-types`; [`json`] shows rows of it. No other module reads raw messages.
 #![forbid(unsafe_code)]
 
 pub mod bounds;
 pub mod channel;
 pub mod codec;
 pub mod convert;
+pub mod json;
 pub mod runtime;
 pub mod stop;
 mod stream;

@@ -1,8 +1,7 @@
 //! Devices and times of jobs, as tables and JSON have them.
 
 use crate::output::{age, bytes, runs};
-use accord_proto::v1::{JobDevices, JobState};
-use serde_json::{Value, json};
+use accord_proto::v1::JobDevices;
 
 /// `gpu01/0-3 gpu02/0:50%`: nodes with the ordinals of their devices, and how much of each unless it is all.
 pub(crate) fn devices(devices: &[JobDevices]) -> String {
@@ -14,21 +13,6 @@ pub(crate) fn devices(devices: &[JobDevices]) -> String {
     });
     let words: Vec<String> = words.collect();
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
-}
-
-/// The same as JSON.
-pub(crate) fn devices_json(devices: &[JobDevices]) -> Value {
-    let rows = devices.iter().map(|on| {
-        json!({
-            "node": on.node_name,
-            "model": on.model,
-            "ordinals": on.ordinals,
-            "share_milli": on.share_milli,
-            "memory": on.memory,
-            "exclusive": on.exclusive,
-        })
-    });
-    Value::from(rows.collect::<Vec<_>>())
 }
 
 /// Returns the number of devices.
@@ -47,17 +31,6 @@ pub(super) fn ahead(at_unix_ms: u64, unix_ms: u64) -> String {
 /// A time that is over: `12 min ago`.
 pub(crate) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
     format!("{} ago", age(unix_ms.saturating_sub(at_unix_ms)))
-}
-
-/// Returns the word for a job's state.
-pub(crate) fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::OnHold => "on hold",
-        JobState::Running => "running",
-        JobState::Releasing => "releasing",
-        JobState::Unspecified => "unknown",
-    }
 }
 
 /// Device time in hours, with three decimals.
