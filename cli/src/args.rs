@@ -5,6 +5,7 @@ use crate::deadline::deadline;
 use crate::generated_args::{CompletionsArgs, ManArgs};
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
+use crate::page_args::PageArgs;
 use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
 use crate::quarantine_args::QuarantineArgs;
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Watch nodes, devices, users and jobs: what is in use, by whom, what is idle, and what waits.
     Top(TopArgs),
+    /// Print an address at which a browser shows the cluster.
+    Page(PageArgs),
     /// Check this machine's setup for Accord, and print a remedy for each problem.
     Doctor(DoctorArgs),
     /// Measure copies, launches and copies between devices, as a program here gets them.

@@ -12,8 +12,8 @@ use accord_proto::channel;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{
-    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, QuarantineReply,
-    QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
+    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, OpenPageReply,
+    OpenPageRequest, QuarantineReply, QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
 };
 use accord_trust::Trust;
 use accord_trust::attester::Attester;
@@ -133,6 +133,12 @@ impl Coordinator {
                 append(&mut view, page);
             }
         }
+    }
+
+    /// Returns the address of the coordinator's page with a code for this user.
+    pub(crate) fn open_page(&mut self) -> Result<OpenPageReply> {
+        let request = OpenPageRequest { version: accord_proto::VERSION };
+        answered(&self.runtime, self.cluster.open_page(request)).map_err(|status| self.explain(&status))
     }
 
     /// Drains a node or a device, or takes that back. Returns the sessions and jobs that still use it.

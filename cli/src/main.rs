@@ -16,6 +16,7 @@ mod launch;
 mod machine;
 mod moment;
 mod output;
+mod page_args;
 mod pki_args;
 mod policy_args;
 mod quarantine_args;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
         Command::Top(args) => command::top::top(&args),
+        Command::Page(args) => command::page::page(&args),
         Command::Doctor(args) => command::doctor::doctor(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Reservation(args) => command::reservation::reservation(&args),

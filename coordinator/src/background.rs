@@ -45,6 +45,7 @@ impl Background {
         let listeners = Listeners {
             tcp: Some((listener, Arc::new(Trust::fixed(identity)))),
             local: None,
+            page: None,
             program_lost_after: PROGRAM_LOST_AFTER,
         };
         let work = move || {

@@ -1,9 +1,9 @@
 //! Flags and environment.
 
-use crate::service::ApiServer;
+use crate::service::{ApiServer, Strangers, page_url};
 use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,6 +97,27 @@ pub struct Config {
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]
     pub metrics_listen: Option<String>,
 
+    /// Address and port for the web page of the cluster: in clear on a loopback address, and elsewhere by TLS with the coordinator's certificate.
+    /// Port 0 chooses a free one, which is printed [default: none].
+    #[arg(long, env = "ACCORD_PAGE_LISTEN", value_name = "ADDR:PORT")]
+    pub page_listen: Option<SocketAddr>,
+
+    /// What the page shows to visitors without a code of accord page: public shows the cluster in numbers, users shows how to get a code, off
+    /// turns the page off.
+    #[arg(
+        long,
+        env = "ACCORD_PAGE",
+        value_name = "public|users|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "users"
+    )]
+    pub page: PageAccess,
+
+    /// Address of the page as browsers have it, if a proxy or a name is in between [default: --page-listen, or the machine's name].
+    #[arg(long, env = "ACCORD_PAGE_URL", value_name = "URL", value_parser = page_url)]
+    pub page_url: Option<String>,
+
     /// Level of messages on standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
@@ -106,7 +127,28 @@ pub struct Config {
     pub stop_on_stdin_eof: bool,
 }
 
+/// The visitors of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PageAccess {
+    /// All, of whom strangers see numbers without names.
+    Public,
+    /// Users and administrators.
+    Users,
+    /// None: there is no page.
+    Off,
+}
+
 impl Config {
+    /// Returns where the page listens and what strangers see there, if there is to be a page.
+    pub fn page(&self) -> Option<(SocketAddr, Strangers)> {
+        let strangers = match self.page {
+            PageAccess::Public => Strangers::Counts,
+            PageAccess::Users => Strangers::Nothing,
+            PageAccess::Off => return None,
+        };
+        self.page_listen.map(|address| (address, strangers))
+    }
+
     /// Returns the API server that reviews tokens, if one is to.
     pub fn api_server(&self) -> Option<ApiServer> {
         let account = self.token_review_account.clone();

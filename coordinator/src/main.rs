@@ -5,7 +5,7 @@ use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::{self, TABLE};
 use accord_coordinator::service::{
-    Attestation, Driver, DriverSettings, Listeners, QuotaFlags, StateWriter, listen_here, serve,
+    Attestation, Driver, DriverSettings, Listeners, PageListener, QuotaFlags, StateWriter, listen_here, serve,
 };
 use accord_monitoring::Monitor;
 use accord_scheduler::policy::{POLICY_BYTES_MAX, SitePolicy};
@@ -98,6 +98,13 @@ fn run(config: &Config) -> Result<(), String> {
             }
             None => None,
         };
+        let page = match config.page() {
+            Some((address, strangers)) => {
+                let trust = tcp.as_ref().map(|(_, trust)| trust.clone());
+                Some(PageListener::bind(address, trust, config.page_url.as_deref(), strangers).await?)
+            }
+            None => None,
+        };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // The process that started this one reads the port from here. It may have closed the pipe.
         for address in addresses {
@@ -105,6 +112,9 @@ fn run(config: &Config) -> Result<(), String> {
         }
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-coordinator shows metrics on {address}");
+        }
+        if let Some(page) = &page {
+            let _ = writeln!(std::io::stdout(), "accord-coordinator shows its page at {}", page.url());
         }
         let limits = Limits {
             memory_quota: config.memory_quota.unwrap_or(0),
@@ -134,7 +144,7 @@ fn run(config: &Config) -> Result<(), String> {
         }
         let attestation =
             Attestation { munge: config.munge.clone(), token_review: config.api_server(), users: config.users.clone() };
-        let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
+        let listeners = Listeners { tcp, local, page, program_lost_after: config.program_lost_after };
         let served = serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string());
         served.and(writer.map_or(Ok(()), StateWriter::close))
     })

@@ -6,7 +6,7 @@ mod cluster;
 mod jobs;
 mod reservations;
 
-pub use cluster::{WATCH_NAMES_MAX, WATCH_ROWS_MAX};
+pub use cluster::{PAGE_URL_MAX, WATCH_NAMES_MAX, WATCH_ROWS_MAX};
 pub use jobs::{
     EXPLANATION_LINES_MAX, JOB_EVENTS_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX,
     POLICY_TEXT_MAX, WHAT_IF_TEXT_MAX,
@@ -106,6 +106,7 @@ without_lists! {
     HistoryRequest { version, before }
     JobRequest { version, job }
     MeasureNode {}
+    OpenPageRequest { version }
     PageStart { list, from }
     PauseReply { waiting, running }
     PauseRequest { version, pause }

@@ -13,6 +13,7 @@ pub(crate) mod info;
 pub(crate) mod jobs;
 pub(crate) mod lint;
 mod outside;
+pub(crate) mod page;
 mod picture;
 pub(crate) mod pki;
 pub(crate) mod png;

@@ -3,6 +3,7 @@
 use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
+use super::page::Site;
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
@@ -27,11 +28,18 @@ pub(super) struct Describer {
     driver: Arc<Driver>,
     tenants: Arc<Tenants>,
     boards: Arc<Boards>,
+    /// The page; `None`: the coordinator serves none.
+    page: Option<Arc<Site>>,
 }
 
 impl Describer {
-    pub(super) fn new(driver: Arc<Driver>, tenants: Arc<Tenants>) -> Self {
-        Self { boards: Boards::new(driver.clone()), driver, tenants }
+    pub(super) fn new(
+        driver: Arc<Driver>,
+        tenants: Arc<Tenants>,
+        boards: Arc<Boards>,
+        page: Option<Arc<Site>>,
+    ) -> Self {
+        Self { driver, tenants, boards, page }
     }
 }
 
@@ -68,6 +76,15 @@ impl v1::cluster_server::Cluster for Describer {
             drop(slot);
         });
         Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn open_page(&self, request: Request<v1::OpenPageRequest>) -> Result<Response<v1::OpenPageReply>, Status> {
+        let caller = Caller::check(&request, Act::Describe)?.clone();
+        check_version(request.into_inner().version)?;
+        let page = self.page.as_ref().ok_or_else(|| {
+            Status::failed_precondition("it shows no page; start it with --page-listen, or use `accord top`")
+        })?;
+        Ok(Response::new(page.open(&caller)?))
     }
 }
 

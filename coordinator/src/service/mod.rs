@@ -14,12 +14,14 @@ mod journal;
 mod listener;
 mod local_listener;
 mod outbound;
+mod page;
 mod policies;
 mod protocol;
 mod questions;
 mod registry;
 mod report_pace;
 mod reservations;
+mod server_configs;
 mod session_endpoint;
 mod shared_stream;
 mod state_writer;
@@ -33,6 +35,7 @@ pub use api_server::ApiServer;
 pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags};
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
+pub use page::{PageListener, Strangers, page_url};
 pub use state_writer::StateWriter;
 pub use token_review::reviewed;
 pub use witness::Attestation;
@@ -73,7 +76,7 @@ const CALLS_MAX: u32 = 8;
 /// # Errors
 /// Returns an error if a port fails.
 pub async fn serve(
-    listeners: Listeners,
+    mut listeners: Listeners,
     attestation: Attestation,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
@@ -82,9 +85,14 @@ pub async fn serve(
     let witnesses = witness::Witnesses::new(attestation);
     let tenants = Tenants::new(entrance::descriptors());
     let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
-    let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
+    let (questions, groups, boards) = (Questions::new(&driver), Groups::new(), board::Boards::new(driver.clone()));
+    let page = listeners.page.take().map(|page| {
+        let site = page::Site::new(&page, driver.clone(), boards.clone(), questions.clone(), tenants.clone());
+        (page, site)
+    });
+    let site = page.as_ref().map(|(_, site)| site.clone());
+    let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone(), boards, site));
     let admin = AdminServer::new(admin::Administrator::new(driver.clone(), tenants.clone()));
-    let (questions, groups) = (Questions::new(&driver), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
     let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone(), groups.clone()));
     let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
@@ -108,8 +116,17 @@ pub async fn serve(
         () = listener::accept(listeners, witnesses, tenants, endpoint, grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = keep_copy(&driver, &questions) => Ok(()),
+        () = show(page) => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),
+    }
+}
+
+/// Serves the page, if there is one. Never returns.
+async fn show(page: Option<(PageListener, Arc<page::Site>)>) {
+    match page {
+        Some((page, site)) => page::serve(page, site).await,
+        None => std::future::pending().await,
     }
 }
 

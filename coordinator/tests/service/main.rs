@@ -8,6 +8,7 @@ mod crowds;
 mod crowds_unattested;
 mod full_stderr;
 mod munged;
+mod page;
 mod process;
 #[path = "../requests/mod.rs"]
 mod requests;

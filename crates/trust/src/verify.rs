@@ -77,6 +77,8 @@ pub enum Clients {
     Certified,
     /// Those without one, too: who they are has to be found out in another way.
     All,
+    /// Browsers: they are asked for no certificate.
+    Unasked,
 }
 
 /// A client of the cluster, in whatever role: what it may do is asked when it asks for something, and answered in words.
@@ -96,6 +98,10 @@ impl AnyMember {
 }
 
 impl ClientCertVerifier for AnyMember {
+    fn offer_client_auth(&self) -> bool {
+        self.clients != Clients::Unasked
+    }
+
     fn client_auth_mandatory(&self) -> bool {
         self.clients == Clients::Certified
     }

@@ -194,6 +194,15 @@ settings! {
     /// Where agents and coordinator show their metrics.
     METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],
         "Where a coordinator or an agent serves metrics and health over HTTP; programs do not read it.";
+    /// Where the coordinator shows its page.
+    PAGE_LISTEN = "ACCORD_PAGE_LISTEN", "(nowhere)", "address:port", [],
+        "Where a coordinator shows the cluster as a web page, in clear on loopback, elsewhere by TLS; programs do not read it.";
+    /// The visitors of the page.
+    PAGE = "ACCORD_PAGE", "users", "public|users|off", [],
+        "What a coordinator's page shows to visitors without a code: the cluster in numbers, how to get a code, or no page at all; programs do not read it.";
+    /// The page's address.
+    PAGE_URL = "ACCORD_PAGE_URL", "(ACCORD_PAGE_LISTEN, or the machine's name)", "URL", [],
+        "Address of a coordinator's page as browsers have it, such as https://accord.site; programs do not read it.";
     /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
         "Where others reach an agent; programs do not read it.";

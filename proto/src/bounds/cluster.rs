@@ -10,6 +10,8 @@ use v1::watch_row::Line;
 pub const WATCH_ROWS_MAX: usize = 256;
 /// Users, jobs or programs that a row names.
 pub const WATCH_NAMES_MAX: usize = 8;
+/// Bytes of the page's address with a code: a host's name, a port and the code.
+pub const PAGE_URL_MAX: usize = 512;
 
 fn names(list: &[String], field: &'static str) -> Result<(), Malformed> {
     within(list.len(), WATCH_NAMES_MAX, field)?;
@@ -21,6 +23,13 @@ impl Bounded for v1::DescribeRequest {
         let Self { version: _, viewer, measure: _, paths_of, page: _ } = self;
         viewer.check()?;
         within(paths_of.len(), PATHS_OF_MAX, "DescribeRequest.paths_of is too long")
+    }
+}
+
+impl Bounded for v1::OpenPageReply {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { url, valid_ms: _, is_local: _ } = self;
+        within(url.len(), PAGE_URL_MAX, "OpenPageReply.url is too long")
     }
 }
 

@@ -3144,6 +3144,25 @@ impl DeviceCondition {
     }
 }
 #[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenPageRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenPageReply {
+    /// Address of the page with the code.
+    #[prost(string, tag = "1")]
+    pub url: ::prost::alloc::string::String,
+    /// Time until the code expires.
+    #[prost(uint64, tag = "2")]
+    pub valid_ms: u64,
+    /// The page listens on the coordinator's machine only.
+    #[prost(bool, tag = "3")]
+    pub is_local: bool,
+}
+#[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {
     /// Version of this contract.
@@ -3566,6 +3585,28 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Cluster", "Watch"));
             self.inner.streaming(req, path, codec).await
         }
+        /// A code with which a browser sees the coordinator's page as the caller does: once, and for a short time.
+        pub async fn open_page(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OpenPageRequest>,
+        ) -> std::result::Result<tonic::Response<super::OpenPageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Cluster/OpenPage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Cluster", "OpenPage"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3597,6 +3638,11 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::WatchRequest>>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// A code with which a browser sees the coordinator's page as the caller does: once, and for a short time.
+        async fn open_page(
+            &self,
+            request: tonic::Request<super::OpenPageRequest>,
+        ) -> std::result::Result<tonic::Response<super::OpenPageReply>, tonic::Status>;
     }
     /// The cluster as it is, for people and tools.
     #[derive(Debug)]
@@ -3760,6 +3806,49 @@ pub mod cluster_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Cluster/OpenPage" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenPageSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::OpenPageRequest>
+                    for OpenPageSvc<T> {
+                        type Response = super::OpenPageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OpenPageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::open_page(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenPageSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
