@@ -147,8 +147,8 @@ impl Browser {
         loop {
             let mut line = String::new();
             reader.read_line(&mut line)?;
-            match line.trim_end().to_ascii_lowercase().split_once(": ") {
-                Some(("content-length", bytes)) => length = bytes.parse().map_err(std::io::Error::other)?,
+            match line.to_ascii_lowercase().split_once(':') {
+                Some(("content-length", bytes)) => length = bytes.trim().parse().map_err(std::io::Error::other)?,
                 None if line.trim_end().is_empty() => break,
                 _ => {}
             }
