@@ -46,5 +46,5 @@ export function draw(place, past) {
     `at most ${count(Math.max(...busy))} and at least ${count(Math.min(...busy))} were`;
   const picture = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": words });
   picture.append(element("path", { class: "busy", d: `M${start} ${HEIGHT}${steps}V${HEIGHT}Z` }));
-  place.replaceChildren(picture, paragraph("1 h ago", "now"), paragraph(`${words}. The full height is ${count(most)} devices.`));
+  place.replaceChildren(picture, paragraph("1 h ago", "now"), paragraph(`${words}. The full height is ${count(most)} ${most === 1 ? "device" : "devices"}.`));
 }

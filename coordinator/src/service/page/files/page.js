@@ -268,7 +268,8 @@ async function begin() {
     if (at("note").hidden) setTimeout(begin, AGAIN_AFTER_MS);
     return;
   }
-  setText(at("visitor"), visitor.name ? printable(visitor.name) : "");
+  const rank = visitor.is_admin && visitor.user ? ", administrator" : "";
+  setText(at("visitor"), visitor.name ? printable(visitor.name) + rank : "");
   at("tables").hidden = !visitor.name;
   follow();
   drawPast();
