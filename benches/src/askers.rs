@@ -85,7 +85,7 @@ pub(crate) fn run() -> Result<Report, String> {
         let stop = async {
             let _ = stopped.await;
         };
-        runtime.block_on(serve(listeners, Attestation::default(), driver, stop))
+        runtime.block_on(serve(&listeners, Attestation::default(), driver, stop))
     });
     cluster.fill()?;
     println!("{}", cluster.state());

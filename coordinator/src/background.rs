@@ -52,7 +52,7 @@ impl Background {
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(serve(listeners, attestation, driver, stop)) {
+            if let Err(error) = runtime.block_on(serve(&listeners, attestation, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
         };

@@ -1,9 +1,12 @@
 //! Flags and environment.
 
+use crate::etcd::EtcdTls;
 use crate::service::ApiServer;
+use crate::store::StateLocation;
 use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
 use clap::Parser;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,9 +56,27 @@ pub struct Config {
     pub users: UserRules,
 
     /// File that keeps the coordinator's state over a restart: waiting and running jobs, history, usage, the policy and drains. It is created
-    /// if it is absent; its folder must be on a disk of this machine [default: none; a restart loses this state].
-    #[arg(long, env = "ACCORD_STATE", value_name = "FILE")]
-    pub state: Option<PathBuf>,
+    /// if it is absent; its folder must be on a disk of this machine. Or etcd://HOST:PORT[,HOST:PORT...][/PREFIX], where several coordinators
+    /// keep one state and the others take over from one that is lost [default: none; a restart loses this state].
+    #[arg(long, env = "ACCORD_STATE", value_name = "FILE|URL", value_parser = OsStringValueParser::new().try_map(StateLocation::read))]
+    pub state: Option<StateLocation>,
+
+    /// File with the authority of etcd's certificates, in PEM: the connection to etcd is encrypted [default: none; in clear].
+    #[arg(long, env = "ACCORD_ETCD_CA", value_name = "FILE")]
+    pub etcd_ca: Option<PathBuf>,
+
+    /// File with the coordinator's certificate for etcd, in PEM, if etcd demands one.
+    #[arg(long, env = "ACCORD_ETCD_CERT", value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    pub etcd_cert: Option<PathBuf>,
+
+    /// File with the key of that certificate, in PEM.
+    #[arg(long, env = "ACCORD_ETCD_KEY", value_name = "FILE", requires = "etcd_cert")]
+    pub etcd_key: Option<PathBuf>,
+
+    /// Address of this coordinator that callers of the others are told while it leads, with --state etcd://
+    /// [default: that of --listen, or this machine's name where it listens on all addresses].
+    #[arg(long, env = "ACCORD_ADVERTISE", value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
 
     /// The site's policy, in TOML, with which the coordinator starts. accord policy apply replaces it until the next start
     /// [default: one account for all users, without limits]. With --state it takes effect only if it has changed since the last start.
@@ -107,6 +128,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns the files for TLS with etcd, if it is encrypted.
+    pub fn etcd_tls(&self) -> Option<EtcdTls> {
+        let own = self.etcd_cert.clone().zip(self.etcd_key.clone());
+        self.etcd_ca.clone().map(|authority| EtcdTls { authority, own })
+    }
+
     /// Returns the API server that reviews tokens, if one is to.
     pub fn api_server(&self) -> Option<ApiServer> {
         let account = self.token_review_account.clone();

@@ -2,12 +2,15 @@
 //! health. Never on the launch or data path.
 //!
 //! [`cluster`] decides (pure), [`service`] puts it on the network, [`Background`] runs it inside
-//! another program. [`store`] keeps its state over restarts.
+//! another program. Of several coordinators with one state in [`etcd`], [`leadership`] says which one leads. [`store`] keeps its state over restarts, in a file or in etcd ([`etcd`]).
 #![forbid(unsafe_code)]
 
 mod background;
 pub mod cluster;
 pub mod config;
+pub mod etcd;
+pub mod leadership;
+mod lookup;
 pub mod metrics;
 pub mod service;
 pub mod store;

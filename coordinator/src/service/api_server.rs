@@ -1,6 +1,6 @@
 //! Kubernetes' API server: one question at a time over HTTPS, by the service account of the coordinator's pod.
 
-use accord_proto::threads::on_thread;
+use crate::lookup::{host_of, resolve};
 use accord_trust::provider;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -10,7 +10,6 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::fs::File;
 use std::io::Read;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -47,7 +46,7 @@ impl ApiServer {
         let token = read(&self.account.join(TOKEN))?;
         let config = config(&self.account.join(AUTHORITY))?;
         let name = ServerName::try_from(host_of(&self.address).to_owned()).map_err(words)?;
-        let stream = TcpStream::connect(&*self.resolve().await?).await.map_err(words)?;
+        let stream = TcpStream::connect(&*resolve(&self.address).await?).await.map_err(words)?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(words)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
         // Ends with this call.
@@ -64,21 +63,6 @@ impl ApiServer {
         let body = Limited::new(answer.into_body(), ANSWER_MAX).collect().await.map_err(words)?;
         Ok((status, body.to_bytes()))
     }
-
-    async fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
-        if let Ok(address) = self.address.parse() {
-            return Ok(vec![address]);
-        }
-        let address = self.address.clone();
-        let look_up = move || address.to_socket_addrs().map(Vec::from_iter);
-        on_thread("accord-lookup", (), look_up).await.map_err(words)?.map_err(words)
-    }
-}
-
-/// Returns the host of `host:port`, an IPv6 address without its brackets.
-fn host_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 fn config(authority: &Path) -> Result<Arc<ClientConfig>, String> {
@@ -100,17 +84,4 @@ fn read(file: &Path) -> Result<String, String> {
 
 fn words(error: impl std::fmt::Display) -> String {
     error.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::host_of;
-
-    #[test]
-    fn the_host_of_an_address_is_without_port_and_brackets() {
-        assert_eq!(
-            ["10.0.0.1:443", "[fd00::1]:443", "api.site:6443"].map(host_of),
-            ["10.0.0.1", "fd00::1", "api.site"]
-        );
-    }
 }

@@ -380,7 +380,7 @@ impl Driver {
 }
 
 /// The wall clock, in milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
+pub fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

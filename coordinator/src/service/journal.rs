@@ -23,6 +23,16 @@ struct Decision {
     effects: Vec<Effect>,
 }
 
+/// What becomes of further decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Open,
+    /// The writer ends once all is written.
+    Closing,
+    /// Another coordinator leads: nothing is written any more.
+    Superseded,
+}
+
 /// The decisions that are not carried out yet.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -40,7 +50,7 @@ pub(super) struct Journal {
     pub(super) durable: u64,
     /// The reason why nothing can be written now.
     pub(super) failure: Option<String>,
-    pub(super) closing: bool,
+    pub(super) phase: Phase,
     wake: SyncSender<()>,
 }
 
@@ -56,7 +66,7 @@ impl Journal {
             taken: 0,
             durable: 0,
             failure: None,
-            closing: false,
+            phase: Phase::Open,
             wake,
         };
         (journal, woken)
@@ -90,7 +100,7 @@ impl Journal {
 
     /// Has the writer end once all is written.
     pub(super) fn close(&mut self) {
-        self.closing = true;
+        self.phase = Phase::Closing;
         self.wake_writer();
     }
 

@@ -3,8 +3,8 @@
 
 use super::caller::{Caller, Secured, Stay};
 use super::entrance::{Entrance, Turn, descriptors};
+use super::programs::Programs;
 use super::protocol::{Protocol, name_len};
-use super::session_endpoint::SessionEndpoint;
 use super::tenants::Tenants;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
@@ -45,28 +45,29 @@ pub struct Listeners {
 
 /// Takes connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
-    listeners: Listeners,
+    listeners: &Listeners,
     witnesses: Arc<Witnesses>,
     tenants: Arc<Tenants>,
-    endpoint: SessionEndpoint,
+    programs: Programs,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
     let acceptor = Arc::new(Acceptor {
         entrance: Entrance::new(descriptors()),
         tenants,
-        endpoint,
+        programs,
         grpc,
         witnesses: witnesses.clone(),
     });
     let by_tcp = async {
-        let Some((listener, trust)) = listeners.tcp else { return std::future::pending().await };
+        let Some((listener, trust)) = &listeners.tcp else { return std::future::pending().await };
         let program_lost_after = listeners.program_lost_after;
-        let greeter = Arc::new(Greeter { trust, witnesses, program_lost_after, made: ShortLock::default() });
-        accept_tcp(&acceptor, &listener, greeter).await;
+        let greeter =
+            Arc::new(Greeter { trust: trust.clone(), witnesses, program_lost_after, made: ShortLock::default() });
+        accept_tcp(&acceptor, listener, greeter).await;
     };
     let here = async {
-        let Some(listener) = listeners.local else { return std::future::pending().await };
-        accept_local(&acceptor, &listener).await;
+        let Some(listener) = &listeners.local else { return std::future::pending().await };
+        accept_local(&acceptor, listener).await;
     };
     tokio::select! {
         () = by_tcp => {}
@@ -127,7 +128,7 @@ fn lengthen(listener: &impl AsFd) {
 struct Acceptor {
     entrance: Arc<Entrance>,
     tenants: Arc<Tenants>,
-    endpoint: SessionEndpoint,
+    programs: Programs,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
     witnesses: Arc<Witnesses>,
 }
@@ -166,7 +167,7 @@ impl Acceptor {
             }
             (Protocol::Session, Ok(_slot)) => {
                 drop(turn);
-                self.endpoint.enter(stream, &caller).await;
+                self.programs.enter(stream, &caller).await;
             }
             (protocol, Err(error)) => {
                 tracing::warn!("refused: {}", error.cause());
@@ -176,7 +177,7 @@ impl Acceptor {
                     let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
                 } else {
                     tokio::select! {
-                        () = self.endpoint.refuse(stream, error) => {}
+                        () = self.programs.refuse(stream, error) => {}
                         () = turn.over() => {}
                     }
                 }

@@ -7,6 +7,7 @@ mod caller;
 mod describe;
 mod driver;
 mod entrance;
+mod follower;
 mod groups;
 mod job_words;
 mod jobs;
@@ -15,8 +16,10 @@ mod listener;
 mod local_listener;
 mod outbound;
 mod policies;
+mod programs;
 mod protocol;
 mod questions;
+mod referral;
 mod registry;
 mod report_pace;
 mod reservations;
@@ -30,13 +33,16 @@ mod watching;
 mod witness;
 
 pub use api_server::ApiServer;
-pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags};
+pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags, unix_ms};
+pub use follower::follow;
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
+pub use referral::leads;
 pub use state_writer::StateWriter;
 pub use token_review::reviewed;
 pub use witness::Attestation;
 
+use programs::Programs;
 use session_endpoint::SessionEndpoint;
 use tenants::Tenants;
 
@@ -73,7 +79,7 @@ const CALLS_MAX: u32 = 8;
 /// # Errors
 /// Returns an error if a port fails.
 pub async fn serve(
-    listeners: Listeners,
+    listeners: &Listeners,
     attestation: Attestation,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
@@ -102,10 +108,10 @@ pub async fn serve(
         .add_service(reservations.max_decoding_message_size(REQUEST_MAX))
         .add_service(policies)
         .serve_with_incoming(ReceiverStream::new(waiting));
-    let endpoint = SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after);
+    let programs = Programs::Served(SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after));
     tokio::select! {
         result = server => result,
-        () = listener::accept(listeners, witnesses, tenants, endpoint, grpc) => Ok(()),
+        () = listener::accept(listeners, witnesses, tenants, programs, grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = keep_copy(&driver, &questions) => Ok(()),
         () = driver.stopped() => Ok(()),

@@ -4,6 +4,7 @@ mod allocations;
 mod bench;
 mod device_faults;
 mod device_uses;
+mod election;
 mod executor_ends;
 mod kept;
 mod lies;

@@ -253,6 +253,12 @@ fn ask(
     lane.limit(Some(timeout)).map_err(broken)?;
     lane.send(&bytes).map_err(broken)?;
     let reply = match read_message(&*lane) {
+        Ok(Some(Message::NotLeading(text))) => {
+            let remedy = "name all coordinators of the cluster in ACCORD_COORDINATOR";
+            return Err(Failure::Again(
+                unavailable(format!("the coordinator at {address} says: {text}")).remedy(remedy),
+            ));
+        }
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => {
