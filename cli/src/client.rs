@@ -27,6 +27,9 @@ use tonic::{Code, Response, Status};
 /// How long a connection or an answer may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long one of several coordinators may take to answer whether it leads.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Silence after which the coordinator's machine is probed, and the time for its answer.
 const PROBE: Duration = Duration::from_secs(5);
 
@@ -46,10 +49,12 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
+    /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates. Of several with commas between them it is
+    /// the one that leads the cluster.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
-        let reach = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
+        let all = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
+        let reach = leading(&runtime, &all);
         let channel = {
             let _inside = runtime.enter();
             reach.connect_lazy()
@@ -196,6 +201,27 @@ impl Coordinator {
             }
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
+    }
+}
+
+/// Returns the coordinator of a list that leads the cluster: the others are unavailable. Without one, returns the last: its error says why.
+fn leading(runtime: &Runtime, all: &channel::Coordinator) -> channel::Coordinator {
+    let mut each = all.each().peekable();
+    loop {
+        let Some(coordinator) = each.next() else { return all.clone() };
+        if each.peek().is_none() {
+            return coordinator;
+        }
+        let asked = runtime.block_on(async {
+            let asks = async {
+                let channel = coordinator.connect(|endpoint| endpoint).await?;
+                ClusterClient::new(channel).describe(request()).await
+            };
+            tokio::time::timeout(REACHED_WITHIN, asks).await
+        });
+        if asked.is_ok_and(|asked| asked.err().is_none_or(|status| status.code() != Code::Unavailable)) {
+            return coordinator;
+        }
     }
 }
 

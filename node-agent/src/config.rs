@@ -16,8 +16,8 @@ use std::path::PathBuf;
 #[command(name = "accord-node-agent", version)]
 pub struct Config {
     /// The cluster's coordinator: HOST:PORT, or unix:PATH for its socket on this machine, where an agent of root or of the coordinator's
-    /// user needs no certificates.
-    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT|unix:PATH")]
+    /// user needs no certificates. Of several coordinators all, with commas between them.
+    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT,...|unix:PATH")]
     pub coordinator: String,
 
     /// Address and port for the connections of programs and executors; port 0 chooses a free one,

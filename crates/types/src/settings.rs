@@ -111,8 +111,8 @@ settings! {
     GOMP_OPENACC_DIM = "GOMP_OPENACC_DIM", "(the device's choice)", "gangs:workers:vector", [],
         "Launch dimensions of regions that leave them open.";
     /// Where the coordinator is.
-    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port or unix:path", [],
-        "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, which needs no certificates.";
+    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port,... or unix:path", [],
+        "Coordinator of the cluster whose devices the program uses, of several all; unix: its socket on this machine, which needs no certificates.";
     /// Certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
         "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE or Kubernetes attests users.";

@@ -134,8 +134,23 @@ pub(super) fn probed(endpoint: Endpoint) -> Endpoint {
     endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
 }
 
+/// Registers at the coordinator that leads the cluster. The others are unavailable, and one that has led is refused by its epoch.
 async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Attendance, v1::Registered), Status> {
-    let channel = identity.coordinator.connect(probed).await?;
+    let mut refusal = Status::invalid_argument("there is no coordinator's address");
+    for coordinator in identity.coordinator.each() {
+        match attend_one(&coordinator, registration.clone()).await {
+            Err(status) if matches!(status.code(), Code::Unavailable | Code::FailedPrecondition) => refusal = status,
+            other => return other,
+        }
+    }
+    Err(refusal)
+}
+
+async fn attend_one(
+    coordinator: &Coordinator,
+    registration: v1::Register,
+) -> Result<(Attendance, v1::Registered), Status> {
+    let channel = coordinator.connect(probed).await?;
     let answer = async {
         let mut connection = Attendance::begin(channel, agent_message::Body::Register(registration)).await?;
         let first = connection.inbound.message().await?;
