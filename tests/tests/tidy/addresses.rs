@@ -37,6 +37,8 @@ const MAY: &[(&str, &str)] = &[
     ("proto/src/stream.rs", "is such a connection"),
     ("proto/src/runtime.rs", "tries whether there are pairs of sockets, without which tokio panics"),
     ("crates/trust/src/munge.rs", "asks MUNGE's daemon"),
+    ("coordinator/src/etcd/connector.rs", "connects to etcd"),
+    ("coordinator/src/lookup.rs", "resolves the addresses of servers that the coordinator calls"),
     ("coordinator/src/service/api_server.rs", "asks Kubernetes' API server"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),

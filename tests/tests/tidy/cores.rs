@@ -8,6 +8,7 @@ const CORES: &[&str] = &[
     "libacc/runtime/src",
     "libacc/client/src/connection",
     "coordinator/src/cluster",
+    "coordinator/src/leadership/candidate.rs",
     "node-agent/src/node",
     "crates/scheduler/src",
     "crates/fabric/src/transfer/rendezvous.rs",
