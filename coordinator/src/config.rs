@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Accord's coordinator: registers node agents, numbers devices, opens sessions.
 ///
-/// One runs per cluster. It is never on the path of a launch or a copy: programs continue while it
-/// is down, and agents register again when it is back.
+/// One leads per cluster; of several with one state in etcd the others follow. It is never on the path of a launch or a copy: programs continue
+/// while it is down, and agents register again when it is back.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "accord-coordinator", version)]
 pub struct Config {

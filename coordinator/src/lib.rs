@@ -2,7 +2,8 @@
 //! health. Never on the launch or data path.
 //!
 //! [`cluster`] decides (pure), [`service`] puts it on the network, [`Background`] runs it inside
-//! another program. Of several coordinators with one state in [`etcd`], [`leadership`] says which one leads. [`store`] keeps its state over restarts, in a file or in etcd ([`etcd`]).
+//! another program. [`store`] keeps its state over restarts, in a file or in [`etcd`]. Of several
+//! coordinators with one state [`leadership`] says which one leads.
 #![forbid(unsafe_code)]
 
 mod background;

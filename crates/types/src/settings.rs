@@ -156,8 +156,17 @@ settings! {
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
     /// The coordinator's state file.
-    STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file", [],
-        "File that keeps a coordinator's state over a restart; programs do not read it.";
+    STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file or etcd://...", [],
+        "File that keeps a coordinator's state over a restart, or the place of several coordinators' state in etcd; programs do not read it.";
+    /// etcd's authority.
+    ETCD_CA = "ACCORD_ETCD_CA", "(none: in clear)", "file", [],
+        "Authority of etcd's certificates for a coordinator's connection; programs do not read it.";
+    /// A certificate for etcd.
+    ETCD_CERT = "ACCORD_ETCD_CERT", "(none)", "file", [],
+        "A coordinator's certificate for etcd; programs do not read it.";
+    /// Its key.
+    ETCD_KEY = "ACCORD_ETCD_KEY", "(none)", "file", [],
+        "Key of that certificate; programs do not read it.";
     /// The site's policy.
     POLICY = "ACCORD_POLICY", "(one account for all users, without limits)", "file", [],
         "Policy with which a coordinator starts; programs do not read it.";
@@ -196,7 +205,7 @@ settings! {
         "Where a coordinator or an agent serves metrics and health over HTTP; programs do not read it.";
     /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
-        "Where others reach an agent; programs do not read it.";
+        "Where others reach an agent, or a coordinator that leads others; programs do not read it.";
     /// Folder in which an agent keeps grants.
     KEEP = "ACCORD_KEEP", "(accord-node-agent in /run, for other users in XDG_RUNTIME_DIR)", "folder|off", [],
         "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
