@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// An etcd cluster.
-pub struct Etcd {
+pub(crate) struct Etcd {
     folder: TempDir,
     options: Vec<String>,
     members: Vec<Member>,
@@ -23,13 +23,13 @@ struct Member {
 }
 
 /// A port of loopback that was free a moment ago.
-pub fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
 impl Etcd {
     /// Starts as many members. Returns `None`, and says so, on a machine without etcd.
-    pub fn start(members: usize, options: &[&str]) -> Option<Self> {
+    pub(crate) fn start(members: usize, options: &[&str]) -> Option<Self> {
         let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
         if version.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             println!("skipped: no etcd (package etcd-server)");
@@ -45,13 +45,13 @@ impl Etcd {
     }
 
     /// Starts a member again that was killed.
-    pub fn start_member(&mut self, member: usize) {
+    pub(crate) fn start_member(&mut self, member: usize) {
         self.spawn(member);
         self.await_member(member);
     }
 
     /// Kills a member.
-    pub fn kill(&mut self, member: usize) {
+    pub(crate) fn kill(&mut self, member: usize) {
         if let Some(mut process) = self.members[member].process.take() {
             process.kill().expect("a process of this test");
             process.wait().expect("a child");
@@ -59,13 +59,13 @@ impl Etcd {
     }
 
     /// The value of `--state` for this cluster.
-    pub fn location(&self, prefix: &str) -> String {
+    pub(crate) fn location(&self, prefix: &str) -> String {
         let members: Vec<String> = self.members.iter().map(|member| member.clients.to_string()).collect();
         format!("etcd://{}/{prefix}", members.join(","))
     }
 
     /// Runs etcdctl. Returns what it prints.
-    pub fn control(&self, arguments: &[&str]) -> String {
+    pub(crate) fn control(&self, arguments: &[&str]) -> String {
         let address = self.members[0].clients.to_string();
         let output = Command::new("etcdctl")
             .env("ETCDCTL_API", "3")
