@@ -5,6 +5,8 @@ PACKAGES = -p libacc -p accord-cuf -p accord -p accord-coordinator -p accord-nod
 
 .PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb release install uninstall
 
+# What accord version says. A build from an archive may set it.
+build: export ACCORD_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
 

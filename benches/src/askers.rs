@@ -78,7 +78,8 @@ pub(crate) fn run() -> Result<Report, String> {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(text)?;
     let address = listener.local_addr().map_err(text)?.to_string();
     let trust = Arc::new(Trust::fixed(identity(Role::Coordinator)?));
-    let listeners = Listeners { tcp: Some((listener, trust)), local: None, program_lost_after: PROGRAM_LOST_AFTER };
+    let listeners =
+        Listeners { tcp: Some((listener, trust)), local: None, page: None, program_lost_after: PROGRAM_LOST_AFTER };
     let mut cluster = Cluster::new(&runtime, sizes.devices, sizes.waiting)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let driver = cluster.driver();
@@ -86,7 +87,7 @@ pub(crate) fn run() -> Result<Report, String> {
         let stop = async {
             let _ = stopped.await;
         };
-        runtime.block_on(serve(listeners, Attestation::default(), driver, stop))
+        runtime.block_on(serve(&listeners, Attestation::default(), driver, stop))
     });
     cluster.fill()?;
     println!("{}", cluster.state());

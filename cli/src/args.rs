@@ -5,6 +5,7 @@ use crate::deadline::deadline;
 use crate::generated_args::{CompletionsArgs, ManArgs};
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
 use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
+use crate::page_args::PageArgs;
 use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
 use crate::quarantine_args::QuarantineArgs;
@@ -13,6 +14,7 @@ use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
 use crate::top_args::TopArgs;
 use accord_types::nearest::nearest;
+use accord_types::settings;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -27,7 +29,7 @@ const DEVICES_MAX: u32 = 64;
 
 /// All the accelerators of a cluster as one OpenACC device space.
 #[derive(Parser, Debug)]
-#[command(name = "accord", version, about)]
+#[command(name = "accord", version = accord_types::build_version!().text(), about)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Watch nodes, devices, users and jobs: what is in use, by whom, what is idle, and what waits.
     Top(TopArgs),
+    /// Print an address at which a browser shows the cluster.
+    Page(PageArgs),
     /// Check this machine's setup for Accord, and print a remedy for each problem.
     Doctor(DoctorArgs),
     /// Measure copies, launches and copies between devices, as a program here gets them.
@@ -121,8 +125,12 @@ pub(crate) enum Command {
     Quarantine(QuarantineArgs),
     /// End sessions: their programs get an error, and their devices become free.
     Close(CloseArgs),
+    /// Show what nodes have written about a session, also some minutes after its end.
+    Logs(LogsArgs),
     /// Stop the coordinator, and with --agents also the agents.
     Shutdown(ShutdownArgs),
+    /// Show this version, its commit, the compilers that it was tested with, and the versions of its protocols.
+    Version(VersionArgs),
     /// Print the completions of these commands for a shell.
     Completions(CompletionsArgs),
     /// Write a manual page for each command into a folder.
@@ -208,6 +216,11 @@ pub(crate) struct RunArgs {
     /// With --time: print JSON.
     #[arg(long, requires = "time")]
     pub(crate) json: bool,
+
+    /// Show the nearest entries of the present table in errors about data that is absent or present only in part. ACCORD_EXPLAIN_ERRORS does it
+    /// without accord run.
+    #[arg(long)]
+    pub(crate) explain_errors: bool,
 
     /// Transport between the nodes: tcp, mpi, or auto. auto is mpi over several nodes if the agents have an MPI whose ranks the launcher can
     /// start, and tcp between the hosts of a local cluster. --verbose prints the reason.
@@ -331,14 +344,40 @@ pub(crate) struct LintArgs {
     pub(crate) json: bool,
 }
 
+/// `accord logs`.
+#[derive(Args, Debug)]
+pub(crate) struct LogsArgs {
+    /// The session's number, as accord info shows it.
+    #[arg(value_name = "SESSION", value_parser = session_number)]
+    pub(crate) session: u64,
+    /// Print JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `accord version`.
+#[derive(Args, Debug)]
+pub(crate) struct VersionArgs {
+    /// Print JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 impl RunArgs {
     /// Whether the times of all ranks are added up, instead of one report for each rank.
     pub(crate) fn adds_up_times(&self) -> bool {
         self.np.is_some() && self.time.as_ref().is_some_and(|to| !to.contains("%r") && !to.contains("%p"))
     }
 
+    /// Returns the settings of the program that options set.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let time = self.time_setting().map(|time| (settings::TIME.name, time));
+        let explains = self.explain_errors.then(|| (settings::EXPLAIN_ERRORS.name, "1".to_owned()));
+        time.into_iter().chain(explains)
+    }
+
     /// Returns the value for ACCORD_TIME with which each process reports by itself, or `None` to leave it unchanged.
-    pub(crate) fn time_setting(&self) -> Option<String> {
+    fn time_setting(&self) -> Option<String> {
         let file = self.time.as_ref().filter(|_| !self.adds_up_times())?;
         Some(match (file.as_str(), self.json) {
             ("", false) => "1".into(),
@@ -588,7 +627,7 @@ impl CopyMemory {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    accord_types::settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
+    settings::parse_time(text).ok_or_else(|| "use a time such as 30s, 5m or 2h".to_owned())
 }
 
 /// Parses a session's number.
@@ -597,7 +636,7 @@ fn session_number(text: &str) -> Result<u64, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
+    settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
 }
 
 /// Parses a size that `accord bench` copies, which needs as much memory on the host and on each device.

@@ -12,8 +12,9 @@ use accord_proto::channel;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{
-    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, QuarantineReply,
-    QuarantineRequest, ShutdownRequest, Viewer, WatchDrainRequest,
+    CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeReply, DrainNodeRequest, OpenPageReply,
+    OpenPageRequest, QuarantineReply, QuarantineRequest, SessionLogsReply, SessionLogsRequest, ShutdownRequest, Viewer,
+    WatchDrainRequest,
 };
 use accord_trust::Trust;
 use accord_trust::attester::Attester;
@@ -27,7 +28,10 @@ use tonic::{Code, Response, Status};
 /// The time limit of a connection, and of an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Silence after which the coordinator's machine is probed, and the time limit of its answer.
+/// How long one of several coordinators may take to answer whether it leads.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Silence after which the coordinator's machine is probed, and the time for its answer.
 const PROBE: Duration = Duration::from_secs(5);
 
 /// Interval of requests for pending measurements.
@@ -46,10 +50,12 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Creates a connection to the coordinator at `address` (`host:port`), with the certificates in `trust`.
+    /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates. Of several with commas between them it is
+    /// the one that leads the cluster.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
-        let reach = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
+        let all = channel::Coordinator::new(address, Arc::new(trust), ANSWER_LIMIT);
+        let reach = leading(&runtime, &all);
         let channel = {
             let _inside = runtime.enter();
             reach.connect_lazy()
@@ -135,7 +141,13 @@ impl Coordinator {
         }
     }
 
-    /// Drains a node or a device, or ends that. Returns the sessions and jobs that still use it.
+    /// Returns the address of the coordinator's page with a code for this user.
+    pub(crate) fn open_page(&mut self) -> Result<OpenPageReply> {
+        let request = OpenPageRequest { version: accord_proto::VERSION };
+        answered(&self.runtime, self.cluster.open_page(request)).map_err(|status| self.explain(&status))
+    }
+
+    /// Drains a node or a device, or takes that back. Returns the sessions and jobs that still use it.
     pub(crate) fn drain(&mut self, request: DrainNodeRequest) -> Result<DrainNodeReply> {
         answered(&self.runtime, self.admin.drain_node(request)).map_err(|status| self.explain(&status))
     }
@@ -177,7 +189,13 @@ impl Coordinator {
         answered(&self.runtime, self.admin.close_session(request)).map(drop).map_err(|status| self.explain(&status))
     }
 
-    /// Stops the coordinator, and with `agents` all agents.
+    /// Returns what nodes have written about a session.
+    pub(crate) fn session_logs(&mut self, session: u64) -> Result<SessionLogsReply> {
+        let request = SessionLogsRequest { version: accord_proto::VERSION, session };
+        answered(&self.runtime, self.cluster.session_logs(request)).map_err(|status| self.explain(&status))
+    }
+
+    /// Stops the coordinator, and with `agents` those too.
     pub(crate) fn shutdown(&mut self, agents: bool) -> Result<()> {
         let request = ShutdownRequest { version: accord_proto::VERSION, agents };
         answered(&self.runtime, self.admin.shutdown(request)).map(drop).map_err(|status| self.explain(&status))
@@ -199,7 +217,28 @@ impl Coordinator {
     }
 }
 
-/// Appends a further page of an answer.
+/// Returns the coordinator of a list that leads the cluster: the others are unavailable. Without one, returns the last: its error says why.
+fn leading(runtime: &Runtime, all: &channel::Coordinator) -> channel::Coordinator {
+    let mut each = all.each().peekable();
+    loop {
+        let Some(coordinator) = each.next() else { return all.clone() };
+        if each.peek().is_none() {
+            return coordinator;
+        }
+        let asked = runtime.block_on(async {
+            let asks = async {
+                let channel = coordinator.connect(|endpoint| endpoint).await?;
+                ClusterClient::new(channel).describe(request()).await
+            };
+            tokio::time::timeout(REACHED_WITHIN, asks).await
+        });
+        if asked.is_ok_and(|asked| asked.err().is_none_or(|status| status.code() != Code::Unavailable)) {
+            return coordinator;
+        }
+    }
+}
+
+/// Adds what a further page of an answer has.
 fn append(view: &mut ClusterView, page: ClusterView) {
     view.nodes.extend(page.nodes);
     view.sessions.extend(page.sessions);

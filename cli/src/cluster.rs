@@ -6,6 +6,7 @@ use accord_device::{cpu, registry};
 use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
 use accord_proto::convert::node_labels;
+use accord_proto::json::node_state;
 use accord_proto::v1;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
@@ -79,6 +80,8 @@ pub(crate) struct Quarantine {
     pub(crate) since_unix_ms: u64,
     pub(crate) age_ms: u64,
     pub(crate) by_administrator: bool,
+    /// Whether jobs that hold the device are charged for it.
+    pub(crate) charged: bool,
 }
 
 /// The known path between two nodes.
@@ -127,14 +130,14 @@ impl Cluster {
         let (mut nodes, mut quarantined) = (Vec::new(), BTreeMap::new());
         for mut node in view.nodes {
             quarantined.extend(std::mem::take(&mut node.quarantined).into_iter().map(|of| {
-                let v1::Quarantined { ordinal, reason, since_unix_ms, by_administrator } = of;
+                let v1::Quarantined { ordinal, reason, since_unix_ms, by_administrator, charged } = of;
                 let age_ms = view.unix_ms.saturating_sub(since_unix_ms);
-                let quarantine = Quarantine { reason, since_unix_ms, age_ms, by_administrator };
+                let quarantine = Quarantine { reason, since_unix_ms, age_ms, by_administrator, charged };
                 (DeviceId { node: NodeId(node.id), ordinal }, quarantine)
             }));
             nodes.push(NodeRow {
                 id: NodeId(node.id),
-                state: state_name(node.state()),
+                state: node_state(node.state()),
                 devices: node.devices.len(),
                 links: node.links.iter().map(link_name).collect(),
                 endpoint: node.links.first().map(|link| Endpoint::new(NodeId(node.id), &link.address)),
@@ -368,6 +371,7 @@ impl DeviceRow {
             "cpus": info.cpus,
             "quarantine": self.quarantine.as_ref().map(|of| json!({
                 "reason": of.reason, "since_unix_ms": of.since_unix_ms, "by_administrator": of.by_administrator,
+                "charged": of.charged,
             })),
         })
     }
@@ -406,17 +410,6 @@ pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
         Some(_) => DeviceType::Nvidia,
         // A node of another version may have an unknown kind.
         None => DeviceType::NotHost,
-    }
-}
-
-/// Returns the word for a node's state.
-pub(crate) fn state_name(state: v1::NodeState) -> &'static str {
-    match state {
-        v1::NodeState::Unspecified => "unknown",
-        v1::NodeState::Up => "up",
-        v1::NodeState::Draining => "draining",
-        v1::NodeState::Lost => "lost",
-        v1::NodeState::Gone => "gone",
     }
 }
 

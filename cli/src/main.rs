@@ -16,6 +16,7 @@ mod launch;
 mod machine;
 mod moment;
 mod output;
+mod page_args;
 mod pki_args;
 mod policy_args;
 mod quarantine_args;
@@ -49,12 +50,14 @@ fn main() -> ExitCode {
         Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
         Command::Top(args) => command::top::top(&args),
+        Command::Page(args) => command::page::page(&args),
         Command::Doctor(args) => command::doctor::doctor(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Reservation(args) => command::reservation::reservation(&args),
         Command::Drain(args) => command::admin::drain(&args),
         Command::Quarantine(args) => command::quarantine::quarantine(&args),
         Command::Close(args) => command::admin::close(&args),
+        Command::Logs(args) => command::logs::logs(&args),
         Command::Shutdown(args) => command::admin::shutdown(&args),
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Change(args) => command::jobs::change(&args),
         Command::Pause(args) => command::jobs::pause(&args),
         Command::Policy(args) => command::policy::policy(&args),
+        Command::Version(args) => command::version::version(&args),
         Command::Completions(args) => command::generated::completions(&args),
         Command::Man(args) => command::generated::man(&args),
         Command::Png(args) => command::png::png(&args),

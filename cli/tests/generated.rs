@@ -56,3 +56,21 @@ fn a_folder_that_cannot_be_made_is_named() {
     let message = String::from_utf8(made.stderr).unwrap();
     assert!(message.contains("can't write manual pages into /proc/none"), "{message}");
 }
+
+#[test]
+fn the_version_is_shown_with_commit_and_protocols() {
+    let run = |args: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_accord")).args(args).env("ACCORD_CC", "/no/compiler").output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let line = run(&["--version"]);
+    assert!(line.starts_with(&format!("accord {version} (commit ")), "{line}");
+    let text = run(&["version"]);
+    assert!(text.starts_with(&format!("accord {version}\ncommit ")) && text.contains("no /no/compiler here"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&run(&["version", "--json"])).unwrap();
+    assert_eq!((&json["version"], &json["gcc"]["found"]), (&version.into(), &serde_json::Value::Null), "{json:#}");
+    assert!(json["protocols"]["control"].is_u64() && json["protocols"]["session"].is_u64(), "{json:#}");
+}

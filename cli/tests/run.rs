@@ -282,3 +282,19 @@ fn quoted(command: &Command) -> String {
     let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"));
     format!("exec {}\n", words.map(quoted).collect::<Vec<_>>().join(" "))
 }
+
+#[test]
+fn options_reach_the_program_as_settings() {
+    for cluster in [&[][..], &["--local-cluster", "1x1", "--bare", "--loopback"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_accord"))
+            .args(["run", "--explain-errors", "--time=times.%p"])
+            .args(cluster)
+            .args(["--", "sh", "-c", "echo $ACCORD_EXPLAIN_ERRORS $ACCORD_TIME"])
+            // Without a cluster the library has to be somewhere.
+            .env("ACCORD_LIBACC", "/etc/passwd")
+            .env_remove("LD_PRELOAD")
+            .output()
+            .unwrap();
+        assert_eq!(stdout(&output), "1 times.%p\n", "{cluster:?} {output:?}");
+    }
+}

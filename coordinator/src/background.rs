@@ -45,6 +45,7 @@ impl Background {
         let listeners = Listeners {
             tcp: Some((listener, Arc::new(Trust::fixed(identity)))),
             local: None,
+            page: None,
             program_lost_after: PROGRAM_LOST_AFTER,
         };
         let work = move || {
@@ -52,7 +53,7 @@ impl Background {
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(serve(listeners, attestation, driver, stop)) {
+            if let Err(error) = runtime.block_on(serve(&listeners, attestation, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
         };

@@ -1,19 +1,22 @@
 //! Command line flags and environment variables.
 
-use crate::service::ApiServer;
+use crate::etcd::EtcdTls;
+use crate::service::{ApiServer, Strangers, page_url};
+use crate::store::StateLocation;
 use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
-use clap::Parser;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Parser, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Accord's coordinator: registers node agents, numbers devices, opens sessions.
 ///
-/// One runs per cluster. It is never on the path of a launch or a copy: programs continue while it
-/// is down, and agents register again when it is back.
+/// One leads per cluster; of several with one state in etcd the others follow. It is never on the path of a launch or a copy: programs continue
+/// while it is down, and agents register again when it is back.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "accord-coordinator", version)]
+#[command(name = "accord-coordinator", version = accord_types::build_version!().text())]
 pub struct Config {
     /// Address and port to listen on; port 0 chooses a free one, which is printed.
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:7447")]
@@ -53,9 +56,27 @@ pub struct Config {
     pub users: UserRules,
 
     /// File that keeps the coordinator's state over a restart: waiting and running jobs, history, usage, the policy and drains. It is created
-    /// if it is absent; its folder must be on a disk of this machine [default: none; a restart loses this state].
-    #[arg(long, env = "ACCORD_STATE", value_name = "FILE")]
-    pub state: Option<PathBuf>,
+    /// if it is absent; its folder must be on a disk of this machine. Or etcd://HOST:PORT[,HOST:PORT...][/PREFIX], where several coordinators
+    /// keep one state and the others take over from one that is lost [default: none; a restart loses this state].
+    #[arg(long, env = "ACCORD_STATE", value_name = "FILE|URL", value_parser = OsStringValueParser::new().try_map(StateLocation::read))]
+    pub state: Option<StateLocation>,
+
+    /// File with the authority of etcd's certificates, in PEM: the connection to etcd is encrypted [default: none; in clear].
+    #[arg(long, env = "ACCORD_ETCD_CA", value_name = "FILE")]
+    pub etcd_ca: Option<PathBuf>,
+
+    /// File with the coordinator's certificate for etcd, in PEM, if etcd demands one.
+    #[arg(long, env = "ACCORD_ETCD_CERT", value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    pub etcd_cert: Option<PathBuf>,
+
+    /// File with the key of that certificate, in PEM.
+    #[arg(long, env = "ACCORD_ETCD_KEY", value_name = "FILE", requires = "etcd_cert")]
+    pub etcd_key: Option<PathBuf>,
+
+    /// Address of this coordinator that callers of the others are told while it leads, with --state etcd://
+    /// [default: that of --listen, or this machine's name where it listens on all addresses].
+    #[arg(long, env = "ACCORD_ADVERTISE", value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
 
     /// The site's policy, in TOML, with which the coordinator starts. accord policy apply replaces it until the next start
     /// [default: one account for all users, without limits]. With --state it takes effect only if it has changed since the last start.
@@ -97,6 +118,27 @@ pub struct Config {
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]
     pub metrics_listen: Option<String>,
 
+    /// Address and port for the web page of the cluster: in clear on a loopback address, and elsewhere by TLS with the coordinator's certificate.
+    /// Port 0 chooses a free one, which is printed [default: none].
+    #[arg(long, env = "ACCORD_PAGE_LISTEN", value_name = "ADDR:PORT")]
+    pub page_listen: Option<SocketAddr>,
+
+    /// What the page shows to visitors without a code of accord page: public shows the cluster in numbers, users shows how to get a code, off
+    /// turns the page off.
+    #[arg(
+        long,
+        env = "ACCORD_PAGE",
+        value_name = "public|users|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "users"
+    )]
+    pub page: PageAccess,
+
+    /// Address of the page as browsers have it, if a proxy or a name is in between [default: --page-listen, or the machine's name].
+    #[arg(long, env = "ACCORD_PAGE_URL", value_name = "URL", value_parser = page_url)]
+    pub page_url: Option<String>,
+
     /// Level of messages on standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
@@ -106,8 +148,35 @@ pub struct Config {
     pub stop_on_stdin_eof: bool,
 }
 
+/// The visitors of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PageAccess {
+    /// All, of whom strangers see numbers without names.
+    Public,
+    /// Users and administrators.
+    Users,
+    /// None: there is no page.
+    Off,
+}
+
 impl Config {
-    /// Returns the API server that reviews tokens, if one is configured.
+    /// Returns the files for TLS with etcd, if it is encrypted.
+    pub fn etcd_tls(&self) -> Option<EtcdTls> {
+        let own = self.etcd_cert.clone().zip(self.etcd_key.clone());
+        self.etcd_ca.clone().map(|authority| EtcdTls { authority, own })
+    }
+
+    /// Returns where the page listens and what strangers see there, if there is to be a page.
+    pub fn page(&self) -> Option<(SocketAddr, Strangers)> {
+        let strangers = match self.page {
+            PageAccess::Public => Strangers::Counts,
+            PageAccess::Users => Strangers::Nothing,
+            PageAccess::Off => return None,
+        };
+        self.page_listen.map(|address| (address, strangers))
+    }
+
+    /// Returns the API server that reviews tokens, if one is to.
     pub fn api_server(&self) -> Option<ApiServer> {
         let account = self.token_review_account.clone();
         self.token_review.clone().map(|address| ApiServer { address, account })

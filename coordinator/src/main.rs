@@ -1,12 +1,15 @@
 //! The coordinator's process: reads flags, serves, stops on SIGTERM.
 #![forbid(unsafe_code)]
 
+mod term;
+
 use accord_cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::{self, TABLE};
 use accord_coordinator::service::{
-    Attestation, Driver, DriverSettings, Listeners, QuotaFlags, StateWriter, listen_here, serve,
+    Driver, DriverSettings, Listeners, PageListener, QuotaFlags, StateWriter, leads, listen_here, unix_ms,
 };
+use accord_coordinator::store::{FileStore, StateLocation};
 use accord_monitoring::Monitor;
 use accord_scheduler::policy::{POLICY_BYTES_MAX, SitePolicy};
 use accord_telemetry::log;
@@ -21,6 +24,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use term::{Candidacy, End, Term, follow_anew};
 use tokio::net::TcpListener;
 
 fn main() -> ExitCode {
@@ -74,7 +78,7 @@ fn run(config: &Config) -> Result<(), String> {
     let policy = config.policy.as_deref().map(read_policy).transpose()?;
     let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(async {
+    let end = runtime.block_on(async {
         let local = config.socket.as_deref().map(listen_here).transpose()?;
         let mut addresses = Vec::new();
         let tcp = match trust {
@@ -91,11 +95,22 @@ fn run(config: &Config) -> Result<(), String> {
         };
         addresses
             .extend(config.socket.as_ref().map(|path| format!("{}{}", accord_trust::local::SCHEME, path.display())));
+        let page = match config.page() {
+            Some((address, strangers)) => {
+                let trust = tcp.as_ref().map(|(_, trust)| trust.clone());
+                Some(PageListener::bind(address, trust, config.page_url.as_deref(), strangers).await?)
+            }
+            None => None,
+        };
+        let listeners = Listeners { tcp, local, page, program_lost_after: config.program_lost_after };
+        let election = Candidacy::of(config, &listeners, addresses.first().map_or("", String::as_str))?;
         let monitored = match &config.metrics_listen {
             Some(address) => {
-                let trust = tcp.as_ref().map(|(_, trust)| trust.clone());
+                let trust = listeners.tcp.as_ref().map(|(_, trust)| trust.clone());
                 let expiry = move || trust.as_deref().map_or((), metrics::certificate_expiry);
-                Some(Monitor::install(&TABLE, || Ok(()))?.refreshed_by(expiry).listen(address).await?)
+                let outcome = election.as_ref().map(Candidacy::outcome);
+                let ready = move || outcome.as_ref().map_or(Ok(()), leads);
+                Some(Monitor::install(&TABLE, ready)?.refreshed_by(expiry).listen(address).await?)
             }
             None => None,
         };
@@ -107,36 +122,44 @@ fn run(config: &Config) -> Result<(), String> {
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-coordinator shows metrics on {address}");
         }
-        let limits = Limits {
-            memory_quota: config.memory_quota.unwrap_or(0),
-            stream_quota: config.stream_quota.unwrap_or(Limits::default().stream_quota),
-            session_quota: usize::try_from(config.session_quota).unwrap_or(usize::MAX),
-            session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            plain_tcp: config.insecure_plain_tcp,
-            lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),
-            ..Limits::default()
-        };
-        let flags = QuotaFlags {
-            memory: config.memory_quota.is_some(),
-            stream: config.stream_quota.is_some(),
-            session_time: config.session_time.is_some(),
-        };
-        let counts_devices = config.metrics_listen.is_some();
-        let settings = DriverSettings { limits, flags, counts_devices };
-        let (driver, writer) = match &config.state {
-            Some(path) => {
-                let (driver, writer) = StateWriter::open(settings, path)?;
-                (driver, Some(writer))
-            }
-            None => (Arc::new(Driver::new(settings)), None),
-        };
-        if let Some(policy) = policy {
-            driver.begin_with(policy)?;
+        if let Some(page) = &listeners.page {
+            let _ = writeln!(std::io::stdout(), "accord-coordinator shows its page at {}", page.url());
         }
-        let attestation =
-            Attestation { munge: config.munge.clone(), token_review: config.api_server(), users: config.users.clone() };
-        let listeners = Listeners { tcp, local, program_lost_after: config.program_lost_after };
-        let served = serve(listeners, attestation, driver, stop).await.map_err(|error| error.to_string());
-        served.and(writer.map_or(Ok(()), StateWriter::close))
-    })
+        let term = Term { config, settings: settings(config), policy, listeners };
+        let mut stop = std::pin::pin!(stop);
+        match (election, &config.state) {
+            (Some(candidacy), _) => term.of_elected(candidacy, stop.as_mut()).await,
+            (None, Some(StateLocation::File(path))) => {
+                let opened = FileStore::open(path, unix_ms()).map_err(|error| error.to_string())?;
+                let (driver, writer) = StateWriter::begin(term.settings, opened)?;
+                let served = term.serve(driver, stop).await;
+                served.and(writer.close()).map(|()| End::Stopped)
+            }
+            (None, _) => term.serve(Arc::new(Driver::new(term.settings)), stop).await.map(|()| End::Stopped),
+        }
+    })?;
+    // Connections and tasks of the coordinator that led end with its runtime.
+    drop(runtime);
+    match end {
+        End::Stopped => Ok(()),
+        End::LeadsNoLonger(why) => Err(follow_anew(&why)),
+    }
+}
+
+fn settings(config: &Config) -> DriverSettings {
+    let limits = Limits {
+        memory_quota: config.memory_quota.unwrap_or(0),
+        stream_quota: config.stream_quota.unwrap_or(Limits::default().stream_quota),
+        session_quota: usize::try_from(config.session_quota).unwrap_or(usize::MAX),
+        session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        plain_tcp: config.insecure_plain_tcp,
+        lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),
+        ..Limits::default()
+    };
+    let flags = QuotaFlags {
+        memory: config.memory_quota.is_some(),
+        stream: config.stream_quota.is_some(),
+        session_time: config.session_time.is_some(),
+    };
+    DriverSettings { limits, flags, counts_devices: config.metrics_listen.is_some() }
 }

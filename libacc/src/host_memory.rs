@@ -110,6 +110,15 @@ impl HostMemory for ProgramMemory {
         Some(variable.map_or_else(|| format!("{:#x}", range.start), |variable| variable.to_string()))
     }
 
+    fn call(&self) -> usize {
+        source::caller().unwrap_or_default()
+    }
+
+    fn describe_call(&self, call: usize) -> Option<String> {
+        let place = source::place(call).filter(|_| call != 0)?;
+        Some(place.to_string())
+    }
+
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         source::pointer_of_region(function).map(|variable| variable.to_string())
     }
@@ -144,6 +153,10 @@ impl HostMemory for ProgramMemory {
         if let Some(line) = components::told(range, entry, element) {
             output::print(&format!("{line}\n"));
         }
+    }
+
+    fn tell_no_guards(&self, error: &Error) {
+        output::print(&format!("accord: {error}\n"));
     }
 
     fn tell_pointer_itself(&self, range: HostRange, entry: usize) {

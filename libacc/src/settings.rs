@@ -6,7 +6,7 @@ use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::unknown_settings::unknown_settings;
-use accord_types::{DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
+use accord_types::{Check, DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -223,8 +223,18 @@ pub(crate) fn runtime() -> Result<Settings> {
         debug: debug(),
         low_addresses: sanitizer::is_thread_sanitizer(),
         maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
+        explains_errors: value(settings::EXPLAIN_ERRORS).is_some_and(|text| text.trim() != "0"),
+        check: value(settings::CHECK).map_or(Ok(Check::Nothing), |text| check(&text))?,
         seed: RandomState::new().hash_one(std::process::id()),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
+    })
+}
+
+/// Returns what `ACCORD_CHECK` requests.
+fn check(text: &str) -> Result<Check> {
+    Check::parse(text).ok_or_else(|| {
+        let cause = format!("{} is \"{text}\", which is no check", settings::CHECK.name);
+        Error::new(ErrorCode::InvalidArgument, cause).remedy("set it to bounds or off, or unset it")
     })
 }
 

@@ -40,7 +40,8 @@ fn listen_address(config: &Config) -> Result<ListenAddress> {
         (None, Some(_)) => Ok(ListenAddress::of_this_machine()),
         (None, None) => {
             let remedy = "say by --listen at which address others reach this agent";
-            ListenAddress::towards(&PeerAddress::new(&config.coordinator), "coordinator", remedy)
+            let first = local::addresses(&config.coordinator).next().unwrap_or_default();
+            ListenAddress::towards(&PeerAddress::new(first), "coordinator", remedy)
         }
     }
 }

@@ -14,11 +14,11 @@ use std::time::Duration;
 /// One runs per node. It registers with the coordinator, takes the connections of programs and
 /// starts one executor process per session. It retries while the coordinator is not reachable.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "accord-node-agent", version)]
+#[command(name = "accord-node-agent", version = accord_types::build_version!().text())]
 pub struct Config {
     /// The cluster's coordinator: HOST:PORT, or unix:PATH for its socket on this machine, where an agent of root or of the coordinator's
-    /// user needs no certificates.
-    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT|unix:PATH")]
+    /// user needs no certificates. Of several coordinators all, with commas between them.
+    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT,...|unix:PATH")]
     pub coordinator: String,
 
     /// Address and port for the connections of programs and executors; port 0 chooses a free one,

@@ -2,11 +2,13 @@
 //! the agent's own. The agent logs a bounded number of bounded lines.
 
 use crate::executor_reports::ExecutorReports;
+use crate::session_logs::SessionLogs;
 use accord_types::SessionId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Most lines of one executor that are logged; further ones are counted.
 const LINES_MAX: u64 = 64;
@@ -21,14 +23,15 @@ pub(crate) struct ExecutorOutput {
     session: SessionId,
     lines: Lines,
     reports: ExecutorReports,
+    logs: Arc<SessionLogs>,
 }
 
 impl ExecutorOutput {
-    pub(crate) fn new(pipe: OwnedFd, session: SessionId, reports: ExecutorReports) -> Self {
-        Self { pipe: pipe.into(), session, lines: Lines::default(), reports }
+    pub(crate) fn new(pipe: OwnedFd, session: SessionId, reports: ExecutorReports, logs: Arc<SessionLogs>) -> Self {
+        Self { pipe: pipe.into(), session, lines: Lines::default(), reports, logs }
     }
 
-    /// Logs the lines of the pipe, and passes reports on, until the executor `process` ends.
+    /// Logs the lines of the pipe, also in the session's log, and passes reports on, until `process`, the executor, has ended.
     pub(crate) fn log_until_end_of(mut self, process: &OwnedFd) {
         let (mut open, mut left) = (true, READS_AFTER_END_MAX);
         loop {
@@ -78,6 +81,7 @@ impl ExecutorOutput {
 
     fn log(&self, line: &str) {
         tracing::warn!("the executor of session {} says: {line}", self.session);
+        self.logs.note(self.session, line);
     }
 
     fn finish(mut self) {
@@ -86,6 +90,7 @@ impl ExecutorOutput {
         }
         if self.lines.dropped > 0 {
             tracing::warn!("the executor of session {} has said {} more lines", self.session, self.lines.dropped);
+            self.logs.note(self.session, &format!("the executor has said {} more lines", self.lines.dropped));
         }
     }
 }

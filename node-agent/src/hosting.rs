@@ -12,6 +12,7 @@ use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
+use crate::session_logs::SessionLogs;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, OutOfMemory};
 use accord_executor::UseSink;
@@ -81,8 +82,7 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor. `memory` is the account of its device memory, and `report` receives its use of devices. The
-    /// returned `HostEnd` waits for its end.
+    /// Starts an executor, whose device memory `memory` counts, whose use of devices goes to `report`, and its lines to `logs`. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
@@ -92,9 +92,10 @@ impl Hosting {
         account: RunsAs,
         memory: Option<Account>,
         report: UseSink,
+        logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start(&start, &account, memory, report),
+            Self::Processes(processes) => processes.start(&start, &account, memory, report, logs),
             Self::Here(executors) => {
                 let (here, thread) = executors.start(start, &account, memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
@@ -126,6 +127,7 @@ impl Processes {
         account: &RunsAs,
         memory: Option<Account>,
         report: UseSink,
+        logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
@@ -133,12 +135,21 @@ impl Processes {
         let limits = SessionLimits::of(start);
         let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, limits));
         let cgroup = made.and_then(|made| {
-            made.inspect_err(|error| tracing::warn!("session {session} has no control group: {error}")).ok()
+            let failed = |error: &_| {
+                tracing::warn!("session {session} has no control group: {error}");
+                logs.note(session, &format!("the session has no control group: {error}"));
+            };
+            made.inspect_err(failed).ok()
         });
         let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
         let end = ProcessEnd {
             handle: started.handle,
-            output: ExecutorOutput::new(started.output, session, ExecutorReports::new(started.reports, report)),
+            output: ExecutorOutput::new(
+                started.output,
+                session,
+                ExecutorReports::new(started.reports, report),
+                logs.clone(),
+            ),
             out_of_memory,
             remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
         };

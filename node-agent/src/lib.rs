@@ -39,6 +39,7 @@ pub mod offered_gpus;
 mod process;
 mod remains;
 mod session_limits;
+mod session_logs;
 mod settings;
 mod spare;
 mod supervise;

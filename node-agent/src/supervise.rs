@@ -9,6 +9,7 @@ use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, DriverId, Effect, ExecutorId, Node, ProcessId, Way};
 use crate::process::END_GRACE;
+use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
 use crate::users::RunsAs;
 use accord_executor::UseSink;
@@ -36,6 +37,7 @@ pub(crate) struct Supervisor {
     accounts: Arc<Accounts>,
     memory: Arc<DeviceMemory>,
     kept: Option<KeptGrants>,
+    logs: Arc<SessionLogs>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
     /// Notified after each change, for threads.
@@ -65,7 +67,9 @@ impl Supervisor {
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
         let (accounts, memory) = (Arc::default(), DeviceMemory::of(&settings.devices));
-        let this = Arc::new(Self { settings, hosting, accounts, memory, kept, state, began, changed, news, wakers });
+        let logs = Arc::default();
+        let this =
+            Arc::new(Self { settings, hosting, accounts, memory, kept, logs, state, began, changed, news, wakers });
         this.watch_left();
         this
     }
@@ -86,6 +90,11 @@ impl Supervisor {
             // The process has ended, but another process, such as its child, holds the lane.
             self.driver_gone(driver);
         }
+    }
+
+    /// Returns what was written about sessions.
+    pub(crate) fn logs(&self) -> &SessionLogs {
+        &self.logs
     }
 
     /// Writes the state that outlives the agent, if it has changed.
@@ -337,6 +346,15 @@ impl Supervisor {
     /// Starts a session's executor, once the previous one has ended.
     fn begin(self: &Arc<Self>, grant: SessionGrant) -> Result<ExecutorId> {
         let session = grant.session;
+        self.logs.begin(session, &grant.user);
+        self.begin_with_log(&grant).inspect_err(|error| {
+            self.logs.note(session, &format!("no executor: {}", error.cause()));
+            self.logs.end(session);
+        })
+    }
+
+    fn begin_with_log(self: &Arc<Self>, grant: &SessionGrant) -> Result<ExecutorId> {
+        let session = grant.session;
         let taken = self.accounts.take(&self.settings.users, &grant.user);
         let (account, mut account_use) = taken.inspect_err(|error| refused(session, error))?;
         let executor = self.await_turn(session)?;
@@ -362,7 +380,7 @@ impl Supervisor {
             .map_err(|error| {
                 Error::new(ErrorCode::System, format!("cannot start a thread: {error}")).remedy(scarce::THREADS)
             })
-            .and_then(|_| self.start(&grant, executor, account));
+            .and_then(|_| self.start(grant, executor, account));
         match started {
             Ok(end) => {
                 // The thread waits for this.
@@ -403,8 +421,9 @@ impl Supervisor {
         let start = self.settings.start(grant, node, figures.as_ref());
         let (supervisor, session) = (self.clone(), grant.session);
         let report: UseSink = Arc::new(move |uses| supervisor.ask(|state, _, _| state.node.used(session, uses)));
-        let (host, end) = self.hosting.start(start, account, memory, report)?;
+        let (host, end) = self.hosting.start(start, account, memory, report, &self.logs)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
+        self.logs.note(grant.session, &format!("user {} has {}{whom}", grant.user, host.describe()));
         self.change(|state, now, ends| {
             state.hosts.insert(executor, host);
             state.node.started(now, grant.session, executor, ends);
@@ -421,6 +440,9 @@ impl Supervisor {
             metrics::executors(state.hosts.len());
             state.node.ended(session, executor, why)
         });
+        let outcome = if why.is_empty() { String::new() } else { format!(": {why}") };
+        self.logs.note(session, &format!("the executor has ended{outcome}"));
+        self.logs.end(session);
         match (why, is_expected) {
             ("", _) => {}
             (_, true) => tracing::info!("the executor of session {session} ended: {why}"),

@@ -6,7 +6,7 @@ mod cluster;
 mod jobs;
 mod reservations;
 
-pub use cluster::{WATCH_NAMES_MAX, WATCH_ROWS_MAX};
+pub use cluster::{LOG_LINES_MAX, LOG_REPLY_BYTES_MAX, PAGE_URL_MAX, WATCH_NAMES_MAX, WATCH_ROWS_MAX};
 pub use jobs::{
     EXPLANATION_LINES_MAX, JOB_EVENTS_MAX, JOB_TEXT_MAX, POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX, POLICY_REQUEST_MAX,
     POLICY_TEXT_MAX, WHAT_IF_TEXT_MAX,
@@ -107,11 +107,14 @@ without_lists! {
     JobRequest { version, job }
     Leaving {}
     MeasureNode {}
+    OpenPageRequest { version }
     PageStart { list, from }
     PauseReply { waiting, running }
     PauseRequest { version, pause }
     QueueRequest { version, from, view }
+    SendSessionLog { question, session }
     SessionLimits { memory_quota, stream_quota, session_ms }
+    SessionLogsRequest { version, session }
     SessionUse { node, ordinal, busy_ms, bytes_in, bytes_out, held }
     PathTimes { small_ns, medium_ns, stream_bytes_per_s }
     Rank { rank, size, local_rank, local_size, job }
@@ -267,6 +270,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::JobReleased(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Leaving(message)) => message.check(),
+            Some(Body::SessionLog(message)) => message.check(),
             Some(Body::Goodbye(message)) => message.check(),
             Some(Body::NodeFigures(message)) => message.check(),
             Some(Body::PathMeasured(message)) => message.check(),
@@ -399,6 +403,7 @@ impl Bounded for v1::CoordinatorMessage {
             Some(Body::ExpectMeasurement(message)) => message.check(),
             Some(Body::RankLost(message)) => message.check(),
             Some(Body::TestDevice(message)) => message.check(),
+            Some(Body::SendSessionLog(message)) => message.check(),
             None => Ok(()),
         }
     }

@@ -46,7 +46,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Creates a client for `host:port` or `unix:/path`. `timeout` limits the connection with its handshake.
+    /// The one at `host:port` or `unix:/path`, or several as [`Coordinator::each`] takes them apart. A connection and its handshake may take `timeout`.
     pub fn new(address: &str, trust: Arc<Trust>, timeout: Duration) -> Self {
         Self { address: address.to_owned(), trust, timeout, tell: |_| () }
     }
@@ -57,7 +57,12 @@ impl Coordinator {
         Self { tell, ..self }
     }
 
-    /// Returns the address, `host:port` or `unix:/path`.
+    /// Returns the coordinators of a list of addresses, one each. Only those are connected to.
+    pub fn each(&self) -> impl Iterator<Item = Self> + '_ {
+        local::addresses(&self.address).map(|address| Self { address: address.to_owned(), ..self.clone() })
+    }
+
+    /// `host:port`, or several with commas between them, or `unix:/path`.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -1,13 +1,14 @@
 //! The control plane's protocol between coordinator, agents and tools.
 //!
-//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` verifies that it is up to date.
-//! [`convert`] converts it to and from `accord-types`: no other module reads raw messages.
+//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it fresh. [`convert`] joins it
+//! and `accord-types`; [`json`] shows rows of it. No other module reads raw messages.
 #![forbid(unsafe_code)]
 
 pub mod bounds;
 pub mod channel;
 pub mod codec;
 pub mod convert;
+pub mod json;
 pub mod runtime;
 pub mod stop;
 mod stream;

@@ -94,12 +94,13 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     messages! {
         AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceFigures
         DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
-        HeldDevice Heartbeat JobGrant JobReleased JoinWorld KernelLimits Label Leaving Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode PageStart Path PathMeasured
+        HeldDevice Heartbeat JobGrant JobReleased JoinWorld KernelLimits Label Leaving Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode OpenPageReply OpenPageRequest PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply
         ListReservationsRequest Reservation ReservedDevices ReservedTarget WatchDrainRequest
         Quarantined QuarantineReply QuarantineRequest TestDevice
+        LogLine NodeLog SendSessionLog SessionLog SessionLogsReply SessionLogsRequest
         DeviceTested DeviceUse JobEvent SessionUse UseEnded UseReport
         ClusterSummary DeviceLine JobLine NodeLine UserLine WatchReply WatchRequest WatchRow
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply

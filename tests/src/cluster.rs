@@ -49,6 +49,7 @@ pub struct ClusterBuilder {
     preload: Option<PathBuf>,
     without_cgroups: bool,
     coordinator_at: Option<String>,
+    further_coordinator: Option<String>,
     separate: Option<Arc<SeparateHosts>>,
 }
 
@@ -128,7 +129,14 @@ impl ClusterBuilder {
         self
     }
 
-    /// Gives each agent, and the programs, hosts of their own. There are at least this many.
+    /// Another coordinator, which the test starts: agents, programs and commands have its address, too.
+    #[must_use]
+    pub fn further_coordinator(mut self, address: &str) -> Self {
+        self.further_coordinator = Some(address.to_owned());
+        self
+    }
+
+    /// Each agent is on a host of its own, and so are programs. There are at least as many of these hosts.
     #[must_use]
     pub fn on_hosts(mut self, hosts: &Arc<SeparateHosts>) -> Self {
         self.coordinator_at = Some(hosts.coordinator_address());
@@ -296,6 +304,7 @@ impl Cluster {
             preload: None,
             without_cgroups: false,
             coordinator_at: None,
+            further_coordinator: None,
             separate: None,
         }
     }
@@ -352,7 +361,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Returns the coordinator's address.
+    /// The addresses of all coordinators.
+    pub fn addresses(&self) -> String {
+        self.size.further_coordinator.iter().fold(self.address.clone(), |all, further| format!("{all},{further}"))
+    }
+
+    /// The coordinator's address.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -469,7 +483,7 @@ impl Cluster {
         let own = separate.unwrap_or_else(|| format!("127.0.0.{}", host + 2));
         let listen = self.size.listen.as_ref().unwrap_or(&own);
         command
-            .args(["--coordinator", &self.address])
+            .args(["--coordinator", &self.addresses()])
             .args(["--listen", &format!("{listen}:{}", self.ports[host])])
             .args(self.size.insecure[1].then_some("--insecure-plain-tcp"))
             .args(["--node", &self.host(host)])
@@ -568,7 +582,7 @@ impl Cluster {
         let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
         Ok(job
             .env("ACCORD_LIBACC", libacc()?)
-            .env("ACCORD_COORDINATOR", &self.address)
+            .env("ACCORD_COORDINATOR", self.addresses())
             .envs(self.shown())
             .env("ACCORD_NODE", self.host(host))
             .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
@@ -595,7 +609,7 @@ impl Cluster {
     /// # Errors
     /// Returns an error if it can't be built.
     pub fn accord_as(&self, who: &str) -> Result<Job> {
-        let job = self.command(None, None, &[tool(Tool::Accord)?.into()]).env("ACCORD_COORDINATOR", &self.address);
+        let job = self.command(None, None, &[tool(Tool::Accord)?.into()]).env("ACCORD_COORDINATOR", self.addresses());
         Ok(job.env("ACCORD_TLS", self.tls_of(who)).env("ACCORD_NODE", self.host(0)))
     }
 
@@ -624,7 +638,7 @@ impl Cluster {
         let job = self.size.environment(0).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
         let finished: Finished = job
             .args(["info", "--json"])
-            .env("ACCORD_COORDINATOR", &self.address)
+            .env("ACCORD_COORDINATOR", self.addresses())
             .envs(self.shown_by_admin())
             .env("ACCORD_NODE", self.host(0))
             .run()?

@@ -205,3 +205,41 @@ fn a_quota_is_called_so() {
     let info = cluster.info().unwrap();
     assert_eq!(info["coordinator"]["limits"]["memory_quota"], 2 << 20, "{info}");
 }
+
+/// A command of `accord logs` of a part with certificates.
+fn logs(cluster: &Cluster, who: &str, session: &str) -> Finished {
+    cluster.accord_as(who).unwrap().args(["logs", session]).run().unwrap()
+}
+
+#[test]
+fn logs_of_a_session_are_shown_to_its_user_and_to_administrators() {
+    const OTHER: u32 = 4_711;
+    let cluster = builder().other_tenants(&[OTHER]).start().unwrap();
+    let program = test_program("cluster/endless.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
+    running.await_output("ready").unwrap();
+    let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
+    let running_log = logs(&cluster, "program", &session);
+    assert_eq!(running_log.code(), 0, "{}", running_log.report());
+    assert!(running_log.stdout.contains(" h1: user "), "{}", running_log.report());
+    assert!(running_log.stdout.contains(" has executor process "), "{}", running_log.report());
+    let others = logs(&cluster, &format!("program-{OTHER}"), &session);
+    assert_eq!(others.code(), 125, "{}", others.report());
+    assert!(others.stderr.contains("no node has a log of a session"), "{}", others.report());
+    close(&cluster);
+    running.finish().unwrap();
+    cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+    for who in ["admin", "program"] {
+        let ended = logs(&cluster, who, &session);
+        assert_eq!(ended.code(), 0, "{}", ended.report());
+        let told = "h1: the coordinator ends the session: an administrator has closed session";
+        assert!(ended.stdout.contains(told), "{}", ended.report());
+        let json = cluster.accord_as(who).unwrap().args(["logs", "--json", &session]).run().unwrap();
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        let of_h1 = json["nodes"].as_array().unwrap().iter().find(|node| node["node"] == "h1").unwrap();
+        assert!(of_h1["lines"].as_array().unwrap().len() >= 2 && of_h1["dropped"] == 0, "{json:#}");
+    }
+    let unknown = logs(&cluster, "admin", "987654321");
+    assert_eq!(unknown.code(), 125, "{}", unknown.report());
+    assert!(unknown.stderr.contains("no node has a log of a session"), "{}", unknown.report());
+}

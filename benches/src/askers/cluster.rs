@@ -3,7 +3,7 @@
 
 use super::text;
 use crate::scheduler::{Random, class, request, shape};
-use accord_cluster::{ClientId, Input, KernelLimits, Limits, LinkId, NewReservation, Registration, ReservedTarget};
+use accord_cluster::{ClientId, Input, Limits, LinkId, NewReservation, Registration, ReservedTarget};
 use accord_coordinator::service::{Driver, DriverSettings};
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
@@ -425,26 +425,13 @@ fn registration(at: u32) -> Result<Registration, String> {
         numa: None,
         cpus: Vec::new(),
     };
+    let hardware = Hardware {
+        cores: 64,
+        processors: 128,
+        numa: vec![NumaNode { index: 0, cpus: (0..128).collect(), memory: 1 << 40 }],
+        devices: Vec::new(),
+    };
     let labels = NodeLabels::new([("rack".to_owned(), format!("r{}", at / 32))])?;
-    Ok(Registration {
-        node_name: format!("n{at}"),
-        incarnation: 1,
-        address: format!("n{at}:7448"),
-        devices: (0..DEVICES).map(device).collect(),
-        hardware: Hardware {
-            cores: 64,
-            processors: 128,
-            numa: vec![NumaNode { index: 0, cpus: (0..128).collect(), memory: 1 << 40 }],
-            devices: Vec::new(),
-        },
-        labels,
-        kernel_limits: KernelLimits::default(),
-        previous: None,
-        coordinator_epoch: 0,
-        sessions: Vec::new(),
-        granted: Vec::new(),
-        jobs: Vec::new(),
-        world: String::new(),
-        draining: false,
-    })
+    let devices = (0..DEVICES).map(device).collect();
+    Ok(Registration { hardware, labels, ..Registration::new(format!("n{at}"), format!("n{at}:7448"), 1, devices) })
 }

@@ -42,9 +42,7 @@ pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     };
     command.env(settings::LIBACC.name, libacc).env(settings::JOB.name, job.token().to_text());
     command.env_remove(settings::DEVICES.name);
-    if let Some(time) = args.time_setting() {
-        command.env(settings::TIME.name, time);
-    }
+    command.envs(args.settings());
     let child = command.spawn().map_err(|error| Failure::start("accord", &error))?;
     let child = Pid::from_raw(child.id().cast_signed());
     loop {

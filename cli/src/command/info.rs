@@ -185,10 +185,11 @@ fn tables(cluster: &Cluster) -> String {
 /// Returns the devices in quarantine, one per line.
 fn quarantined(cluster: &Cluster) -> String {
     let lines = cluster.devices.iter().filter_map(|device| {
-        let Quarantine { reason, age_ms, by_administrator, .. } = device.quarantine.as_ref()?;
+        let Quarantine { reason, age_ms, by_administrator, charged, .. } = device.quarantine.as_ref()?;
         let by = if *by_administrator { ", by an administrator" } else { "" };
+        let charged = if *charged { ", and its jobs are charged until a test shows the fault" } else { "" };
         let named = format!("{}/{}", device.info.node_name, device.info.id.ordinal);
-        Some(format!("{named} is in quarantine for {}{by}: {reason}\n", age(*age_ms)))
+        Some(format!("{named} is in quarantine for {}{by}{charged}: {reason}\n", age(*age_ms)))
     });
     let text: String = lines.collect();
     if text.is_empty() { text } else { format!("\n{text}") }

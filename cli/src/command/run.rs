@@ -98,9 +98,7 @@ fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     };
     let mut command = Command::new(program);
     command.args(rest).env(settings::LIBACC.name, libacc).envs(requested(request));
-    if let Some(time) = args.time_setting() {
-        command.env(settings::TIME.name, time);
-    }
+    command.envs(args.settings());
     if args.np.is_none() {
         command.envs(told_of_libgomps(&preload)).env("LD_PRELOAD", preload);
     }
@@ -142,10 +140,9 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
         }
     }
     let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program", error))?;
-    let time = args.time_setting().map(|time| (settings::TIME.name, time));
     let child = Command::new(own)
-        .envs(time)
-        // The supervisor requests the devices.
+        .envs(args.settings())
+        // The supervisor asks for the devices.
         .env_remove(settings::DEVICES.name)
         .arg("__supervise")
         .arg("--dir")

@@ -101,8 +101,8 @@ impl Supervisor<'_> {
         let job = self.hold_devices(signals, &mut environment)?;
         self.ends_with_agents =
             run.np.is_some() && environment.iter().any(|(name, _)| *name == settings::TRANSPORT.name);
-        // Ranks on other hosts get only the variables that are named here.
-        for setting in [settings::TIME, settings::NOTIFY] {
+        // Ranks on other hosts get what is named here only.
+        for setting in [settings::TIME, settings::NOTIFY, settings::CHECK, settings::EXPLAIN_ERRORS] {
             if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
                 environment.push((setting.name, value.into()));
             }

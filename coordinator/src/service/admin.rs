@@ -113,16 +113,16 @@ impl v1::admin_server::Admin for Administrator {
                 let why = format!("device {ordinal} of node {node_name} is not in quarantine; see `accord info`");
                 return Err(Status::failed_precondition(why));
             }
-            Ok((device, scheduler.holders([device])))
+            Ok((device, scheduler.holders([device]), cluster.uuid_of(device)))
         });
-        let (device, jobs) = known.inspect_err(|why: &Status| {
+        let (device, jobs, uuid) = known.inspect_err(|why: &Status| {
             tracing::warn!(target: AUDIT, "{who} is refused a change of a quarantine: {}", why.message());
         })?;
         self.driver.input(Input::Schedule(if release {
             accord_scheduler::Input::Unquarantine { device, by: who }
         } else {
             let reason = if reason.is_empty() { "accord quarantine".to_owned() } else { reason };
-            accord_scheduler::Input::Quarantine { device, reason, by: Some(who), charged: false }
+            accord_scheduler::Input::Quarantine { device, reason, by: Some(who), charged: false, uuid }
         }));
         self.driver.durable().await?;
         Ok(Response::new(v1::QuarantineReply { jobs: jobs.into_iter().map(|job| job.0).collect() }))

@@ -1,6 +1,7 @@
 //! A client of the Kubernetes API server: one request per HTTPS connection, with the service account of the
 //! coordinator's pod.
 
+use crate::lookup::host_of;
 use accord_proto::threads::on_thread;
 use accord_trust::provider;
 use http_body_util::{BodyExt, Full, Limited};
@@ -94,12 +95,6 @@ struct Prepared {
     bearer: HeaderValue,
 }
 
-/// Returns the host of `host:port`, an IPv6 address without its brackets.
-fn host_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
-}
-
 fn config(authority: &Path) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(read(authority)?.as_bytes()) {
@@ -127,14 +122,6 @@ fn words(error: impl std::fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_host_of_an_address_is_without_port_and_brackets() {
-        assert_eq!(
-            ["10.0.0.1:443", "[fd00::1]:443", "api.site:6443"].map(host_of),
-            ["10.0.0.1", "fd00::1", "api.site"]
-        );
-    }
 
     #[test]
     fn faults_of_a_service_accounts_files_are_named_without_their_contents() {

@@ -3,6 +3,9 @@
 use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
+use super::page::Site;
+use super::room::Room;
+use super::session_logs::session_logs;
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
@@ -13,25 +16,28 @@ use accord_proto::v1;
 use accord_trust::access::Act;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceUse, NodeId, SessionId, Source};
-use prost::Message;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-
-/// Bytes of lists after which a page is full.
-const PAGE_BYTES_MAX: usize = 128 << 10;
 
 /// The cluster service.
 pub(super) struct Describer {
     driver: Arc<Driver>,
     tenants: Arc<Tenants>,
     boards: Arc<Boards>,
+    /// The page; `None`: the coordinator serves none.
+    page: Option<Arc<Site>>,
 }
 
 impl Describer {
-    pub(super) fn new(driver: Arc<Driver>, tenants: Arc<Tenants>) -> Self {
-        Self { boards: Boards::new(driver.clone()), driver, tenants }
+    pub(super) fn new(
+        driver: Arc<Driver>,
+        tenants: Arc<Tenants>,
+        boards: Arc<Boards>,
+        page: Option<Arc<Site>>,
+    ) -> Self {
+        Self { driver, tenants, boards, page }
     }
 }
 
@@ -45,6 +51,13 @@ impl v1::cluster_server::Cluster for Describer {
             self.driver.input(Input::MeasureSoon);
         }
         Ok(Response::new(page(&self.driver, &caller, &request)?))
+    }
+
+    async fn session_logs(
+        &self,
+        request: Request<v1::SessionLogsRequest>,
+    ) -> Result<Response<v1::SessionLogsReply>, Status> {
+        session_logs(&self.driver, request).await
     }
 
     type WatchStream = ReceiverStream<Result<v1::WatchReply, Status>>;
@@ -68,6 +81,15 @@ impl v1::cluster_server::Cluster for Describer {
             drop(slot);
         });
         Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn open_page(&self, request: Request<v1::OpenPageRequest>) -> Result<Response<v1::OpenPageReply>, Status> {
+        let caller = Caller::check(&request, Act::Describe)?.clone();
+        check_version(request.into_inner().version)?;
+        let page = self.page.as_ref().ok_or_else(|| {
+            Status::failed_precondition("it shows no page; start it with --page-listen, or use `accord top`")
+        })?;
+        Ok(Response::new(page.open(&caller)?))
     }
 }
 
@@ -137,30 +159,6 @@ fn index(from: u64) -> usize {
     usize::try_from(from).unwrap_or(usize::MAX)
 }
 
-/// Bytes that are left on a page.
-pub(super) struct Room(usize);
-
-impl Room {
-    /// Returns the space of an empty page.
-    pub(super) fn new() -> Self {
-        Self(PAGE_BYTES_MAX)
-    }
-
-    /// Appends items while they fit; an item larger than a page gets a page of its own. Returns the number of the first
-    /// item that did not fit.
-    pub(super) fn fill<T: Message>(&mut self, list: &mut Vec<T>, items: impl Iterator<Item = (u64, T)>) -> Option<u64> {
-        for (number, item) in items {
-            let bytes = item.encoded_len();
-            if bytes > self.0 && self.0 < PAGE_BYTES_MAX {
-                return Some(number);
-            }
-            self.0 = self.0.saturating_sub(bytes.max(1));
-            list.push(item);
-        }
-        None
-    }
-}
-
 /// Returns the paths between the given nodes, or all measured paths.
 fn paths(cluster: &Cluster, of: &[u32]) -> Vec<v1::Path> {
     let path = |from: NodeId, to: NodeId, path: MeasuredPath, source: Source| v1::Path {
@@ -200,6 +198,7 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
             reason: cut(&quarantine.reason, WORDS_MAX).to_owned(),
             since_unix_ms: unix_ms().saturating_sub(now.since(Millis(quarantine.since.0))),
             by_administrator: quarantine.by.is_some(),
+            charged: quarantine.charged,
         })
     });
     let state = match node.state {

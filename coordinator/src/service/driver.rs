@@ -2,6 +2,7 @@
 //! block.
 
 use super::journal::Journal;
+use super::log_questions::LogQuestions;
 use super::outbound;
 use crate::metrics::Metrics;
 use accord_cluster::{
@@ -13,6 +14,7 @@ use accord_proto::v1;
 use accord_scheduler::ledger::{JobUse, UsageView};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{JobId, Usage};
+use accord_types::SessionId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -106,7 +108,8 @@ struct ClusterAndPeers {
     agents: HashMap<LinkId, AgentSender>,
     clients: HashMap<ClientId, mpsc::Sender<Message>>,
     connections: u64,
-    /// Effects that need not wait for a decision to become durable.
+    log_questions: LogQuestions,
+    /// Effects that wait for no decision to be durable.
     effects: Vec<Effect>,
     /// Whether gauges of nodes and sessions may have changed.
     changed: bool,
@@ -136,6 +139,7 @@ impl Driver {
                 agents: HashMap::new(),
                 clients: HashMap::new(),
                 connections: 0,
+                log_questions: LogQuestions::default(),
                 effects: Vec::new(),
                 changed: false,
                 metrics: Metrics::default(),
@@ -344,7 +348,28 @@ impl Driver {
         }
     }
 
-    /// Returns the number of connected agents.
+    /// Lets questions for logs be added, answered or removed.
+    pub(super) fn with_log_questions<T>(&self, change: impl FnOnce(&mut LogQuestions) -> T) -> T {
+        change(&mut self.lock().log_questions)
+    }
+
+    /// Returns the connections and names of the nodes that may have a log of a session: those with its devices, or all if it is unknown here or has ended.
+    pub(super) fn agents_of(&self, session: SessionId) -> Vec<(LinkId, String)> {
+        let state = self.lock();
+        let known = state.cluster.session(session).map(|session| &session.nodes);
+        let nodes = state.agents.keys().filter_map(|link| Some((*link, state.cluster.node_of(*link)?)));
+        let may_have = nodes.filter(|(_, node)| known.is_none_or(|nodes| nodes.contains_key(&node.id)));
+        may_have.map(|(link, node)| (link, node.name.clone())).collect()
+    }
+
+    /// Asks an agent for a session's log. Returns whether there was room for that.
+    pub(super) fn ask_for_log(&self, link: LinkId, question: u64, session: SessionId) -> bool {
+        let state = self.lock();
+        let message = outbound::send_session_log(question, session);
+        state.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
+    }
+
+    /// Agents that are connected.
     pub(super) fn agent_count(&self) -> usize {
         self.lock().agents.len()
     }
@@ -379,8 +404,8 @@ impl Driver {
     }
 }
 
-/// Returns the wall clock in milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
+/// The wall clock, in milliseconds since 1970.
+pub fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -41,7 +41,11 @@ impl Entrance {
     /// Creates an entrance for a process with this many descriptors; `None` if there is no limit.
     pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
         let part = descriptors.and_then(|many| usize::try_from(many / PART_OF_DESCRIPTORS).ok());
-        let most = part.map_or(UNKNOWN_MAX, |part| part.clamp(1, UNKNOWN_MAX));
+        Self::with_room(part.map_or(UNKNOWN_MAX, |part| part.clamp(1, UNKNOWN_MAX)))
+    }
+
+    /// Creates an entrance with room for so many.
+    pub(super) fn with_room(most: usize) -> Arc<Self> {
         let room = WaitingRoom::new(most, most.div_ceil(PART_OF_ONE_ADDRESS));
         Arc::new(Self { state: ShortLock::new(Unknown { room, stays: HashMap::new() }) })
     }

@@ -1,11 +1,11 @@
 //! The jobs service: the queue, changes to jobs, explanations, forecasts, history and usage.
 
 use super::caller::Caller;
-use super::describe::Room;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
 use super::questions::{Questions, View};
+use super::room::Room;
 use super::viewer::Viewer;
 use accord_cluster::Input;
 use accord_proto::bounds::EXPLANATION_LINES_MAX;
@@ -228,25 +228,7 @@ impl v1::jobs_server::Jobs for Jobs {
             v1::UsageBy::Unspecified => return Err(Malformed("usage by nothing").into()),
         };
         let (viewer, driver) = (Viewer::of(&caller), self.driver.clone());
-        let question = move || {
-            let (usage, others) = (driver.usage(), driver.with_cluster(accord_cluster::Cluster::others_jobs));
-            let rows = usage.by(by, viewer.only(others)).into_iter().map(|line| {
-                let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
-                v1::UsageRow {
-                    name: line.name,
-                    device_ms: ms(line.row.usage.milli_ms, 1_000),
-                    billed_ms: ms(line.row.usage.billed, 1_000_000),
-                    jobs: line.row.jobs,
-                    busy_ms: line.row.activity.busy_ms,
-                    unknown_ms: ms(line.row.unknown_milli_ms, 1_000),
-                    bytes_in: line.row.activity.bytes_in,
-                    bytes_out: line.row.activity.bytes_out,
-                }
-            });
-            let (mut room, mut page) = (Room::new(), Vec::new());
-            let next = room.fill(&mut page, (0..).zip(rows).skip(usize::try_from(request.from).unwrap_or(usize::MAX)));
-            v1::UsageReply { rows: page, next, since_unix_ms: usage.since_unix_ms, unix_ms: unix_ms() }
-        };
+        let question = move || usage_page(&driver, &viewer, by, request.from);
         Ok(Response::new(self.questions.work(&caller, question).await?))
     }
 
@@ -321,6 +303,27 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
     });
     reply.next = Room::new().fill(&mut reply.jobs, messages);
     reply
+}
+
+/// A page of what was used by users, accounts or days that a viewer sees, from a place in the list.
+pub(super) fn usage_page(driver: &Driver, viewer: &Viewer, by: UsageBy, from: u64) -> v1::UsageReply {
+    let (usage, others) = (driver.usage(), driver.with_cluster(accord_cluster::Cluster::others_jobs));
+    let rows = usage.by(by, viewer.only(others)).into_iter().map(|line| {
+        let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
+        v1::UsageRow {
+            name: line.name,
+            device_ms: ms(line.row.usage.milli_ms, 1_000),
+            billed_ms: ms(line.row.usage.billed, 1_000_000),
+            jobs: line.row.jobs,
+            busy_ms: line.row.activity.busy_ms,
+            unknown_ms: ms(line.row.unknown_milli_ms, 1_000),
+            bytes_in: line.row.activity.bytes_in,
+            bytes_out: line.row.activity.bytes_out,
+        }
+    });
+    let (mut room, mut page) = (Room::new(), Vec::new());
+    let next = room.fill(&mut page, (0..).zip(rows).skip(usize::try_from(from).unwrap_or(usize::MAX)));
+    v1::UsageReply { rows: page, next, since_unix_ms: usage.since_unix_ms, unix_ms: unix_ms() }
 }
 
 fn what_if_reply(view: &View, names: &Scheduler, account: String, forecast: Forecast) -> v1::WhatIfReply {

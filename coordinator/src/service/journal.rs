@@ -23,7 +23,17 @@ struct Decision {
     effects: Vec<Effect>,
 }
 
-/// The decisions whose effects have not been carried out.
+/// What becomes of further decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Open,
+    /// The writer ends once all is written.
+    Closing,
+    /// Another coordinator leads: nothing is written any more.
+    Superseded,
+}
+
+/// The decisions that are not carried out yet.
 #[derive(Debug)]
 pub(super) struct Journal {
     /// Decisions in order: first durable ones, then those being written, then new ones.
@@ -40,7 +50,7 @@ pub(super) struct Journal {
     pub(super) durable: u64,
     /// The reason why the file can't be written now; `None` if it can.
     pub(super) failure: Option<String>,
-    pub(super) closing: bool,
+    pub(super) phase: Phase,
     wake: SyncSender<()>,
 }
 
@@ -56,7 +66,7 @@ impl Journal {
             taken: 0,
             durable: 0,
             failure: None,
-            closing: false,
+            phase: Phase::Open,
             wake,
         };
         (journal, woken)
@@ -90,7 +100,7 @@ impl Journal {
 
     /// Lets the writer end once all decisions are written.
     pub(super) fn close(&mut self) {
-        self.closing = true;
+        self.phase = Phase::Closing;
         self.wake_writer();
     }
 

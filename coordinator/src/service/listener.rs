@@ -3,15 +3,16 @@
 
 use super::caller::{Caller, Secured, Stay};
 use super::entrance::{Entrance, Turn, descriptors};
+use super::page::PageListener;
+use super::programs::Programs;
 use super::protocol::{Protocol, name_len};
-use super::session_endpoint::SessionEndpoint;
+use super::server_configs::ServerConfigs;
 use super::tenants::Tenants;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::{find_dead_host, find_dead_host_soon};
 use accord_proto::{Stream, channel};
-use accord_trust::{Clients, Identity, Trust, explain};
-use accord_types::short_lock::ShortLock;
+use accord_trust::{Clients, Trust, explain};
 use accord_types::waiting_room::place_of;
 use accord_types::{Error, ErrorCode, Result};
 use std::os::fd::AsFd;
@@ -21,7 +22,6 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 
 /// Backlog of connections that are not accepted yet.
 const BACKLOG: i32 = 4_096;
@@ -29,6 +29,8 @@ const BACKLOG: i32 = 4_096;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed `accept`, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The protocols that a client may name.
+const PROTOCOLS: &[&[u8]] = &[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()];
 
 /// Default of [`Listeners::program_lost_after`].
 pub const PROGRAM_LOST_AFTER: Duration = Duration::from_secs(30);
@@ -39,34 +41,38 @@ pub struct Listeners {
     pub tcp: Option<(TcpListener, Arc<Trust>)>,
     /// The UNIX socket for processes of this machine.
     pub local: Option<UnixListener>,
-    /// Silence of a TCP program's machine after which its session ends.
+    /// The listener for browsers.
+    pub page: Option<PageListener>,
+    /// The longest silence of the machine of a program that has come by TCP, before its session ends.
     pub program_lost_after: Duration,
 }
 
 /// Accepts connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
-    listeners: Listeners,
+    listeners: &Listeners,
     witnesses: Arc<Witnesses>,
     tenants: Arc<Tenants>,
-    endpoint: SessionEndpoint,
+    programs: Programs,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
     let acceptor = Arc::new(Acceptor {
         entrance: Entrance::new(descriptors()),
         tenants,
-        endpoint,
+        programs,
         grpc,
         witnesses: witnesses.clone(),
     });
     let by_tcp = async {
-        let Some((listener, trust)) = listeners.tcp else { return std::future::pending().await };
+        let Some((listener, trust)) = &listeners.tcp else { return std::future::pending().await };
         let program_lost_after = listeners.program_lost_after;
-        let greeter = Arc::new(Greeter { trust, witnesses, program_lost_after, made: ShortLock::default() });
-        accept_tcp(&acceptor, &listener, greeter).await;
+        let clients = if witnesses.takes_credentials() { Clients::All } else { Clients::Certified };
+        let configs = ServerConfigs::new(trust.clone(), clients, PROTOCOLS);
+        let greeter = Arc::new(Greeter { configs, witnesses, program_lost_after });
+        accept_tcp(&acceptor, listener, greeter).await;
     };
     let here = async {
-        let Some(listener) = listeners.local else { return std::future::pending().await };
-        accept_local(&acceptor, &listener).await;
+        let Some(listener) = &listeners.local else { return std::future::pending().await };
+        accept_local(&acceptor, listener).await;
     };
     tokio::select! {
         () = by_tcp => {}
@@ -127,7 +133,7 @@ fn lengthen(listener: &impl AsFd) {
 struct Acceptor {
     entrance: Arc<Entrance>,
     tenants: Arc<Tenants>,
-    endpoint: SessionEndpoint,
+    programs: Programs,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
     witnesses: Arc<Witnesses>,
 }
@@ -167,7 +173,7 @@ impl Acceptor {
             }
             (Protocol::Session, Ok(_slot)) => {
                 drop(turn);
-                self.endpoint.enter(stream, &caller).await;
+                self.programs.enter(stream, &caller).await;
             }
             (protocol, Err(error)) => {
                 tracing::warn!("refused: {}", error.cause());
@@ -177,7 +183,7 @@ impl Acceptor {
                     let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
                 } else {
                     tokio::select! {
-                        () = self.endpoint.refuse(stream, error) => {}
+                        () = self.programs.refuse(stream, error) => {}
                         () = turn.over() => {}
                     }
                 }
@@ -204,13 +210,11 @@ async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
     Protocol::named(&name)
 }
 
-/// The server side of TLS handshakes. The configuration is cached while the certificates stay the same, because
-/// creating it takes a millisecond.
+/// How this side begins a handshake.
 struct Greeter {
-    trust: Arc<Trust>,
+    configs: ServerConfigs,
     witnesses: Arc<Witnesses>,
     program_lost_after: Duration,
-    made: ShortLock<Option<(Arc<Identity>, Arc<ServerConfig>)>>,
 }
 
 impl Greeter {
@@ -219,7 +223,7 @@ impl Greeter {
         let _ = stream.set_nodelay(true);
         // A silent peer costs no TLS state.
         let _ = stream.peek(&mut [0]).await;
-        let stream = TlsAcceptor::from(self.config()?).accept(stream).await;
+        let stream = TlsAcceptor::from(self.configs.current()?).accept(stream).await;
         let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
         let tls = stream.get_ref().1;
         let protocol = Protocol::named(tls.alpn_protocol().unwrap_or_default())?;
@@ -235,20 +239,6 @@ impl Greeter {
             None => self.witnesses.by_credential(&mut stream).await?,
         };
         Ok((protocol, stream, caller))
-    }
-
-    fn config(&self) -> Result<Arc<ServerConfig>> {
-        let identity = self.trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
-        let mut made = self.made.lock();
-        if let Some((of, config)) = &*made
-            && Arc::ptr_eq(of, &identity)
-        {
-            return Ok(config.clone());
-        }
-        let clients = if self.witnesses.takes_credentials() { Clients::All } else { Clients::Certified };
-        let config = identity.server_for(clients, &[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()])?;
-        *made = Some((identity, config.clone()));
-        Ok(config)
     }
 }
 

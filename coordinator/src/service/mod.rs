@@ -7,20 +7,28 @@ mod caller;
 mod describe;
 mod driver;
 mod entrance;
+mod follower;
 mod groups;
 mod job_words;
 mod jobs;
 mod journal;
 mod listener;
 mod local_listener;
+mod log_questions;
 mod outbound;
+mod page;
 mod policies;
+mod programs;
 mod protocol;
 mod questions;
+mod referral;
 mod registry;
 mod report_pace;
 mod reservations;
+mod room;
+mod server_configs;
 mod session_endpoint;
+mod session_logs;
 mod shared_stream;
 mod state_writer;
 mod tenants;
@@ -30,13 +38,17 @@ mod watching;
 mod witness;
 
 pub use api_server::ApiServer;
-pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags};
+pub use driver::{AgentSender, Driver, DriverSettings, QuotaFlags, unix_ms};
+pub use follower::follow;
 pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
+pub use page::{PageListener, Strangers, page_url};
+pub use referral::leads;
 pub use state_writer::StateWriter;
 pub use token_review::reviewed;
 pub use witness::Attestation;
 
+use programs::Programs;
 use session_endpoint::SessionEndpoint;
 use tenants::Tenants;
 
@@ -73,7 +85,7 @@ const CALLS_MAX: u32 = 8;
 /// # Errors
 /// Returns an error if gRPC fails.
 pub async fn serve(
-    listeners: Listeners,
+    listeners: &Listeners,
     attestation: Attestation,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
@@ -82,9 +94,14 @@ pub async fn serve(
     let witnesses = witness::Witnesses::new(attestation);
     let tenants = Tenants::new(entrance::descriptors());
     let registry = RegistryServer::new(registry::Registry::new(driver.clone()));
-    let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone()));
+    let (questions, groups, boards) = (Questions::new(&driver), Groups::new(), board::Boards::new(driver.clone()));
+    let page = listeners.page.as_ref().map(|page| {
+        let site = page::Site::new(page, driver.clone(), boards.clone(), questions.clone(), tenants.clone());
+        (page, site)
+    });
+    let site = page.as_ref().map(|(_, site)| site.clone());
+    let cluster = ClusterServer::new(describe::Describer::new(driver.clone(), tenants.clone(), boards, site));
     let admin = AdminServer::new(admin::Administrator::new(driver.clone(), tenants.clone()));
-    let (questions, groups) = (Questions::new(&driver), Groups::new());
     let jobs = JobsServer::new(jobs::Jobs::new(driver.clone(), questions.clone(), groups.clone()));
     let reservations = ReservationsServer::new(reservations::Reservations::new(driver.clone(), groups.clone()));
     let policies = PoliciesServer::new(policies::Policies::new(driver.clone()));
@@ -102,19 +119,27 @@ pub async fn serve(
         .add_service(reservations.max_decoding_message_size(REQUEST_MAX))
         .add_service(policies)
         .serve_with_incoming(ReceiverStream::new(waiting));
-    let endpoint = SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after);
+    let programs = Programs::Served(SessionEndpoint::new(driver.clone(), groups, listeners.program_lost_after));
     tokio::select! {
         result = server => result,
-        () = listener::accept(listeners, witnesses, tenants, endpoint, grpc) => Ok(()),
+        () = listener::accept(listeners, witnesses, tenants, programs, grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = keep_copy(&driver, &questions) => Ok(()),
+        () = show(page) => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),
     }
 }
 
-/// Keeps the scheduler's copy up to date, so that it never misses too many inputs, and counts devices for metrics.
-/// Never returns.
+/// Serves the page, if there is one. Never returns.
+async fn show(page: Option<(&PageListener, Arc<page::Site>)>) {
+    match page {
+        Some((page, site)) => page::serve(page, site).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counts devices by class and state for metrics, and bounds what the copy of the scheduler lacks without them. Never returns.
 async fn keep_copy(driver: &Arc<Driver>, questions: &Arc<Questions>) -> ! {
     let counts = driver.counts_devices();
     loop {

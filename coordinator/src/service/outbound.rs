@@ -2,6 +2,7 @@
 
 use accord_cluster::{AgentOrder, Cluster, Refusal};
 use accord_proto::{VERSION, v1};
+use accord_types::SessionId;
 use tonic::Status;
 use v1::coordinator_message::Body;
 
@@ -43,7 +44,12 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
     })
 }
 
-/// Returns the message that stops an agent.
+/// Asks for what was written about a session.
+pub(super) fn send_session_log(question: u64, session: SessionId) -> v1::CoordinatorMessage {
+    message(Body::SendSessionLog(v1::SendSessionLog { question, session: session.0 }))
+}
+
+/// Makes an agent stop.
 pub(super) fn stop() -> v1::CoordinatorMessage {
     message(Body::Stop(v1::Stop {}))
 }

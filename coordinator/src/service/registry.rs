@@ -115,6 +115,10 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 Input::DeviceTested { link, ordinal: *ordinal, number: *number, verdict }
             }
             Body::Leaving(_) => Input::Leaving { link },
+            Body::SessionLog(log) => {
+                driver.with_log_questions(|questions| questions.answer(link, log));
+                continue;
+            }
             Body::Goodbye(_) => Input::Goodbye { link },
             Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },
             Body::PathMeasured(measured) => {

@@ -1,9 +1,9 @@
 //! The reservations service, for administrators.
 
 use super::caller::Caller;
-use super::describe::Room;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
+use super::room::Room;
 use super::viewer::Viewer;
 use accord_cluster::{Input, NewReservation, ReservationView, ReserveError, ReservedTarget};
 use accord_proto::convert::{Malformed, check_version};

@@ -46,14 +46,9 @@ impl SessionEndpoint {
         }
     }
 
-    /// Refuses a program with an error.
-    pub(super) async fn refuse(&self, stream: Stream, error: Error) {
-        let mut stream = SharedStream::new(stream, self.program_lost_after);
-        // Unread input at the end of a connection could make the peer lose the reply.
-        let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut stream)).await;
-        let (outbox, messages) = mpsc::channel(1);
-        let _ = outbox.try_send(Message::Refused(error));
-        let _ = speak(stream, messages).await;
+    /// Returns the longest silence of a program's machine.
+    pub(super) fn program_lost_after(&self) -> Duration {
+        self.program_lost_after
     }
 
     async fn serve(&self, stream: Stream, caller: &Caller) -> Result<()> {
@@ -136,6 +131,16 @@ impl SessionEndpoint {
     }
 }
 
+/// Answers a program's first message by this one, and closes the connection.
+pub(super) async fn refuse(stream: Stream, answer: Message, lost_after: Duration) {
+    let mut stream = SharedStream::new(stream, lost_after);
+    // What is not read when the connection ends could take the answer along.
+    let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut stream)).await;
+    let (outbox, messages) = mpsc::channel(1);
+    let _ = outbox.try_send(answer);
+    let _ = speak(stream, messages).await;
+}
+
 /// Sends messages until the core closes the outbox.
 async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) -> Result<()> {
     let mut is_waiting = false;
@@ -165,7 +170,7 @@ async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) 
 fn written(message: &Message) -> (Vec<u8>, bool) {
     let bytes = message.encode();
     if bytes.len() <= REPLY_MAX {
-        return (bytes, matches!(message, Message::Refused(_) | Message::Ended(_)));
+        return (bytes, matches!(message, Message::Refused(_) | Message::NotLeading(_) | Message::Ended(_)));
     }
     let cause = format!("the cluster's devices take {} bytes to describe, at most {REPLY_MAX} are read", bytes.len());
     let error = refused(&cause).remedy("set ACC_DEVICE_TYPE to one type of devices");

@@ -1,11 +1,10 @@
-//! The thread that writes decisions to the state file, and carries them out once they are durable.
+//! The thread that makes decisions durable in the store, and has them carried out then.
 
 use super::driver::{Driver, DriverSettings, unix_ms};
-use super::journal::{DECISIONS_MAX, Journal};
-use crate::store::{Changes, Store};
+use super::journal::{DECISIONS_MAX, Journal, Phase};
+use crate::store::{Changes, Opened, Store};
 use accord_cluster::{Cluster, Input};
 use accord_types::threads;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -14,31 +13,45 @@ use std::time::Duration;
 /// Interval of retries after a failed write.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The thread that writes the state file.
+/// The thread that writes the state.
 pub struct StateWriter {
     driver: Arc<Driver>,
     thread: JoinHandle<()>,
+    epoch: u64,
 }
 
 impl StateWriter {
-    /// Creates a driver of the cluster in a state file, and starts the file's writer.
+    /// Starts the driver of the cluster that is in a store, and the thread that writes to the store.
     ///
     /// # Errors
-    /// Returns why the file can't be used.
-    pub fn open(settings: DriverSettings, path: &Path) -> Result<(Arc<Driver>, Self), String> {
-        let opened = Store::open(path, unix_ms()).map_err(|error| error.to_string())?;
-        let cluster = Cluster::restore(settings.limits, &opened.records, opened.restart)
-            .map_err(|why| opened.store.damaged(why).to_string())?;
+    /// Returns why the state can't be used.
+    pub fn begin<S: Store + 'static>(
+        settings: DriverSettings,
+        opened: Opened<S>,
+    ) -> Result<(Arc<Driver>, Self), String> {
+        let Opened { store, records, restart } = opened;
+        let cluster = Cluster::restore(settings.limits, &records, restart);
+        let cluster = cluster.map_err(|why| store.damaged(why).to_string())?;
         let (journal, woken) = Journal::new();
-        let driver = Arc::new(Driver::of(settings, cluster, opened.restart.now, Some(journal)));
-        let (own, store) = (driver.clone(), opened.store);
+        let driver = Arc::new(Driver::of(settings, cluster, restart.now, Some(journal)));
+        let own = driver.clone();
         let thread = threads::spawn("accord-state", move || write_all(&own, store, &woken));
         let thread = thread.map_err(|error| format!("cannot start: {error}"))?;
         driver.input(Input::Tick);
-        Ok((driver.clone(), Self { driver, thread }))
+        Ok((driver.clone(), Self { driver, thread, epoch: restart.epoch }))
     }
 
-    /// Writes all remaining decisions and closes the file.
+    /// Returns the epoch of this coordinator.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns why nothing is written any more, if another coordinator leads.
+    pub fn superseded(&self) -> Option<String> {
+        self.driver.with_journal(|journal| journal.failure.clone().filter(|_| journal.phase == Phase::Superseded))
+    }
+
+    /// Writes what is not written yet, and closes the store.
     ///
     /// # Errors
     /// Returns why a decision could not be written. Its effects were not carried out.
@@ -50,10 +63,11 @@ impl StateWriter {
     }
 }
 
-fn write_all(driver: &Driver, mut store: Store, woken: &Receiver<()>) {
+fn write_all(driver: &Driver, mut store: impl Store, woken: &Receiver<()>) {
     let mut changes = Changes::new();
     loop {
-        let (has_more, closing) = driver.with_journal(|journal| (journal.gather(&mut changes), journal.closing));
+        let (has_more, closing) =
+            driver.with_journal(|journal| (journal.gather(&mut changes), journal.phase == Phase::Closing));
         if !has_more {
             if closing || woken.recv().is_err() {
                 return;
@@ -64,7 +78,7 @@ fn write_all(driver: &Driver, mut store: Store, woken: &Receiver<()>) {
         let Err(error) = written else {
             changes.clear();
             if driver.with_journal(|journal| journal.failure.is_some()) {
-                tracing::warn!("the state file is written again");
+                tracing::warn!("the state is written again");
             }
             driver.with_journal(Journal::written);
             driver.carry_out_durable();
@@ -74,6 +88,11 @@ fn write_all(driver: &Driver, mut store: Store, woken: &Receiver<()>) {
         let (before, is_full) =
             driver.with_journal(|journal| (journal.failure.replace(text.clone()), journal.is_full()));
         driver.state_changed();
+        if error.is_superseded() {
+            driver.with_journal(|journal| journal.phase = Phase::Superseded);
+            driver.stop();
+            return;
+        }
         if before.as_ref() != Some(&text) {
             tracing::error!("{text}: running programs go on, and no job starts or ends until then");
         }

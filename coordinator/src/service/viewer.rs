@@ -26,6 +26,11 @@ impl Viewer {
         Self { called: caller.called(), user, is_admin }
     }
 
+    /// Creates the view of a visitor of the page who is no user: it is shown sums only.
+    pub(super) fn stranger() -> Self {
+        Self { called: "a stranger".to_owned(), user: None, is_admin: false }
+    }
+
     pub(super) fn owns(&self, job: &JobView) -> bool {
         self.user.as_deref() == Some(job.user.as_str())
     }

@@ -1,21 +1,64 @@
-//! Errors of the state file, each with its remedy.
+//! What is wrong with a state, and what to do.
 
+use crate::etcd::{EtcdError, EtcdLocation};
 use accord_types::scarce;
 use std::fmt::{self, Display};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The reason why a state file can't be used, and the remedy.
+/// The reason why a state can't be used, and its remedy.
 #[derive(Debug)]
 pub struct StoreError {
-    path: PathBuf,
+    /// The file, or the place in etcd.
+    subject: String,
     cause: String,
     remedy: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The state can't be used as it is.
+    State,
+    /// It may go well later.
+    Later,
+    /// Another coordinator leads.
+    Superseded,
+}
+
+impl StoreError {
+    /// The error of a state in etcd.
+    pub(super) fn of_etcd(location: &EtcdLocation, cause: String, remedy: &str) -> Self {
+        let subject = format!("the state in {}", location.shown());
+        Self { subject, cause, remedy: remedy.to_owned(), kind: Kind::State }
+    }
+
+    /// The error of a request to etcd.
+    pub(super) fn of_request(location: &EtcdLocation, error: &EtcdError) -> Self {
+        let kind = if error.is_final() { Kind::State } else { Kind::Later };
+        Self { kind, ..Self::of_etcd(location, error.cause().to_owned(), error.remedy()) }
+    }
+
+    /// The error of a coordinator that leads no longer.
+    pub(super) fn superseded(location: &EtcdLocation) -> Self {
+        let cause = "another coordinator leads, and this one writes nothing any more".to_owned();
+        Self { kind: Kind::Superseded, ..Self::of_etcd(location, cause, "look at that one") }
+    }
+
+    /// Whether another coordinator leads: nothing of this one is written any more.
+    pub fn is_superseded(&self) -> bool {
+        self.kind == Kind::Superseded
+    }
+
+    /// Whether the state can't be used as it is.
+    pub fn is_of_state(&self) -> bool {
+        self.kind == Kind::State
+    }
 }
 
 impl Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the state file {}: {}; {}", self.path.display(), self.cause, self.remedy)
+        write!(f, "{}: {}; {}", self.subject, self.cause, self.remedy)
     }
 }
 
@@ -43,7 +86,8 @@ impl From<std::io::Error> for DatabaseFailure {
 
 /// Returns an error of the file's contents or use.
 pub(super) fn wrong(path: &Path, cause: String, remedy: &str) -> StoreError {
-    StoreError { path: path.to_owned(), cause, remedy: remedy.to_owned() }
+    let subject = format!("the state file {}", path.display());
+    StoreError { subject, cause, remedy: remedy.to_owned(), kind: Kind::State }
 }
 
 /// The remedy for an unreadable file.

@@ -1,6 +1,6 @@
 use super::file::RECORDS;
 use super::format::{Conversion, backup_path};
-use super::{Changes, Store};
+use super::{Changes, FileStore, Store};
 use accord_cluster::{Millis, Records};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,19 +24,19 @@ fn records(of: &[(&str, &str)]) -> Records {
 }
 
 fn refusal(path: &std::path::Path) -> String {
-    Store::open(path, UNIX_MS).err().unwrap().to_string()
+    FileStore::open(path, UNIX_MS).err().unwrap().to_string()
 }
 
 #[test]
 fn values_last_and_epochs_go_up() {
     let (_folder, path) = file();
-    let mut opened = Store::open(&path, UNIX_MS).unwrap();
+    let mut opened = FileStore::open(&path, UNIX_MS).unwrap();
     assert_eq!((opened.records.len(), opened.restart.now), (0, Millis(0)));
     opened.store.commit(&changes(&[("a", Some("1")), ("b", Some("2"))]), Millis(5_000), UNIX_MS).unwrap();
     opened.store.commit(&changes(&[("a", None), ("b", Some("3"))]), Millis(6_000), UNIX_MS).unwrap();
     let epoch = opened.restart.epoch;
     drop(opened);
-    let opened = Store::open(&path, UNIX_MS).unwrap();
+    let opened = FileStore::open(&path, UNIX_MS).unwrap();
     assert_eq!(opened.records, records(&[("b", "3")]));
     // Without a reboot the machine's uptime counts, not the wall clock.
     assert!((6_000..60_000).contains(&opened.restart.now.0), "{:?}", opened.restart);
@@ -49,11 +49,11 @@ fn values_last_and_epochs_go_up() {
 #[test]
 fn a_restored_backup_has_a_higher_epoch_than_the_states_after_it() {
     let (_folder, path) = file();
-    drop(Store::open(&path, UNIX_MS).unwrap());
+    drop(FileStore::open(&path, UNIX_MS).unwrap());
     let backup = fs::read(&path).unwrap();
-    let epochs: Vec<u64> = (0..3).map(|_| Store::open(&path, UNIX_MS).unwrap().restart.epoch).collect();
+    let epochs: Vec<u64> = (0..3).map(|_| FileStore::open(&path, UNIX_MS).unwrap().restart.epoch).collect();
     fs::write(&path, backup).unwrap();
-    assert!(Store::open(&path, UNIX_MS + 3_600_000).unwrap().restart.epoch > epochs[2]);
+    assert!(FileStore::open(&path, UNIX_MS + 3_600_000).unwrap().restart.epoch > epochs[2]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn files_that_are_no_state_are_refused_with_cause_and_remedy() {
 #[test]
 fn a_write_that_was_torn_at_any_place_leaves_the_last_whole_state() {
     let (_folder, path) = file();
-    let mut opened = Store::open(&path, UNIX_MS).unwrap();
+    let mut opened = FileStore::open(&path, UNIX_MS).unwrap();
     opened.store.commit(&changes(&[("a", Some("1"))]), Millis(1), UNIX_MS).unwrap();
     let before = fs::read(&path).unwrap();
     opened.store.commit(&changes(&[("a", Some("2")), ("b", Some("2"))]), Millis(2), UNIX_MS).unwrap();
@@ -85,7 +85,7 @@ fn a_write_that_was_torn_at_any_place_leaves_the_last_whole_state() {
         written[at] = after[at];
         if count % 97 == 0 {
             fs::write(&torn, &written).unwrap();
-            let opened = Store::open(&torn, UNIX_MS).unwrap();
+            let opened = FileStore::open(&torn, UNIX_MS).unwrap();
             assert_eq!(opened.records, records(&[("a", "1")]), "torn at {at}");
         }
     }
@@ -94,7 +94,7 @@ fn a_write_that_was_torn_at_any_place_leaves_the_last_whole_state() {
 #[test]
 fn an_older_format_is_converted_with_a_backup_and_a_newer_one_is_refused() {
     let (_folder, path) = file();
-    let mut opened = Store::open(&path, UNIX_MS).unwrap();
+    let mut opened = FileStore::open(&path, UNIX_MS).unwrap();
     opened.store.commit(&changes(&[("a", Some("1"))]), Millis(1), UNIX_MS).unwrap();
     drop(opened);
     let rename: Conversion = |transaction| {
@@ -103,7 +103,7 @@ fn an_older_format_is_converted_with_a_backup_and_a_newer_one_is_refused() {
         records.insert("renamed", value.as_slice())?;
         Ok(())
     };
-    let opened = Store::open_as(&path, UNIX_MS, &[rename]).unwrap();
+    let opened = FileStore::open_as(&path, UNIX_MS, &[rename]).unwrap();
     assert_eq!(opened.records, records(&[("renamed", "1")]));
     drop(opened);
     let backup = backup_path(&path, 1);
@@ -111,20 +111,20 @@ fn an_older_format_is_converted_with_a_backup_and_a_newer_one_is_refused() {
     assert!(message.contains("a newer release has written it (format 2, and this one knows up to 1)"), "{message}");
     assert!(message.contains(&format!("put the backup {} in its place", backup.display())), "{message}");
     fs::copy(&backup, &path).unwrap();
-    assert_eq!(Store::open(&path, UNIX_MS).unwrap().records, records(&[("a", "1")]));
+    assert_eq!(FileStore::open(&path, UNIX_MS).unwrap().records, records(&[("a", "1")]));
 }
 
 #[test]
 fn another_file_in_its_place_is_not_written() {
     let (_folder, path) = file();
-    let mut opened = Store::open(&path, UNIX_MS).unwrap();
+    let mut opened = FileStore::open(&path, UNIX_MS).unwrap();
     opened.store.database = None;
     opened.store.commit(&changes(&[("a", Some("1"))]), Millis(1), UNIX_MS).unwrap();
     opened.store.database = None;
-    drop(Store::open(&path, UNIX_MS).unwrap());
+    drop(FileStore::open(&path, UNIX_MS).unwrap());
     let message = opened.store.commit(&changes(&[("a", Some("2"))]), Millis(2), UNIX_MS).unwrap_err().to_string();
     assert!(message.contains("another coordinator has written it; start this coordinator again"), "{message}");
-    assert_eq!(Store::open(&path, UNIX_MS).unwrap().records, records(&[("a", "1")]));
+    assert_eq!(FileStore::open(&path, UNIX_MS).unwrap().records, records(&[("a", "1")]));
     fs::remove_file(&path).unwrap();
     let message = opened.store.commit(&changes(&[("a", Some("2"))]), Millis(2), UNIX_MS).unwrap_err().to_string();
     assert!(message.contains("put it back or make its folder"), "{message}");

@@ -6,11 +6,17 @@ mod calls;
 mod crowd;
 mod crowds;
 mod crowds_unattested;
+mod election;
+#[path = "../etcd/mod.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod etcd;
 mod full_stderr;
 mod munged;
+mod page;
 mod process;
 mod requests;
 mod roles;
+mod several;
 mod tenants;
 mod told_first;
 mod uncertified;

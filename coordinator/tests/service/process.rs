@@ -15,9 +15,9 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-struct Process {
-    child: Child,
-    address: SocketAddr,
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Process {
@@ -27,15 +27,19 @@ impl Drop for Process {
     }
 }
 
-fn command(dir: &tempfile::TempDir) -> Command {
+pub(crate) fn command(dir: &tempfile::TempDir) -> Command {
+    command_at(dir, "127.0.0.1:0")
+}
+
+pub(crate) fn command_at(dir: &tempfile::TempDir, listen: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
-    command.args(["--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
+    command.args(["--listen", listen, "--tls"]).arg(dir.path().join("tls"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Returns a folder with certificates of the coordinator, and the identity of a program.
-fn with_certificates() -> (tempfile::TempDir, Identity) {
+/// A folder with the coordinator's certificates, and a program's.
+pub(crate) fn with_certificates() -> (tempfile::TempDir, Identity) {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("tests", HOUR).unwrap();
     authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
@@ -43,7 +47,7 @@ fn with_certificates() -> (tempfile::TempDir, Identity) {
     (dir, authority.identity(Role::Tenant("eva".into()), HOUR).unwrap())
 }
 
-fn start(mut command: Command) -> Process {
+pub(crate) fn start(mut command: Command) -> Process {
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

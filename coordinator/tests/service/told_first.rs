@@ -132,9 +132,10 @@ fn agents_hear_of_a_session_before_its_program_uses_their_nodes() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let tcp = Some((listener, Arc::new(Trust::fixed(own))));
-        let listeners = Listeners { tcp, local: Some(listen_here(&path).unwrap()), program_lost_after: HOUR };
+        let listeners =
+            Listeners { tcp, local: Some(listen_here(&path).unwrap()), page: None, program_lost_after: HOUR };
         let driver = Arc::new(Driver::new(DriverSettings::default()));
-        tokio::spawn(serve(listeners, Attestation::default(), driver, std::future::pending()));
+        tokio::spawn(async move { serve(&listeners, Attestation::default(), driver, std::future::pending()).await });
 
         let agents: Vec<_> = (0..AGENTS)
             .map(|number| {

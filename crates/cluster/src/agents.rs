@@ -54,10 +54,12 @@ impl Cluster {
         if draining != says_draining {
             out.push(Effect::ToAgent(link, AgentOrder::Drain(draining)));
         }
+        self.follow_devices(id);
         if let Some(node) = self.nodes.get(&id) {
             self.allocations.node_joined(node, &jobs);
         }
-        // Releases jobs that have ended, or whose devices another job holds by now.
+        self.try_refused();
+        // Jobs that have ended, or whose devices there are another job's.
         let over = jobs.iter().map(|job| job.token.key).filter(|key| !self.allocations.holds(*key, id));
         out.extend(over.map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
         self.sessions_returned(jobs.iter().flat_map(|job| &job.sessions));

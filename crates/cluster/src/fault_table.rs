@@ -18,7 +18,12 @@ const PAUSE_MAX_MS: u64 = 3_600_000;
 /// Time within which a repeated fault of a device doubles the time until its first test.
 const AGAIN_WITHIN_MS: u64 = 86_400_000;
 
-/// A fault that a user's region may have caused.
+/// Faults that began no quarantine. For one more an earlier one is forgotten.
+const REFUSED_MAX: usize = 1_024;
+/// The time between two lines of the log on the refused quarantine of one device.
+const REFUSED_AGAIN_MS: u64 = 3_600_000;
+
+/// A fault that a region of a user may have caused.
 #[derive(Debug)]
 struct Shown {
     user: String,
@@ -46,10 +51,20 @@ struct Faults {
     doubter: Option<JobId>,
 }
 
+/// A fault that began no quarantine, because too many devices of its class were in quarantine.
+#[derive(Debug)]
+struct Refused {
+    reason: String,
+    charged: bool,
+    /// The time at which the log last said so.
+    logged: Millis,
+}
+
 /// The faults of all devices.
 #[derive(Debug, Default)]
 pub(super) struct FaultTable {
     devices: BTreeMap<DeviceId, Faults>,
+    refused: BTreeMap<DeviceId, Refused>,
     /// Planned tests, the next one first.
     tests: BTreeSet<(Millis, DeviceId)>,
     /// The number of the last order.
@@ -100,8 +115,28 @@ impl FaultTable {
         same
     }
 
-    /// Plans a test because a program of `job` reports a fault of the device, unless the device was tested for that
-    /// lately.
+    /// Notes a fault that began no quarantine, and whether a region may have caused it. Returns whether the log is to say so.
+    pub(super) fn refuse(&mut self, now: Millis, device: DeviceId, (reason, charged): (String, bool)) -> bool {
+        let before = self.refused.remove(&device).map(|before| before.logged);
+        let logged = before.filter(|before| now.since(*before) < REFUSED_AGAIN_MS);
+        if self.refused.len() >= REFUSED_MAX {
+            self.refused.pop_first();
+        }
+        self.refused.insert(device, Refused { reason, charged, logged: logged.unwrap_or(now) });
+        logged.is_none()
+    }
+
+    /// Returns the devices whose faults began no quarantine, with these.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (DeviceId, (String, bool))> {
+        self.refused.iter().map(|(device, refused)| (*device, (refused.reason.clone(), refused.charged)))
+    }
+
+    /// Forgets that a device's fault began no quarantine.
+    pub(super) fn forget_refusal(&mut self, device: DeviceId) {
+        self.refused.remove(&device);
+    }
+
+    /// Plans a test for a program's word that the device has caused a fault, unless it was tested for that lately. `job` is the program's job.
     pub(super) fn doubt(&mut self, now: Millis, device: DeviceId, job: Option<JobId>) {
         let faults = self.of(device);
         if faults.doubted.is_none_or(|before| now.since(before) >= PAUSE_MIN_MS) {
@@ -153,6 +188,7 @@ impl FaultTable {
 
     /// Notes that a device has passed a test.
     pub(super) fn works(&mut self, device: DeviceId) {
+        self.forget_refusal(device);
         if let Some(faults) = self.devices.get_mut(&device) {
             faults.shown.clear();
             faults.doubted = None;
@@ -203,4 +239,27 @@ impl FaultTable {
 /// Returns the doubled pause, within bounds.
 fn longer(pause_ms: u64) -> u64 {
     pause_ms.saturating_mul(2).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::NodeId;
+
+    #[test]
+    fn the_log_says_once_an_hour_that_a_device_s_fault_begins_no_quarantine() {
+        let mut table = FaultTable::default();
+        let mut is_said = |at: u64, ordinal: u32| {
+            let device = DeviceId { node: NodeId(1), ordinal };
+            table.refuse(Millis(at), device, ("an error".to_owned(), false))
+        };
+        assert_eq!([is_said(0, 0), is_said(1_000, 0), is_said(1_000, 1)], [true, false, true]);
+        assert_eq!([is_said(REFUSED_AGAIN_MS - 1, 0), is_said(REFUSED_AGAIN_MS, 0)], [false, true]);
+        assert!(!is_said(2 * REFUSED_AGAIN_MS - 1, 0));
+        // However many there are, no more are kept.
+        for ordinal in 0..2 * u32::try_from(REFUSED_MAX).unwrap() {
+            is_said(0, ordinal);
+        }
+        assert_eq!(table.refused.len(), REFUSED_MAX);
+    }
 }

@@ -1,8 +1,8 @@
 //! Faults of devices: which of them begin a quarantine, and when agents test devices.
 //!
-//! A device's own fault begins a quarantine at once if an agent reports it. A fault that a region may have caused
-//! begins one if agents report it for programs of two users. A program's report begins none, alone or as one of two; it
-//! makes the agent test the device.
+//! A fault that the device has caused begins a quarantine at once, if an agent reports it. A fault that a region may have caused begins one
+//! when agents report that programs of two users have shown the same. A program's word begins none, not even as one of two: the agent tests the
+//! device. A fault that begins no quarantine, because as many devices of its class are in quarantine as may be, does so once there are fewer.
 
 use super::effect::{AgentOrder, Effect};
 use super::input::LinkId;
@@ -10,9 +10,12 @@ use super::node::Node;
 use super::session_uses::{Charged, Reporter};
 use super::state::Cluster;
 use super::time::Millis;
+use accord_scheduler::class::DeviceClass;
 use accord_scheduler::{Input, JobId, Phase, Quarantine};
+use accord_telemetry::log::AUDIT;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceFault, DeviceId, DeviceVerdict};
+use accord_types::{DeviceFault, DeviceId, DeviceVerdict, NodeId};
+use std::collections::BTreeMap;
 
 /// The name in the audit log for a quarantine that a test has ended.
 const TEST: &str = "a test by its agent";
@@ -51,7 +54,64 @@ impl Cluster {
     /// Begins a quarantine for a fault, or ends the charge in an existing one. Jobs stay charged if a region may have
     /// caused the fault.
     fn begin_quarantine(&mut self, device: DeviceId, reason: String, charged: bool) {
-        self.allocations.push(Input::Quarantine { device, reason, by: None, charged });
+        let uuid = self.uuid_of(device);
+        self.allocations.push(Input::Quarantine { device, reason, by: None, charged, uuid });
+    }
+
+    /// Returns a device's UUID; an empty one if it has none, or no node has the device.
+    pub fn uuid_of(&self, device: DeviceId) -> String {
+        let info = self.nodes.get(&device.node).and_then(|node| node.device(device.ordinal));
+        info.map_or_else(String::new, |info| info.uuid.clone())
+    }
+
+    /// A fault has begun no quarantine, because too many devices of its class are in quarantine. It is tried again when there may be fewer.
+    pub(super) fn quarantine_refused(&mut self, now: Millis, device: DeviceId, fault: (String, bool), why: &str) {
+        if self.faults.refuse(now, device, fault) {
+            tracing::warn!(target: AUDIT, "{why}");
+        }
+    }
+
+    /// Tries the first refused fault of each class again.
+    pub(super) fn try_refused(&mut self) {
+        let scheduler = self.allocations.scheduler();
+        let mut classes: Vec<&DeviceClass> = Vec::new();
+        let is_first = |(device, _): &(DeviceId, _)| {
+            scheduler.class_of(*device).is_some_and(|class| {
+                let is_new = !classes.contains(&class);
+                classes.extend(is_new.then_some(class));
+                is_new
+            })
+        };
+        let first: Vec<(DeviceId, (String, bool))> = self.faults.refused().filter(is_first).collect();
+        for (device, (reason, charged)) in first {
+            self.begin_quarantine(device, reason, charged);
+        }
+    }
+
+    /// Has quarantines follow their devices by UUID, after a node's agent has said which devices it has: to another number or node, and away from
+    /// where another device is now.
+    pub(super) fn follow_devices(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let with_uuids = node.devices.iter().filter(|info| !info.uuid.is_empty());
+        let places: BTreeMap<&str, DeviceId> = with_uuids.map(|info| (info.uuid.as_str(), info.id)).collect();
+        let uuid_at = |place: DeviceId| {
+            let node = self.nodes.get(&place.node).filter(|node| node.is_up());
+            node.and_then(|node| node.device(place.ordinal)).map_or("", |info| info.uuid.as_str())
+        };
+        let (mut leave, mut come) = (Vec::new(), Vec::new());
+        for (uuid, place) in self.allocations.scheduler().quarantined_uuids() {
+            let to = places.get(uuid).copied();
+            let there = place.map_or("", uuid_at);
+            let is_replaced = !there.is_empty() && place.is_some_and(|place| place.node == id);
+            if there != uuid && (to.is_some() || is_replaced) {
+                leave.extend(place.map(|_| Input::DeviceMoved { uuid: uuid.to_owned(), to: None }));
+                come.extend(to.map(|to| Input::DeviceMoved { uuid: uuid.to_owned(), to: Some(to) }));
+            }
+        }
+        // All leave their places before any comes to one that another one has left.
+        for input in leave.into_iter().chain(come) {
+            self.allocations.push(input);
+        }
     }
 
     /// Handles the result of a test. It counts only if the test was ordered after the quarantine, or the program's
@@ -126,6 +186,10 @@ impl Cluster {
         } else {
             self.faults.plan_no_test(device);
         }
+        if quarantine.is_some() {
+            self.faults.forget_refusal(device);
+        }
+        self.try_refused();
         let Some(node) = self.nodes.get(&device.node).map(|node| node.name.clone()) else { return };
         for job in self.allocations.scheduler().holders([device]) {
             if self.allocations.scheduler().job(job).is_none_or(|job| job.phase != Phase::Running) {

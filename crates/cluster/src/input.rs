@@ -62,7 +62,34 @@ pub struct Registration {
     pub draining: bool,
 }
 
-/// An agent that waits for its MPI world.
+impl Registration {
+    /// The registration of an agent that no coordinator has taken, and that keeps no session and no job.
+    pub fn new(
+        node_name: impl Into<String>,
+        address: impl Into<String>,
+        incarnation: u64,
+        devices: Vec<DeviceInfo>,
+    ) -> Self {
+        Self {
+            node_name: node_name.into(),
+            incarnation,
+            address: address.into(),
+            devices,
+            hardware: Hardware::default(),
+            labels: NodeLabels::default(),
+            kernel_limits: KernelLimits::default(),
+            previous: None,
+            coordinator_epoch: 0,
+            sessions: Vec::new(),
+            granted: Vec::new(),
+            jobs: Vec::new(),
+            world: String::new(),
+            draining: false,
+        }
+    }
+}
+
+/// An agent that is about to join an MPI world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joiner {
     /// The node's name.

@@ -71,11 +71,10 @@ fn slice_start(devices: usize, rank: Rank) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::{KernelLimits, LinkId, Registration};
+    use super::super::input::{LinkId, Registration};
     use super::super::time::Millis;
     use super::*;
-    use accord_types::node_labels::NodeLabels;
-    use accord_types::{DeviceInfo, Hardware, NodeId};
+    use accord_types::{DeviceInfo, NodeId};
     use std::collections::BTreeMap;
 
     fn cluster(nodes: u32, devices: u32) -> BTreeMap<NodeId, Node> {
@@ -96,22 +95,7 @@ mod tests {
                     numa: None,
                     cpus: Vec::new(),
                 };
-                let registration = Registration {
-                    node_name: format!("h{n}"),
-                    incarnation: 1,
-                    address: "a:1".into(),
-                    devices: (0..devices).map(info).collect(),
-                    hardware: Hardware::default(),
-                    labels: NodeLabels::default(),
-                    kernel_limits: KernelLimits::default(),
-                    previous: None,
-                    coordinator_epoch: 0,
-                    sessions: Vec::new(),
-                    granted: Vec::new(),
-                    jobs: Vec::new(),
-                    world: String::new(),
-                    draining: false,
-                };
+                let registration = Registration::new(format!("h{n}"), "a:1", 1, (0..devices).map(info).collect());
                 (NodeId(n), Node::new(NodeId(n), LinkId(0), Millis(0), registration))
             })
             .collect()

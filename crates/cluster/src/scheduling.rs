@@ -78,6 +78,9 @@ impl Cluster {
             Decided::LeaseEnds { job, .. } => self.tell_agents(now, job, out),
             Decided::Release { job, node } => self.release(job, node, out),
             Decided::Quarantine { device } => self.quarantine_changed(now, device, out),
+            Decided::QuarantineRefused { device, reason, charged, why } => {
+                self.quarantine_refused(now, device, (reason, charged), &why);
+            }
             Decided::Audit(text) => tracing::warn!(target: AUDIT, "{text}"),
         }
     }

@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub takes_images: bool,
     /// Whether regions can access only memory that a launch's arguments or a pointer variable name.
     pub sees_named_memory_only: bool,
+    /// Whether memory that is not mapped faults by pages of 4 KiB, if the program's environment requests it (`ACCORD_CHECK=bounds`).
+    pub guards_blocks: bool,
     /// Whether the node starts the program's executable, as the user of the calling process.
     pub runs_program: bool,
     /// Whether output of regions appears on the standard output of the process that drives the device.

@@ -27,6 +27,7 @@ pub mod registry;
 mod replaced_pages;
 mod same_host;
 mod sent_row;
+pub mod stream;
 
 pub use accord_types::spin_policy::SpinPolicy;
 pub use any_end::{CopySink, CopySource};

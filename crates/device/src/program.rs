@@ -1,5 +1,6 @@
 //! The program whose regions devices run, if its executable is started for them.
 
+use accord_types::Check;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,6 +68,17 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
+    /// Whether the program's environment requests guard pages around blocks of device memory.
+    pub(crate) fn checks_bounds(&self) -> bool {
+        let name = accord_types::settings::CHECK.name;
+        let value = match &self.env {
+            Some(env) => env.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()),
+            None => std::env::var_os(name),
+        };
+        // A value without a meaning is an error where the program's session begins.
+        value.is_some_and(|value| value.to_str().and_then(Check::parse) == Some(Check::Bounds))
+    }
+
     /// Returns this process's own program, whose workers inherit everything.
     pub fn of_this_process() -> Self {
         Self {

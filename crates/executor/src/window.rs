@@ -59,7 +59,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_device::cuda;
+    use accord_device::stream;
     use accord_fabric::frame::operation_cost;
     use proptest::prelude::*;
     use std::collections::{HashMap, VecDeque};
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn what_a_program_may_have_open_fits_into_a_gpus_stream() {
         let most = 2 * STREAM_WINDOW + 2 * FRAME_MAX as u64;
-        assert!(2 * most / operation_cost(0) < cuda::PENDING_MAX as u64);
-        assert!(most < cuda::PENDING_BYTES_MAX as u64);
+        assert!(2 * most / operation_cost(0) < stream::PENDING_MAX as u64);
+        assert!(most < stream::PENDING_BYTES_MAX as u64);
     }
 
     proptest! {

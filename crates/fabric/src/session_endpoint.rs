@@ -43,6 +43,9 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 /// Least time for the last attempt, even if the total time is over earlier.
 const LAST_TRY: Duration = Duration::from_secs(2);
 
+/// Time for reaching one of several coordinators, whose machine may be lost.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Most unsent bytes behind which a question is queued.
 const UNSENT_MAX: usize = 64 << 10;
 
@@ -234,14 +237,33 @@ pub fn attach(address: &PeerAddress, identity: &Identity, timeout: Duration, cla
     }
 }
 
-/// Connects, sends the first message and reads the answer.
+/// Asks each coordinator of a list in turn, until one answers that leads the cluster.
 fn ask(
-    address: &PeerAddress,
+    addresses: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
     first: &Message,
 ) -> Result<(Message, SessionConnection), Failure> {
-    let (lane, tcp) = reach(address, identity, timeout)?;
+    let each: Vec<PeerAddress> = addresses.each().collect();
+    let reached_within = if each.len() > 1 { timeout.min(REACHED_WITHIN) } else { timeout };
+    let mut failure = Failure::Final(unavailable(format!("{addresses} names no coordinator")));
+    for address in &each {
+        match ask_one(address, identity, (reached_within, timeout), first) {
+            Err(Failure::Again(error)) => failure = Failure::Again(error),
+            other => return other,
+        }
+    }
+    Err(failure)
+}
+
+/// Connects within the first time, sends the first message, and reads the answer within the second time.
+fn ask_one(
+    address: &PeerAddress,
+    identity: &Identity,
+    (reached_within, timeout): (Duration, Duration),
+    first: &Message,
+) -> Result<(Message, SessionConnection), Failure> {
+    let (lane, tcp) = reach(address, identity, reached_within)?;
     let broken = |error: std::io::Error| {
         let cause = format!("the coordinator at {address} broke off while opening a session: {error}");
         Failure::Again(unavailable(cause).remedy("look at the coordinator's messages"))
@@ -253,6 +275,12 @@ fn ask(
     lane.limit(Some(timeout)).map_err(broken)?;
     lane.send(&bytes).map_err(broken)?;
     let reply = match read_message(&*lane) {
+        Ok(Some(Message::NotLeading(text))) => {
+            let remedy = "name all coordinators of the cluster in ACCORD_COORDINATOR";
+            return Err(Failure::Again(
+                unavailable(format!("the coordinator at {address} says: {text}")).remedy(remedy),
+            ));
+        }
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => {

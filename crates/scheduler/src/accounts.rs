@@ -7,6 +7,7 @@ use crate::arithmetic::{Decay, share};
 use crate::charge::Usage;
 use crate::class::DeviceClass;
 use crate::ids::{AccountId, ClassId, JobId};
+use crate::places::Places;
 use crate::policy::{Account, Policy, Quota};
 use crate::saved::SavedAccount;
 use crate::time::Millis;
@@ -21,7 +22,18 @@ pub(crate) struct Turn {
     pub(crate) job: JobId,
 }
 
-/// The order of an account among its siblings; the least comes first.
+/// Whether a waiting job is in its account's queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Queued {
+    /// It is not, or not any more.
+    No,
+    /// It is, and an administrator put it first.
+    PutFirst,
+    /// It is, and has its place by its turn.
+    InTurn,
+}
+
+/// An account's place among its siblings; the least is first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Standing {
     /// Whether its first job is beyond every guarantee.
@@ -82,6 +94,12 @@ pub(crate) struct AccountUse {
     pub(crate) queue: BTreeSet<Turn>,
     children: BTreeSet<Standing>,
     standing: Option<Standing>,
+    /// The jobs of `queue` that no administrator has put first.
+    places: Places<Turn>,
+    /// The children, each with the number of such jobs of it and of the accounts below it.
+    places_below: Places<Standing>,
+    /// The number of such jobs of the account and of those below it, as its parent counts it.
+    counted: u64,
 }
 
 /// All accounts.
@@ -180,6 +198,9 @@ impl Accounts {
             queue: BTreeSet::new(),
             children: BTreeSet::new(),
             standing: None,
+            places: Places::default(),
+            places_below: Places::default(),
+            counted: 0,
         });
     }
 
@@ -433,19 +454,66 @@ impl Accounts {
             self.steps += 1;
             let standing =
                 below.map(|(beyond, lowness)| Standing { beyond, lowness, share: self.share(account), account });
-            let old = std::mem::replace(&mut self.all[account as usize].standing, standing);
-            let Some(parent) = self.get(account).parent else { return };
-            if old != standing {
-                let children = &mut self.all[parent as usize].children;
-                old.map(|old| children.remove(&old));
-                standing.map(|standing| children.insert(standing));
-            }
+            let Some(parent) = self.place(account, standing) else { return };
             below = self.get(parent).children.first().map(|first| (first.beyond, first.lowness));
             account = parent;
         }
     }
 
-    /// Returns the level of a leaf's first job, negated; `None` without a job.
+    /// Gives an account its place among its siblings, with the number of its jobs by now. Returns its parent.
+    fn place(&mut self, account: u32, standing: Option<Standing>) -> Option<u32> {
+        let of = &mut self.all[account as usize];
+        let counted = of.places.total() + of.places_below.total();
+        let old = std::mem::replace(&mut of.standing, standing);
+        let is_same = std::mem::replace(&mut of.counted, counted) == counted && old == standing;
+        let parent = of.parent?;
+        if !is_same {
+            let above = &mut self.all[parent as usize];
+            if let Some(old) = old.filter(|_| old != standing) {
+                above.children.remove(&old);
+                above.places_below.set(old, 0);
+            }
+            if let Some(standing) = standing {
+                above.children.insert(standing);
+                above.places_below.set(standing, counted);
+            }
+        }
+        Some(parent)
+    }
+
+    /// Puts a job into its account's queue, in its place or behind the jobs that administrators put first, or takes it out. The caller ranks the
+    /// account.
+    pub(crate) fn queue(&mut self, leaf: u32, turn: Turn, queued: Queued) {
+        let of = &mut self.all[leaf as usize];
+        match queued {
+            Queued::No => of.queue.remove(&turn),
+            Queued::PutFirst | Queued::InTurn => of.queue.insert(turn),
+        };
+        of.places.set(turn, u64::from(queued == Queued::InTurn));
+    }
+
+    /// An administrator has put a queued job first: it has no place among the others.
+    pub(crate) fn put_first(&mut self, leaf: u32, turn: Turn) {
+        self.all[leaf as usize].places.set(turn, 0);
+        let mut account = leaf;
+        while let Some(parent) = self.place(account, self.get(account).standing) {
+            account = parent;
+        }
+    }
+
+    /// Returns how many jobs are before a place in an account, those that administrators put first left out. Calls `step` in each loop.
+    pub(crate) fn before(&self, leaf: u32, turn: Turn, step: impl Fn() + Copy) -> u64 {
+        let mut before = self.get(leaf).places.before(turn, step);
+        for &account in &self.get(leaf).path {
+            let of = self.get(account);
+            if let (Some(parent), Some(standing)) = (of.parent, of.standing) {
+                before += self.get(parent).places_below.before(standing, step);
+            }
+        }
+        before
+    }
+
+    /// Returns the level of a leaf's first job, negated; none if it has none.
     pub(crate) fn lowness(&self, leaf: u32) -> Option<i64> {
         self.get(leaf).standing.map(|standing| standing.lowness)
     }

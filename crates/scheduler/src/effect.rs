@@ -207,7 +207,18 @@ pub enum Effect {
         /// The device.
         device: DeviceId,
     },
-    /// A line for the audit log: an act of an administrator, or a refusal.
+    /// A fault begins no quarantine yet: too many devices of its class are in quarantine for one.
+    QuarantineRefused {
+        /// The device.
+        device: DeviceId,
+        /// The fault.
+        reason: String,
+        /// Whether a region may have caused it.
+        charged: bool,
+        /// The refusal, for the audit log.
+        why: String,
+    },
+    /// For the audit log: an administrator's act, or a refusal.
     Audit(String),
 }
 

@@ -229,6 +229,15 @@ pub enum Input {
         by: Option<String>,
         /// Whether jobs that hold the device stay charged for it, because a region may have caused the fault.
         charged: bool,
+        /// The device's UUID; empty if it has none.
+        uuid: String,
+    },
+    /// A device in quarantine is at another place now.
+    DeviceMoved {
+        /// Its UUID.
+        uuid: String,
+        /// The place; `None` if no node has the device.
+        to: Option<DeviceId>,
     },
     /// Ends a device's quarantine, after a test or for an administrator.
     Unquarantine {

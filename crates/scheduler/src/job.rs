@@ -5,7 +5,7 @@ use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
 use crate::path_class::ChosenPaths;
-use crate::phase::{Hold, Phase};
+use crate::phase::{Hold, Phase, Rank};
 use crate::pool::Spot;
 use crate::request::Request;
 use crate::search::PartDemand;
@@ -26,18 +26,6 @@ pub(crate) struct Grant {
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
     pub(crate) hold: Hold,
-}
-
-/// The rank of a reserved start. Lower ranks yield to higher ones.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rank {
-    /// Yields to the other ranks.
-    Later,
-    /// The rank of the first job beyond all guarantees. Yields to jobs within a guarantee that could not start in time
-    /// otherwise.
-    First,
-    /// The rank of a job within a guarantee. Yields to none.
-    Entitled,
 }
 
 /// A reserved start.

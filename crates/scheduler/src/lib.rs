@@ -77,6 +77,7 @@ mod noting;
 pub mod path_class;
 mod phase;
 pub mod placement;
+mod places;
 mod plan;
 pub mod policy;
 mod pool;

@@ -25,3 +25,14 @@ pub(crate) enum Hold {
     /// Free.
     Freed,
 }
+
+/// The rank of reserved starts: lower ones give way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) enum Rank {
+    /// Gives way to the others.
+    Later,
+    /// Of the first job in order that is beyond every guarantee. It gives way to jobs within a guarantee that could not start in time beside it.
+    First,
+    /// Of a job within a guarantee. It gives way to none.
+    Entitled,
+}

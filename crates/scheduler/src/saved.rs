@@ -95,6 +95,18 @@ pub(crate) struct SavedGrant {
     pub(crate) hold: crate::phase::Hold,
 }
 
+/// The reserved start of a waiting job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedPromise {
+    pub(crate) starts: u64,
+    pub(crate) planned: u64,
+    pub(crate) rank: crate::phase::Rank,
+    /// The position among the request's choices of classes.
+    pub(crate) choice: usize,
+    /// The devices, by node.
+    pub(crate) devices: BTreeMap<u32, Vec<u32>>,
+}
+
 /// A job of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SavedJob {
@@ -115,6 +127,8 @@ pub struct SavedJob {
     pub(crate) ending: Option<EndCause>,
     pub(crate) planned_end: u64,
     pub(crate) grants: Vec<SavedGrant>,
+    #[serde(default)]
+    pub(crate) promise: Option<SavedPromise>,
 }
 
 impl SavedJob {
@@ -284,6 +298,8 @@ pub struct SavedQuarantine {
     pub(crate) by: Option<String>,
     #[serde(default)]
     pub(crate) charged: bool,
+    #[serde(default)]
+    pub(crate) uuid: String,
 }
 
 /// Drains, reservations, quarantine and pause.
@@ -293,6 +309,9 @@ pub struct SavedSite {
     pub(crate) drains: Vec<SavedDrain>,
     pub(crate) reservations: Vec<SavedReservation>,
     pub(crate) quarantined: Vec<SavedQuarantine>,
+    /// Quarantines of devices that no node has.
+    #[serde(default)]
+    pub(crate) away: Vec<SavedQuarantine>,
 }
 
 /// The state of the scheduler, without its policy and nodes.

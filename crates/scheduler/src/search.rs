@@ -1,9 +1,9 @@
 //! Finds devices for a request that can start now: best fit.
 //!
-//! The first stage uses devices that are free without a bound, the second stage also those whose bound is not before
-//! the job's end. Each stage tries the program's own node. Then it tries the node with the fewest free devices that has
-//! enough, the first by position among equals. Then it tries the fewest nodes, the largest first. Among nodes, those
-//! with the fastest paths from the program's own node come first. `near` uses nodes of one rack or switch instead.
+//! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
+//! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
+//! fewest nodes, largest first; of nodes those first to which paths from the program's own node are fastest. `near` takes nodes of one rack or
+//! switch instead, also for ranks and for a given number of nodes.
 
 mod near;
 mod taking;
@@ -29,7 +29,9 @@ pub(crate) struct Search<'a> {
     /// The nodes that may be used; `None` for all nodes.
     pub(crate) nodes: Option<&'a BitSet>,
     pub(crate) layout: Layout,
-    /// Most jobs on a device that is shared by memory alone.
+    /// Whether the nodes are to be near to each other.
+    pub(crate) near: bool,
+    /// Jobs at most on a device that is shared by memory alone.
     pub(crate) sharers_max: u32,
 }
 
@@ -236,31 +238,36 @@ impl Stage<'_> {
 
     fn add_part(&self, node: u32, part: usize, count: u32, beside: usize, picks: &mut Vec<Pick>) -> bool {
         let demand = &self.parts[part];
-        let devices = u32::try_from(self.pool().node(node).devices.len()).unwrap_or(u32::MAX);
         let before = picks.len();
         if demand.take == Take::Exclusive && self.usable(node, demand.class) < count {
             return false;
         }
-        let mut rooms: Vec<(bool, Amount, u32)> = Vec::new();
-        for device in 0..devices {
-            self.pool().step();
-            let spot = Spot { node, device };
-            if self.pool().device(spot).class != demand.class || picks[beside..].iter().any(|pick| pick.spot == spot) {
-                continue;
-            }
-            let Some((left, whole)) = self.pool().room(spot, self.search.until, self.with_bounded) else { continue };
-            match demand.take {
-                Take::Exclusive if !whole => {}
-                Take::Shared(amount) if !left.covers(amount) || !(whole || self.takes_sharer(spot, amount)) => {}
-                Take::Exclusive => rooms.push((true, Amount::default(), device)),
-                Take::Shared(_) => rooms.push((whole, left, device)),
-            }
-        }
+        let others = |spot: Spot| !picks[beside..].iter().any(|pick| pick.spot == spot);
+        let mut rooms: Vec<(bool, Amount, Spot)> = self.rooms(node, part).filter(|room| others(room.2)).collect();
         rooms.sort_unstable();
-        for &(_, _, device) in rooms.iter().take(count as usize) {
-            picks.push(self.pick(part, Spot { node, device }));
+        for &(_, _, spot) in rooms.iter().take(count as usize) {
+            picks.push(self.pick(part, spot));
         }
         picks.len() - before == count as usize
+    }
+
+    /// Returns the devices of a node that a part may have: for a share whether each is free, and what it has left.
+    fn rooms(&self, node: u32, part: usize) -> impl Iterator<Item = (bool, Amount, Spot)> {
+        let demand = &self.parts[part];
+        let of_class = self.pool().spots_on(node).filter(|&spot| {
+            self.pool().step();
+            self.pool().device(spot).class == demand.class
+        });
+        of_class.filter_map(|spot| {
+            let (left, whole) = self.pool().room(spot, self.search.until, self.with_bounded)?;
+            match demand.take {
+                Take::Exclusive => whole.then_some((true, Amount::default(), spot)),
+                Take::Shared(amount) => {
+                    let fits = left.covers(amount) && (whole || self.takes_sharer(spot, amount));
+                    fits.then_some((whole, left, spot))
+                }
+            }
+        })
     }
 
     fn pick(&self, part: usize, spot: Spot) -> Pick {
@@ -273,6 +280,12 @@ impl Stage<'_> {
         let most: Vec<u32> = self.parts.iter().map(|part| part.count.most / nodes).collect();
         let mut counts = most;
         loop {
+            if self.search.near
+                && let Some(mut picks) = self.in_near_chunks(&counts, nodes, 1)
+            {
+                picks.sort_by_key(|pick| pick.part);
+                return Some(picks);
+            }
             let mut picks = Vec::new();
             let (mut found, mut last) = (0, BTreeSet::new());
             for node in self.candidates(counts[0], &Around::All) {
@@ -299,6 +312,9 @@ impl Stage<'_> {
     /// Finds devices for chunks, several on a node if they fit.
     fn in_chunks(&self, chunks: u32) -> Option<Vec<Pick>> {
         let counts: Vec<u32> = self.parts.iter().map(|part| part.count.least).collect();
+        if self.search.near {
+            return self.in_near_chunks(&counts, chunks, chunks);
+        }
         let (mut picks, mut left, mut seen) = (Vec::new(), chunks, BTreeSet::new());
         let own = self.search.origin.filter(|&own| self.search.allows(own));
         let all_around = self.pool().around(self.search.origin);
@@ -337,6 +353,6 @@ impl Stage<'_> {
             return Some(picks);
         }
         let own = own.filter(|_| is_own_first);
-        self.over_nodes(counts, own, &all_around, locality == Locality::Near)
+        self.over_nodes(counts, own, &all_around)
     }
 }

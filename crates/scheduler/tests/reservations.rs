@@ -3,7 +3,7 @@
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::request::Part;
-use accord_scheduler::saved::SavedScheduler;
+use accord_scheduler::saved::{SavedJob, SavedScheduler};
 use accord_scheduler::{
     Effect, EndCause, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId, ReservedDevices,
     Scheduler,
@@ -48,6 +48,11 @@ impl Site {
 
     /// Replaces the scheduler with one that is restored from its records.
     fn restart(&mut self) {
+        self.restart_with(|job| job);
+    }
+
+    /// Goes on with a scheduler that is made of what this one saves; its jobs are saved as `written` writes them.
+    fn restart_with(&mut self, written: fn(SavedJob) -> SavedJob) {
         let (old, mut accounts) = (&self.scheduler, BTreeMap::new());
         for name in old.account_names() {
             accounts.extend(old.saved_account(name).map(|saved| (name.to_owned(), saved)));
@@ -55,7 +60,7 @@ impl Site {
         let saved = SavedScheduler {
             classes: old.saved_classes(),
             accounts,
-            jobs: old.job_ids().filter_map(|id| old.saved_job(id)).collect(),
+            jobs: old.job_ids().filter_map(|id| old.saved_job(id)).map(written).collect(),
             counters: old.saved_counters(),
             site: old.saved_site(),
         };
@@ -99,6 +104,13 @@ impl Site {
         let request = Request { limit_ms, ..Request::of(Part::whole(count, ClassFilter::ALL)) };
         self.apply(Input::Ask { user: user.to_owned(), account: "site".to_owned(), origin: None, request })
     }
+}
+
+/// Returns a job as a release saved it that did not save reserved starts.
+fn without_reserved_start(job: SavedJob) -> SavedJob {
+    let mut saved = serde_json::to_value(job).unwrap();
+    saved.as_object_mut().unwrap().remove("promise").unwrap();
+    serde_json::from_value(saved).unwrap()
 }
 
 fn started(effects: &[Effect]) -> Vec<JobId> {
@@ -218,14 +230,15 @@ fn reserved_starts_are_one_after_the_other_between_weeks() {
 
 #[test]
 fn a_restart_lets_no_later_job_delay_a_reserved_start() {
-    for is_paused in [false, true] {
+    let written: [fn(SavedJob) -> SavedJob; 2] = [|job| job, without_reserved_start];
+    for (is_paused, written) in [false, true].into_iter().flat_map(|paused| written.map(|written| (paused, written))) {
         let mut site = Site::new();
         let pause = |paused| Input::Pause { paused, by: "root".to_owned() };
         assert_eq!(started(&site.ask("tom", 1, Some(HOUR))), [JobId(1)]);
         assert_eq!(reserved(&site.ask("eva", 2, Some(HOUR))), HOUR);
         assert_eq!(started(&site.ask("uli", 1, Some(2 * HOUR))), []);
         site.apply(pause(is_paused));
-        site.restart();
+        site.restart_with(written);
         let mut effects = site.apply(Input::Tick);
         effects.extend(site.apply(pause(false)));
         assert_eq!(started(&effects), [], "paused: {is_paused}");
@@ -233,6 +246,30 @@ fn a_restart_lets_no_later_job_delay_a_reserved_start() {
         // A job that ends before may start, as without a restart.
         assert_eq!(started(&site.ask("kim", 1, Some(HOUR))), [JobId(4)]);
     }
+}
+
+#[test]
+fn a_restart_keeps_reserved_starts_although_they_would_be_planned_earlier_by_now() {
+    let decided = |written: Option<fn(SavedJob) -> SavedJob>| {
+        let mut site = Site::new();
+        site.ask("tom", 1, Some(HOUR));
+        site.ask("tom", 1, Some(2 * HOUR));
+        assert_eq!(reserved(&site.ask("eva", 2, Some(HOUR))), 2 * HOUR);
+        site.pass(HOUR / 6);
+        site.apply(Input::Ended { job: JobId(2) });
+        site.apply(Input::Released { job: JobId(2), node: NodeId(1) });
+        if let Some(written) = written {
+            site.restart_with(written);
+            site.apply(Input::Tick);
+        }
+        let starts = site.scheduler.explain(JobId(3)).unwrap().starts;
+        // It ends before that start, and not before the one that would be planned now.
+        (starts, started(&site.ask("kim", 1, Some(HOUR + HOUR / 2))))
+    };
+    let kept = (Some(Millis(2 * HOUR)), vec![JobId(4)]);
+    assert_eq!([decided(None), decided(Some(|job| job))], [kept.clone(), kept]);
+    // As an earlier release has saved it.
+    assert_eq!(decided(Some(without_reserved_start)), (Some(Millis(HOUR)), vec![]));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The cost of an input does not grow with the cluster: loops count their steps.
 
+use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::Account;
-use accord_scheduler::request::{Locality, Part};
+use accord_scheduler::request::{Locality, Part, Take};
 use accord_scheduler::{
     DeviceState, DrainTarget, Effect, Forecast, Input, JobId, Members, Millis, Policy, Refusal, Request, Reservation,
     ReservationId, ReservedDevices, Scheduler, WaitReason,
@@ -96,7 +97,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         Input::NodeLeft(NodeId(8)),
         Input::Drain { target, by_time: Millis(1_000_000), end: false, reason: "fan".to_owned(), by: by() },
         Input::Undrain { target, by: by() },
-        Input::Quarantine { device, reason: "ECC".to_owned(), by: None, charged: false },
+        Input::Quarantine { device, reason: "ECC".to_owned(), by: None, charged: false, uuid: String::new() },
         Input::Unquarantine { device, by: by() },
         Input::Reserve(Box::new(reservation)),
         Input::Unreserve(ReservationId(1)),
@@ -163,6 +164,43 @@ fn an_explanation_does_not_cost_more_where_all_devices_of_a_larger_cluster_are_r
     };
     let (small, large) = (steps(SMALL), steps(LARGE));
     assert!(large <= small + small / 2 + 16, "{small} steps, {large} in the larger cluster");
+}
+
+#[test]
+fn an_explanation_costs_no_more_where_many_wait_for_cores_of_a_larger_cluster() {
+    let steps = |nodes: u32| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            cluster.apply(Input::NodeJoined(node(at)));
+        }
+        let accounts = nodes / 4;
+        for at in 0..accounts {
+            let leaf = Account::plain(&format!("a{at}"), Some(accord_scheduler::AccountId::SITE), 1);
+            cluster.apply(Input::AccountAdded(Box::new(leaf)));
+        }
+        let with_cores = |at: u32, count: u32, cores: u64| {
+            let part = Part { cores, ..Part::whole(count, ClassFilter::ALL) };
+            let request = Request { limit_ms: Some(3_600_000), ..Request::of(part) };
+            let account = format!("a{}", at % accounts);
+            Input::Ask { user: "u".to_owned(), account, origin: None, request }
+        };
+        // Each node has three free devices, and no cores.
+        for at in 0..nodes {
+            assert!(starts(&cluster.apply(with_cores(at, 5, 12_800)).1));
+        }
+        for at in 0..nodes {
+            assert!(!starts(&cluster.apply(with_cores(at, 1, 1_000)).1));
+        }
+        let (scheduler, job) = (&cluster.scheduler, JobId(2 * u64::from(nodes) - 7));
+        let place = scheduler.order_of_waiting().iter().position(|waiting| *waiting == job).unwrap();
+        let before = scheduler.steps();
+        let explained = scheduler.explain(job).unwrap();
+        let lacking = WaitReason::Cores { model: "h200".to_owned(), needed: 1_000, free: 0 };
+        assert_eq!((explained.position, explained.reason), (place, Some(lacking)));
+        scheduler.steps() - before
+    };
+    let (small, large) = (steps(SMALL), steps(LARGE));
+    assert!(large <= small + 64, "{small} steps, {large} in the larger cluster");
 }
 
 #[test]
@@ -346,6 +384,7 @@ fn jobs_that_wait_for_devices_of_a_reservation_do_not_make_inputs_cost_more_in_a
             reason: "ECC".to_owned(),
             by: None,
             charged: false,
+            uuid: String::new(),
         },
         Input::Drain {
             target: DrainTarget::Node(NodeId(9)),
@@ -463,6 +502,48 @@ fn near_devices_are_of_one_rack_although_fewer_nodes_of_several_would_do() {
 }
 
 #[test]
+fn near_holds_for_ranks_and_shares_and_for_a_number_of_nodes() {
+    let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+    for (at, rack) in [(0, "r0"), (1, "r0"), (2, "r1"), (3, "r1")] {
+        let labels = BTreeMap::from([("rack".to_owned(), rack.to_owned())]);
+        cluster.apply(Input::NodeJoined(NodeDescription { labels, ..node(at) }));
+    }
+    let asked = |cluster: &mut Cluster, request: Request, origin: Option<u32>| {
+        let origin = origin.map(NodeId);
+        let input = Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin, request };
+        let (_, effects) = cluster.apply(input);
+        let [Effect::Queued { .. }, Effect::Started { devices, .. }] = &effects[..] else { panic!("{effects:?}") };
+        let nodes = devices.iter().map(|of| of.device.node.0);
+        nodes.fold(BTreeMap::new(), |mut counts, node| {
+            *counts.entry(node).or_insert(0) += 1;
+            counts
+        })
+    };
+    // Free are 5 and 8 devices of the one rack, and 3 and 0 of the other.
+    for (count, node) in [(3, 0), (5, 2), (8, 3)] {
+        asked(&mut cluster, Request::of(Part::whole(count, ClassFilter::ALL)), Some(node));
+    }
+    let half = Take::Shared(Amount { milli: 500, memory: 0 });
+    let whole = |count| Request::of(Part::whole(count, ClassFilter::ALL));
+    let ranks = |ranks| Request { ranks, per_rank: true, ..whole(3) };
+    let of_shares = Request::of(Part { take: half, ..Part::whole(10, ClassFilter::ALL) });
+    let cases = [
+        (Request { nodes: Some(2), ..whole(6) }, [(0, 3), (2, 3)].as_slice(), [(0, 3), (1, 3)].as_slice()),
+        (ranks(2), &[(0, 3), (2, 3)], &[(1, 6)]),
+        (ranks(3), &[(0, 3), (1, 3), (2, 3)], &[(0, 3), (1, 6)]),
+        (of_shares, &[(0, 5), (1, 2), (2, 3)], &[(0, 2), (1, 8)]),
+    ];
+    for (request, anywhere, near) in cases {
+        for (locality, nodes) in [(Locality::OwnFirst, anywhere), (Locality::Near, near)] {
+            let mut cluster = Cluster { scheduler: cluster.scheduler.clone(), now: cluster.now };
+            let request = Request { locality, ..request.clone() };
+            let counts: BTreeMap<u32, i32> = nodes.iter().copied().collect();
+            assert_eq!(asked(&mut cluster, request.clone(), None), counts, "{request:?}");
+        }
+    }
+}
+
+#[test]
 fn any_device_is_of_the_class_whose_nodes_have_least_left() {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     let mut small = node(1);
@@ -509,6 +590,7 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
         reason: "uncorrectable ECC error".to_owned(),
         by: None,
         charged: false,
+        uuid: String::new(),
     };
     for ordinal in 0..5 {
         cluster.apply(fault(ordinal));
@@ -519,14 +601,15 @@ fn a_tenth_of_a_class_is_in_quarantine_at_most() {
     let (_, effects) = cluster.apply(ask(all));
     assert!(matches!(&effects[..], [Effect::Queued { .. }, Effect::Started { .. }]), "{effects:?}");
     let (_, effects) = cluster.apply(fault(6));
-    let [Effect::Audit(text)] = &effects[..] else { panic!("{effects:?}") };
-    assert!(text.contains("3 of 32 devices of its class are in it"), "{text}");
-    // Quarantined devices that their node no longer describes still count.
+    let [Effect::QuarantineRefused { why, .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert!(why.contains("3 of 32 devices of its class are in it"), "{why}");
+    // Those in quarantine that their node does not show any more make no room.
     let mut without = NodeDescription { incarnation: 2, ..node(0) };
     without.devices.retain(|device| device.ordinal > 2);
     cluster.apply(Input::NodeJoined(without));
     let (_, effects) = cluster.apply(fault(6));
-    let refused = |effect: &Effect| matches!(effect, Effect::Audit(text) if text.contains("3 of 32 devices"));
+    let refused =
+        |effect: &Effect| matches!(effect, Effect::QuarantineRefused { why, .. } if why.contains("3 of 32 devices"));
     assert!(effects.iter().any(refused), "{effects:?}");
 }
 
@@ -535,8 +618,13 @@ fn devices_that_programs_use_are_counted_apart_from_those_in_quarantine() {
     let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
     cluster.apply(Input::NodeJoined(node(0)));
     let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
-    let fault =
-        |ordinal, by| Input::Quarantine { device: device(ordinal), reason: "ECC".to_owned(), by, charged: false };
+    let fault = |ordinal, by| Input::Quarantine {
+        device: device(ordinal),
+        reason: "ECC".to_owned(),
+        by,
+        charged: false,
+        uuid: String::new(),
+    };
     for input in [
         Input::InUse { device: device(0), in_use: true },
         Input::InUse { device: device(1), in_use: true },

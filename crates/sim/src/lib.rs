@@ -5,6 +5,7 @@
 
 pub mod connection;
 pub mod coordinator;
+pub mod gpu_streams;
 pub mod queue;
 pub mod random;
 pub mod seeds;

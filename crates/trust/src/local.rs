@@ -18,6 +18,12 @@ pub fn path_of(address: &str) -> Option<&Path> {
     address.strip_prefix(SCHEME).map(Path::new)
 }
 
+/// Returns the addresses of a cluster's coordinators: those between commas, or one socket, whose path may have commas.
+pub fn addresses(text: &str) -> impl Iterator<Item = &str> {
+    let is_list = path_of(text).is_none();
+    text.split(move |c| is_list && c == ',').map(str::trim)
+}
+
 /// Returns the owner of the socket's folder: only the owner and root can have put the socket there.
 ///
 /// # Errors
@@ -69,6 +75,15 @@ mod tests {
     use super::*;
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_list_has_addresses_and_a_socket_is_none() {
+        let of = |text| addresses(text).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            ["h:1", "h:1,[fd00::1]:2, i:3", "unix:/run/a,b"].map(of),
+            ["h:1", "h:1 [fd00::1]:2 i:3", "unix:/run/a,b"]
+        );
+    }
 
     #[test]
     fn a_folder_that_others_can_change_is_refused() {

@@ -77,6 +77,8 @@ pub enum Clients {
     Certified,
     /// Also clients without one, which must be identified in another way.
     All,
+    /// Browsers: they are asked for no certificate.
+    Unasked,
 }
 
 /// Verifies that a client is of the cluster, in any role. Its rights are checked for each request, so that a refusal
@@ -97,6 +99,10 @@ impl AnyMember {
 }
 
 impl ClientCertVerifier for AnyMember {
+    fn offer_client_auth(&self) -> bool {
+        self.clients != Clients::Unasked
+    }
+
     fn client_auth_mandatory(&self) -> bool {
         self.clients == Clients::Certified
     }

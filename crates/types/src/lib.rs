@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+mod check;
 mod count;
 mod device;
 mod device_fault;
@@ -47,8 +48,10 @@ pub mod threads;
 mod trace;
 pub mod turn_lock;
 pub mod unknown_settings;
+pub mod version;
 pub mod waiting_room;
 
+pub use check::Check;
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
 pub use device_fault::{DeviceFault, DeviceVerdict};

@@ -110,10 +110,10 @@ settings! {
     /// A variable of GCC's runtime.
     GOMP_OPENACC_DIM = "GOMP_OPENACC_DIM", "(the device's choice)", "gangs:workers:vector", [],
         "Launch dimensions of regions that leave them open.";
-    /// The coordinator's address.
-    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port or unix:path", [],
-        "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, which needs no certificates.";
-    /// The folder of certificates.
+    /// Where the coordinator is.
+    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port,... or unix:path", [],
+        "Coordinator of the cluster whose devices the program uses, of several all; unix: its socket on this machine, which needs no certificates.";
+    /// Certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
         "Folder with ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where MUNGE or Kubernetes attests users.";
     /// The socket of MUNGE's daemon.
@@ -156,8 +156,17 @@ settings! {
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
     /// The coordinator's state file.
-    STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file", [],
-        "File that keeps a coordinator's state over a restart; programs do not read it.";
+    STATE = "ACCORD_STATE", "(none: all begins anew with the coordinator)", "file or etcd://...", [],
+        "File that keeps a coordinator's state over a restart, or the place of several coordinators' state in etcd; programs do not read it.";
+    /// etcd's authority.
+    ETCD_CA = "ACCORD_ETCD_CA", "(none: in clear)", "file", [],
+        "Authority of etcd's certificates for a coordinator's connection; programs do not read it.";
+    /// A certificate for etcd.
+    ETCD_CERT = "ACCORD_ETCD_CERT", "(none)", "file", [],
+        "A coordinator's certificate for etcd; programs do not read it.";
+    /// Its key.
+    ETCD_KEY = "ACCORD_ETCD_KEY", "(none)", "file", [],
+        "Key of that certificate; programs do not read it.";
     /// The site's policy.
     POLICY = "ACCORD_POLICY", "(one account for all users, without limits)", "file", [],
         "Policy with which a coordinator starts; programs do not read it.";
@@ -194,9 +203,18 @@ settings! {
     /// The address at which agents and coordinator serve metrics.
     METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],
         "Where a coordinator or an agent serves metrics and health over HTTP; programs do not read it.";
-    /// The address at which an agent is reached.
+    /// Where the coordinator shows its page.
+    PAGE_LISTEN = "ACCORD_PAGE_LISTEN", "(nowhere)", "address:port", [],
+        "Where a coordinator shows the cluster as a web page, in clear on loopback, elsewhere by TLS; programs do not read it.";
+    /// The visitors of the page.
+    PAGE = "ACCORD_PAGE", "users", "public|users|off", [],
+        "What a coordinator's page shows to visitors without a code: the cluster in numbers, how to get a code, or no page at all; programs do not read it.";
+    /// The page's address.
+    PAGE_URL = "ACCORD_PAGE_URL", "(ACCORD_PAGE_LISTEN, or the machine's name)", "URL", [],
+        "Address of a coordinator's page as browsers have it, such as https://accord.site; programs do not read it.";
+    /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
-        "Where others reach an agent; programs do not read it.";
+        "Where others reach an agent, or a coordinator that leads others; programs do not read it.";
     /// Folder in which an agent keeps grants.
     KEEP = "ACCORD_KEEP", "(accord-node-agent in /run, for other users in XDG_RUNTIME_DIR)", "folder|off", [],
         "Folder in which an agent keeps the grants of jobs for its next start on the same boot; programs do not read it.";
@@ -254,13 +272,19 @@ settings! {
     /// The treatment of pointers to unmapped memory.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: an error, or (for unified memory) a copy of its whole block, in and out.";
-    /// The treatment of updates that GCC has omitted.
+    /// What is checked about regions.
+    CHECK = "ACCORD_CHECK", "off", "off|bounds", [],
+        "What is checked about regions: bounds, on CPU devices, whether they stay within their arrays.";
+    /// What becomes of updates that GCC has left out.
     DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
         "What an update of whole declare variables does, of which GCC passes none: it ends the program, or warns once a place.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
-    /// Messages about launches, copies and waits.
+    /// The present table in errors.
+    EXPLAIN_ERRORS = "ACCORD_EXPLAIN_ERRORS", "0", "0|1", [],
+        "Adds the nearest entries of the present table to errors about data that is absent or present only in part, each with the line that has mapped it.";
+    /// Notices.
     NOTIFY = "ACCORD_NOTIFY", "0", "sum of 1, 2, 4, 8, 16",
         ["NVCOMPILER_ACC_NOTIFY", "PGI_ACC_NOTIFY", "NV_ACC_NOTIFY"],
         "Prints a line for each launch (1), copy (2), wait (4), construct (8), or creation and deletion of data (16).";

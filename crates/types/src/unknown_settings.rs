@@ -18,6 +18,7 @@ pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_SIM",
     "ACCORD_HOME",
     "ACCORD_BIN",
+    "ACCORD_COMMIT",
     "ACCORD_COORDINATOR_SERVICE_",
     "ACCORD_COORDINATOR_PORT",
 ];

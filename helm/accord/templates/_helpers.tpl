@@ -79,8 +79,9 @@ livenessProbe:
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
+# Of several coordinators only the one that leads is ready: the service finds a new one as soon as this is seen.
 readinessProbe:
   httpGet: {path: /readyz, port: metrics}
-  periodSeconds: 5
+  periodSeconds: 1
   timeoutSeconds: 5
 {{- end -}}

@@ -233,6 +233,10 @@ impl DeviceClient for InProcess {
         self.device_type
     }
 
+    fn guards_blocks(&self) -> bool {
+        self.backend.capabilities.guards_blocks
+    }
+
     fn sees_named_memory_only(&self) -> bool {
         self.backend.capabilities.sees_named_memory_only
     }

@@ -17,8 +17,8 @@ use crate::write_back::{KnownEffects, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims,
-    QueueId, Result,
+    AddressRange, Check, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange,
+    LaunchDims, QueueId, Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
@@ -48,6 +48,10 @@ pub(crate) struct Device {
     pub(crate) locks_pages: bool,
     /// Whether blocks that a region gets a pointer to are mapped for it.
     pub(crate) maps_unmapped: bool,
+    /// Whether the calls that map data are recorded for messages.
+    pub(crate) notes_origins: bool,
+    /// Whether regions are checked for writing outside of blocks.
+    pub(crate) checks_bounds: bool,
     /// Whether its regions access host memory directly; known once it has started.
     reaches_program_memory: AtomicBool,
     /// The pointers that regions got without a clause.
@@ -117,6 +121,8 @@ impl Device {
     ) -> Self {
         Self {
             device_type: client.device_type(),
+            notes_origins: settings.explains_errors,
+            checks_bounds: settings.check == Check::Bounds && client.guards_blocks(),
             client,
             index,
             num: AtomicU32::new(num.0),
@@ -199,8 +205,11 @@ impl Device {
         let (start, len) = self.client.addresses();
         let capacity = self.client.info().memory;
         let allocates = self.client.allocates();
-        self.lock().memory =
-            if allocates { Allocator::of_slabs(capacity) } else { Allocator::new(start, len, capacity) };
+        self.lock().memory = match (allocates, self.checks_bounds) {
+            (true, _) => Allocator::of_slabs(capacity),
+            (false, true) => Allocator::with_guards(start, len, capacity),
+            (false, false) => Allocator::new(start, len, capacity),
+        };
         publish();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::Runtime;
 use crate::bare_pointers::BarePointer;
+use crate::bounds::REMEDY;
 use crate::construct::{Entries, ONE_ELEMENT};
 use crate::device::Device;
 use crate::given::{GivenRegion, Means};
@@ -13,9 +14,17 @@ const REACH: usize = 1 << 30;
 
 impl Runtime {
     /// Adds to the error of a region that crashed where it was outside the device's data. Otherwise it adds which arguments lead to host
-    /// memory, and the remedies.
+    /// memory, and the remedies. With `ACCORD_EXPLAIN_ERRORS`, errors about absent data show the present table.
     pub fn explain(&self, error: Error) -> Error {
-        if error.code() != ErrorCode::Execution {
+        if self.settings.explains_errors {
+            return self.explain_crash(self.with_present_table(error));
+        }
+        self.explain_crash(error)
+    }
+
+    /// Adds to the error of a region that crashed.
+    fn explain_crash(&self, error: Error) -> Error {
+        if error.code() != ErrorCode::Execution || error.remedy_text() == Some(REMEDY) {
             return error;
         }
         let explained = self.explain_outside(&error).or_else(|| self.explain_constant(&error));
@@ -40,9 +49,7 @@ impl Runtime {
                     "no data is there; it is {distance} bytes {side} the nearest, the {} bytes of {name}",
                     near.host.len
                 ))
-                .instead(
-                    "check the region's indices and the bounds of its loops against the lengths in its data clauses",
-                ),
+                .instead(REMEDY),
         )
     }
 

@@ -8,6 +8,7 @@
 mod address_space;
 mod bare_pointers;
 pub mod bench;
+mod bounds;
 mod constants;
 mod construct;
 mod device;
@@ -26,6 +27,7 @@ mod pending_copies_out;
 mod plan;
 pub mod ports;
 mod present;
+mod present_around;
 pub mod prof;
 mod program;
 mod queues;

@@ -29,6 +29,7 @@ impl Device {
             let state = self.lock();
             let present = state.table.iter();
             ranges.extend(present.filter_map(|(_, entry)| Some((entry.device()?, entry.range()))));
+            ranges.extend(state.memory.mallocs());
         }
         nearest(ranges.into_iter(), address)
     }

@@ -42,6 +42,16 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Returns the device addresses that it copies from and to.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = DevicePtr> + use<> {
+        let (one, other) = match *self {
+            Self::Bytes { dst, .. } | Self::In { dst, .. } => (dst, None),
+            Self::Out { src, .. } | Self::OutSpaced { src, .. } | Self::OutChanged { src, .. } => (src, None),
+            Self::Copy { dst, src, .. } => (dst, Some(src)),
+        };
+        std::iter::once(one).chain(other)
+    }
+
     /// Whether it copies to the program's memory.
     #[inline]
     fn copies_out(&self) -> bool {
@@ -75,6 +85,8 @@ pub(crate) struct Plan {
     pub(crate) due: Option<Due>,
     /// Queues to wait for first: they may still use memory that this construct got.
     pub(crate) waits: Vec<QueueId>,
+    /// New blocks that get the pattern of [`crate::bounds`] around them.
+    pub(crate) patterns: Vec<DevicePtr>,
     /// Commands before the launch, or all.
     pub(crate) before: Vec<Step>,
     /// Commands after the launch.
@@ -112,6 +124,7 @@ impl Plan {
     pub(crate) fn clear(&mut self) {
         self.due = None;
         self.waits.clear();
+        self.patterns.clear();
         self.before.clear();
         self.after.clear();
         self.bytes.clear();
@@ -137,7 +150,7 @@ impl Plan {
 
     /// Whether the device gets no commands.
     pub(crate) fn is_silent(&self) -> bool {
-        self.waits.is_empty() && self.before.is_empty() && self.after.is_empty()
+        self.waits.is_empty() && self.patterns.is_empty() && self.before.is_empty() && self.after.is_empty()
     }
 
     /// Adds the store of a pointer.

@@ -41,6 +41,11 @@ pub trait DeviceClient: Send + Sync {
         false
     }
 
+    /// Whether accesses beside mapped memory fault by pages of 4 KiB with `ACCORD_CHECK=bounds`.
+    fn guards_blocks(&self) -> bool {
+        false
+    }
+
     /// Changes the program's number of it. Comes before [`DeviceClient::start`].
     fn renumber(&self, num: DeviceNum) {
         let _ = num;
@@ -493,6 +498,17 @@ pub trait HostMemory: Send + Sync {
         (range.start != 0).then(|| format!("{:#x}", range.start))
     }
 
+    /// Returns the address of the program's call that the calling thread is in, or 0 if unknown.
+    fn call(&self) -> usize {
+        0
+    }
+
+    /// Returns file, line and function of a result of [`HostMemory::call`].
+    fn describe_call(&self, call: usize) -> Option<String> {
+        let _ = call;
+        None
+    }
+
     /// Names the pointer that a region uses and its caller no longer has anywhere, if there is one such pointer.
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         let _ = function;
@@ -533,6 +549,11 @@ pub trait HostMemory: Send + Sync {
     /// Reports that `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         let _ = (range, entry, element);
+    }
+
+    /// Reports that blocks of device memory have no guard pages any more, and where that is.
+    fn tell_no_guards(&self, error: &Error) {
+        let _ = error;
     }
 
     /// Reports that an `update` names the pointer at `range`, as its entry number `entry`, but not its target.

@@ -1,6 +1,6 @@
 //! The shell's information about the program: settings from its environment, and variables of its objects.
 
-use accord_types::{DeviceType, GlobalSpec, Rank};
+use accord_types::{Check, DeviceType, GlobalSpec, Rank};
 
 /// The settings of the program's environment, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,10 @@ pub struct Settings {
     pub pageable: bool,
     /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped for it.
     pub maps_unmapped: bool,
+    /// `ACCORD_EXPLAIN_ERRORS`: errors about absent data show the present table.
+    pub explains_errors: bool,
+    /// `ACCORD_CHECK`: what is checked about regions.
+    pub check: Check,
     /// Whether devices' memory has to lie in `AddressRange::LOW_WINDOW`.
     pub low_addresses: bool,
     /// A number of this process alone: for choices that programs are not to make alike.

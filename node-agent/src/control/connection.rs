@@ -4,6 +4,7 @@ use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
 use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, GRANTS_MAX, Word};
+use crate::session_logs::SessionLog;
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
 use accord_fabric::route::{self, Wanted};
@@ -134,8 +135,23 @@ pub(super) fn probed(endpoint: Endpoint) -> Endpoint {
     endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
 }
 
+/// Registers at the coordinator that leads the cluster. The others are unavailable, and one that has led is refused by its epoch.
 async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Attendance, v1::Registered), Status> {
-    let channel = identity.coordinator.connect(probed).await?;
+    let mut refusal = Status::invalid_argument("there is no coordinator's address");
+    for coordinator in identity.coordinator.each() {
+        match attend_one(&coordinator, registration.clone()).await {
+            Err(status) if matches!(status.code(), Code::Unavailable | Code::FailedPrecondition) => refusal = status,
+            other => return other,
+        }
+    }
+    Err(refusal)
+}
+
+async fn attend_one(
+    coordinator: &Coordinator,
+    registration: v1::Register,
+) -> Result<(Attendance, v1::Registered), Status> {
+    let channel = coordinator.connect(probed).await?;
     let answer = async {
         let mut connection = Attendance::begin(channel, agent_message::Body::Register(registration)).await?;
         let first = connection.inbound.message().await?;
@@ -151,8 +167,25 @@ async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Atte
     Ok((connection, registered))
 }
 
-/// Passes a message of the coordinator to the rules.
-pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::CoordinatorMessage) {
+/// Answers a question of the coordinator, or tells the rules what it says.
+pub(super) fn answer(
+    identity: &Identity,
+    supervisor: &Arc<Supervisor>,
+    message: v1::CoordinatorMessage,
+) -> Option<agent_message::Body> {
+    let Some(coordinator_message::Body::SendSessionLog(v1::SendSessionLog { question, session })) = message.body else {
+        obey(identity, supervisor, message);
+        return None;
+    };
+    let log = supervisor.logs().read(SessionId(session));
+    Some(agent_message::Body::SessionLog(match log {
+        Some(SessionLog { user, lines, dropped }) => v1::SessionLog { question, user, lines, dropped },
+        None => v1::SessionLog { question, ..v1::SessionLog::default() },
+    }))
+}
+
+/// Tells the rules what the coordinator says.
+fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::CoordinatorMessage) {
     use coordinator_message::Body;
     match message.body {
         Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
@@ -161,6 +194,9 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         },
         Some(Body::SessionClosed(v1::SessionClosed { session, reason, key })) => {
             let session = SessionId(session);
+            if !reason.is_empty() {
+                supervisor.logs().note(session, &format!("the coordinator ends the session: {reason}"));
+            }
             match SessionKey::from_bytes(&key) {
                 Some(key) => supervisor.tell(|node, now, ends| node.claim_closed(now, (session, key), &reason, ends)),
                 None if key.is_empty() => supervisor.tell(|node, now, ends| node.closed(now, session, &reason, ends)),
@@ -198,8 +234,8 @@ pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v
         },
         Some(Body::MeasurePath(order)) => identity.measure_path(supervisor, order),
         Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
-        // Only a rank that joins a world gets `RankLost`, on a connection of its own.
-        Some(Body::Registered(_) | Body::SessionOpened(_) | Body::RankLost(_)) | None => {}
+        // A rank that joins has a connection for that.
+        Some(Body::SendSessionLog(_) | Body::Registered(_) | Body::SessionOpened(_) | Body::RankLost(_)) | None => {}
     }
 }
 

@@ -9,6 +9,7 @@ use accord_types::{Rank, threads};
 use std::io::{self, Write as _};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
+use tonic::{Code, Status};
 use v1::{agent_message, coordinator_message};
 
 /// The connection of a joining rank. Dropped without [`Joining::complete`], the rank counts as lost.
@@ -25,8 +26,18 @@ impl Joining {
         let (told, is_told) = mpsc::channel();
         let attend = async move {
             let connect = async {
-                let channel = coordinator.connect(probed).await?;
-                Attendance::begin(channel, agent_message::Body::JoinWorld(join)).await
+                let mut attended = Err(Status::invalid_argument("there is no coordinator's address"));
+                // Those that do not lead the cluster are unavailable.
+                for one in coordinator.each() {
+                    attended = match one.connect(probed).await {
+                        Ok(channel) => Attendance::begin(channel, agent_message::Body::JoinWorld(join.clone())).await,
+                        Err(status) => Err(status),
+                    };
+                    if attended.as_ref().err().is_none_or(|status| status.code() != Code::Unavailable) {
+                        break;
+                    }
+                }
+                attended
             };
             match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
                 Ok(Ok(connection)) => {

@@ -12,7 +12,7 @@ pub(crate) use joining::Joining;
 use crate::node::{Disconnect, Effect, Ending};
 use crate::supervise::Supervisor;
 use accord_proto::stop::StopSignals;
-use connection::{Attendance, obey, words};
+use connection::{Attendance, answer, words};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,7 +72,10 @@ pub(crate) async fn run(
             }
             message = message(&mut connection) => match message {
                 Ok(message) => {
-                    obey(identity, supervisor, message);
+                    if let (Some(answer), Some(open)) = (answer(identity, supervisor, message), &connection) {
+                        // The coordinator does not wait for one for which there is no room.
+                        open.send(answer);
+                    }
                     continue;
                 }
                 Err(why) => why,

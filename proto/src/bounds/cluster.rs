@@ -10,6 +10,13 @@ use v1::watch_row::Line;
 pub const WATCH_ROWS_MAX: usize = 256;
 /// Most users, jobs or programs in a row.
 pub const WATCH_NAMES_MAX: usize = 8;
+/// Bytes of the page's address with a code: a host's name, a port and the code.
+pub const PAGE_URL_MAX: usize = 512;
+
+/// Lines of a session's log of one node.
+pub const LOG_LINES_MAX: usize = 1 << 10;
+/// Bytes of the logs in one reply, about.
+pub const LOG_REPLY_BYTES_MAX: usize = 2 << 20;
 
 fn names(list: &[String], field: &'static str) -> Result<(), Malformed> {
     within(list.len(), WATCH_NAMES_MAX, field)?;
@@ -21,6 +28,45 @@ impl Bounded for v1::DescribeRequest {
         let Self { version: _, viewer, measure: _, paths_of, page: _ } = self;
         viewer.check()?;
         within(paths_of.len(), PATHS_OF_MAX, "DescribeRequest.paths_of is too long")
+    }
+}
+
+impl Bounded for v1::LogLine {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { unix_ms: _, text } = self;
+        within(text.len(), WORDS_MAX, "LogLine.text is too long")
+    }
+}
+
+impl Bounded for v1::SessionLog {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { question: _, user, lines, dropped: _ } = self;
+        within(user.len(), NAME_MAX, "SessionLog.user is too long")?;
+        all(lines, LOG_LINES_MAX, "SessionLog.lines is too long")
+    }
+}
+
+impl Bounded for v1::NodeLog {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { node_name, lines, dropped: _ } = self;
+        within(node_name.len(), NAME_MAX, "NodeLog.node_name is too long")?;
+        all(lines, LOG_LINES_MAX, "NodeLog.lines is too long")
+    }
+}
+
+impl Bounded for v1::SessionLogsReply {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { nodes, silent } = self;
+        all(nodes, PAGE_ITEMS_MAX, "SessionLogsReply.nodes is too long")?;
+        within(silent.len(), PAGE_ITEMS_MAX, "SessionLogsReply.silent is too long")?;
+        silent.iter().try_for_each(|name| within(name.len(), NAME_MAX, "SessionLogsReply.silent is too long"))
+    }
+}
+
+impl Bounded for v1::OpenPageReply {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { url, valid_ms: _, is_local: _ } = self;
+        within(url.len(), PAGE_URL_MAX, "OpenPageReply.url is too long")
     }
 }
 
@@ -177,6 +223,7 @@ impl Bounded for v1::DeviceLine {
             other_sessions: _,
             idle_since_unix_ms: _,
             quarantined_since_unix_ms: _,
+            quarantine_charged: _,
         } = self;
         within(node_name.len(), NAME_MAX, "DeviceLine.node_name is too long")?;
         within(name.len(), NAME_MAX, "DeviceLine.name is too long")?;
@@ -189,7 +236,7 @@ impl Bounded for v1::DeviceLine {
 
 impl Bounded for v1::Quarantined {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { ordinal: _, reason, since_unix_ms: _, by_administrator: _ } = self;
+        let Self { ordinal: _, reason, since_unix_ms: _, by_administrator: _, charged: _ } = self;
         within(reason.len(), WORDS_MAX, "Quarantined.reason is too long")
     }
 }

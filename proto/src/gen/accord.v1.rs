@@ -288,6 +288,16 @@ pub struct KernelLimits {
     #[prost(string, tag = "3")]
     pub why_not: ::prost::alloc::string::String,
 }
+/// A line that an agent or an executor has written about a session.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogLine {
+    /// Milliseconds since 1970, by the node's clock.
+    #[prost(uint64, tag = "1")]
+    pub unix_ms: u64,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
 /// The driver of a device.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -427,7 +437,7 @@ impl LinkKind {
 pub struct AgentMessage {
     #[prost(
         oneof = "agent_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
     )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
@@ -462,6 +472,8 @@ pub mod agent_message {
         DeviceTested(super::DeviceTested),
         #[prost(message, tag = "13")]
         Leaving(super::Leaving),
+        #[prost(message, tag = "14")]
+        SessionLog(super::SessionLog),
     }
 }
 /// Announces that the agent will join an MPI world, whose ranks wait for each other. The stream's only other message is
@@ -605,6 +617,23 @@ pub struct DeviceTested {
     #[prost(uint64, tag = "4")]
     pub number: u64,
 }
+/// The answer to SendSessionLog.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionLog {
+    /// That of SendSessionLog.
+    #[prost(uint64, tag = "1")]
+    pub question: u64,
+    /// The session's user; empty: the agent has no log of the session.
+    #[prost(string, tag = "2")]
+    pub user: ::prost::alloc::string::String,
+    /// The last lines, the oldest first.
+    #[prost(message, repeated, tag = "3")]
+    pub lines: ::prost::alloc::vec::Vec<LogLine>,
+    /// Lines before them that the agent has no longer.
+    #[prost(uint64, tag = "4")]
+    pub dropped: u64,
+}
 /// No executor of the job is left on this node, so another job may use its devices.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -643,7 +672,7 @@ pub struct PathMeasured {
 pub struct CoordinatorMessage {
     #[prost(
         oneof = "coordinator_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
     )]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
@@ -678,6 +707,8 @@ pub mod coordinator_message {
         ReleaseJob(super::ReleaseJob),
         #[prost(message, tag = "13")]
         TestDevice(super::TestDevice),
+        #[prost(message, tag = "14")]
+        SendSessionLog(super::SendSessionLog),
     }
 }
 #[allow(clippy::all)]
@@ -739,6 +770,15 @@ pub struct TestDevice {
     /// The number for the reply. A test that was begun for another number does not count.
     #[prost(uint64, tag = "2")]
     pub number: u64,
+}
+/// The agent says SessionLog.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendSessionLog {
+    #[prost(uint64, tag = "1")]
+    pub question: u64,
+    #[prost(uint64, tag = "2")]
+    pub session: u64,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2997,6 +3037,9 @@ pub struct DeviceLine {
     /// The time since which it is in quarantine.
     #[prost(uint64, optional, tag = "15")]
     pub quarantined_since_unix_ms: ::core::option::Option<u64>,
+    /// In quarantine jobs that hold it are charged for it: a region may have caused the fault.
+    #[prost(bool, tag = "16")]
+    pub quarantine_charged: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3158,6 +3201,25 @@ impl DeviceCondition {
     }
 }
 #[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenPageRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenPageReply {
+    /// Address of the page with the code.
+    #[prost(string, tag = "1")]
+    pub url: ::prost::alloc::string::String,
+    /// Time until the code expires.
+    #[prost(uint64, tag = "2")]
+    pub valid_ms: u64,
+    /// The page listens on the coordinator's machine only.
+    #[prost(bool, tag = "3")]
+    pub is_local: bool,
+}
+#[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {
     /// Version of the protocol.
@@ -3175,6 +3237,38 @@ pub struct DescribeRequest {
     /// The page to send; absent for the first page.
     #[prost(message, optional, tag = "5")]
     pub page: ::core::option::Option<PageStart>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionLogsRequest {
+    /// Version of this contract.
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(uint64, tag = "2")]
+    pub session: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionLogsReply {
+    /// Nodes that have a log of the session, by name.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<NodeLog>,
+    /// Nodes that have not answered in time.
+    #[prost(string, repeated, tag = "2")]
+    pub silent: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A node's log of a session.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeLog {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// The last lines, the oldest first.
+    #[prost(message, repeated, tag = "2")]
+    pub lines: ::prost::alloc::vec::Vec<LogLine>,
+    /// Lines before them that are not kept or not sent.
+    #[prost(uint64, tag = "3")]
+    pub dropped: u64,
 }
 /// The beginning of a page of a view.
 #[allow(clippy::all)]
@@ -3321,6 +3415,9 @@ pub struct Quarantined {
     /// Whether an administrator put it into quarantine.
     #[prost(bool, tag = "4")]
     pub by_administrator: bool,
+    /// Jobs that hold it are charged for it: a region may have caused the fault.
+    #[prost(bool, tag = "5")]
+    pub charged: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3581,6 +3678,53 @@ pub mod cluster_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Cluster", "Watch"));
             self.inner.streaming(req, path, codec).await
         }
+        /// What nodes have written about a session: users see their own ones, administrators all.
+        pub async fn session_logs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SessionLogsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SessionLogsReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Cluster/SessionLogs",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Cluster", "SessionLogs"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A code with which a browser sees the coordinator's page as the caller does: once, and for a short time.
+        pub async fn open_page(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OpenPageRequest>,
+        ) -> std::result::Result<tonic::Response<super::OpenPageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Cluster/OpenPage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("accord.v1.Cluster", "OpenPage"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3612,6 +3756,19 @@ pub mod cluster_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::WatchRequest>>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// What nodes have written about a session: users see their own ones, administrators all.
+        async fn session_logs(
+            &self,
+            request: tonic::Request<super::SessionLogsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SessionLogsReply>,
+            tonic::Status,
+        >;
+        /// A code with which a browser sees the coordinator's page as the caller does: once, and for a short time.
+        async fn open_page(
+            &self,
+            request: tonic::Request<super::OpenPageRequest>,
+        ) -> std::result::Result<tonic::Response<super::OpenPageReply>, tonic::Status>;
     }
     /// Views of the cluster for people and tools.
     #[derive(Debug)]
@@ -3775,6 +3932,94 @@ pub mod cluster_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Cluster/SessionLogs" => {
+                    #[allow(non_camel_case_types)]
+                    struct SessionLogsSvc<T: Cluster>(pub Arc<T>);
+                    impl<
+                        T: Cluster,
+                    > tonic::server::UnaryService<super::SessionLogsRequest>
+                    for SessionLogsSvc<T> {
+                        type Response = super::SessionLogsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SessionLogsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::session_logs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SessionLogsSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Cluster/OpenPage" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenPageSvc<T: Cluster>(pub Arc<T>);
+                    impl<T: Cluster> tonic::server::UnaryService<super::OpenPageRequest>
+                    for OpenPageSvc<T> {
+                        type Response = super::OpenPageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OpenPageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Cluster>::open_page(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenPageSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

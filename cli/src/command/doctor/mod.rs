@@ -82,10 +82,10 @@ fn programs() -> Vec<Item> {
     items
 }
 
-/// Returns the last word of a program's version message.
+/// Returns the version that a program prints, which follows its name.
 fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-    String::from_utf8_lossy(&output.stdout).split_whitespace().last().map(str::to_owned)
+    String::from_utf8_lossy(&output.stdout).split_whitespace().nth(1).map(str::to_owned)
 }
 
 fn same_version(name: &'static str, path: &Path, version: Option<&str>, own: &str) -> Item {

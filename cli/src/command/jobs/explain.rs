@@ -2,12 +2,13 @@
 
 use super::queue::job_json;
 use super::start_text;
-use super::words::{devices, devices_json};
+use super::words::devices;
 use crate::client::{Coordinator, variable};
 use crate::failure::{Failure, Result};
 use crate::job_args::WhatIfArgs;
 use crate::output::{count, print, show};
 use crate::viewpoint;
+use accord_proto::json;
 use accord_proto::v1::{WhatIfOutcome, WhatIfReply};
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ fn reply_json(request: &str, reply: &WhatIfReply) -> Value {
         "account": reply.account,
         "outcome": outcome,
         "why": reply.why,
-        "devices": devices_json(&reply.devices),
+        "devices": json::devices(&reply.devices),
         "position": reply.position,
         "starts_unix_ms": reply.starts_unix_ms,
         "reserved": reply.reserved,

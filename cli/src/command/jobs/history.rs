@@ -2,11 +2,12 @@
 
 use super::export::export;
 use super::paged;
-use super::words::{ago, devices, devices_json, hours};
+use super::words::{ago, devices, hours};
 use crate::client::Coordinator;
 use crate::failure::Result;
 use crate::job_args::HistoryArgs;
 use crate::output::{Table, age, print, show};
+use accord_proto::json;
 use accord_proto::v1::EndedJob;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -83,7 +84,7 @@ fn ended_json(job: &EndedJob) -> Value {
         "ended_unix_ms": job.ended_unix_ms,
         "waited_ms": job.waited_ms,
         "ran_ms": job.ran_ms,
-        "devices": devices_json(&job.devices),
+        "devices": json::devices(&job.devices),
         "device_ms": job.device_ms,
         "billed_ms": job.billed_ms,
         "why": job.why,

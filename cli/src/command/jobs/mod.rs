@@ -11,7 +11,7 @@ pub(crate) use explain::{explain, what_if};
 pub(crate) use history::history;
 pub(crate) use queue::queue;
 pub(crate) use usage::usage;
-pub(crate) use words::{ago, devices, devices_json, state_name};
+pub(crate) use words::{ago, devices};
 
 use super::admin::each;
 use crate::client::{Coordinator, JobAct};

@@ -1,12 +1,13 @@
 //! `accord queue`: running and waiting jobs.
 
-use super::words::{ago, ahead, busy_part, devices, devices_json, state_name};
+use super::words::{ago, ahead, busy_part, devices};
 use super::{paged, start_text};
 use crate::client::Coordinator;
 use crate::command::reservation;
 use crate::failure::Result;
 use crate::job_args::QueueArgs;
 use crate::output::{Table, bytes, count, print, show};
+use accord_proto::json;
 use accord_proto::v1::{Job, JobState, QueueReply};
 use serde_json::{Value, json};
 
@@ -100,11 +101,11 @@ pub(super) fn job_json(job: &Job) -> Value {
         "account": job.account,
         "program": job.program,
         "request": job.request,
-        "state": state_name(job.state()),
+        "state": json::job_state(job.state()),
         "asked_unix_ms": job.asked_unix_ms,
         "started_unix_ms": job.started_unix_ms,
         "ends_unix_ms": job.ends_unix_ms,
-        "devices": devices_json(&job.devices),
+        "devices": json::devices(&job.devices),
         "position": (job.state() == JobState::Waiting).then_some(job.position),
         "why": waits.then_some(&job.why),
         "starts_unix_ms": job.starts_unix_ms,

@@ -1,8 +1,7 @@
 //! Devices and times of jobs, for tables and JSON.
 
 use crate::output::{age, bytes, runs};
-use accord_proto::v1::{JobDevices, JobState};
-use serde_json::{Value, json};
+use accord_proto::v1::JobDevices;
 
 /// Writes nodes with the ordinals of their devices, and each device's share if it is not whole: `gpu01/0-3
 /// gpu02/0:50%`.
@@ -15,21 +14,6 @@ pub(crate) fn devices(devices: &[JobDevices]) -> String {
     });
     let words: Vec<String> = words.collect();
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
-}
-
-/// Returns the devices as JSON.
-pub(crate) fn devices_json(devices: &[JobDevices]) -> Value {
-    let rows = devices.iter().map(|on| {
-        json!({
-            "node": on.node_name,
-            "model": on.model,
-            "ordinals": on.ordinals,
-            "share_milli": on.share_milli,
-            "memory": on.memory,
-            "exclusive": on.exclusive,
-        })
-    });
-    Value::from(rows.collect::<Vec<_>>())
 }
 
 /// Returns the number of devices.
@@ -50,18 +34,7 @@ pub(crate) fn ago(at_unix_ms: u64, unix_ms: u64) -> String {
     format!("{} ago", age(unix_ms.saturating_sub(at_unix_ms)))
 }
 
-/// Returns the word for a job's state.
-pub(crate) fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::OnHold => "on hold",
-        JobState::Running => "running",
-        JobState::Releasing => "releasing",
-        JobState::Unspecified => "unknown",
-    }
-}
-
-/// Writes device time in hours, with three decimals.
+/// Device time in hours, with three decimals.
 pub(super) fn hours(ms: u64) -> String {
     // Thousandths of an hour, rounded.
     let milli = ms.saturating_add(1_800) / 3_600;

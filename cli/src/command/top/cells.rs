@@ -1,8 +1,8 @@
 //! The columns of tables, and rows as text.
 
-use crate::cluster;
-use crate::command::jobs::{ago, devices, state_name};
+use crate::command::jobs::{ago, devices};
 use crate::output::{age, bytes};
+use accord_proto::json::{job_state, node_state};
 use accord_proto::v1::watch_row::Line;
 use accord_proto::v1::{DeviceCondition, DeviceLine, JobLine, JobState, NodeLine, UserLine, WatchTable};
 
@@ -114,7 +114,8 @@ fn device_cells(device: &DeviceLine, unix_ms: u64) -> Vec<String> {
         let reason = if device.reason.is_empty() { String::new() } else { format!(": {}", device.reason) };
         let since = device.quarantined_since_unix_ms;
         let since = since.map_or_else(String::new, |since| format!(" for {}", age(unix_ms.saturating_sub(since))));
-        notes.push(format!("{condition}{since}{reason}"));
+        let charged = if device.quarantine_charged { ", charged" } else { "" };
+        notes.push(format!("{condition}{since}{charged}{reason}"));
     }
     let who = [device.users.join(" "), device.programs.join(" ")].join(" ");
     notes.extend(Some(who.trim().to_owned()).filter(|who| !who.is_empty()));
@@ -148,7 +149,7 @@ fn node_cells(node: &NodeLine, unix_ms: u64) -> Vec<String> {
         if node.devices_unknown > 0 && node.devices_busy == 0 { "?".to_owned() } else { node.devices_busy.to_string() };
     vec![
         node.name.clone(),
-        cluster::state_name(node.state()).to_owned(),
+        node_state(node.state()).to_owned(),
         node.devices.to_string(),
         busy,
         node.devices_held.to_string(),
@@ -185,7 +186,7 @@ fn job_cells(line: &JobLine, unix_ms: u64) -> Vec<String> {
         job.user.clone(),
         job.program.clone(),
         job.request.clone(),
-        state_name(job.state()).to_owned(),
+        job_state(job.state()).to_owned(),
         age(unix_ms.saturating_sub(since)),
         if waits { "-".to_owned() } else { percent(line.busy_percent) },
         idle.into_iter().chain([what]).collect::<Vec<_>>().join(", "),

@@ -215,6 +215,24 @@ fn devices_show_use_memory_users_and_idle_holders_in_80_columns() {
 }
 
 #[test]
+fn a_device_in_quarantine_says_since_when_why_and_whether_its_jobs_are_charged() {
+    for (quarantine_charged, notes) in [(false, "7 min: ECC"), (true, "7 min, charged: ECC")] {
+        let line = DeviceLine {
+            condition: DeviceCondition::Quarantined.into(),
+            reason: "ECC".into(),
+            quarantined_since_unix_ms: Some(NOW - 7 * MINUTE),
+            quarantine_charged,
+            ..device("gpu01", 0, Some(0))
+        };
+        let mut top = Top::new("head:7447", View::Devices, Sort::default(), "");
+        top.resize(100);
+        top.take(reply(&top, 0, 1, vec![Line::Device(line)]));
+        let shown = shown(&top, 80, 12);
+        assert!(shown.iter().any(|line| line.ends_with(&format!("in quarantine for {notes}"))), "{shown:#?}");
+    }
+}
+
+#[test]
 fn nodes_say_why_they_take_no_jobs() {
     assert_eq!(
         shown(&top(View::Nodes), 80, 10)[5..9],

@@ -100,6 +100,7 @@ impl Board {
             programs,
             idle_since_unix_ms: device.idle_since_unix_ms,
             quarantined_since_unix_ms: device.quarantined_since_unix_ms,
+            quarantine_charged: device.quarantine_charged,
         }
     }
 

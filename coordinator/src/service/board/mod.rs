@@ -90,6 +90,8 @@ struct DeviceSeen {
     idle_since_unix_ms: Option<u64>,
     /// The time since which it is in quarantine.
     quarantined_since_unix_ms: Option<u64>,
+    /// Whether jobs that hold it are charged for it in quarantine.
+    quarantine_charged: bool,
     uses: Vec<UseSeen>,
     /// Indices of the jobs that hold it.
     jobs: Vec<u32>,

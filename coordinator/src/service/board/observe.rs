@@ -131,8 +131,9 @@ impl Observer {
                     None => (v1::DeviceCondition::Free, ""),
                 },
             };
-            let since = self.faults.get(&info.id).filter(|_| condition == v1::DeviceCondition::Quarantined);
-            let quarantined_since_unix_ms = since.map(|fault| self.unix_ms(Millis(fault.since.0)));
+            let fault = self.faults.get(&info.id).filter(|_| condition == v1::DeviceCondition::Quarantined);
+            let quarantined_since_unix_ms = fault.map(|fault| self.unix_ms(Millis(fault.since.0)));
+            let quarantine_charged = fault.is_some_and(|fault| fault.charged);
             self.places.insert(info.id, index(self.board.devices.len()));
             self.board.devices.push(DeviceSeen {
                 node: place,
@@ -142,6 +143,7 @@ impl Observer {
                 condition,
                 reason: why.to_owned(),
                 quarantined_since_unix_ms,
+                quarantine_charged,
                 held: 0,
                 percent: Some(0),
                 idle_since_unix_ms: None,

@@ -4,14 +4,11 @@ use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
 use super::observe::Look;
 use super::{Board, Boards, Watcher};
-use accord_cluster::{ClientId, Cluster, Input, KernelLimits, Limits, LinkId, Millis, Registration};
+use accord_cluster::{ClientId, Cluster, Input, Limits, LinkId, Millis, Registration};
 use accord_proto::{VERSION, v1};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, Input as Scheduled};
-use accord_types::node_labels::NodeLabels;
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, Hardware, NodeId, OrderPolicy, SessionKey, SessionRequest,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceUse, NodeId, OrderPolicy, SessionKey, SessionRequest};
 use std::sync::Arc;
 use v1::watch_row::Line;
 use v1::{DeviceCondition, WatchOrder, WatchTable};
@@ -52,22 +49,7 @@ impl Site {
                 numa: None,
                 cpus: Vec::new(),
             };
-            let registration = Registration {
-                node_name: (*node_name).into(),
-                incarnation: 10,
-                address: "h:1".into(),
-                devices: [0, 1].map(device).to_vec(),
-                hardware: Hardware::default(),
-                labels: NodeLabels::default(),
-                kernel_limits: KernelLimits::default(),
-                previous: None,
-                coordinator_epoch: 0,
-                sessions: Vec::new(),
-                granted: Vec::new(),
-                jobs: Vec::new(),
-                world: String::new(),
-                draining: false,
-            };
+            let registration = Registration::new(*node_name, "h:1", 10, [0, 1].map(device).to_vec());
             site.give(Input::Register { link: LinkId(link), registration });
         }
         let policy = Box::new(SitePolicy::read("[account.physics]\nusers = [\"*\"]\n", None).unwrap());
@@ -278,7 +260,13 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
     site.give(Input::Schedule(drain(drained)));
     site.give(Input::Schedule(drain(DrainTarget::Node(site.device("n10", 0).node))));
     let device = site.device("n9", 0);
-    site.give(Input::Schedule(Scheduled::Quarantine { device, reason: "ECC errors".into(), by: None, charged: false }));
+    site.give(Input::Schedule(Scheduled::Quarantine {
+        device,
+        reason: "ECC errors".into(),
+        by: None,
+        charged: true,
+        uuid: String::new(),
+    }));
     site.give(Input::Goodbye { link: LinkId(3) });
     let lines = site.devices(&user("eva"));
     let seen: Vec<_> =
@@ -294,6 +282,8 @@ fn drained_and_quarantined_devices_and_lost_nodes_say_why() {
             ("n10", DeviceCondition::Drained, "a new fan"),
         ]
     );
+    let charged: Vec<_> = lines.iter().map(|line| line.quarantine_charged).collect();
+    assert_eq!(charged, [false, false, true, false, false, false]);
     let since: Vec<_> = lines.iter().map(|line| line.quarantined_since_unix_ms).collect();
     assert_eq!(since, [None, None, Some(STARTED_UNIX_MS + NOW), None, None, None]);
     let rows = site.rows(&user("eva"), asks(WatchTable::Nodes));

@@ -1,17 +1,16 @@
 //! The cost of an input does not grow with the cluster.
 
 use super::super::effect::{ClientPush, Effect, PathOrder};
-use super::super::input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
+use super::super::input::{ClientId, Input, Joiner, LinkId, Registration};
 use super::super::measured_path::MeasuredPath;
 use super::super::record::{Record, Records};
 use super::super::restore::Restart;
 use super::super::state::{Cluster, Limits};
 use super::super::time::Millis;
 use accord_scheduler::JobId;
-use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, DeviceVerdict, Hardware, JobToken, NodeFigures, NodeId, OrderPolicy,
-    PathTimes, Rank, SessionGrant, SessionId, SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, DeviceUse, DeviceVerdict, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes,
+    Rank, SessionGrant, SessionId, SessionKey, SessionRequest,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -89,22 +88,8 @@ fn registration(name: &str, world: &str) -> Registration {
         numa: None,
         cpus: Vec::new(),
     };
-    Registration {
-        node_name: name.into(),
-        incarnation: 10,
-        address: format!("{name}:1"),
-        devices: (0..DEVICES).map(device).collect(),
-        hardware: Hardware::default(),
-        labels: NodeLabels::default(),
-        kernel_limits: KernelLimits::default(),
-        previous: None,
-        coordinator_epoch: 0,
-        sessions: Vec::new(),
-        granted: Vec::new(),
-        jobs: Vec::new(),
-        world: world.into(),
-        draining: false,
-    }
+    let devices = (0..DEVICES).map(device).collect();
+    Registration { world: world.into(), ..Registration::new(name, format!("{name}:1"), 10, devices) }
 }
 
 fn request(node_name: &str, devices: Option<&str>) -> SessionRequest {

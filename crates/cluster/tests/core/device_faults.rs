@@ -7,7 +7,9 @@ use accord_cluster::{
 };
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{Input as Scheduled, JobId, Quarantine};
-use accord_types::{DeviceFault, DeviceId, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SessionRequest};
+use accord_types::{
+    DeviceFault, DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SessionRequest,
+};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -63,10 +65,19 @@ impl Bench {
     }
 
     fn agent_says(&mut self, session: SessionId, ordinal: u32, fault: Option<DeviceFault>) -> Vec<Effect> {
-        self.give(Input::AgentUsed { link: LINK, uses: vec![(session, ordinal, used(fault))] })
+        self.agent_of(LINK, session, ordinal, fault)
+    }
+
+    /// The agent of a connection reports a fault that a session's program has shown, which has used the device.
+    fn agent_of(&mut self, link: LinkId, session: SessionId, ordinal: u32, fault: Option<DeviceFault>) -> Vec<Effect> {
+        if let Some(client) = self.cluster.session(session).and_then(|session| session.client) {
+            self.give(Input::MayUse { client, device: self.device(ordinal) });
+        }
+        self.give(Input::AgentUsed { link, uses: vec![(session, ordinal, used(fault))] })
     }
 
     fn program_says(&mut self, client: u64, ordinal: u32, fault: Option<DeviceFault>) -> Vec<Effect> {
+        self.give(Input::MayUse { client: ClientId(client), device: self.device(ordinal) });
         let uses = vec![(self.device(ordinal), used(fault))];
         self.give(Input::ProgramUsed { client: ClientId(client), uses })
     }
@@ -238,6 +249,7 @@ fn a_program_s_word_counts_for_devices_of_its_own_node_that_no_other_job_has() {
     }
     // A job that has got the device since is not disturbed. The test follows its end.
     bench.program_says(2, free, ecc());
+    bench.give(Input::ClientGone { client: ClientId(2) });
     bench.open_as(3, BOB, Some("1:cpu"));
     assert_eq!(bench.tests_within(5 * MINUTE), []);
     bench.give(Input::ClientGone { client: ClientId(3) });
@@ -305,25 +317,32 @@ fn faults_take_a_tenth_of_a_class_out_and_administrators_more() {
     assert_eq!(out(&bench), [0, 1]);
     let by_hand = |bench: &Bench, ordinal| {
         let (reason, by) = ("it is loud".to_owned(), Some("admin root".to_owned()));
-        Input::Schedule(Scheduled::Quarantine { device: bench.device(ordinal), reason, by, charged: false })
+        let uuid = String::new();
+        Input::Schedule(Scheduled::Quarantine { device: bench.device(ordinal), reason, by, charged: false, uuid })
     };
     for ordinal in [7, 8] {
         let input = by_hand(&bench, ordinal);
         bench.give(input);
     }
     assert_eq!(out(&bench), [0, 1, 7, 8]);
-    // An administrator's quarantine is ended by an administrator only, not by a test.
+    // What an administrator has put there leaves room for faults, of which the first one comes that was refused.
     let input = by_hand(&bench, 0);
     bench.give(input);
-    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 1)]);
+    assert_eq!(out(&bench), [0, 1, 2, 7, 8]);
+    // It stays until an administrator takes it out: no test does. For a device that works the next one comes.
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 1), (MINUTE / 2, 2)]);
     for ordinal in [0, 1, 7] {
         bench.tested(ordinal, DeviceVerdict::Works);
     }
-    assert_eq!(out(&bench), [0, 7, 8]);
-    // Devices that an administrator has quarantined do not count for faults.
+    assert_eq!(out(&bench), [0, 2, 3, 7, 8]);
+    assert_eq!(bench.tests_within(MINUTE / 2), [(MINUTE / 2, 2), (MINUTE / 2, 3)]);
+    for ordinal in [2, 3] {
+        bench.tested(ordinal, DeviceVerdict::Works);
+    }
+    assert_eq!(out(&bench), [0, 4, 7, 8]);
     bench.agent_says(session, 9, ecc());
-    assert_eq!(out(&bench), [0, 7, 8, 9]);
-    for ordinal in [0, 7, 8, 9] {
+    assert_eq!(out(&bench), [0, 4, 7, 8, 9]);
+    for ordinal in [0, 4, 7, 8, 9] {
         let device = bench.device(ordinal);
         bench.give(Input::Schedule(Scheduled::Unquarantine { device, by: "admin root".into() }));
     }
@@ -376,6 +395,8 @@ fn a_fault_that_a_region_may_have_caused_ends_no_charge_before_a_test_shows_it()
     for ordinal in 0..2 {
         bench.agent_says(other, ordinal, illegal_address());
     }
+    // The device that it has used is its own until it ends.
+    bench.give(Input::ClientGone { client: ClientId(2) });
     let session = bench.open_as(1, ALICE, Some("1:cpu"));
     let ordinal = bench.cluster.session(session).unwrap().lease.devices[0].ordinal;
     let charged = |bench: &Bench| bench.cluster.job_use(Millis(bench.now), JobId(1)).unwrap().0.milli_ms;
@@ -414,7 +435,8 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
     let by = Some("admin root".to_owned());
     let device = bench.device(4);
     let reason = "it is loud".into();
-    bench.give(Input::Schedule(Scheduled::Quarantine { device, reason, by: by.clone(), charged: false }));
+    let uuid = String::new();
+    bench.give(Input::Schedule(Scheduled::Quarantine { device, reason, by: by.clone(), charged: false, uuid }));
     let (fault, by_hand) = (bench.quarantine(3).unwrap(), bench.quarantine(4).unwrap());
     let mut records = Records::new();
     bench.cluster.take_step().records.into_iter().for_each(|record| record.apply(&mut records));
@@ -450,4 +472,72 @@ fn a_node_that_is_away_is_tested_when_it_is_back() {
     let tests = bench.tests_within(2 * MINUTE);
     assert!(matches!(tests[..], [(_, 0), ..]), "{tests:?}");
     assert_eq!(bench.device(0).node, NodeId(0));
+}
+
+/// Registers a node whose devices have these UUIDs, with another start of its agent.
+fn register_with(bench: &mut Bench, name: &str, link: u64, incarnation: u64, uuids: &[&str]) {
+    let with_uuid = |(ordinal, uuid): (u32, &&str)| DeviceInfo { uuid: (*uuid).to_owned(), ..device(ordinal) };
+    let devices = (0..).zip(uuids).map(with_uuid).collect();
+    let registration = Registration { devices, incarnation, ..registration(name) };
+    bench.give(Input::Register { link: LinkId(link), registration });
+}
+
+/// Returns the nodes and ordinals of the devices in quarantine.
+fn in_quarantine(bench: &Bench) -> Vec<(String, u32)> {
+    let name = |device: DeviceId| bench.cluster.scheduler().node_name(device.node).unwrap_or("unknown").to_owned();
+    bench.cluster.scheduler().quarantines().map(|(device, _)| (name(device), device.ordinal)).collect()
+}
+
+#[test]
+fn a_quarantine_follows_the_device_by_its_uuid() {
+    let mut bench = with_devices(0);
+    let at = |node: &str, ordinal: u32| (node.to_owned(), ordinal);
+    let first: Vec<String> = (0..20).map(|ordinal| format!("GPU-{ordinal}")).collect();
+    let mut uuids: Vec<&str> = first.iter().map(String::as_str).collect();
+    register_with(&mut bench, "h1", 2, 11, &uuids);
+    let session = bench.open_as(1, ALICE, None);
+    for ordinal in [3, 4] {
+        bench.agent_of(LinkId(2), session, ordinal, ecc());
+    }
+    assert_eq!(in_quarantine(&bench), [at("h1", 3), at("h1", 4)]);
+    // Two change their numbers, one of them with one that works.
+    uuids.swap(3, 5);
+    uuids.swap(3, 4);
+    assert_eq!((uuids[3], uuids[5]), ("GPU-4", "GPU-3"));
+    register_with(&mut bench, "h1", 3, 12, &uuids);
+    assert_eq!(in_quarantine(&bench), [at("h1", 3), at("h1", 5)]);
+    // One is replaced, and put into another node.
+    uuids[5] = "GPU-new";
+    register_with(&mut bench, "h1", 4, 13, &uuids);
+    assert_eq!(in_quarantine(&bench), [at("h1", 3)]);
+    register_with(&mut bench, "h2", 5, 11, &["GPU-other", "GPU-3"]);
+    assert_eq!(in_quarantine(&bench), [at("h1", 3), at("h2", 1)]);
+    // One that has left the bus keeps its place until it is back.
+    register_with(&mut bench, "h2", 6, 12, &["GPU-other"]);
+    assert_eq!(in_quarantine(&bench), [at("h1", 3), at("h2", 1)]);
+    register_with(&mut bench, "h2", 7, 13, &["GPU-3", "GPU-other"]);
+    assert_eq!(in_quarantine(&bench), [at("h1", 3), at("h2", 0)]);
+}
+
+#[test]
+fn quarantines_of_devices_that_no_node_has_are_kept_over_a_restart() {
+    let mut bench = with_devices(0);
+    bench.cluster = restored(&Records::new(), bench.now, 1);
+    register_with(&mut bench, "h1", 2, 11, &["GPU-0", "GPU-1"]);
+    let session = bench.open_as(1, ALICE, None);
+    bench.agent_of(LinkId(2), session, 1, ecc());
+    register_with(&mut bench, "h1", 3, 12, &["GPU-0", "GPU-2"]);
+    assert_eq!(in_quarantine(&bench), []);
+    let mut records = Records::new();
+    bench.cluster.take_step().records.into_iter().for_each(|record| record.apply(&mut records));
+    bench.cluster = restored(&records, bench.now, 2);
+    register_with(&mut bench, "h2", 4, 11, &["GPU-1"]);
+    assert_eq!(in_quarantine(&bench), [("h2".to_owned(), 0)]);
+    // Nor does it matter that the node is not known any more.
+    let mut records = bench.cluster.all_records();
+    records.retain(|key, _| !key.starts_with("node"));
+    bench.cluster = restored(&records, bench.now, 3);
+    assert_eq!(bench.cluster.scheduler().quarantines().count(), 1);
+    register_with(&mut bench, "h3", 5, 11, &["GPU-8", "GPU-1"]);
+    assert_eq!(in_quarantine(&bench), [("h3".to_owned(), 1)]);
 }

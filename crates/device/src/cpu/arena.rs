@@ -2,7 +2,9 @@
 
 use super::detach::above_stdio;
 use super::globals::Piece;
-use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION, MAPPED_GRANULE, MAPPED_WORDS};
+use super::layout::{
+    ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GUARDED_GRANULE, LAYOUT_VERSION, MAPPED_GRANULE, MAPPED_WORDS,
+};
 use super::shared_capacity::SharedCapacity;
 use crate::file_limit;
 use accord_types::short_lock::{ShortLock, ShortRwLock};
@@ -33,6 +35,8 @@ pub(crate) struct Arena {
     start: u64,
     len: u64,
     capacity: u64,
+    /// Bytes per bit of mapped memory.
+    granule: u64,
     /// The capacity that other sessions share.
     shared: SharedCapacity,
     /// Mapped ranges by start, and their total.
@@ -65,7 +69,7 @@ impl Arena {
     /// A memory file for a device.
     pub(crate) fn new(info: &DeviceInfo, place: Option<AddressRange>) -> Result<Self> {
         let AddressRange { start: DevicePtr(start), len: most } = place.unwrap_or_else(|| usual_place(info));
-        if most > MAPPED_WORDS as u64 * 64 * MAPPED_GRANULE {
+        if most > MAPPED_WORDS as u64 * 64 * GUARDED_GRANULE {
             let cause = format!("{most} addresses for one device: {ARENA_STRIDE} are possible");
             return Err(Error::new(ErrorCode::DeviceInit, cause)
                 .remedy("use more devices (ACCORD_CPU_DEVICES), of less memory each"));
@@ -136,9 +140,11 @@ impl Arena {
         };
         let (mapped, views) = (ShortLock::default(), ShortRwLock::default());
         let (capacity, shared) = (info.memory, SharedCapacity::new(info, None));
-        let arena = Self { fd, base, memory, start, len, capacity, shared, mapped, views };
+        let granule = MAPPED_GRANULE;
+        let arena = Self { fd, base, memory, start, len, capacity, granule, shared, mapped, views };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         arena.control().header().cores.store(cores as u32, Ordering::Relaxed);
+        arena.control().header().granule.store(granule, Ordering::Relaxed);
         arena.control().header().version.store(LAYOUT_VERSION, Ordering::Release);
         Ok(arena)
     }
@@ -146,6 +152,13 @@ impl Arena {
     /// Counts all memory mapped from now on together with that of other sessions.
     pub(crate) fn sharing(mut self, shared: SharedCapacity) -> Self {
         self.shared = shared;
+        self
+    }
+
+    /// Lets the worker access mapped memory by the system's pages, so that blocks can have guard pages. Called before the worker starts.
+    pub(crate) fn with_guard_pages(mut self) -> Self {
+        self.granule = GUARDED_GRANULE;
+        self.control().header().granule.store(GUARDED_GRANULE, Ordering::Relaxed);
         self
     }
 
@@ -254,10 +267,11 @@ impl Arena {
             return;
         }
         let control = self.control();
-        let granules = (start - self.start) / MAPPED_GRANULE..=(start + len - 1 - self.start) / MAPPED_GRANULE;
+        let granules = (start - self.start) / self.granule..=(start + len - 1 - self.start) / self.granule;
+        control.header().mapped_words.fetch_max(granules.end() / 64 + 1, Ordering::Relaxed);
         for granule in granules {
-            let from = self.start + granule * MAPPED_GRANULE;
-            let last = ranges.range(..from + MAPPED_GRANULE).next_back();
+            let from = self.start + granule * self.granule;
+            let last = ranges.range(..from + self.granule).next_back();
             let (word, bit) = (control.mapped((granule / 64) as usize), 1 << (granule % 64));
             if last.is_some_and(|(&s, &l)| s + l > from) {
                 word.fetch_or(bit, Ordering::Relaxed);

@@ -52,6 +52,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: false,
     takes_images: false,
     sees_named_memory_only: false,
+    guards_blocks: true,
     runs_program: true,
     prints_here: false,
     native_handles: false,
@@ -97,7 +98,8 @@ impl CpuDevice {
         place: Option<AddressRange>,
         account: Option<Arc<dyn MemoryAccount>>,
     ) -> Result<Arc<Self>> {
-        let arena = Arc::new(Arena::new(&info, place)?.sharing(SharedCapacity::new(&info, account)));
+        let arena = Arena::new(&info, place)?.sharing(SharedCapacity::new(&info, account));
+        let arena = Arc::new(if program.checks_bounds() { arena.with_guard_pages() } else { arena });
         let out_of_memory = OutOfMemory::watch();
         let worker = spawn::start(&info, program, &arena)?;
         let process = Arc::new(worker.process);

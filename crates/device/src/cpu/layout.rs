@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout. Owner and worker are the same build unless the installation is broken.
-pub(crate) const LAYOUT_VERSION: u32 = 6;
+pub(crate) const LAYOUT_VERSION: u32 = 7;
 /// Most streams of one device. Further queues share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -25,8 +25,10 @@ pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
 const MAPPED_OFFSET: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
 /// Bytes of device memory per bit.
 pub(crate) const MAPPED_GRANULE: u64 = 2 << 20;
-/// Words of these bits: enough for the longest arena.
-pub(crate) const MAPPED_WORDS: usize = (ARENA_STRIDE / MAPPED_GRANULE / 64) as usize;
+/// Bytes per bit if blocks have guard pages (`ACCORD_CHECK=bounds`).
+pub(crate) const GUARDED_GRANULE: u64 = 4096;
+/// Words of these bits: enough for the longest arena with the smaller granule. Untouched words take no memory.
+pub(crate) const MAPPED_WORDS: usize = (ARENA_STRIDE / GUARDED_GRANULE / 64) as usize;
 /// Bytes of header, streams and bits, which both sides map at any address.
 pub(crate) const CONTROL_BYTES: usize = MAPPED_OFFSET + MAPPED_WORDS * 8;
 /// Distance between the arenas of two devices by default.
@@ -64,6 +66,10 @@ pub(crate) struct Header {
     pub(crate) exit_stream: AtomicU32,
     /// Counts about one per second while the worker is neither stopped nor frozen, whatever its regions do.
     pub(crate) beats: AtomicU64,
+    /// Bytes of device memory per bit of mapped memory.
+    pub(crate) granule: AtomicU64,
+    /// Number of words of these bits that have ever been in use, from the first on.
+    pub(crate) mapped_words: AtomicU64,
     /// Number of changes to the bits of mapped memory, incremented after the bits are written.
     pub(crate) memory_changes: AtomicU64,
     /// Whether the worker has found a record that the owner can't have written.

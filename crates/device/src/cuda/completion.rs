@@ -3,13 +3,9 @@
 use super::staging::progress::Tracker;
 use super::staging::slot_pool::Slot;
 use crate::any_end::CopySink;
+use crate::stream::{HostWork, Stage};
 use accord_types::HostRange;
 use std::sync::Arc;
-
-/// Most completions kept for a stream. Beyond it, a caller that makes the stream wait for another one handles the first
-/// completions: a program that never waits could enqueue any number. This always ends, because all of them are in the
-/// driver's streams, which never wait for the host.
-pub const COMPLETIONS_MAX: usize = 4096;
 
 /// Work on the host once the device has reached a position.
 pub(crate) enum Completion<S> {
@@ -21,4 +17,24 @@ pub(crate) enum Completion<S> {
     Moved(Arc<Tracker>, HostRange),
     /// This stream waits for another one, whose own completions therefore precede.
     Other(Arc<S>, u64),
+}
+
+impl<S> HostWork for Completion<S> {
+    fn stage(&self) -> Stage {
+        match self {
+            Self::Small { .. } | Self::Rows { .. } => Stage::Ready,
+            Self::Moved(tracker, _) if tracker.is_done() => Stage::Ready,
+            Self::Moved(..) | Self::Other(..) => Stage::Elsewhere,
+        }
+    }
+
+    fn may_write(&self, range: HostRange) -> bool {
+        match self {
+            Self::Small { sink, .. } => sink.may_write(range),
+            Self::Rows { sinks, .. } => sinks.iter().any(|sink| sink.may_write(range)),
+            Self::Moved(_, target) => target.overlaps(range),
+            // The answer would need another stream's lock.
+            Self::Other(..) => true,
+        }
+    }
 }

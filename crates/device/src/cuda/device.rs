@@ -18,6 +18,7 @@ use super::table::Table;
 use crate::backend::DriverContext;
 use crate::failure::shut_down;
 use crate::image::Images;
+use crate::stream::Dependence;
 use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
@@ -225,16 +226,15 @@ impl CudaDevice {
         if !other.has_issued(seq.0) {
             return waiting.put_host(Op::Wait { other: Arc::clone(other), seq: seq.0 }, false);
         }
-        let marked = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
-        let completion = marked && other.is_completing(seq.0);
+        let dependence = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
         let _current = self.enter(waiting)?;
-        if completion {
+        if matches!(dependence, Dependence::Host | Dependence::DriverThenHost) {
             waiting.make_room()?;
         }
         waiting.put(
             |state| {
-                let next = state.next();
-                if marked { waiting.follow(state, next, other, seq.0, completion) } else { Ok(()) }
+                let next = state.core.next();
+                waiting.follow(state, next, (other, seq.0), dependence)
             },
             || Ok(Op::Wait { other: Arc::clone(other), seq: seq.0 }),
         )

@@ -34,7 +34,7 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Creates the query for a copy that is enqueued now. `state` is the stream's.
     pub(crate) fn at_call(stream: &'a Stream, state: &'a StreamProgress, range: HostRange) -> Self {
-        Self { stream, state: Some(state), seq: state.next(), range, middle: None }
+        Self { stream, state: Some(state), seq: state.core.next(), range, middle: None }
     }
 
     /// Creates the query for the copy at `seq`, whose turn it is.

@@ -4,6 +4,7 @@
 use super::context::Context;
 use super::device_stream::DeviceStream;
 use super::driver::DriverError;
+use crate::stream::FenceCore;
 use accord_types::short_lock::ShortLock;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::ptr::null_mut;
@@ -12,14 +13,22 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) struct Fence {
     context: Arc<Context>,
-    /// How often the fence was set. A stream that has waited for the latest one need not wait.
+    /// Decides which streams wait.
+    core: ShortLock<FenceCore<FencedStream>>,
+    /// [`FenceCore::count`] and [`FenceCore::over`], for threads without the lock.
     count: AtomicU64,
-    /// The last count that is known to be over.
     over: AtomicU64,
-    /// The stream that the others are ordered after.
-    behind: ShortLock<Option<Weak<dyn DeviceStream>>>,
-    /// Created when the first stream has to wait. The thread that makes it wait records it in the stream of `behind`.
+    /// Created when the first stream has to wait. The thread that makes it wait records it in the stream of the fence.
     event: OnceLock<FenceEvent>,
+}
+
+#[derive(Clone)]
+struct FencedStream(Weak<dyn DeviceStream>);
+
+impl PartialEq for FencedStream {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.0.as_ptr(), other.0.as_ptr())
+    }
 }
 
 struct FenceEvent(CUevent);
@@ -32,24 +41,19 @@ unsafe impl Sync for FenceEvent {}
 impl Fence {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         let (count, over) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { context, count, over, behind: ShortLock::default(), event: OnceLock::new() }
+        Self { context, core: ShortLock::default(), count, over, event: OnceLock::new() }
     }
 
     /// Orders all later operations of other streams after those in the driver's stream of `stream`. Returns `false` if they are already ordered after
     /// another stream that is not done.
     pub(crate) fn set(&self, stream: &Arc<impl DeviceStream + 'static>) -> bool {
-        let mut behind = self.behind.lock();
-        let is_same = behind.as_ref().is_some_and(|other| std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(stream)));
-        if !is_same {
-            if self.is_open() {
-                return false;
-            }
-            let stream: Arc<dyn DeviceStream> = stream.clone();
-            *behind = Some(Arc::downgrade(&stream));
-        }
+        let stream: Arc<dyn DeviceStream> = stream.clone();
+        let mut core = self.core.lock();
+        let is_set = core.set(FencedStream(Arc::downgrade(&stream)));
         // Under the lock, so that a thread that reads the new count also reads the new stream.
-        self.count.fetch_add(1, Ordering::Release);
-        true
+        self.count.store(core.count(), Ordering::Release);
+        drop(core);
+        is_set
     }
 
     /// Returns how often the fence was set.
@@ -67,11 +71,9 @@ impl Fence {
         if !self.is_open() {
             return Ok(());
         }
-        let behind = self.behind.lock();
-        let (count, stream) = (self.count(), behind.as_ref().and_then(Weak::upgrade));
-        drop(behind);
+        let Some((stream, count)) = self.core.lock().followed() else { return Ok(()) };
         // A stream lives as long as its device.
-        let Some(stream) = stream else { return Ok(()) };
+        let Some(stream) = stream.0.upgrade() else { return Ok(()) };
         if stream.raw() == waiting {
             return Ok(());
         }
@@ -79,7 +81,10 @@ impl Fence {
         // SAFETY: the stream is alive.
         match unsafe { driver.cuStreamQuery(stream.raw()) } {
             Ok(()) => {
-                self.over.fetch_max(count, Ordering::Release);
+                let mut core = self.core.lock();
+                core.passed(count);
+                self.over.store(core.over(), Ordering::Release);
+                drop(core);
                 Ok(())
             }
             Err(DriverError { code: DriverError::NOT_READY, .. }) => {

@@ -33,7 +33,7 @@ impl Stream {
     ) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        let fetched = if state.may_fetch() { self.fetch(&mut state, src, len, place) } else { Ok(None) };
+        let fetched = if state.core.may_fetch() { self.fetch(&mut state, src, len, place) } else { Ok(None) };
         let fetched = match fetched {
             Ok(fetched) => fetched,
             Err(error) => {

@@ -46,8 +46,7 @@ impl Stream {
             let Some(sink) = sink.take() else { return Ok(None) };
             held.sinks.push(sink);
             held.rows += 1;
-            state.last += 1;
-            Ok(Some(Seq(state.last)))
+            Ok(Some(Seq(state.core.hold())))
         })
     }
 
@@ -71,8 +70,7 @@ impl Stream {
         let at = held.rows * held.len;
         held.slot.bytes(SMALL_SLOT)[at..at + bytes.len()].copy_from_slice(bytes);
         held.rows += 1;
-        state.last += 1;
-        Ok(Some(Seq(state.last)))
+        Ok(Some(Seq(state.core.hold())))
     }
 
     /// Whether single copies are unobservable, by tracing or by other code that uses the driver.
@@ -92,7 +90,7 @@ impl Stream {
             let slot = slot.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
             let Some(slot) = slot else { return Ok(None) };
             let Run { direction, len, at, distance, .. } = run;
-            let (first_seq, sinks) = (state.next(), Vec::new());
+            let (first_seq, sinks) = (state.core.next(), Vec::new());
             state.rows.held = Some(Held { direction, len, first: at, first_seq, distance, rows: 0, slot, sinks });
             self.shared.streams_holding.fetch_add(1, Ordering::Relaxed);
         }
@@ -108,7 +106,7 @@ impl Stream {
     fn flush_held(&self, state: &mut StreamProgress) -> Result<()> {
         let Some(held) = state.rows.held.take() else { return Ok(()) };
         self.shared.streams_holding.fetch_sub(1, Ordering::Relaxed);
-        state.issued = state.last;
+        state.core.release_held();
         let copied = (|| {
             let _current = self.shared.context.enter()?;
             self.come_after(state)?;
@@ -121,15 +119,17 @@ impl Stream {
                 Direction::Out => {
                     let Held { slot, len, sinks, .. } = held;
                     // A waiter for the first copy completes all.
-                    state.completions.push_back((held.first_seq, Completion::Rows { slot, len, sinks }));
+                    state.core.add_work(held.first_seq, Completion::Rows { slot, len, sinks });
                 }
             }
             Ok(())
         })();
         copied.map_err(|error: DriverError| {
             let error = self.shared.driver_failed(error, Some(self.queue)).queue(self.queue);
-            state.failure.get_or_insert(error.clone());
-            self.failed.store(true, Ordering::Release);
+            // The driver has taken nothing of the copy.
+            state.core.fail(error.clone());
+            state.core.drained();
+            self.signals.failed.store(true, Ordering::Release);
             error
         })
     }
@@ -147,10 +147,10 @@ impl Stream {
 impl StreamProgress {
     /// Records a small copy that comes next. Returns whether it continues a run.
     fn follows_run(&mut self, direction: Direction, at: DevicePtr, len: usize) -> bool {
-        if !self.is_idle() {
+        if !self.core.is_idle() {
             return false;
         }
-        let run = Run::with(self.rows.run, direction, at.0, len, self.next());
+        let run = Run::with(self.rows.run, direction, at.0, len, self.core.next());
         self.rows.run = Some(run);
         run.rows >= HELD_FROM
     }

@@ -111,7 +111,7 @@ pub(crate) fn issue(
     grid: Grid,
     block: &ArgBlock<'_>,
 ) -> Result<(), DriverError> {
-    state.ran_kernel(index);
+    state.core.ran_kernel(index);
     let StreamProgress { parameter, repeated, .. } = state;
     let address;
     let parameter = match &function.layout {

@@ -50,11 +50,9 @@ mod timer_slack;
 mod trace;
 
 pub use cache::cache_folder;
-pub use completion::COMPLETIONS_MAX;
 pub use context_size::measure_contexts;
 pub use device::{CudaConfig, CudaDevice};
 pub use output::Printed;
-pub use pending::{PENDING_BYTES_MAX, PENDING_MAX};
 pub use probe::inventory;
 pub use staging::copy_route;
 

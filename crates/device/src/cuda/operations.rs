@@ -37,6 +37,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: true,
     takes_images: true,
     sees_named_memory_only: true,
+    guards_blocks: false,
     runs_program: false,
     prints_here: true,
     native_handles: true,

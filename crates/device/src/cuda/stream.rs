@@ -1,5 +1,4 @@
-//! One stream: which positions were assigned, which operations are in the driver's stream, and which have work left on the
-//! host.
+//! One stream: the driver's stream, the threads that use it, and the rules ([`crate::stream`]) that they follow.
 //!
 //! Most operations go directly into the driver's stream on the calling thread. An operation that needs the host in its turn
 //! (bytes from a network, memory to unmap, host work) enters a list of the stream's worker. Until the list is empty, all
@@ -13,18 +12,18 @@ use super::completion::Completion;
 use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::egress::Egress;
-use super::pending::{self, Pending};
+use super::pending;
 use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::Shared;
 use super::timer_slack;
 use crate::failure::{no_thread, shut_down};
+use crate::stream::{Finish, Marks, Progress, StreamCore, WorkerStep};
 use accord_types::spin_policy::{LOOKS, SpinPolicy};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
-use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
+use accord_types::{ArgBlock, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
-use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
@@ -32,8 +31,6 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep, so that a lost device never becomes a hang.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
-/// Most regions that are recorded as possible causes of a device's error.
-const RECENT_KERNELS_MAX: usize = 4;
 
 pub(crate) struct Stream {
     pub(crate) index: u32,
@@ -52,13 +49,21 @@ pub(crate) struct Stream {
     /// Performs an operation in its turn.
     perform: Perform,
     state: TurnLock<StreamProgress>,
-    /// The position of the operation in progress, or 0: as [`StreamProgress::busy`], for threads without the lock.
+    pub(super) signals: Signals,
+    pub(crate) egress: Egress,
+}
+
+/// What a stream signals to threads without its lock.
+#[derive(Default)]
+pub(super) struct Signals {
+    /// [`StreamCore::performing`].
     performing: AtomicU64,
-    moved: Condvar,
+    /// Whether [`StreamCore::failure`] returns an error.
+    pub(super) failed: AtomicBool,
     /// Counts events for the worker.
     news: AtomicU32,
-    pub(super) failed: AtomicBool,
-    pub(crate) egress: Egress,
+    /// Notified when an operation was enqueued or performed, or the stream has failed.
+    moved: Condvar,
 }
 
 // SAFETY: the driver's streams and events may be used from any thread.
@@ -68,31 +73,8 @@ unsafe impl Sync for Stream {}
 
 #[derive(Default)]
 pub(crate) struct StreamProgress {
-    /// The last assigned position.
-    pub(super) last: u64,
-    /// Position up to which all operations are in the driver's stream or done.
-    pub(super) issued: u64,
-    /// Position up to which the device is known to have done all operations.
-    reached: u64,
-    /// Operations after `issued`.
-    pending: Pending<Stream>,
-    /// Whether the operation after `issued` is in progress, without the lock.
-    busy: bool,
-    /// Whether the operation in progress is a copy with fetched bytes.
-    busy_fetched: bool,
-    /// Whether the operation in progress only waits for other parties, so that later ones may enter the driver's stream.
-    lets_behind: bool,
-    /// The last position of these later ones, or 0.
-    behind: u64,
-    worker_started: bool,
-    closing: bool,
-    pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
-    pub(super) failure: Option<Error>,
-    recent_kernels: Vec<u32>,
-    /// The last clearing of new memory that the stream is ordered after.
-    scrubs: u64,
-    /// The last setting of the device's fence that the stream is ordered after.
-    fences: u64,
+    /// The rules of positions, order and completion.
+    pub(crate) core: StreamCore<Op, Completion<Stream>>,
     /// The buffer in which a launch's parameter is packed.
     pub(crate) parameter: Vec<u8>,
     /// Consecutive small copies, of which some may be held back.
@@ -135,10 +117,7 @@ impl Stream {
             shared,
             perform,
             state: TurnLock::default(),
-            performing: AtomicU64::new(0),
-            moved: Condvar::new(),
-            news: AtomicU32::new(0),
-            failed: AtomicBool::new(false),
+            signals: Signals::default(),
             egress: Egress::default(),
         })
     }
@@ -155,8 +134,8 @@ impl Stream {
     /// The device's or stream's failure, if any.
     pub(crate) fn check(&self) -> Result<()> {
         self.shared.failure.check()?;
-        if self.failed.load(Ordering::Acquire)
-            && let Some(error) = &self.lock().failure
+        if self.signals.failed.load(Ordering::Acquire)
+            && let Some(error) = self.lock().core.failure()
         {
             return Err(error.clone());
         }
@@ -170,12 +149,17 @@ impl Stream {
     pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
         self.check()?;
         let state = self.lock();
-        if state.closing { Err(shut_down()) } else { Ok(state) }
+        match state.core.failure() {
+            _ if state.core.is_closing() => Err(shut_down()),
+            // Another thread has failed it since the check.
+            Some(error) => Err(error.clone()),
+            None => Ok(state),
+        }
     }
 
     /// Returns the last assigned position.
     pub(crate) fn last(&self) -> Seq {
-        Seq(self.lock().last)
+        Seq(self.lock().core.last())
     }
 
     /// Puts an operation into the driver's stream by `now`, or into the list by `later` if the list is not empty.
@@ -186,7 +170,7 @@ impl Stream {
     ) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
+        if state.core.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
     /// Puts as [`Stream::put`], but returns without effect if the list is full: a caller that holds locks must not block.
@@ -197,10 +181,10 @@ impl Stream {
     ) -> Result<Option<Seq>> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.may_issue() {
+        if state.core.may_issue() {
             return self.put_now(state, now).map(Some);
         }
-        if state.pending.is_full() {
+        if state.core.is_full() {
             return Ok(None);
         }
         let op = later()?;
@@ -216,13 +200,7 @@ impl Stream {
             drop(state);
             return Err(self.shared.driver_failed(error, Some(self.queue)));
         }
-        state.last += 1;
-        if state.busy {
-            state.behind = state.last;
-        } else {
-            state.issued = state.last;
-        }
-        Ok(Seq(state.last))
+        Ok(Seq(state.core.issue()))
     }
 
     /// Puts an operation into the driver's stream by `now`, unless the list is not empty or `now` declines.
@@ -232,16 +210,12 @@ impl Stream {
     ) -> Result<Option<Seq>> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if !state.is_idle() {
+        if !state.core.is_idle() {
             return Ok(None);
         }
         match self.come_after(&mut state).and_then(|()| now(&mut state)) {
             Ok(false) => Ok(None),
-            Ok(true) => {
-                state.last += 1;
-                state.issued = state.last;
-                Ok(Some(Seq(state.last)))
-            }
+            Ok(true) => Ok(Some(Seq(state.core.issue()))),
             Err(error) => {
                 drop(state);
                 Err(self.shared.driver_failed(error, Some(self.queue)))
@@ -253,13 +227,13 @@ impl Stream {
     /// is current.
     #[inline]
     pub(crate) fn come_after(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
-        let (scrubs, fences) = (self.shared.memory.scrubs(), self.shared.fence.count());
-        if state.scrubs == scrubs && state.fences == fences {
+        let marks = Marks { scrubs: self.shared.memory.scrubs(), fences: self.shared.fence.count() };
+        if !state.core.must_follow(marks) {
             return Ok(());
         }
         self.shared.memory.hold_up(self.raw)?;
         self.shared.fence.hold_up(self.raw)?;
-        (state.scrubs, state.fences) = (scrubs, fences);
+        state.core.follows(marks);
         Ok(())
     }
 
@@ -268,11 +242,10 @@ impl Stream {
     pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if !here || !state.is_idle() {
+        if !here || !state.core.is_idle() {
             return self.push(state, op);
         }
-        state.last += 1;
-        let seq = state.last;
+        let seq = state.core.begin(&op);
         self.run(state, seq, op);
         self.check()?;
         Ok(Seq(seq))
@@ -285,12 +258,12 @@ impl Stream {
     /// Returns an error if the stream has failed meanwhile, or the system has no thread for it. The operation is not enqueued
     /// then.
     pub(super) fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
-        while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
+        while state.core.is_full() && !state.core.is_closing() && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));
             self.check()?;
             state = self.lock();
         }
-        if !state.worker_started && !state.closing {
+        if state.core.needs_worker() {
             let stream = Arc::clone(self);
             let thread = threads::spawn(format!("accord-q{}", self.queue), move || stream.serve());
             if let Err(error) = thread {
@@ -298,14 +271,12 @@ impl Stream {
                 drop(state);
                 return Err(no_thread(&error).queue(self.queue));
             }
-            state.worker_started = true;
+            state.core.worker_started();
         }
-        state.last += 1;
-        let seq = state.last;
-        state.pending.push(seq, op);
-        self.news.fetch_add(1, Ordering::Release);
+        let seq = state.core.enlist(op);
+        self.signals.news.fetch_add(1, Ordering::Release);
         drop(state);
-        self.moved.notify_all();
+        self.signals.moved.notify_all();
         Ok(Seq(seq))
     }
 
@@ -316,26 +287,21 @@ impl Stream {
         let mut spin = SpinPolicy::patient();
         let mut state = self.lock();
         loop {
-            let seen = self.news.load(Ordering::Acquire);
-            if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
-                // Operations are dropped without the lock, which they may need.
-                let dropped = std::mem::take(&mut state.pending);
-                drop(state);
-                drop(dropped);
-                self.moved.notify_all();
-                state = self.lock();
-                if state.closing {
-                    return;
+            let seen = self.signals.news.load(Ordering::Acquire);
+            state = match state.core.worker_step(self.shared.failure.check().is_err()) {
+                WorkerStep::Perform(seq, op) => {
+                    self.run(state, seq, op);
+                    self.lock()
                 }
-            }
-            if !state.busy
-                && let Some((seq, op)) = state.pending.pop()
-            {
-                self.run(state, seq, op);
-                state = self.lock();
-            } else {
-                state = self.await_news(state, seen, &mut spin);
-            }
+                WorkerStep::Drop(ops) => {
+                    drop(state);
+                    drop(ops);
+                    self.signals.moved.notify_all();
+                    self.lock()
+                }
+                WorkerStep::Wait => self.await_news(state, seen, &mut spin),
+                WorkerStep::End => return,
+            };
         }
     }
 
@@ -347,7 +313,7 @@ impl Stream {
         spin: &mut SpinPolicy,
     ) -> MutexGuard<'a, StreamProgress> {
         let start = Instant::now();
-        let is_news = || self.news.load(Ordering::Acquire) != seen;
+        let is_news = || self.signals.news.load(Ordering::Acquire) != seen;
         if spin.limit() > Duration::ZERO {
             drop(state);
             spin.spin(start, LOOKS, || is_news().then_some(()));
@@ -360,27 +326,23 @@ impl Stream {
         state
     }
 
-    /// Performs the operation at `seq`, which is first in the list.
-    fn run(&self, mut state: MutexGuard<'_, StreamProgress>, seq: u64, op: Op) {
-        (state.busy, state.busy_fetched) = (true, op.is_fetched());
-        self.performing.store(seq, Ordering::Release);
+    /// Performs the operation at `seq`, whose turn has begun.
+    fn run(&self, state: MutexGuard<'_, StreamProgress>, seq: u64, op: Op) {
+        self.signals.performing.store(state.core.performing(), Ordering::Release);
         drop(state);
-        let result = self.perform(seq, op);
-        if result.is_err() {
-            self.end_what_was_issued();
-        }
+        let result = self.perform(seq, op).map_err(|error| error.queue(self.queue));
         let mut state = self.lock();
-        // The operation may have continued with others.
-        state.issued = state.issued.max(seq).max(state.behind);
-        (state.busy, state.lets_behind, state.behind) = (false, false, 0);
-        self.performing.store(0, Ordering::Release);
-        self.news.fetch_add(1, Ordering::Release);
-        if let Err(error) = result {
-            state.failure.get_or_insert(error.queue(self.queue));
-            self.failed.store(true, Ordering::Release);
+        if state.core.finish(result) == Finish::Drain {
+            drop(state);
+            self.end_what_was_issued();
+            state = self.lock();
+            state.core.drained();
+            self.signals.failed.store(true, Ordering::Release);
         }
+        self.signals.performing.store(state.core.performing(), Ordering::Release);
+        self.signals.news.fetch_add(1, Ordering::Release);
         drop(state);
-        self.moved.notify_all();
+        self.signals.moved.notify_all();
     }
 
     /// Performs the operation at `seq`. All earlier ones are in the driver's stream or done, except for outcomes that other parties have to report.
@@ -388,21 +350,21 @@ impl Stream {
         (self.perform)(self, seq, op)
     }
 
-    fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
-        turn_lock::wait_timeout(state, &self.moved, LOOK_AROUND)
+    pub(super) fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
+        turn_lock::wait_timeout(state, &self.signals.moved, LOOK_AROUND)
     }
 
     /// Blocks until all operations up to `seq` have read the program's memory and are in the driver's stream.
     pub(crate) fn wait_issued(&self, seq: u64) -> Result<()> {
         let mut state = self.lock();
-        if state.issued < seq {
+        if !state.core.has_issued(seq) {
             self.flush(&mut state)?;
         }
-        while state.issued < seq {
+        while !state.core.has_issued(seq) {
             drop(state);
             self.check()?;
             state = self.lock();
-            if state.issued < seq {
+            if !state.core.has_issued(seq) {
                 state = self.sleep(state);
             }
         }
@@ -412,23 +374,27 @@ impl Stream {
 
     /// Blocks until `seq` is reached. The device's context is current.
     pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
+        self.synchronize_unless(seq, !self.is_exposed())
+    }
+
+    /// Blocks as [`Stream::synchronize`]. `knows`: the driver is not asked if all operations up to `seq` are known to be reached.
+    pub(crate) fn synchronize_unless(&self, seq: u64, knows: bool) -> Result<()> {
         self.flush_all();
         self.check()?;
         let mut state = self.lock();
-        if state.issued < seq {
+        if !state.core.has_issued(seq) {
             drop(state);
             self.wait_issued(seq)?;
             state = self.lock();
         }
-        if state.reached < seq || self.is_exposed() {
-            let issued = state.issued;
+        if let Progress::InDriver { issued } = state.core.progress(seq, knows) {
             drop(state);
             // SAFETY: the stream lives as long as `self`.
             let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
             waited.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
             self.shared.tracer.drain();
             state = self.lock();
-            state.arrived(issued);
+            state.core.arrived(issued);
         }
         self.complete_from(state, seq, true)?;
         self.check()
@@ -438,7 +404,7 @@ impl Stream {
     pub(crate) fn arrived(&self, seq: u64) {
         // A trace must wait for its own later events.
         if !self.shared.tracer.is_on() {
-            self.lock().arrived(seq);
+            self.lock().core.arrived(seq);
         }
     }
 
@@ -446,28 +412,26 @@ impl Stream {
     /// performs the awaited operation. So the driver is queried only if no other source decides.
     pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
         self.check()?;
-        let performing = self.performing.load(Ordering::Acquire);
+        let performing = self.signals.performing.load(Ordering::Acquire);
         if performing != 0 && performing <= seq {
             return Ok(false);
         }
         let mut state = self.lock();
         self.flush(&mut state)?;
-        let issued = state.issued;
-        if issued < seq {
-            return Ok(false);
-        }
-        let is_open = state.reached < seq || self.is_exposed();
-        if !is_open && state.completions.is_empty() {
-            return Ok(true);
-        }
+        let progress = state.core.progress(seq, !self.is_exposed());
         drop(state);
+        match progress {
+            Progress::NotIssued => return Ok(false),
+            Progress::Done => return Ok(true),
+            Progress::InDriver { .. } | Progress::OnHost => {}
+        }
         let _current =
             self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
-        if is_open {
+        if let Progress::InDriver { issued } = progress {
             // SAFETY: the stream lives as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => {
-                    self.lock().arrived(issued);
+                    self.lock().core.arrived(issued);
                     self.print()?;
                 }
                 Err(DriverError { code: DriverError::NOT_READY, .. }) => return Ok(false),
@@ -480,9 +444,7 @@ impl Stream {
     /// Makes the driver write text that regions have printed. The stream is empty, unless a later operation was just added,
     /// whose wait then writes the text.
     fn print(&self) -> Result<()> {
-        let state = self.lock();
-        let more = state.reached < state.last;
-        drop(state);
+        let more = !self.lock().core.is_reached();
         if more || !self.shared.prints.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -517,17 +479,17 @@ impl Stream {
         let mut state = self.lock();
         // An error fails the stream, which reports it.
         let _ = self.flush(&mut state);
-        state.issued >= seq
+        state.core.has_issued(seq)
     }
 
     /// Ends the worker, and drops the remaining operations.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
-        state.closing = true;
-        self.news.fetch_add(1, Ordering::Release);
+        state.core.close();
+        self.signals.news.fetch_add(1, Ordering::Release);
         drop(state);
         self.egress.close();
-        self.moved.notify_all();
+        self.signals.moved.notify_all();
     }
 }
 
@@ -550,7 +512,7 @@ impl DeviceStream for Stream {
 
     fn recent_kernels(&self) -> Vec<u32> {
         // Called after a failed call, which may hold this stream's lock.
-        self.state.try_take().map_or_else(Vec::new, |state| state.recent_kernels.clone())
+        self.state.try_take().map_or_else(Vec::new, |state| state.core.recent_kernels().to_vec())
     }
 
     fn flush_held_back(&self) {
@@ -571,8 +533,8 @@ impl DeviceStream for Stream {
     }
 
     fn wake(&self) {
-        self.news.fetch_add(1, Ordering::Release);
-        self.moved.notify_all();
+        self.signals.news.fetch_add(1, Ordering::Release);
+        self.signals.moved.notify_all();
     }
 }
 
@@ -589,41 +551,6 @@ impl Drop for Stream {
             if let Some(&block) = self.block.get() {
                 let _ = self.shared.context.driver.cuMemFree_v2(block);
             }
-        }
-    }
-}
-
-impl StreamProgress {
-    pub(super) fn is_idle(&self) -> bool {
-        !self.busy && self.pending.is_empty()
-    }
-
-    /// Whether the device's part of all listed operations is in the driver's stream, and there may be more of them.
-    pub(super) fn may_fetch(&self) -> bool {
-        (!self.busy || self.busy_fetched) && self.pending.may_fetch()
-    }
-
-    /// Records that the device has done all operations up to `issued`.
-    fn arrived(&mut self, issued: u64) {
-        self.reached = self.reached.max(issued);
-        if self.reached == self.last {
-            self.recent_kernels.clear();
-        }
-    }
-
-    /// Returns the position of the operation that is being enqueued.
-    pub(crate) fn next(&self) -> u64 {
-        self.last + 1
-    }
-
-    /// A region runs from here on.
-    pub(crate) fn ran_kernel(&mut self, function: u32) {
-        if self.recent_kernels.last() != Some(&function) {
-            self.recent_kernels.retain(|known| *known != function);
-            if self.recent_kernels.len() == RECENT_KERNELS_MAX {
-                self.recent_kernels.remove(0);
-            }
-            self.recent_kernels.push(function);
         }
     }
 }

@@ -17,6 +17,7 @@ use super::staging::progress::CopyError;
 use super::staging::slot_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use super::trace::Start;
+use crate::stream::{Access, Settle};
 use crate::{CopySink, CopySource, FetchTo, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
@@ -61,7 +62,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             }
             let start = shared.tracer.begin(stream.raw);
             if sink.drains_native()? {
-                settle(stream, seq)?;
+                settle_before(stream, seq, Access::Device)?;
                 let used = shared.memory_uses.begin()?;
                 sink.drain_native(shared.context.range(src, len as usize))?;
                 sink.await_native()?;
@@ -88,28 +89,30 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         }
         Op::Wait { other, seq: other_seq } => {
             other.wait_issued(other_seq)?;
-            if other.mark(other_seq).map_err(failed)? {
-                let completion = other.is_completing(other_seq);
-                stream.follow(&mut stream.lock(), seq, &other, other_seq, completion).map_err(failed)?;
-            }
-            Ok(())
+            let dependence = other.mark(other_seq).map_err(failed)?;
+            stream.follow(&mut stream.lock(), seq, (&other, other_seq), dependence).map_err(failed)
         }
         Op::Unmap { start, len } => {
-            settle(stream, seq)?;
+            settle_before(stream, seq, Access::Device)?;
             shared.memory.unmap(start, len)
         }
         Op::Unregister(unlock) => {
-            settle(stream, seq)?;
+            settle_before(stream, seq, Access::Device)?;
             drop(unlock);
             Ok(())
         }
     }
 }
 
-/// Blocks until all operations before `seq` are done, on the host and the device.
-fn settle(stream: &Stream, seq: u64) -> Result<()> {
+/// Blocks until the operation at `seq` may access memory outside of its stream's order.
+fn settle_before(stream: &Stream, seq: u64, access: Access) -> Result<()> {
+    let settle = stream.lock().core.settle(seq, access);
     // Earlier operations were issued, so that this waits only for the device and for bytes in flight.
-    stream.synchronize(seq - 1)
+    match settle {
+        Settle::Nothing => Ok(()),
+        Settle::Operations => stream.synchronize(seq - 1),
+        Settle::Driver => stream.synchronize_unless(seq - 1, false),
+    }
 }
 
 /// Copies to another device, which waits for the copy before it frees its memory ([`super::peers`]).
@@ -181,9 +184,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = source.memory() {
         // Earlier copies out may still write to the memory that this copy reads.
-        if stream.will_write(range) {
-            settle(stream, seq)?;
-        }
+        settle_before(stream, seq, Access::Program(range))?;
         let facts = direct::facts(stream, Direction::In, At::Turn, len, End::Program, source.immediate());
         let mut asked = Asked::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
@@ -196,15 +197,13 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
                 let _use = shared.memory_uses.begin()?;
                 return direct::copy_in_registered(stream, dst, range, middle).map_err(failed);
             }
-            _ => settle(stream, seq)?,
+            _ => settle_before(stream, seq, Access::Device)?,
         }
         let sent = shared.copy_pool.upload(range.start, len, dst.0, stream.raw, &shared.inward);
         return sent.map_err(|error| shared.copy_failed(error, Some(stream.queue)));
     }
     // The source may depend on bytes of earlier copies out, which leave the device when they are waited for.
-    if stream.is_completing(seq - 1) {
-        settle(stream, seq)?;
-    }
+    settle_before(stream, seq, Access::OtherEnd)?;
     if (1..=HANDED_IN_MAX).contains(&len) && !source.fills_native() {
         let mut bytes = [0; HANDED_IN_MAX];
         source.fill(&mut bytes[..len])?;
@@ -217,7 +216,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     let native = source.fills_native();
     if native {
         // A process that writes to the device's memory does not wait for its stream.
-        settle(stream, seq)?;
+        settle_before(stream, seq, Access::Device)?;
     }
     let (mut done, mut by_driver) = (0, false);
     while done < len {
@@ -255,9 +254,7 @@ fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: us
 /// Passes fetched bytes to a sink.
 fn give(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<CopySink> {
     // As in `copy_out`.
-    if stream.is_completing(seq - 1) {
-        settle(stream, seq)?;
-    }
+    settle_before(stream, seq, Access::OtherEnd)?;
     let filled = fetched.wait().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
     if let Some(mut slot) = filled {
         sink.drain(slot.bytes(len))?;
@@ -305,9 +302,7 @@ fn end_row(stream: &Stream, seq: u64, sink: CopySink, are_fetched: bool) -> Resu
 /// Lets a sink's library read fetched bytes. If it can't access them after all, they go through the host.
 fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetched: Fetched) -> Result<()> {
     // As in `copy_out`.
-    if stream.is_completing(seq - 1) {
-        settle(stream, seq)?;
-    }
+    settle_before(stream, seq, Access::OtherEnd)?;
     let start = stream.shared.tracer.begin(stream.raw);
     if sink.drains_native()? {
         return native_row::give(stream, Fetching { seq, len, sink, fetched, start });
@@ -341,9 +336,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
     let copy_failed = |error: CopyError| shared.copy_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = sink.memory() {
         // Older bytes must not overwrite these later.
-        if stream.will_write(range) {
-            settle(stream, seq)?;
-        }
+        settle_before(stream, seq, Access::Program(range))?;
         let facts = direct::facts(stream, Direction::Out, At::Turn, len, End::Program, sink.immediate());
         let mut asked = Asked::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
@@ -385,9 +378,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Cop
         return all.map(|()| None).map_err(copy_failed);
     }
     // This thread writes the bytes, so that pending writes of other threads, possibly of older bytes to the same memory, come first.
-    if stream.is_completing(seq - 1) {
-        settle(stream, seq)?;
-    }
+    settle_before(stream, seq, Access::OtherEnd)?;
     let mut ahead = VecDeque::new();
     let (mut asked, mut done) = (0, 0);
     while done < len {

@@ -34,6 +34,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     quick_to_ask: false,
     takes_images: false,
     sees_named_memory_only: false,
+    guards_blocks: false,
     runs_program: false,
     prints_here: false,
     native_handles: false,

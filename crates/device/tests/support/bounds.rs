@@ -2,7 +2,7 @@
 
 use super::{Test, device, double_slowly, range, spec};
 use crate::then::then;
-use accord_device::cuda::{COMPLETIONS_MAX, PENDING_BYTES_MAX, PENDING_MAX};
+use accord_device::stream::{COMPLETIONS_MAX, PENDING_BYTES_MAX, PENDING_MAX};
 use accord_device::{CopySink, Device, Sink};
 use accord_types::{ArgBlock, DevicePtr, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,18 +5,19 @@ use crate::REGIONS;
 use crate::support::fake::{self, SlowRegions};
 use accord_device::cuda::{CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
-use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, StreamId};
+use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-pub(crate) const TESTS: [Case; 4] = [
+pub(crate) const TESTS: [Case; 5] = [
     ("all_streams_come_after_a_fence", for_all_streams),
     ("copies_that_follow_each_other_come_after_a_fence", in_a_row),
     ("other_devices_come_after_a_fence", for_other_devices),
     ("a_fence_may_be_refused", refused),
+    ("memory_is_released_after_a_fenced_copy", released),
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -34,6 +35,8 @@ struct Arriving {
     stream: StreamId,
     /// Keeps the device busy until [`Arriving::fence`] returns.
     at_work: Cell<Option<SlowRegions>>,
+    /// The position of the copy that was fenced last.
+    copied: Cell<Seq>,
 }
 
 impl Arriving {
@@ -46,7 +49,7 @@ impl Arriving {
         for _ in 0..4 {
             double_slowly(device, stream, at.offset(16 * BYTES), 1.0)?;
         }
-        Ok(Self { device: device.clone(), at, stream, at_work })
+        Ok(Self { device: device.clone(), at, stream, at_work, copied: Cell::new(written) })
     }
 
     /// Orders all streams after the copy, which is not done before the returned value is dropped.
@@ -58,6 +61,7 @@ impl Arriving {
             std::thread::yield_now();
         }
         assert!(!self.device.reached(self.stream, seq)?, "nothing has to wait");
+        self.copied.set(seq);
         Ok(self.at_work.take())
     }
 }
@@ -131,7 +135,7 @@ fn elsewhere(arriving: &Arriving, stream: StreamId, n: u64) -> core::result::Res
 }
 
 fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
-    let Arriving { device, at, stream: incoming, at_work: _ } = arriving;
+    let Arriving { device, at, stream: incoming, .. } = arriving;
     let stored = device.store(stream, *at, &doubles([7.0]))?;
     device.synchronize(stream, stored)?;
     let last = write(device, *incoming, at.offset(BYTES), doubles([0.0]))?;
@@ -217,6 +221,32 @@ fn refused() -> Test {
     assert!(device.synchronize(late, seq).is_err());
     assert!(!device.fence(late, seq));
     assert!(!device.fence(StreamId(9999), seq));
+    device.shutdown();
+    Ok(())
+}
+
+/// A stream that has nothing to do releases memory to which a fenced copy is in flight.
+fn released() -> Test {
+    const LOOKS_HELD: u32 = 50;
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let arriving = Arriving::begin(&device)?;
+    read_doubles(&device, stream, arriving.at, 1)?;
+    let mut at_work = arriving.fence()?;
+    let freed = device.unmap(stream, arriving.at, BYTES)?;
+    let end = Instant::now() + SOON;
+    for look in 0.. {
+        if look == LOOKS_HELD {
+            at_work = None;
+        }
+        if device.reached(stream, freed)? {
+            assert!(device.reached(arriving.stream, arriving.copied.get())?, "the device still writes there");
+            break;
+        }
+        assert!(Instant::now() < end, "it is never released");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(at_work);
     device.shutdown();
     Ok(())
 }

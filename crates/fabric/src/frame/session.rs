@@ -57,6 +57,8 @@ pub enum Message {
     Attached,
     /// Coordinator: the request is refused, or the session no longer exists.
     Refused(Error),
+    /// Coordinator: another one leads the cluster, as the text says. The program may ask that one, or later.
+    NotLeading(String),
     /// Coordinator: the devices of a node are lost.
     NodeLost {
         /// The node.
@@ -136,6 +138,7 @@ const NODE_LEFT: u8 = 23;
 const QUEUED: u8 = 24;
 const HELD: u8 = 25;
 const USE_ANSWERED: u8 = 26;
+const NOT_LEADING: u8 = 27;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -201,6 +204,10 @@ fn encode(message: &Message) -> Vec<u8> {
             out.error(error);
             REFUSED
         }
+        Message::NotLeading(text) => {
+            out.text(text, WORDS_MAX);
+            NOT_LEADING
+        }
         Message::NodeLost { node, name } => {
             out.u32(node.0);
             out.text(name, NAME_MAX);
@@ -263,6 +270,7 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         }
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
+        NOT_LEADING => Message::NotLeading(reader.text(WORDS_MAX)?),
         NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text(NAME_MAX)? },
         NODE_LEFT => Message::NodeLeft { node: NodeId(reader.u32()?), name: reader.text(NAME_MAX)? },
         EXECUTOR_ENDED => Message::ExecutorEnded { node: NodeId(reader.u32()?), why: reader.text(WORDS_MAX)? },
@@ -634,6 +642,7 @@ mod tests {
             Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
             Message::NodeLost { node: NodeId(2), name: "h2".into() },
             Message::ExecutorEnded { node: NodeId(2), why: "k".into() },
+            Message::NotLeading("n".into()),
             Message::Warning("w".into()),
             Message::Ended("e".into()),
         ]
@@ -711,6 +720,7 @@ mod tests {
             Message::Refused(Error::new(ErrorCode::DeviceUnavailable, long(WORDS_MAX + 1)).remedy(long(WORDS_MAX + 1))),
             Message::NodeLost { node: NodeId(2), name: long(NAME_MAX + 1) },
             Message::ExecutorEnded { node: NodeId(2), why: long(WORDS_MAX + 1) },
+            Message::NotLeading(long(WORDS_MAX + 1)),
             Message::Warning(long(WORDS_MAX + 1)),
             Message::Ended(long(WORDS_MAX + 1)),
         ] {
@@ -731,7 +741,7 @@ mod tests {
         for too_long in [texts(NAME_MAX + 1, 1), texts(1, NAME_MAX + 1)] {
             assert!(too_long.unwrap_err().cause().contains("at most 255"));
         }
-        for kind in [WARNING, ENDED] {
+        for kind in [WARNING, ENDED, NOT_LEADING] {
             let mut out = Writer(Vec::new());
             out.text(&long(WORDS_MAX + 1), WORDS_MAX + 1);
             assert!(decode(kind, &out.0).is_err());

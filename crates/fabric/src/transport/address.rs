@@ -1,5 +1,6 @@
 //! Addresses of peers, opaque to all code but the drivers.
 
+use accord_trust::local;
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -18,6 +19,11 @@ impl PeerAddress {
     /// Returns the text of [`PeerAddress::new`].
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the addresses of a list `host:port,host:port`: all coordinators of a cluster.
+    pub fn each(&self) -> impl Iterator<Item = Self> + '_ {
+        local::addresses(&self.0).map(Self::new)
     }
 
     /// Returns the port, if the text has a valid one.

@@ -63,7 +63,7 @@ impl Touched {
             Input::NodeLost(node) | Input::NodeLeft(node) => Self::Node(*node),
             Input::Released { job, .. } => Self::Job(*job),
             Input::Quarantine { device, .. } | Input::Unquarantine { device, .. } => Self::Node(device.node),
-            Input::PolicyApplied { .. } => Self::All,
+            Input::PolicyApplied { .. } | Input::DeviceMoved { .. } => Self::All,
             _ => Self::Nothing,
         }
     }

@@ -28,7 +28,11 @@ pub(crate) struct ClassIndex {
     pub(crate) bounded_devices: BTreeMap<Millis, BTreeSet<Spot>>,
     /// Nodes with room on shared devices.
     pub(crate) partial_nodes: BitSet,
-    /// Shared devices with room, by the room.
+    /// Nodes with free devices, by the memory that they have left.
+    free_memory: BTreeSet<(u64, u32)>,
+    /// The same nodes, by the cores that they have left.
+    free_cores: BTreeSet<(u64, u32)>,
+    /// Shared devices with room.
     pub(crate) partial: BTreeSet<(Amount, Spot)>,
     /// Devices that will be available, by their reservations and the time.
     pub(crate) available: BTreeMap<Vec<Window>, BTreeSet<(Millis, Spot)>>,
@@ -47,7 +51,23 @@ pub(crate) struct ClassIndex {
     pub(crate) sooner: u64,
 }
 
-/// The times at which the first devices of a node are available.
+/// What nodes have left for jobs beside their free devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Beside {
+    /// Bytes.
+    pub(crate) memory: u64,
+    /// Thousandths.
+    pub(crate) cores: u64,
+}
+
+impl Beside {
+    /// Returns the most of each.
+    pub(crate) fn most(self, other: Self) -> Self {
+        Self { memory: self.memory.max(other.memory), cores: self.cores.max(other.cores) }
+    }
+}
+
+/// When the first devices of a node are available.
 #[derive(Clone, Debug, Default)]
 struct Chunks {
     times: Vec<Millis>,
@@ -197,6 +217,26 @@ impl ClassIndex {
     pub(crate) fn usable_nodes(&self, count: u32, until: Millis) -> impl Iterator<Item = (&Ends, &BitSet)> {
         let by_end = self.usable.get(count as usize).into_iter();
         by_end.flat_map(move |by_end| by_end.range(Ends { last: until, after: None }..))
+    }
+
+    /// Files what a node with free devices has left beside these.
+    pub(super) fn file_beside(&mut self, node: u32, old: Option<Beside>, new: Option<Beside>) {
+        if let Some(old) = old {
+            self.free_memory.remove(&(old.memory, node));
+            self.free_cores.remove(&(old.cores, node));
+        }
+        if let Some(new) = new {
+            self.free_memory.insert((new.memory, node));
+            self.free_cores.insert((new.cores, node));
+        }
+    }
+
+    /// Returns the most memory and the most cores that allowed nodes with free devices have left, if among the `max` first ones of each are any.
+    pub(crate) fn most_beside(&self, max: usize, is_allowed: impl Fn(u32) -> bool) -> Option<Beside> {
+        let most = |of: &BTreeSet<(u64, u32)>| {
+            of.iter().rev().take(max).find(|(_, node)| is_allowed(*node)).map(|(most, _)| *most)
+        };
+        Some(Beside { memory: most(&self.free_memory)?, cores: most(&self.free_cores)? })
     }
 
     pub(super) fn file_partial(&mut self, node: u32, partial: bool) {

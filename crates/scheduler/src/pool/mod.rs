@@ -15,7 +15,7 @@ use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use around::Around;
-pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
+pub(crate) use class_index::{Beside, CHUNK_MAX, ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +30,8 @@ pub(crate) struct OnNode {
     pub(crate) class: ClassId,
     /// The numbers of usable devices, by the ends of jobs that may use them.
     usable: Vec<(Ends, u32)>,
+    /// What the node has left beside free devices, if it has any.
+    beside: Option<Beside>,
     /// Whether a shared device has room.
     partial: bool,
     /// The sorted times at which devices are available: the first k are at `available[k - 1]`.
@@ -151,6 +153,11 @@ impl Pool {
         &self.nodes[at as usize]
     }
 
+    /// Returns what a node has left beside free devices of a class, if it has any.
+    pub(crate) fn beside(&self, node: u32, class: ClassId) -> Option<Beside> {
+        self.node(node).classes.iter().find(|on| on.class == class)?.beside
+    }
+
     pub(crate) fn device(&self, spot: Spot) -> &Device {
         &self.nodes[spot.node as usize].devices[spot.device as usize]
     }
@@ -256,6 +263,7 @@ impl Pool {
                 classes.push(OnNode {
                     class,
                     usable: Vec::new(),
+                    beside: None,
                     partial: false,
                     available: Vec::new(),
                     windows: None,

@@ -239,6 +239,7 @@ impl Scheduler {
         job.front = Some(self.last_front);
         if !job.on_hold {
             self.front.insert(self.last_front, id);
+            self.accounts.put_first(job.account, job.turn);
         }
         effects.push(Effect::Audit(format!("{by} puts job {id} first")));
         effects.push(Effect::Changed { job: id });

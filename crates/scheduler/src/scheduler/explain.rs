@@ -8,13 +8,16 @@ use crate::ids::{ClassId, JobId};
 use crate::input::Reservation;
 use crate::job::Job;
 use crate::phase::Phase;
+use crate::pool::Beside;
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
-use std::cmp::Ordering;
 
 /// Most devices of a class that are visited to find the reservation that has them.
 const SET_ASIDE_MAX: usize = 64;
+
+/// Nodes that are looked at for those with free devices that have most memory and cores left.
+const BESIDE_MAX: usize = 64;
 
 /// The reason for a job's wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -176,14 +179,24 @@ impl Scheduler {
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let job = self.jobs.get(&id)?;
         let waits = job.phase == Phase::Waiting;
-        let before =
-            |other: &&Job| other.phase == Phase::Waiting && !other.on_hold && self.order(other, job) == Ordering::Less;
         Some(Explanation {
             view: self.view(job),
             reason: waits.then(|| self.wait_reason(job)),
-            position: if waits && !job.on_hold { self.jobs.values().filter(before).count() } else { 0 },
+            position: if waits && !job.on_hold { self.position(job) } else { 0 },
             starts: job.promise.as_ref().map(|promise| promise.starts),
         })
+    }
+
+    /// Returns how many jobs are before one that waits and is not on hold.
+    pub(super) fn position(&self, job: &Job) -> usize {
+        let step = || self.pool.step();
+        match job.front {
+            Some(front) => self.front.range(..front).inspect(|_| step()).count(),
+            None => {
+                let others = self.accounts.before(job.account, job.turn, step);
+                self.front.len() + usize::try_from(others).unwrap_or(usize::MAX)
+            }
+        }
     }
 
     /// Returns why a job waits, without its position.
@@ -256,28 +269,20 @@ impl Scheduler {
         self.pool.free_until(class, until) + kept.count() as u64
     }
 
-    /// Returns a reason of memory or cores if no node with a free device has enough of them for a part.
+    /// Returns whether memory or cores of nodes are what a part lacks: no node with a free device has enough for those that one node must have.
+    /// `None` also if the job may use more than [`BESIDE_MAX`] nodes by name, and none of as many with most left.
     fn missing_beside(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
         if part.cores == 0 && part.host_memory == 0 {
             return None;
         }
         let shape = self.shapes.get(job.shape);
-        let is_local = shape.layout == Layout::Any(Locality::Local);
         let together = u64::from(match shape.layout {
             Layout::Nodes(nodes) => part.count.least / nodes.max(1),
             Layout::Chunks(_) | Layout::Any(Locality::Local) => part.count.least,
             Layout::Any(_) => 1,
         });
         let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
-        let may_be_used = |at: u32| {
-            self.pool.step();
-            shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(at))
-                && (!is_local || job.origin == Some(at))
-                && self.pool.free_on(at, part.class) > 0
-        };
-        let nodes = (0..).zip(&self.pool.nodes).filter(|&(at, node)| node.up && may_be_used(at));
-        let most = nodes.map(|(_, node)| (node.host_memory_free(), node.cores_free()));
-        let (memory, cores) = most.reduce(|most, of| (most.0.max(of.0), most.1.max(of.1)))?;
+        let Beside { memory, cores } = self.most_beside(job, part)?;
         let model = self.pool.classes[part.class.index()].model.clone();
         if memory < needed.0 {
             return Some(WaitReason::HostMemory { model, needed: needed.0, free: memory });
@@ -285,8 +290,26 @@ impl Scheduler {
         (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
     }
 
-    /// Returns a reservation for others that has free devices of a class until then, and the number of these devices.
-    /// Only the first [`SET_ASIDE_MAX`] devices with such an early bound count.
+    /// Returns the most memory and the most cores that nodes with a free device have left which a job may use.
+    fn most_beside(&self, job: &Job, part: &PartDemand) -> Option<Beside> {
+        let shape = self.shapes.get(job.shape);
+        let is_allowed = |node: u32| {
+            self.pool.step();
+            shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(node))
+        };
+        let few: Vec<u32> = match shape.layout {
+            Layout::Any(Locality::Local) => job.origin.into_iter().collect(),
+            _ => shape.nodes.iter().flat_map(|nodes| nodes.iter().take(BESIDE_MAX + 1)).collect(),
+        };
+        if few.is_empty() || few.len() > BESIDE_MAX {
+            return self.pool.index[part.class.index()].most_beside(BESIDE_MAX, is_allowed);
+        }
+        let allowed = few.into_iter().filter(|&node| is_allowed(node));
+        allowed.filter_map(|node| self.pool.beside(node, part.class)).reduce(Beside::most)
+    }
+
+    /// Returns a reservation that has free devices of a class until then which are for others, and how many: of
+    /// [`SET_ASIDE_MAX`] devices that are set aside so early.
     fn reserved_to_others(&self, job: &Job, class: ClassId, until: Millis) -> Option<(String, u64)> {
         let set_aside = self.pool.index[class.index()].set_aside_before(until).take(SET_ASIDE_MAX);
         let (mut name, mut count) = (None, 0);
@@ -309,7 +332,7 @@ impl Scheduler {
         reservation.starts <= self.now && self.is_for_job(reservation, job)
     }
 
-    fn reservation_state(&self, name: &str) -> ReservationState {
+    pub(super) fn reservation_state(&self, name: &str) -> ReservationState {
         let named = self.reservations.values().map(|(of, _)| of).filter(|of| of.name == name);
         match named.map(|of| of.starts).min() {
             None => ReservationState::Gone,

@@ -6,7 +6,7 @@ use crate::effect::{Effect, LeasedDevice, Refusal};
 use crate::ids::JobId;
 use crate::input::Input;
 use crate::phase::Phase;
-use crate::request::Request;
+use crate::request::{Locality, Request};
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,10 +69,18 @@ impl Scheduler {
     /// [`Scheduler::what_if`].
     #[must_use]
     pub fn forecast(mut self, job: JobId) -> Option<Forecast> {
+        self.forecast_here(job)
+    }
+
+    /// Returns when a waiting job starts, and runs this snapshot on for it.
+    pub(super) fn forecast_here(&mut self, job: JobId) -> Option<Forecast> {
         let explained = self.explain(job)?;
         let (reason, position) = (explained.reason?, explained.position);
         if let Some(starts) = explained.starts {
             return Some(Forecast::At { starts, reserved: true, reason, position });
+        }
+        if !self.may_ever_start(job) {
+            return Some(Forecast::Unknown { reason, position });
         }
         let mut start = None;
         self.run_on(&mut |starts, started, _| {
@@ -92,6 +100,9 @@ impl Scheduler {
     pub fn start_of(mut self, job: JobId) -> Option<(Millis, Vec<DeviceId>)> {
         if let Some(reserved) = self.reserved_start(job) {
             return Some(reserved);
+        }
+        if !self.may_ever_start(job) {
+            return None;
         }
         let mut found = None;
         self.run_on(&mut |at, started, devices| {
@@ -116,6 +127,13 @@ impl Scheduler {
                 starts.insert(id, at);
             }
         }
+        let mut known: BTreeMap<(usize, Option<u32>), bool> = BTreeMap::new();
+        open.retain(|id| {
+            self.jobs.get(id).is_some_and(|job| {
+                let origin = job.origin.filter(|_| job.request.locality == Locality::Local);
+                *known.entry((job.shape, origin)).or_insert_with(|| self.may_ever_fit(job.shape, origin))
+            })
+        });
         if !open.is_empty() && !self.paused {
             self.run_on(&mut |at, started, _| {
                 if open.remove(&started) {
@@ -127,10 +145,14 @@ impl Scheduler {
         starts
     }
 
-    /// Runs a clone on as if every job lasted until its limit and its devices were released at once. Visits each start
-    /// until `visit` returns `false`, or for [`FORECAST_EVENTS_MAX`] events.
+    /// Runs a snapshot on as if every job lasted until its limit and its devices were released at once. Visits each start, until `visit`
+    /// says that it has enough, or until nothing more starts, which is looked at after 1, 2, 4 ... events, or for [`FORECAST_EVENTS_MAX`]
+    /// events.
     fn run_on(&mut self, visit: &mut impl FnMut(Millis, JobId, &[LeasedDevice]) -> bool) {
-        for _ in 0..FORECAST_EVENTS_MAX {
+        for event in 1..=FORECAST_EVENTS_MAX {
+            if event.is_power_of_two() && self.is_at_rest() {
+                return;
+            }
             let Some(next) = self.next_deadline() else { return };
             let mut effects = Vec::new();
             self.apply(next, Input::Tick, &mut effects);

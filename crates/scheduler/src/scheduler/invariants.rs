@@ -4,7 +4,7 @@ use super::Scheduler;
 use super::quarantine::is_charged;
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
-use crate::job::Rank;
+use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
 use std::collections::BTreeSet;
@@ -95,6 +95,11 @@ impl Scheduler {
                 if charged.map(|grant| grant.milli).sum::<u64>() != held {
                     return Err(format!("account {at} is charged {held} of class {class}, which is not what it has"));
                 }
+            }
+        }
+        for (at, id) in self.order_of_waiting().into_iter().enumerate() {
+            if self.jobs.get(&id).is_none_or(|job| self.position(job) != at) {
+                return Err(format!("job {id} is at position {at} of the order, and not by the counts of accounts"));
             }
         }
         let queued: usize = self.accounts.all.iter().map(|account| account.queue.len()).sum();

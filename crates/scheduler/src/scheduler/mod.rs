@@ -11,6 +11,7 @@ mod invariants;
 mod leases;
 mod nodes;
 mod pass;
+mod possible;
 mod promises;
 mod quarantine;
 mod reservable;
@@ -20,7 +21,7 @@ mod saving;
 mod timers;
 mod view;
 
-use crate::accounts::{Accounts, Head};
+use crate::accounts::{Accounts, Head, Queued};
 use crate::effect::{Effect, EndCause};
 use crate::ids::{JobId, ReservationId};
 use crate::input::{DrainTarget, Input, Reservation};
@@ -29,6 +30,7 @@ use crate::noting::NotingMap;
 use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::pool::{Pool, Spot};
+use crate::request::Locality;
 use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
@@ -106,7 +108,7 @@ pub struct Scheduler {
     candidates: BTreeSet<usize>,
     /// The pool's stamp at the last pass.
     passed: u64,
-    /// Whether reserved starts, which are not saved, must still be planned after a restart.
+    /// Whether a restart has found no reserved starts, so that they are planned before the first pass starts a job.
     replans: bool,
     reservations: BTreeMap<ReservationId, (Reservation, Vec<Spot>)>,
     /// Waiting jobs, grouped by the properties that determine their reserved devices.
@@ -118,7 +120,9 @@ pub struct Scheduler {
     unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, Quarantine>,
-    /// Devices in use by programs without a job.
+    /// Quarantines of devices that no node has, by UUID, with the devices' last places.
+    away: BTreeMap<String, (accord_types::DeviceId, Quarantine)>,
+    /// Devices that others than jobs use.
     used: BTreeSet<accord_types::DeviceId>,
     /// Whether drains, reservations, quarantine or pause have changed since they were saved.
     site_changed: bool,
@@ -165,6 +169,7 @@ impl Scheduler {
             unfit: BTreeMap::new(),
             drains: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            away: BTreeMap::new(),
             used: BTreeSet::new(),
             site_changed: false,
             changed_holds: None,
@@ -211,9 +216,11 @@ impl Scheduler {
                 self.drain(target, Drain { by_time, end, reason }, &by, effects);
             }
             Input::Undrain { target, by } => self.undrain(target, &by, effects),
-            Input::Quarantine { device, reason, by, charged } => {
-                self.quarantine(device, (reason, by), charged, effects);
+            Input::Quarantine { device, reason, by, charged, uuid } => {
+                let since = self.now;
+                self.quarantine(device, Quarantine { reason, since, by, charged, uuid }, effects);
             }
+            Input::DeviceMoved { uuid, to } => self.device_moved(&uuid, to, effects),
             Input::Unquarantine { device, by } => self.unquarantine(device, &by, effects),
             Input::InUse { device, in_use } => self.note_use(device, in_use),
             Input::Pause { paused, by } => {
@@ -277,6 +284,7 @@ impl Scheduler {
             origin,
             nodes: shape.nodes.as_ref(),
             layout: shape.layout,
+            near: shape.key.request.locality == Locality::Near,
             sharers_max: self.policy.sharers_max,
         }
     }
@@ -295,7 +303,8 @@ impl Scheduler {
         }
         let (account, turn) = (job.account, job.turn);
         self.groups.insert(group_of(job), turn);
-        self.accounts.all[account as usize].queue.insert(turn);
+        let queued = if job.front.is_some() { Queued::PutFirst } else { Queued::InTurn };
+        self.accounts.queue(account, turn, queued);
         self.touch(account);
     }
 
@@ -315,7 +324,7 @@ impl Scheduler {
         self.shapes.dequeue(job.shape, job.account, job.turn);
         self.groups.remove(&group_of(job), job.turn);
         let (account, turn) = (job.account, job.turn);
-        self.accounts.all[account as usize].queue.remove(&turn);
+        self.accounts.queue(account, turn, Queued::No);
         self.drop_promise(id);
         self.head = self.head.filter(|&head| head != id);
     }

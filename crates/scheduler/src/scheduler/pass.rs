@@ -8,7 +8,7 @@ use crate::ids::{ClassId, JobId};
 use crate::job::Job;
 use crate::request::Take;
 use crate::search::{PartDemand, Pick};
-use crate::shapes::{Shape, each};
+use crate::shapes::{Shape, classes_of, each};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -120,6 +120,13 @@ impl Scheduler {
         }
         let search = self.search(shape, shape.key.own);
         nodes.iter().any(|&node| shape.choices.iter().any(|choice| search.may_use(choice, node)))
+    }
+
+    /// Whether a shape fitted nowhere at its last test, and its classes have no more than then.
+    fn is_known_not_to_fit(&self, at: usize) -> bool {
+        let shape = self.shapes.get(at);
+        let has_grown = |tested| classes_of(shape.classes).any(|class| self.pool.index[class].grown > tested);
+        !self.candidates.contains(&at) && shape.tested.is_some_and(|tested| !has_grown(tested))
     }
 
     fn fits_somewhere(&self, shape: usize) -> bool {
@@ -265,7 +272,7 @@ impl Scheduler {
     fn fit_choice(&self, job: &Job, shape: &Shape, choice: &[PartDemand]) -> Result<Fit, Option<Stop>> {
         let search = self.search(shape, job.origin);
         let capped = self.capped(job, choice)?;
-        if !search.may_fit(&capped) {
+        if self.is_known_not_to_fit(job.shape) || !search.may_fit(&capped) {
             return Err(None);
         }
         let picks = search.find(&capped).ok_or(None)?;

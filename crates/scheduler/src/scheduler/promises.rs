@@ -3,12 +3,15 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, SlipCause};
 use crate::ids::JobId;
-use crate::job::{Job, Promise, Rank};
+use crate::job::{Job, Promise};
+use crate::phase::Rank;
 use crate::plan::{Plan, Planner};
 use crate::pool::Spot;
+use crate::saved::SavedPromise;
 use crate::search::{PartDemand, Pick};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
-use std::collections::BTreeSet;
+use accord_types::{DeviceId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Scheduler {
     /// Plans reserved starts of the jobs to which others yield, and of the first jobs in order that have none.
@@ -94,19 +97,53 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (starts, account) = (plan.starts, job.account);
-        let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
+        let starts = plan.starts;
         let slipped = job.slipped.take().filter(|&(before, _)| before < starts).map(|(_, cause)| cause);
-        let is_known = job.announced.replace(starts) == Some(starts) && slipped.is_none();
-        let planned = starts;
-        job.promise = Some(Promise { starts, spots: plan.spots, choice, rank, demand: demand.clone(), planned });
+        let is_known = job.announced == Some(starts) && slipped.is_none();
+        let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
+        self.keep(id, Promise { starts, spots: plan.spots, choice, rank, demand, planned: starts });
+        if !is_known {
+            effects.push(Effect::Reserved { job: id, starts, slipped });
+        }
+    }
+
+    /// Sets devices aside for a job's reserved start.
+    fn keep(&mut self, id: JobId, promise: Promise) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (starts, account, rank, demand) = (promise.starts, job.account, promise.rank, promise.demand.clone());
+        (job.announced, job.promise) = (Some(starts), Some(promise));
         self.count_rank(id, account, &demand, rank, true);
         self.set_claims(id, true);
         self.promised.insert(id);
         self.pool.touched.push((id, None));
         self.timers.insert((due(starts), Timer::Promise(id)));
-        if !is_known {
-            effects.push(Effect::Reserved { job: id, starts, slipped });
+    }
+
+    /// Returns a job's reserved start, to be saved.
+    pub(super) fn saved_promise(&self, job: &Job, promise: &Promise) -> Option<SavedPromise> {
+        let mut devices: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for id in promise.spots.iter().map(|&spot| self.pool.device_id(spot)) {
+            devices.entry(id.node.0).or_default().push(id.ordinal);
+        }
+        let choice = self.shapes.get(job.shape).choices.iter().position(|choice| *choice == promise.choice)?;
+        Some(SavedPromise { starts: promise.starts.0, planned: promise.planned.0, rank: promise.rank, choice, devices })
+    }
+
+    /// Takes over a waiting job's reserved start as it was saved. The next pass checks whether it can be kept.
+    pub(super) fn restore_promise(&mut self, id: JobId, saved: SavedPromise) {
+        let Some(shape) = self.jobs.get(&id).map(|job| self.shapes.get(job.shape)) else { return };
+        let Some(choice) = shape.choices.get(saved.choice).cloned() else { return };
+        let demand = shape.demand(&choice, &self.pool.classes);
+        let devices = saved
+            .devices
+            .iter()
+            .flat_map(|(node, ordinals)| ordinals.iter().map(|&ordinal| DeviceId { node: NodeId(*node), ordinal }));
+        let Some(spots) = devices.map(|device| self.pool.spot(device)).collect::<Option<Vec<Spot>>>() else { return };
+        let is_of_choice = |spot: &Spot| choice.iter().any(|part| part.class == self.pool.device(*spot).class);
+        if spots.iter().all(is_of_choice) {
+            let (starts, planned, rank) = (Millis(saved.starts), Millis(saved.planned), saved.rank);
+            self.keep(id, Promise { starts, spots, choice, rank, demand, planned });
+            self.head = self.head.or((rank == Rank::First).then_some(id));
         }
     }
 

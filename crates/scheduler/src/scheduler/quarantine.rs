@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most percent of a class's devices that faults may put into quarantine; one device is always allowed.
 const QUARANTINE_PERCENT: u32 = 10;
 
-/// The quarantine of a device.
+/// Devices in quarantine that no node has. Of more the one that has been in quarantine longest is forgotten.
+const AWAY_MAX: usize = 1_024;
+
+/// The reason why nothing is placed on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quarantine {
     /// The fault, or the administrator's reason.
@@ -23,6 +26,8 @@ pub struct Quarantine {
     pub by: Option<String>,
     /// Whether jobs that hold the device stay charged for it, because a region of theirs may have caused the fault.
     pub charged: bool,
+    /// The device's UUID, by which the quarantine follows it; empty if it has none.
+    pub uuid: String,
 }
 
 /// Whether a job is charged for a device that it has or had.
@@ -47,20 +52,21 @@ impl Scheduler {
         self.quarantined.get(&device)
     }
 
-    /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine, because
-    /// the fault of so many devices is more likely elsewhere. A fault of the device itself ends the charge that another
-    /// fault has left.
-    pub(super) fn quarantine(
-        &mut self,
-        device: DeviceId,
-        (reason, by): (String, Option<String>),
-        charged: bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Returns the UUIDs of devices in quarantine, and their places; `None` for those that no node has.
+    pub fn quarantined_uuids(&self) -> impl Iterator<Item = (&str, Option<DeviceId>)> {
+        let there = self.quarantined.iter().map(|(device, quarantine)| (quarantine.uuid.as_str(), Some(*device)));
+        let away = self.away.keys().map(|uuid| (uuid.as_str(), None));
+        there.filter(|(uuid, _)| !uuid.is_empty()).chain(away)
+    }
+
+    /// Begins a device's quarantine. A fault begins none if too many devices of the class are in quarantine for one: a fault of so many devices is
+    /// more likely not theirs. A fault that is known to be the device's ends the charge that another one has left.
+    pub(super) fn quarantine(&mut self, device: DeviceId, new: Quarantine, effects: &mut Vec<Effect>) {
         let name = self.name_of(DrainTarget::Device(device));
         let before = self.quarantined.get(&device);
         let was_charged = charges(&self.quarantined, device);
-        let charged = charged && by.is_none() && was_charged;
+        let charged = new.charged && new.by.is_none() && was_charged;
+        let Quarantine { reason, by, uuid, .. } = new;
         if by.is_none() {
             if before.is_some() && charged == was_charged {
                 return;
@@ -69,11 +75,11 @@ impl Scheduler {
                 && let Some((out, installed)) = self.faulty_beside(device)
                 && out + 1 > (installed * QUARANTINE_PERCENT / 100).max(1)
             {
-                effects.push(Effect::Audit(format!(
+                let why = format!(
                     "{name} is not put into quarantine ({reason}): {out} of {installed} devices of its class are in it, and at most \
                      {QUARANTINE_PERCENT} % may be; look at them, and take those that work out of it"
-                )));
-                return;
+                );
+                return effects.push(Effect::QuarantineRefused { device, reason, charged, why });
             }
         }
         effects.push(Effect::Audit(match &by {
@@ -81,12 +87,17 @@ impl Scheduler {
             None => format!("{name} is in quarantine: {reason}"),
         }));
         let since = before.map_or(self.now, |before| before.since);
+        self.put_into_quarantine(device, Quarantine { reason, since, by, charged, uuid }, effects);
+    }
+
+    fn put_into_quarantine(&mut self, device: DeviceId, quarantine: Quarantine, effects: &mut Vec<Effect>) {
+        let ends_charge = charges(&self.quarantined, device) && !quarantine.charged;
         self.site_changed = true;
-        if charged != was_charged {
+        if ends_charge {
             self.charge_holders(device, false);
         }
-        self.quarantined.insert(device, Quarantine { reason, since, by, charged });
-        if charged != was_charged {
+        self.quarantined.insert(device, quarantine);
+        if ends_charge {
             self.touch_holders(device);
         }
         self.look_at_health(device);
@@ -110,16 +121,46 @@ impl Scheduler {
 
     /// Ends a device's quarantine.
     pub(super) fn unquarantine(&mut self, device: DeviceId, by: &str, effects: &mut Vec<Effect>) {
-        if let Some(quarantine) = self.quarantined.remove(&device) {
-            self.site_changed = true;
+        if self.take_out_of_quarantine(device, effects).is_some() {
             let name = self.name_of(DrainTarget::Device(device));
             effects.push(Effect::Audit(format!("{by} takes {name} out of quarantine")));
-            if !quarantine.charged {
-                self.charge_holders(device, true);
-                self.touch_holders(device);
+        }
+    }
+
+    fn take_out_of_quarantine(&mut self, device: DeviceId, effects: &mut Vec<Effect>) -> Option<Quarantine> {
+        let quarantine = self.quarantined.remove(&device)?;
+        self.site_changed = true;
+        if !quarantine.charged {
+            self.charge_holders(device, true);
+            self.touch_holders(device);
+        }
+        self.look_at_health(device);
+        effects.push(Effect::Quarantine { device });
+        Some(quarantine)
+    }
+
+    /// Has a quarantine follow its device to another place, or keeps it until a node has the device.
+    pub(super) fn device_moved(&mut self, uuid: &str, to: Option<DeviceId>, effects: &mut Vec<Effect>) {
+        let there = self.quarantined.iter().find(|(_, quarantine)| quarantine.uuid == uuid);
+        let moved = match there.map(|(from, _)| *from) {
+            Some(from) => self.take_out_of_quarantine(from, effects).map(|quarantine| (from, quarantine)),
+            None => self.away.remove(uuid),
+        };
+        let Some((from, quarantine)) = moved else { return };
+        self.site_changed = true;
+        let name = |device| self.name_of(DrainTarget::Device(device));
+        if let Some(to) = to {
+            let text = format!("{} is in quarantine, which was {}: {}", name(to), name(from), quarantine.reason);
+            effects.push(Effect::Audit(text));
+            return self.put_into_quarantine(to, quarantine, effects);
+        }
+        effects.push(Effect::Audit(format!("{} has left the node, and stays in quarantine: {uuid}", name(from))));
+        self.away.insert(uuid.to_owned(), (from, quarantine));
+        if self.away.len() > AWAY_MAX {
+            let oldest = self.away.iter().min_by_key(|(_, (_, quarantine))| quarantine.since);
+            if let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) {
+                self.away.remove(&oldest);
             }
-            self.look_at_health(device);
-            effects.push(Effect::Quarantine { device });
         }
     }
 

@@ -16,7 +16,7 @@ use crate::saved::{
     SavedReservation, SavedScheduler, SavedSite, SavedTarget,
 };
 use crate::time::Millis;
-use accord_types::NodeId;
+use accord_types::{DeviceId, NodeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -101,6 +101,7 @@ impl Scheduler {
             ending: job.ending.clone(),
             planned_end: job.planned_end.0,
             grants: grants.collect(),
+            promise: job.promise.as_ref().and_then(|promise| self.saved_promise(job, promise)),
         })
     }
 
@@ -151,18 +152,18 @@ impl Scheduler {
             users: reservation.members.users.clone(),
             end_jobs: reservation.end_jobs,
         });
-        let quarantined = self.quarantines().map(|(device, quarantine)| SavedQuarantine {
-            device: device.into(),
-            reason: quarantine.reason.clone(),
-            since: quarantine.since.0,
-            by: quarantine.by.clone(),
-            charged: quarantine.charged,
-        });
+        let saved = |device: DeviceId, quarantine: &Quarantine| {
+            let Quarantine { reason, since, by, charged, uuid } = quarantine.clone();
+            SavedQuarantine { device: device.into(), reason, since: since.0, by, charged, uuid }
+        };
+        let quarantined = self.quarantined.iter().map(|(device, quarantine)| saved(*device, quarantine));
+        let away = self.away.values().map(|(device, quarantine)| saved(*device, quarantine));
         SavedSite {
             paused: self.paused,
             drains: drains.collect(),
             reservations: reservations.collect(),
             quarantined: quarantined.collect(),
+            away: away.collect(),
         }
     }
 
@@ -177,7 +178,7 @@ impl Scheduler {
         saved: SavedScheduler,
     ) -> Result<Self, String> {
         let mut scheduler = Self::new(policy);
-        (scheduler.now, scheduler.replans) = (now, true);
+        scheduler.now = now;
         for class in &saved.classes {
             scheduler.pool.class(&class.read()?);
         }
@@ -198,8 +199,11 @@ impl Scheduler {
             }
         }
         SavedCounters { last_job: scheduler.last_job, last_front: scheduler.last_front } = saved.counters;
-        // All holds must be restored before any account is settled, so that accounts are charged for them.
-        let (waiting, others): (Vec<_>, Vec<_>) = saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
+        // Accounts are charged for all that they hold before any of them is settled.
+        let (mut waiting, others): (Vec<_>, Vec<_>) =
+            saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
+        let promises = waiting.iter_mut().filter_map(|job| Some((job.id(), job.promise.take()?)));
+        let promises: Vec<_> = promises.collect();
         for job in others {
             scheduler.restore_started(job)?;
         }
@@ -208,6 +212,11 @@ impl Scheduler {
         }
         for leaf in scheduler.accounts.leaves() {
             scheduler.touch(leaf);
+        }
+        // An earlier release saved none.
+        scheduler.replans = promises.is_empty();
+        for (id, promise) in promises {
+            scheduler.restore_promise(id, promise);
         }
         Ok(scheduler)
     }
@@ -238,12 +247,13 @@ impl Scheduler {
             }
             self.reserve(reservation, &mut effects);
         }
-        let quarantined = saved.quarantined.into_iter().map(|saved| {
-            let SavedQuarantine { device, reason, since, by, charged } = saved;
-            (device.into(), Quarantine { reason, since: Millis(since), by, charged })
-        });
-        self.quarantined = quarantined.collect();
-        // Reservations that ended meanwhile have been removed.
+        let read = |saved: SavedQuarantine| {
+            let SavedQuarantine { device, reason, since, by, charged, uuid } = saved;
+            (DeviceId::from(device), Quarantine { reason, since: Millis(since), by, charged, uuid })
+        };
+        self.quarantined = saved.quarantined.into_iter().map(read).collect();
+        self.away = saved.away.into_iter().map(|saved| (saved.uuid.clone(), read(saved))).collect();
+        // Those that were over meanwhile are gone.
         self.site_changed = self.reservations.len() < reservations;
     }
 

@@ -54,9 +54,9 @@ impl Scheduler {
         }
     }
 
-    /// Whether a job without a limit must not be renewed. Its devices may be reserved. Or a job within its guarantee
-    /// waits for their classes, and this job is beyond its own guarantee.
-    fn is_wanted(&self, id: JobId, renewed: crate::time::Millis) -> bool {
+    /// Whether a job without a limit is not to be renewed: its devices are set aside, or a job within its guarantee waits for their classes
+    /// and this one is beyond its own guarantee.
+    pub(super) fn is_wanted(&self, id: JobId, renewed: crate::time::Millis) -> bool {
         let Some(job) = self.jobs.get(&id) else { return false };
         let mut grants = job.grants.iter().filter(|grant| grant.hold == Hold::Held);
         let set_aside = grants.any(|grant| {

@@ -9,14 +9,8 @@ use crate::request::Take;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Stage<'_> {
-    /// Finds devices for each part separately, on the fewest nodes or close to each other.
-    pub(super) fn over_nodes(
-        &self,
-        counts: &[u32],
-        own: Option<u32>,
-        all_around: &[Around<'_>],
-        near: bool,
-    ) -> Option<Vec<Pick>> {
+    /// Each part by itself, on the fewest nodes or near to each other.
+    pub(super) fn over_nodes(&self, counts: &[u32], own: Option<u32>, all_around: &[Around<'_>]) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
             return None; // parts of one class have to be together
@@ -24,7 +18,7 @@ impl Stage<'_> {
         let mut taking = Taking::new(self);
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
-                Take::Exclusive if near => taking.take_near(part, count)?,
+                _ if self.search.near => taking.take_near(part, count)?,
                 Take::Exclusive => taking.take_whole(part, count, own, all_around)?,
                 Take::Shared(amount) => {
                     let with_own: Vec<Around<'_>> =
@@ -76,7 +70,12 @@ impl<'a> Taking<'a> {
     }
 
     pub(super) fn room(&self, node: u32, part: usize) -> u32 {
-        self.stage.usable(node, self.stage.parts[part].class).min(self.carried(node, part))
+        let demand = &self.stage.parts[part];
+        let devices = match demand.take {
+            Take::Exclusive => self.stage.usable(node, demand.class),
+            Take::Shared(_) => u32::try_from(self.stage.rooms(node, part).count()).unwrap_or(u32::MAX),
+        };
+        devices.min(self.carried(node, part))
     }
 
     pub(super) fn add(&mut self, node: u32, part: usize, count: u32) {

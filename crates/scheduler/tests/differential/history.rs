@@ -171,7 +171,13 @@ impl History {
             84 => match self.some_device() {
                 Some(device) if self.random.one_in(2) => {
                     let by = self.random.one_in(4).then_some(by);
-                    Input::Quarantine { device, reason: "ECC".to_owned(), by, charged: self.random.one_in(2) }
+                    Input::Quarantine {
+                        device,
+                        reason: "ECC".to_owned(),
+                        by,
+                        charged: self.random.one_in(2),
+                        uuid: String::new(),
+                    }
                 }
                 Some(device) => Input::Unquarantine { device, by },
                 None => Input::Tick,

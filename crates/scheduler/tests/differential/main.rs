@@ -24,7 +24,12 @@ const STEPS: usize = 120;
 const FOLLOWS_EVERY: usize = 30;
 
 fn decisions(effects: &[Effect]) -> Vec<&Effect> {
-    effects.iter().filter(|effect| !matches!(effect, Effect::Audit(_) | Effect::Changed { .. })).collect()
+    effects
+        .iter()
+        .filter(|effect| {
+            !matches!(effect, Effect::Audit(_) | Effect::QuarantineRefused { .. } | Effect::Changed { .. })
+        })
+        .collect()
 }
 
 /// Runs a history. Returns the number of started jobs.

@@ -229,31 +229,40 @@ impl Vacancies<'_> {
     fn chunk(&self, node: usize, wants: &[Want], counts: &[u32], beside: &[(usize, At)]) -> Option<Picks> {
         let mut picks = beside.to_vec();
         for (part, (want, &count)) in wants.iter().zip(counts).enumerate() {
-            let free =
-                |at: &At| at.0 == node && self.class(*at) == want.class && picks.iter().all(|pick| pick.1 != *at);
-            let mut fitting: Vec<(bool, Amount, At)> = match want.take {
-                Take::Exclusive => {
-                    let whole = self.whole_on(node, want.class).into_iter().filter(free);
-                    whole.map(|at| (true, Amount::default(), at)).collect()
-                }
-                Take::Shared(amount) => {
-                    let there = self.rooms.iter().filter(|(at, _)| free(at) && self.takes(**at, amount));
-                    there.map(|(at, room)| (room.1 == 0, room.0, *at)).collect()
-                }
-            };
-            fitting.sort_unstable();
-            if fitting.len() < count as usize {
-                return None;
-            }
-            picks.extend(fitting.into_iter().take(count as usize).map(|(_, _, at)| (part, at)));
+            let there = self.devices_of(node, want, count, &picks)?;
+            picks.extend(there.into_iter().map(|at| (part, at)));
         }
         self.carries(wants, &picks).then_some(picks)
+    }
+
+    /// So many devices of a node that are not picked: shared ones first, the fullest before others.
+    fn devices_of(&self, node: usize, want: &Want, count: u32, picks: &[(usize, At)]) -> Option<Vec<At>> {
+        let free = |at: &At| at.0 == node && self.class(*at) == want.class && picks.iter().all(|pick| pick.1 != *at);
+        let mut fitting: Vec<(bool, Amount, At)> = match want.take {
+            Take::Exclusive => {
+                let whole = self.whole_on(node, want.class).into_iter().filter(free);
+                whole.map(|at| (true, Amount::default(), at)).collect()
+            }
+            Take::Shared(amount) => {
+                let there = self.rooms.iter().filter(|(at, _)| free(at) && self.takes(**at, amount));
+                there.map(|(at, room)| (room.1 == 0, room.0, *at)).collect()
+            }
+        };
+        fitting.sort_unstable();
+        let first: Vec<At> = fitting.into_iter().take(count as usize).map(|(_, _, at)| at).collect();
+        (first.len() == count as usize).then_some(first)
     }
 
     fn on_nodes(&self, wants: &[Want], nodes: u32) -> Option<Picks> {
         let least: Vec<u32> = wants.iter().map(|want| want.least / nodes).collect();
         let mut counts: Vec<u32> = wants.iter().map(|want| want.most / nodes).collect();
         loop {
+            if self.request.locality == Locality::Near
+                && let Some(mut picks) = self.in_near_chunks(wants, &counts, nodes, 1)
+            {
+                picks.sort_by_key(|pick| pick.0);
+                return Some(picks);
+            }
             let fitting = self.candidates(&wants[0], counts[0]).into_iter();
             let chunks: Vec<Picks> =
                 fitting.filter_map(|node| self.on_node(node, wants, &counts)).take(nodes as usize).collect();
@@ -272,6 +281,9 @@ impl Vacancies<'_> {
 
     fn in_chunks(&self, wants: &[Want], chunks: u32) -> Option<Picks> {
         let counts: Vec<u32> = wants.iter().map(|want| want.least).collect();
+        if self.request.locality == Locality::Near {
+            return self.in_near_chunks(wants, &counts, chunks, chunks);
+        }
         let mut order: Vec<usize> = self.own().into_iter().collect();
         order.extend(self.candidates(&wants[0], counts[0]).into_iter().filter(|&node| Some(node) != self.own()));
         let (mut all, mut left) = (Vec::new(), chunks);
@@ -286,6 +298,29 @@ impl Vacancies<'_> {
             all.extend(there);
         }
         (left == 0).then_some(all)
+    }
+
+    /// Chunks of one rack, else of one switch, else of any nodes; on a node not more than `most`.
+    fn in_near_chunks(&self, wants: &[Want], counts: &[u32], chunks: u32, most: u32) -> Option<Picks> {
+        let on = |node: usize, chunks: u32| {
+            (0..chunks).try_fold(Picks::new(), |picks, _| self.chunk(node, wants, counts, &picks))
+        };
+        let offers = self.allowed.iter().map(|&node| Offer {
+            node: node as u32,
+            rack: self.nodes[node].rack,
+            switch: self.nodes[node].switch,
+            room: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
+            cost: self.whole_on(node, wants[0].class).len() as i64,
+        });
+        let laid = lay_out(self.near_shape(), chunks, &offers.collect::<Vec<_>>())?.chunks;
+        laid.into_iter()
+            .map(|(node, chunks)| on(node as usize, chunks))
+            .collect::<Option<Vec<_>>>()
+            .map(|all| all.concat())
+    }
+
+    fn near_shape(&self) -> Shape {
+        if self.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near }
     }
 
     fn anywhere(&self, wants: &[Want], counts: &[u32]) -> Option<Picks> {
@@ -305,8 +340,8 @@ impl Vacancies<'_> {
         let mut picks = Vec::new();
         for (part, &count) in counts.iter().enumerate() {
             match wants[part].take {
+                _ if locality == Locality::Near => self.add_near(wants, part, count, &mut picks)?,
                 Take::Shared(amount) => self.add_shares(wants, part, count, amount, &mut picks)?,
-                Take::Exclusive if locality == Locality::Near => self.add_near(wants, part, count, &mut picks)?,
                 Take::Exclusive if locality == Locality::Spread => self.add_spread(wants, part, count, &mut picks)?,
                 Take::Exclusive => self.add_whole(wants, part, count, &mut picks)?,
             }
@@ -377,12 +412,19 @@ impl Vacancies<'_> {
             node: node as u32,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
-            room: self.room(node, wants, part, picks),
-            cost: 0,
+            room: match wants[part].take {
+                Take::Exclusive => self.room(node, wants, part, picks),
+                Take::Shared(amount) => {
+                    let rooms = self.rooms.keys().filter(|at| at.0 == node && self.class(**at) == wants[part].class);
+                    let devices = rooms.filter(|at| self.takes(**at, amount)).count() as u32;
+                    devices.min(self.carried(node, wants, part, picks))
+                }
+            },
+            cost: self.whole_on(node, wants[part].class).len() as i64,
         });
-        let shape = if self.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near };
-        for (node, chunks) in lay_out(shape, count, &offers.collect::<Vec<_>>())?.chunks {
-            self.add(node as usize, part, wants[part].class, chunks, picks);
+        for (node, devices) in lay_out(self.near_shape(), count, &offers.collect::<Vec<_>>())?.chunks {
+            let there = self.devices_of(node as usize, &wants[part], devices, picks)?;
+            picks.extend(there.into_iter().map(|at| (part, at)));
         }
         Some(())
     }

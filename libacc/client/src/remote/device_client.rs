@@ -204,6 +204,10 @@ impl DeviceClient for RemoteDeviceClient {
         self.node.route().ok().map(|route| route.to_string())
     }
 
+    fn guards_blocks(&self) -> bool {
+        self.backend.capabilities.guards_blocks
+    }
+
     fn sees_named_memory_only(&self) -> bool {
         self.backend.capabilities.sees_named_memory_only
     }

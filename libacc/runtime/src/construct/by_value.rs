@@ -84,7 +84,7 @@ impl Mapping<'_, '_> {
         let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
         self.hold(id, HostRange { start: pointer, len: 1 }, nothing);
         let value = self.translate(id, pointer).0;
-        let place = self.allocate(range.len, Purpose::Data)?;
+        let place = self.allocate_for(range)?;
         self.create(place, Backing::Block(place), range, nothing)?;
         self.plan.pointer(place, value);
         Ok(())

@@ -91,7 +91,8 @@ impl Runtime {
     /// Returns the errors of the device.
     pub(crate) fn send_or_undo(&self, t: &mut LocalThread, device: &Device, queue: QueueId, mode: Mode) -> Result<()> {
         let plan = &mut t.scratch.plan;
-        let sent = self.send(device, queue, plan);
+        let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
+        let sent = issue.check_bounds_before(plan).and_then(|()| self.send(device, queue, plan));
         if sent.is_err() {
             // What could not be filled is not present.
             let mut state = device.lock();
@@ -101,7 +102,7 @@ impl Runtime {
             Leaving { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
             plan.arrivals = arrivals;
         }
-        Issue { device, all: &self.devices, host: &*self.host, queue }.settle(plan, None, true)?;
+        issue.settle(plan, None, true)?;
         sent
     }
 
@@ -117,7 +118,8 @@ impl Runtime {
         if plan.is_silent() {
             return Ok(());
         }
-        let sent = issue.join_for(plan).and_then(|()| issue.steps(&plan.before, plan));
+        let laid = issue.lay_patterns(plan).and_then(|()| issue.join_for(plan));
+        let sent = laid.and_then(|()| issue.steps(&plan.before, plan));
         let moment = issue.filled(&plan.before, true);
         sent?;
         if queue == QueueId::SYNC && plan.copies_out() {
@@ -136,9 +138,11 @@ impl Runtime {
         } else {
             Ok(())
         };
-        let sent = waited.and_then(|()| self.send(device, queue, plan));
+        let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
+        let checked = waited.and_then(|()| issue.check_bounds_before(plan));
+        let sent = checked.and_then(|()| self.send(device, queue, plan));
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
-        Issue { device, all: &self.devices, host: &*self.host, queue }.settle(plan, after, true)?;
+        issue.settle(plan, after, true)?;
         sent
     }
 

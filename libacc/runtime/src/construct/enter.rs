@@ -4,6 +4,7 @@ use super::Leaving;
 use super::entries::Entries;
 use super::map::{Mapping, Mode, Stop, Tried};
 use super::region::Scratch;
+use crate::bounds::no_guards;
 use crate::device::{Device, DeviceData};
 use crate::ports::HostMemory;
 use accord_types::short_lock::ShortGuard;
@@ -41,6 +42,9 @@ impl Entering<'_> {
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
+        if self.device.notes_origins {
+            scratch.region.call = self.host.call();
+        }
         let mut state = self.device.lock();
         let ticket = state.ticket();
         match self.attempt(&mut state, ticket, &Tried::default(), entries, scratch, &mut act) {
@@ -79,7 +83,13 @@ impl Entering<'_> {
                 Stop::Grow(range) => {
                     drop(state);
                     tried.refused = self.device.grow(range)?;
-                    self.device.lock()
+                    let mut state = self.device.lock();
+                    if state.memory.lacks_guards() {
+                        drop(state);
+                        self.host.tell_no_guards(&self.device.place(no_guards()));
+                        state = self.device.lock();
+                    }
+                    state
                 }
                 Stop::Shrink(ranges) => {
                     drop(state);

@@ -10,7 +10,7 @@ use super::missing::partly_present;
 use super::names::Names;
 use super::region::{Form, Mapped, Region};
 use crate::device::{Device, DeviceData};
-use crate::memory::{Blocked, Purpose, Range};
+use crate::memory::{Blocked, Purpose, Range, Wanted};
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::{Backing, Counter, DataLocation, Entry, EntryId, Found, Lifetime};
@@ -337,6 +337,9 @@ impl Mapping<'_, '_> {
             entry.arriving = Some(self.plan.ticket);
         }
         let id = self.state.table.insert(entry);
+        if self.region.call != 0 {
+            self.state.table.note_origin(id, self.region.call);
+        }
         if self.plan.watched {
             let (host, bytes) = (range.start, range.len as u64);
             if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
@@ -370,7 +373,7 @@ impl Mapping<'_, '_> {
     /// Returns device memory for a new entry. Regions know a `link` variable's by its name.
     fn memory_for(&mut self, range: HostRange) -> Result<(DevicePtr, Backing), Stop> {
         let Some(link) = self.state.link(range).cloned() else {
-            let block = self.allocate(range.len, Purpose::Data)?;
+            let block = self.allocate_for(range)?;
             return Ok((block, Backing::Block(block)));
         };
         let variable = link.device.ok_or(Stop::Resolve(range.start))?;
@@ -378,15 +381,25 @@ impl Mapping<'_, '_> {
         if !self.device.sees_named_memory_only() {
             return Ok((variable.offset(offset), Backing::Foreign));
         }
-        let block = self.allocate(range.len, Purpose::Data)?;
+        let block = self.allocate_for(range)?;
         self.plan.pointer(variable, block.0.wrapping_sub(offset));
         Ok((block, Backing::Linked(block, variable)))
     }
 
+    /// Returns device memory for present data.
+    pub(crate) fn allocate_for(&mut self, range: HostRange) -> Result<DevicePtr, Stop> {
+        self.allocate_wanted(Wanted { bytes: range.len as u64, purpose: Purpose::Data, host: range.start })
+    }
+
+    /// Returns device memory for other purposes than present data.
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
-        let address = self.allocate_untold(bytes, purpose)?;
+        self.allocate_wanted(Wanted { bytes: bytes as u64, purpose, host: 0 })
+    }
+
+    fn allocate_wanted(&mut self, wanted: Wanted) -> Result<DevicePtr, Stop> {
+        let (address, bytes) = (self.take(wanted)?, wanted.bytes);
         if self.plan.watched {
-            let happened = Happened { what: ProfilingEvent::Alloc, host: 0, address, bytes: bytes as u64 };
+            let happened = Happened { what: ProfilingEvent::Alloc, host: 0, address, bytes };
             self.plan.begins.push(happened);
         }
         Ok(address)
@@ -394,16 +407,17 @@ impl Mapping<'_, '_> {
 
     /// Allocates memory whose allocation and release no observer is notified of.
     pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
+        self.take(Wanted { bytes: bytes as u64, purpose, host: 0 })
+    }
+
+    fn take(&mut self, wanted: Wanted) -> Result<DevicePtr, Stop> {
         let DeviceData { memory, .. } = &mut *self.state;
-        let taken = memory.take(
-            bytes as u64,
-            purpose,
-            self.queue,
-            self.queues,
-            self.tried.refused.as_ref(),
-            &mut self.plan.waits,
-        );
-        taken.map_err(Stop::from)
+        let refused = self.tried.refused.as_ref();
+        let address = memory.take(wanted, self.queue, self.queues, refused, &mut self.plan.waits)?;
+        if self.device.checks_bounds && wanted.purpose != Purpose::Arguments {
+            self.plan.patterns.push(address);
+        }
+        Ok(address)
     }
 
     /// A private copy of the program's bytes, for this launch only.

@@ -9,7 +9,6 @@ use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
 use super::pointer::apart;
 use super::region::{Form, OBJECT_MAX, Object, Stray};
-use crate::memory::Purpose;
 use crate::present::{Attachment, Backing, Found};
 use accord_types::{DevicePtr, HostRange};
 
@@ -48,7 +47,7 @@ impl Mapping<'_, '_> {
         let members = self.with_later_members(base, members, next)?;
         let pointers = self.absent_pointers(base)?;
         let Some(last) = pointers.iter().max() else {
-            let block = self.allocate(members.len, Purpose::Data)?;
+            let block = self.allocate_for(members)?;
             let object = Object { base, members, block, is_held: false };
             if self.mode == Mode::Launch {
                 self.region.objects.push(object);
@@ -57,7 +56,7 @@ impl Mapping<'_, '_> {
         };
         let end = (members.start + members.len).max(last + Attachment::BYTES);
         let members = HostRange { start: base, len: end - base };
-        let block = self.allocate(members.len, Purpose::Data)?;
+        let block = self.allocate_for(members)?;
         let object = Object { base, members, block, is_held: true };
         self.region.objects.push(object);
         for (nth, start) in pointers.into_iter().enumerate() {

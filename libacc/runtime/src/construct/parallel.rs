@@ -86,7 +86,7 @@ impl Runtime {
             return self.launch_with_strays(&issue, scratch, function, dims, entries);
         }
         let sent = self.send_launch(&issue, scratch, function, dims, None);
-        Self::settle_launch(&issue, &scratch.plan, sent, queue == QueueId::SYNC)
+        Self::settle_launch(&issue, scratch, sent, queue == QueueId::SYNC)
     }
 
     /// Launches with pointers to memory that is not mapped.
@@ -109,12 +109,12 @@ impl Runtime {
         let loans = match Buffers::take(&*self.host, &self.spare, &scratch.plan.loans) {
             Ok(loans) => loans,
             // The device's memory for them is allocated already.
-            Err(error) => return Self::settle_launch(issue, &scratch.plan, Err(device.place(error)), false),
+            Err(error) => return Self::settle_launch(issue, scratch, Err(device.place(error)), false),
         };
         let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
         // Copied blocks are copied back before the program continues, which may use them.
         let waits = issue.queue == QueueId::SYNC || !loans.is_empty();
-        Self::settle_launch(issue, &scratch.plan, sent, waits)?;
+        Self::settle_launch(issue, scratch, sent, waits)?;
         if !loans.is_empty() {
             loans.merge(&scratch.plan.lent_pointers);
             for stray in &scratch.region.strays {
@@ -136,6 +136,7 @@ impl Runtime {
         loans: Option<&Buffers<'_>>,
     ) -> Result<()> {
         let (plan, device, queue) = (&scratch.plan, issue.device, issue.queue);
+        issue.lay_patterns(plan)?;
         issue.join_for(plan)?;
         // Copied blocks first: pointers in them become the device's.
         if let Some(loans) = loans {
@@ -161,15 +162,20 @@ impl Runtime {
     }
 
     /// Ends a compute construct after its commands were sent, or not: updates the tables, and waits if necessary.
-    fn settle_launch(issue: &Issue<'_>, plan: &Plan, sent: Result<()>, waits: bool) -> Result<()> {
-        let Issue { device, queue, .. } = *issue;
+    fn settle_launch(issue: &Issue<'_>, scratch: &Scratch, sent: Result<()>, waits: bool) -> Result<()> {
+        let (Issue { device, queue, .. }, plan) = (issue, &scratch.plan);
+        let queue = *queue;
+        let waits = waits || device.checks_bounds;
         let moment = issue.filled(&plan.after, false);
         let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
-        if waited.is_err() {
+        // The failure of a region that crashes at once may be the answer to a later command.
+        if sent.is_err() || waited.is_err() {
             device.failed.note(plan);
         }
+        let is_over = device.checks_bounds && sent.is_ok() && waited.is_ok();
+        let checked = if is_over { issue.check_bounds(Some(scratch.region.function)) } else { Ok(()) };
         issue.settle(plan, Some(queue), false)?;
-        sent.and(waited).map_err(|error| error.queue(queue))
+        sent.and(waited).and(checked).map_err(|error| error.queue(queue))
     }
 
     /// Looks up the blocks of a construct's pointers, so that no files have to be read for them while the device is

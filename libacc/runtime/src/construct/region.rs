@@ -16,6 +16,8 @@ pub(crate) struct Region {
     pub(crate) device: usize,
     /// The device's epoch then.
     pub(crate) epoch: u32,
+    /// Address of the program's call, if that is recorded; else 0.
+    pub(crate) call: usize,
     /// The function that it launches.
     pub(crate) function: usize,
     pub(crate) mapped: Vec<Mapped>,

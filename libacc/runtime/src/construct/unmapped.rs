@@ -10,7 +10,6 @@ use super::map::{Mapping, Mode, Stop};
 use super::pointee::Pointee;
 use super::region::{Form, Stray};
 use crate::device::DeviceData;
-use crate::memory::Purpose;
 use crate::plan::Loan;
 use crate::present::{Backing, EntryId, Found};
 use accord_types::HostRange;
@@ -105,7 +104,7 @@ impl Mapping<'_, '_> {
         }
         // Alignment in the program is kept on the device: GPUs require it.
         let ahead = block.start % ALIGNMENT;
-        let room = self.allocate(ahead + block.len, Purpose::Data)?;
+        let room = self.allocate_for(HostRange { start: block.start - ahead, len: ahead + block.len })?;
         let device = room.offset(ahead as u64);
         self.create(device, Backing::Block(room), block, NOTHING)?;
         self.plan.loans.push(Loan { block, device });

@@ -4,9 +4,11 @@
 //! It only decides. Mapping and unmapping may wait for another node: the caller does them without the device's lock, reports
 //! the result, and asks again.
 
+use super::guards::{self, GuardedBlock, Guards, Placement};
+use super::range::Range;
 use super::slabs::Slabs;
 use crate::queues::{After, Queues};
-use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
+use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks start at and are multiples of this, as `cudaMalloc`'s.
@@ -29,6 +31,15 @@ pub(crate) enum Purpose {
     Arguments,
 }
 
+/// A block that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) bytes: u64,
+    pub(crate) purpose: Purpose,
+    /// Address of the data in the program; 0 for others.
+    pub(crate) host: usize,
+}
+
 /// The reason why there is no block yet. The caller acts on it without the device's lock, then asks again.
 #[derive(Debug)]
 pub(crate) enum Blocked {
@@ -43,15 +54,6 @@ pub(crate) enum Blocked {
     Shrink(Vec<Range>),
     /// It fails.
     Failed(Error),
-}
-
-/// Addresses of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Range {
-    /// The first one.
-    pub(crate) start: DevicePtr,
-    /// Bytes, in whole pages.
-    pub(crate) len: u64,
 }
 
 /// The allocator of a device's memory.
@@ -73,6 +75,10 @@ pub(crate) struct Allocator {
     retired: Vec<Retired>,
     /// The driver's allocations, if it chooses their places; none if memory is mapped at addresses that are known.
     slabs: Option<Slabs>,
+    /// Whether each block has pages of its own, with guard pages between.
+    guards: Option<Guards>,
+    /// The number of blocks taken so far.
+    serial: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -82,11 +88,24 @@ struct Free {
 }
 
 struct Used {
-    len: u64,
+    /// The memory of the block, which begins before it if it has guard pages.
+    memory: Range,
     /// The requested size.
     bytes: u64,
     purpose: Purpose,
     shares: u32,
+    /// Address in the program; 0 for none.
+    host: usize,
+    serial: u64,
+    /// Whether the bytes around it hold the pattern.
+    has_pattern: bool,
+}
+
+impl Used {
+    /// Returns the length from the block's start, `start`, to the end of its memory.
+    fn len_from(&self, start: u64) -> u64 {
+        self.memory.start.0 + self.memory.len - start
+    }
 }
 
 struct Retired {
@@ -108,19 +127,29 @@ impl Allocator {
         Self { capacity, slabs: Some(Slabs::default()), ..Self::default() }
     }
 
-    /// Returns a block of at least `bytes` for use in `queue`. Adds to `waits` queues that have to be made to wait for others
+    /// Creates an allocator whose blocks have pages of their own with guard pages between, over `len` addresses from `start`, for a device with `capacity`
+    /// bytes of memory.
+    pub(crate) fn with_guards(start: DevicePtr, len: u64, capacity: u64) -> Self {
+        Self { guards: Some(Guards::default()), ..Self::new(start, len, capacity) }
+    }
+
+    /// Returns a block for use in `queue`. Adds to `waits` queues that have to be made to wait for others
     /// before they use it: `queue` waits for each. `refused`: why the device refused the last request, unless memory
     /// was returned to it since.
     pub(crate) fn take(
         &mut self,
-        bytes: u64,
-        purpose: Purpose,
+        wanted: Wanted,
         queue: QueueId,
         queues: &Queues,
         refused: Option<&Error>,
         waits: &mut Vec<QueueId>,
     ) -> Result<DevicePtr, Blocked> {
-        let Some(len) = bytes.max(1).checked_next_multiple_of(GRANULE) else {
+        let bytes = wanted.bytes;
+        let placement = match self.guards {
+            Some(_) => Placement::of(bytes, wanted.host),
+            None => bytes.max(1).checked_next_multiple_of(GRANULE).map(|len| Placement { len, ahead: 0 }),
+        };
+        let Some(Placement { len, ahead }) = placement else {
             return Err(Blocked::Failed(self.no_memory(bytes, None)));
         };
         let fitting = self.fitting(len, queue, queues);
@@ -147,8 +176,8 @@ impl Allocator {
                 waits.push(other);
             }
         }
-        self.carve(start, len, bytes, purpose);
-        Ok(DevicePtr(start))
+        self.carve(start, len, ahead, wanted);
+        Ok(DevicePtr(start + ahead))
     }
 
     /// Adds a holder of a block.
@@ -163,13 +192,13 @@ impl Allocator {
         let Some(used) = self.used.get_mut(&block.0) else { return };
         used.shares -= 1;
         if used.shares == 0 {
-            let len = used.len;
+            let Range { start, len } = used.memory;
             self.used.remove(&block.0);
             if queues.passed(after) {
                 // Blocks without pending users can join all their neighbours.
                 after = After::NOTHING;
             }
-            self.insert_free(block.0, Free { len, after });
+            self.insert_free(start.0, Free { len, after });
         }
     }
 
@@ -183,10 +212,17 @@ impl Allocator {
         self.used.get(&start.0).is_some_and(|used| used.purpose == Purpose::Malloc)
     }
 
+    /// Returns the blocks of `acc_malloc`, each as its own range in the program: pointers of the program lead there.
+    pub(crate) fn mallocs(&self) -> impl Iterator<Item = (DevicePtr, HostRange)> {
+        let all = self.used.iter().filter(|(_, used)| used.purpose == Purpose::Malloc);
+        all.map(|(start, used)| (DevicePtr(*start), HostRange { start: *start as usize, len: used.bytes as usize }))
+    }
+
     /// Returns start and length of the block in use that contains an address.
     pub(crate) fn block_of(&self, address: u64) -> Option<(DevicePtr, u64)> {
         let (start, used) = self.used.range(..=address).next_back()?;
-        (address - start < used.len).then_some((DevicePtr(*start), used.len))
+        let len = if self.guards.is_some() { used.bytes } else { used.len_from(*start) };
+        (address - start < len).then_some((DevicePtr(*start), len))
     }
 
     /// Whether an address may be in a block of this allocator.
@@ -196,6 +232,44 @@ impl Allocator {
         }
         let first = [self.used.keys().next(), self.free.keys().next()].into_iter().flatten().min();
         address < self.top && first.is_some_and(|low| *low <= address)
+    }
+
+    /// Returns the block that starts here, if it is to be surrounded by the pattern.
+    pub(crate) fn guarded(&self, start: DevicePtr) -> Option<GuardedBlock> {
+        let used = self.used.get(&start.0).filter(|used| used.purpose != Purpose::Arguments)?;
+        self.guards?;
+        let host = HostRange { start: used.host, len: used.bytes as usize };
+        let host = (used.host != 0).then_some(host);
+        Some(GuardedBlock { serial: used.serial, start, bytes: used.bytes, host, pages: used.memory })
+    }
+
+    /// Records that the pattern surrounds a block.
+    pub(crate) fn has_pattern(&mut self, block: &GuardedBlock) {
+        if let Some(used) = self.used.get_mut(&block.start.0).filter(|used| used.serial == block.serial) {
+            used.has_pattern = true;
+        }
+    }
+
+    /// Returns the block that contains an address, if the pattern surrounds it.
+    pub(crate) fn pattern_around(&self, address: DevicePtr) -> Option<GuardedBlock> {
+        let (start, _) = self.block_of(address.0)?;
+        self.used.get(&start.0).filter(|used| used.has_pattern)?;
+        self.guarded(start)
+    }
+
+    /// Returns the blocks from `first` on that the pattern surrounds, at most `most` of them.
+    pub(crate) fn with_pattern(&self, first: DevicePtr, most: usize) -> Vec<GuardedBlock> {
+        let with = self.used.range(first.0..).filter(|(_, used)| used.has_pattern);
+        with.take(most).filter_map(|(start, _)| self.guarded(DevicePtr(*start))).collect()
+    }
+
+    /// Whether some block has no guard pages for lack of addresses. Returns `true` once.
+    pub(crate) fn lacks_guards(&mut self) -> bool {
+        let lacks = self.guards == Some(Guards::Lacking);
+        if lacks {
+            self.guards = Some(Guards::LackingTold);
+        }
+        lacks
     }
 
     /// Bytes that could be handed out without mapping more.
@@ -270,7 +344,10 @@ impl Allocator {
             all.iter().copied().collect()
         );
         assert_eq!(self.free_bytes, all.iter().map(|(_, len)| len).sum::<u64>());
-        all.extend(self.used.iter().map(|(start, used)| (*start, used.len)));
+        all.extend(self.used.values().map(|used| (used.memory.start.0, used.memory.len)));
+        assert!(
+            self.used.iter().all(|(start, used)| used.memory.start.0 <= *start && used.bytes <= used.len_from(*start))
+        );
         assert_eq!(self.mapped, all.iter().map(|(_, len)| len).sum::<u64>() + self.growing);
         if let Some(slabs) = &self.slabs {
             assert!(
@@ -289,7 +366,7 @@ impl Allocator {
     /// Bytes in use.
     #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used.values().map(|used| used.len).sum()
+        self.used.values().map(|used| used.memory.len).sum()
     }
 
     /// Returns the idle memory worth keeping.
@@ -300,7 +377,7 @@ impl Allocator {
     /// Returns the best free block: the smallest that `queue` may use at once, else the smallest.
     fn fitting(&self, len: u64, queue: QueueId, queues: &Queues) -> Option<(u64, After)> {
         let mut first = None;
-        for (_, start) in self.by_len.range((len, 0)..).take(LOOKS) {
+        for (_, start) in self.by_len.range((len, 0)..(self.longest(len), 0)).take(LOOKS) {
             let after = self.free.get(start)?.after;
             if queues.clear(queue, after) {
                 return Some((*start, after));
@@ -310,9 +387,20 @@ impl Allocator {
         first
     }
 
+    /// Returns the length from which on a free block is too long for `len` bytes: a block with guard pages takes all of one.
+    fn longest(&self, len: u64) -> u64 {
+        if self.guards.is_some() { len + 1 } else { u64::MAX }
+    }
+
+    /// Returns the unit in which memory is mapped.
+    fn page(&self) -> u64 {
+        if self.guards.is_some() { guards::PAGE } else { PAGE }
+    }
+
     /// Requests more memory; returns if the device has no more.
     fn grow(&mut self, len: u64, queues: &Queues) -> Result<(), Blocked> {
-        let Some(least) = len.checked_next_multiple_of(PAGE).filter(|least| *least <= self.capacity) else {
+        let page = self.page();
+        let Some(least) = len.checked_next_multiple_of(page).filter(|least| *least <= self.capacity) else {
             return Ok(());
         };
         if self.growing >= least {
@@ -324,7 +412,7 @@ impl Allocator {
         }
         // What a queue has not unmapped yet still occupies memory.
         let leaving: u64 = self.retired.iter().filter(|range| !queues.passed(range.after)).map(|range| range.len).sum();
-        let room = (self.capacity - self.mapped) / PAGE * PAGE;
+        let room = (self.capacity - self.mapped) / page * page;
         if least > room.saturating_sub(leaving) {
             return match (room >= least, self.growing > 0) {
                 (true, _) => Err(Blocked::Until(vec![QueueId::SYNC])),
@@ -335,7 +423,10 @@ impl Allocator {
         // Regions can access mapped memory outside any block unnoticed: so there is little of it at the start.
         let few = (self.mapped / 8).clamp(PAGE, GROWTH) / PAGE * PAGE;
         let usual = self.slabs.as_ref().map_or(few, |slabs| slabs.growth(least));
-        let step = least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
+        let step = match self.guards {
+            Some(_) => least,
+            None => least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving),
+        };
         if self.slabs.is_some() {
             self.mapped += step;
             self.growing += step;
@@ -346,17 +437,27 @@ impl Allocator {
             Some(at) => {
                 let range = &mut self.retired[at];
                 let (start, step) = (range.start, step.min(range.len));
-                range.start += step;
-                range.len -= step;
+                let gap = if self.guards.is_some() { guards::PAGE.min(range.len - step) } else { 0 };
+                range.start += step + gap;
+                range.len -= step + gap;
                 if range.len == 0 {
                     self.retired.swap_remove(at);
                 }
                 (start, step)
             }
             None => {
-                let step = step.min(self.end.saturating_sub(self.top));
+                let room = self.end.saturating_sub(self.top);
+                let step = step.min(room);
                 if step < least {
                     return Ok(());
+                }
+                if let Some(state) = &mut self.guards {
+                    let spare = room.saturating_sub(self.capacity - self.mapped);
+                    let gap = guards::gap(step, spare, self.used.len() + self.free.len());
+                    if gap == 0 && *state == Guards::Complete {
+                        *state = Guards::Lacking;
+                    }
+                    self.top += gap;
                 }
                 self.top += step;
                 (self.top - step, step)
@@ -377,7 +478,7 @@ impl Allocator {
     ) -> Result<(u64, After), Blocked> {
         // Neighbours that wait for different moments, as one block that waits for all of them.
         self.join_all();
-        if let Some((_, start)) = self.by_len.range((len, 0)..).next() {
+        if let Some((_, start)) = self.by_len.range((len, 0)..(self.longest(len), 0)).next() {
             return Ok((*start, self.free[start].after));
         }
         if refused.is_some() && self.retired.iter().any(|range| !queues.passed(range.after)) {
@@ -392,7 +493,7 @@ impl Allocator {
             .collect();
         let idle: u64 = pages.iter().map(|(_, (_, len), _)| len).sum();
         let room = if refused.is_some() { 0 } else { self.capacity - self.mapped };
-        if idle == 0 || room + idle < len.next_multiple_of(PAGE) {
+        if idle == 0 || room + idle < len.next_multiple_of(self.page()) {
             return Err(Blocked::Failed(self.no_memory(bytes, refused)));
         }
         let mut busy: Vec<_> = pages.iter().flat_map(|(_, _, after)| queues.until(*after)).collect();
@@ -444,12 +545,15 @@ impl Allocator {
     }
 
     /// Takes `len` bytes from the free block at `start`.
-    fn carve(&mut self, start: u64, len: u64, bytes: u64, purpose: Purpose) {
+    fn carve(&mut self, start: u64, len: u64, ahead: u64, Wanted { bytes, purpose, host }: Wanted) {
         let Some(free) = self.take_free(start) else { return };
         if free.len > len {
             self.put_free(start + len, Free { len: free.len - len, after: free.after });
         }
-        self.used.insert(start, Used { len, bytes, purpose, shares: 1 });
+        self.serial += 1;
+        let memory = Range { start: DevicePtr(start), len };
+        let used = Used { memory, bytes, purpose, shares: 1, host, serial: self.serial, has_pattern: false };
+        self.used.insert(start + ahead, used);
     }
 
     /// Adds a free block, joined with neighbours that wait for the same. Returns its start then.
@@ -481,13 +585,13 @@ impl Allocator {
     fn returnable(&self, start: u64, len: u64) -> Option<(u64, u64)> {
         match &self.slabs {
             Some(slabs) => slabs.is_one(start, len).then_some((start, len)),
-            None => whole_pages(start, len),
+            None => whole_pages(start, len, self.page()),
         }
     }
 
-    /// Whether another slab begins here: no block extends from one to another.
+    /// Whether no block extends beyond this address: another slab begins here, or a block with pages of its own.
     fn is_border(&self, address: u64) -> bool {
-        self.slabs.as_ref().is_some_and(|slabs| slabs.begins_at(address))
+        self.guards.is_some() || self.slabs.as_ref().is_some_and(|slabs| slabs.begins_at(address))
     }
 
     fn put_free(&mut self, start: u64, free: Free) {
@@ -509,7 +613,7 @@ impl Allocator {
                 .used
                 .values()
                 .filter(|used| used.purpose == purpose)
-                .fold((0u64, 0u64), |(count, sum), used| (count + 1, sum + used.len));
+                .fold((0u64, 0u64), |(count, sum), used| (count + 1, sum + used.memory.len));
             format!("{sum} in {count}")
         };
         let remedy = refused.and_then(Error::remedy_text);
@@ -532,8 +636,8 @@ impl Allocator {
 }
 
 /// The part of a block that consists of whole pages.
-fn whole_pages(start: u64, len: u64) -> Option<(u64, u64)> {
-    let from = start.next_multiple_of(PAGE);
-    let to = (start + len) / PAGE * PAGE;
+fn whole_pages(start: u64, len: u64, page: u64) -> Option<(u64, u64)> {
+    let from = start.next_multiple_of(page);
+    let to = (start + len) / page * page;
     (to > from).then(|| (from, to - from))
 }

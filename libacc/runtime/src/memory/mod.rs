@@ -1,9 +1,13 @@
 //! Device memory, allocated on the program's side so that an allocation costs no round trip.
 
 mod allocator;
+mod guards;
+mod range;
 mod slabs;
 
-pub(crate) use allocator::{Allocator, Blocked, Purpose, Range};
+pub(crate) use allocator::{Allocator, Blocked, Purpose, Wanted};
+pub(crate) use guards::{Damage, GuardedBlock, pattern};
+pub(crate) use range::Range;
 
 #[cfg(test)]
 mod tests;

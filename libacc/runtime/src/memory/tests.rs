@@ -1,6 +1,6 @@
 //! The allocator against random programs: no overlap, and no block in two queues' hands at once.
 
-use super::{Allocator, Blocked, Purpose, Range};
+use super::{Allocator, Blocked, Purpose, Range, Wanted};
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use proptest::prelude::*;
@@ -45,6 +45,10 @@ fn allocator(capacity: u64) -> Allocator {
     Allocator::new(DevicePtr(BASE), 1 << 40, capacity)
 }
 
+fn data(bytes: u64) -> Wanted {
+    Wanted { bytes, purpose: Purpose::Data, host: 0 }
+}
+
 /// Allocates as a device does: carries out the allocator's requests, and asks again.
 fn take_for(
     memory: &mut Allocator,
@@ -57,7 +61,7 @@ fn take_for(
 ) -> Result<DevicePtr, Blocked> {
     let mut refused = None;
     loop {
-        match memory.take(bytes, purpose, QueueId(queue), queues, refused.as_ref(), waits) {
+        match memory.take(Wanted { bytes, purpose, host: 0 }, QueueId(queue), queues, refused.as_ref(), waits) {
             Err(Blocked::Grow(range)) if range.start == DevicePtr(0) => {
                 memory.check_invariants();
                 let place = pages.place(range.len);
@@ -100,8 +104,7 @@ fn take(
 #[test]
 fn a_second_thread_waits_for_growth_that_is_enough_for_it() {
     let (mut memory, queues) = (allocator(1 << 30), Queues::default());
-    let ask =
-        |memory: &mut Allocator, bytes| memory.take(bytes, Purpose::Data, QueueId(1), &queues, None, &mut Vec::new());
+    let ask = |memory: &mut Allocator, bytes| memory.take(data(bytes), QueueId(1), &queues, None, &mut Vec::new());
     let Err(Blocked::Grow(first)) = ask(&mut memory, 5 * MIB) else { panic!("nothing is mapped") };
     assert!(matches!(ask(&mut memory, 5 * MIB), Err(Blocked::Growing)));
     let Err(Blocked::Grow(second)) = ask(&mut memory, 64 * MIB) else { panic!("the first is too small") };
@@ -119,8 +122,7 @@ fn a_second_thread_waits_for_growth_that_is_enough_for_it() {
 #[test]
 fn the_last_memory_is_waited_for_while_another_thread_has_it_mapped() {
     let (mut memory, queues) = (allocator(8 * MIB), Queues::default());
-    let ask =
-        |memory: &mut Allocator, bytes| memory.take(bytes, Purpose::Data, QueueId(1), &queues, None, &mut Vec::new());
+    let ask = |memory: &mut Allocator, bytes| memory.take(data(bytes), QueueId(1), &queues, None, &mut Vec::new());
     let Err(Blocked::Grow(first)) = ask(&mut memory, 4 * MIB) else { panic!("nothing is mapped") };
     assert!(matches!(ask(&mut memory, 6 * MIB), Err(Blocked::Growing)), "it may fail");
     memory.grown(first, false);
@@ -381,4 +383,54 @@ proptest! {
         prop_assert_eq!(memory.used_bytes(), 0);
         memory.check_invariants();
     }
+}
+
+/// Takes a block for data at `host` from an allocator with guard pages, and records the pattern around it.
+fn guarded_for(memory: &mut Allocator, bytes: u64, host: usize) -> Result<DevicePtr, Error> {
+    let (queues, wanted) = (Queues::default(), Wanted { bytes, purpose: Purpose::Data, host });
+    loop {
+        match memory.take(wanted, QueueId(1), &queues, None, &mut Vec::new()) {
+            Err(Blocked::Grow(range)) => memory.grown(range, true),
+            Err(Blocked::Failed(error)) => return Err(error),
+            Err(other) => panic!("{other:?}"),
+            Ok(start) => {
+                memory.check_invariants();
+                let block = memory.guarded(start).expect("a block of data");
+                memory.has_pattern(&block);
+                return Ok(start);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_block_with_guard_pages_touches_another() {
+    let mut memory = Allocator::with_guards(DevicePtr(BASE), 1 << 30, 512 * MIB);
+    let sizes = [8, 8000, 4096, 100_000, 1, 3 * MIB, 8];
+    let blocks: Vec<_> = sizes.iter().map(|bytes| guarded_for(&mut memory, *bytes, 0x5010).expect("room")).collect();
+    let all = memory.with_pattern(DevicePtr(0), 100);
+    assert_eq!(all.len(), sizes.len());
+    let distance = |pair: &[super::GuardedBlock]| pair[1].pages.start.0 - pair[0].pages.start.0 - pair[0].pages.len;
+    assert!(all.windows(2).all(|pair| distance(pair) >= 64 << 10), "{all:?}");
+    assert!(all.iter().all(|block| block.start.0 % 64 == 0x10));
+    assert!(memory.block_of(blocks[1].0 + 7999).is_some() && memory.block_of(blocks[1].0 + 8000).is_none());
+    // Freed pages serve blocks of as many pages only.
+    memory.give_back(blocks[3], After::NOTHING, &Queues::default());
+    let small = guarded_for(&mut memory, 8, 0).expect("room");
+    assert!(small.0 > blocks[6].0, "a part of freed pages would have no guard behind it");
+    let again = guarded_for(&mut memory, 100_000, 0x5010).expect("room");
+    assert_eq!(again, blocks[3]);
+    assert!(!memory.lacks_guards());
+}
+
+#[test]
+fn blocks_do_without_guard_pages_once_addresses_are_short() {
+    let mut memory = Allocator::with_guards(DevicePtr(BASE), 6 * MIB, 4 * MIB);
+    let mut count = 0;
+    while guarded_for(&mut memory, 60_000, 0x1000).is_ok() {
+        count += 1;
+    }
+    assert_eq!(count, 4 * MIB / (15 * 4096), "no memory is lost to guard pages");
+    assert!(memory.lacks_guards());
+    assert!(!memory.lacks_guards(), "it is told once");
 }

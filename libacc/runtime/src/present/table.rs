@@ -4,7 +4,7 @@ use super::entry::{Backing, DataLocation, Entry, EntryId, Lifetime};
 use super::index::{Index, Leaf};
 use super::members::Members;
 use accord_types::{DevicePtr, HostRange};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Index as At, IndexMut as AtMut};
 
 /// The table's answer about a range of host memory.
@@ -26,6 +26,8 @@ pub(crate) struct Table {
     vacant: Vec<u32>,
     /// Device memory that the program has mapped itself: start, length, host address.
     mapped: BTreeMap<u64, (u64, usize)>,
+    /// Address of the program's call that has mapped an entry, by its slot, with the entry's generation. Filled for `ACCORD_EXPLAIN_ERRORS` only.
+    origins: HashMap<u32, (u32, usize)>,
     /// References that entries have for members named beside them.
     pub(crate) members: Members,
 }
@@ -106,6 +108,11 @@ impl Table {
         id
     }
 
+    /// Records the address of the program's call that has mapped an entry.
+    pub(crate) fn note_origin(&mut self, id: EntryId, call: usize) {
+        self.origins.insert(id.slot, (id.generation, call));
+    }
+
     /// Takes an entry out, if it is still there.
     pub(crate) fn remove(&mut self, id: EntryId) -> Option<Entry> {
         let slot = self.slots.get_mut(id.slot as usize)?;
@@ -145,6 +152,24 @@ impl Table {
         let floor = self.index.floor(range.start);
         let entry = |position| self.get(self.index.at(position).1.id);
         [floor.and_then(entry), self.index.after(floor).and_then(entry)]
+    }
+
+    /// Returns entries that overlap a range and those around it, in order, at most `most` from its first byte down and `most` behind that, each with
+    /// the address of the call that has mapped it, or 0.
+    pub(crate) fn near(&self, range: HostRange, most: usize) -> Vec<(&Entry, usize)> {
+        let floor = self.index.floor(range.start);
+        let before = |position| self.index.at(position).0.checked_sub(1).and_then(|address| self.index.floor(address));
+        let below = std::iter::successors(floor, |position| before(*position)).take(most);
+        let above = std::iter::successors(self.index.after(floor), |position| self.index.after(Some(*position)));
+        let mut positions: Vec<_> = below.collect();
+        positions.reverse();
+        positions.extend(above.take(most));
+        let shown = |position| {
+            let id = self.index.at(position).1.id;
+            let origin = self.origins.get(&id.slot).filter(|(generation, _)| *generation == id.generation);
+            Some((self.get(id)?, origin.map_or(0, |(_, call)| *call)))
+        };
+        positions.into_iter().filter_map(shown).collect()
     }
 
     /// Returns entries that overlap a range, in order.

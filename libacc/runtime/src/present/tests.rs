@@ -124,3 +124,24 @@ fn mapped_data_keeps_its_last_dynamic_reference() {
     assert!(!entry.release(Counter::Dynamic, false));
     assert_eq!(entry.dynamic, 1);
 }
+
+#[test]
+fn entries_around_a_range_have_the_calls_that_mapped_them() {
+    let mut table = Table::default();
+    let ids: Vec<_> = (1..=9).map(|i| table.insert(held(100 * i, 10))).collect();
+    for (i, id) in ids.iter().enumerate() {
+        table.note_origin(*id, 1000 + i);
+    }
+    let near = |table: &Table, start, most| -> Vec<(usize, usize)> {
+        let near = table.near(HostRange { start, len: 10 }, most);
+        near.into_iter().map(|(entry, call)| (entry.start, call)).collect()
+    };
+    assert_eq!(near(&table, 550, 2), [(400, 1003), (500, 1004), (600, 1005), (700, 1006)]);
+    assert_eq!(near(&table, 5, 2), [(100, 1000), (200, 1001)]);
+    assert_eq!(near(&table, 995, 1), [(900, 1008)]);
+    assert_eq!(near(&table, 505, 1), [(500, 1004), (600, 1005)], "an entry that overlaps the range");
+    assert!(table.remove(ids[4]).is_some());
+    table.insert(held(500, 10));
+    assert_eq!(near(&table, 550, 1), [(500, 0), (600, 1005)], "another entry's call");
+    assert_eq!(near(&Table::default(), 550, 2), []);
+}

@@ -1,8 +1,7 @@
 //! The core with a simulated clock, and the messages of agents and programs.
 
-use accord_cluster::{AgentOrder, Cluster, Effect, Input, KernelLimits, Limits, Millis, Registration};
-use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_cluster::{AgentOrder, Cluster, Effect, Input, Limits, Millis, Registration};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeMap;
 
 pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
@@ -58,22 +57,7 @@ pub(crate) fn device(ordinal: u32) -> DeviceInfo {
 
 /// Returns the registration of an agent with two devices.
 pub(crate) fn registration(name: &str) -> Registration {
-    Registration {
-        node_name: name.into(),
-        incarnation: 10,
-        address: format!("{name}:1"),
-        devices: [0, 1].map(device).to_vec(),
-        hardware: Hardware::default(),
-        labels: NodeLabels::default(),
-        kernel_limits: KernelLimits::default(),
-        previous: None,
-        coordinator_epoch: 0,
-        sessions: Vec::new(),
-        granted: Vec::new(),
-        jobs: Vec::new(),
-        world: String::new(),
-        draining: false,
-    }
+    Registration::new(name, format!("{name}:1"), 10, [0, 1].map(device).to_vec())
 }
 
 /// Returns the grant by which such an agent reports a session of an earlier coordinator.

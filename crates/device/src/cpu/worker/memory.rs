@@ -1,6 +1,6 @@
 //! Restricts a worker to mapped addresses of its device. An access of a region to others faults, as in the program.
 
-use crate::cpu::layout::{Control, MAPPED_GRANULE, MAPPED_WORDS};
+use crate::cpu::layout::{Control, GUARDED_GRANULE, MAPPED_GRANULE, MAPPED_WORDS};
 use accord_types::short_lock::ShortLock;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -10,6 +10,8 @@ pub(super) struct DeviceMemory {
     control: Control,
     start: u64,
     len: u64,
+    /// Bytes per bit.
+    granule: u64,
     open: ShortLock<Open>,
 }
 
@@ -26,9 +28,13 @@ struct Open {
 impl DeviceMemory {
     /// Creates the state of the memory at `[start, start + len)`, none of which is accessible yet.
     pub(super) fn new(control: Control, start: u64, len: u64) -> Self {
-        let words = len.div_ceil(MAPPED_GRANULE).div_ceil(64).min(MAPPED_WORDS as u64) as usize;
+        let granule = match control.header().granule.load(Ordering::Relaxed) {
+            GUARDED_GRANULE => GUARDED_GRANULE,
+            _ => MAPPED_GRANULE,
+        };
+        let words = len.div_ceil(granule).div_ceil(64).min(MAPPED_WORDS as u64) as usize;
         let open = Open { words: vec![0; words].into(), change: 0, all: false };
-        Self { control, start, len, open: ShortLock::new(open) }
+        Self { control, start, len, granule, open: ShortLock::new(open) }
     }
 
     /// Makes exactly the mapped memory accessible, if it has changed since `seen`. Called before each operation, whose memory was mapped before the
@@ -51,7 +57,8 @@ impl DeviceMemory {
         }
         open.change = change;
         let mut run: Option<(Range<u64>, bool)> = None;
-        for word in 0..open.words.len() {
+        let used = self.control.header().mapped_words.load(Ordering::Relaxed);
+        for word in 0..open.words.len().min(used as usize) {
             let mapped = self.control.mapped(word).load(Ordering::Relaxed);
             let mut changed = mapped ^ open.words[word];
             open.words[word] = mapped;
@@ -74,13 +81,13 @@ impl DeviceMemory {
         }
         if open.all {
             // For example there are too many mappings. Regions must have their memory nevertheless.
-            self.protect(&(0..self.len.div_ceil(MAPPED_GRANULE)), true);
+            self.protect(&(0..self.len.div_ceil(self.granule)), true);
         }
     }
 
     /// Changes the access to granules. Returns whether the system has done it.
     fn protect(&self, granules: &Range<u64>, is_open: bool) -> bool {
-        let [from, to] = [granules.start, granules.end].map(|granule| (granule * MAPPED_GRANULE).min(self.len));
+        let [from, to] = [granules.start, granules.end].map(|granule| (granule * self.granule).min(self.len));
         let access = if is_open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         let at = std::ptr::with_exposed_provenance_mut((self.start + from) as usize);
         // SAFETY: the pages are the device's memory, which only regions and operations of the owner use. Neither uses pages that are being unmapped.
@@ -133,5 +140,23 @@ mod tests {
         arena.unmap(DevicePtr(AT + 8192), 4096).expect("mapped");
         arena.unmap(DevicePtr(AT + far), page).expect("mapped");
         assert_eq!(readable(&[0, far, far + page]), [false, false, true]);
+    }
+
+    #[test]
+    fn guard_pages_between_blocks_are_not_accessible() {
+        const AT: u64 = 0x3900_0000_0000;
+        const PAGE: u64 = GUARDED_GRANULE;
+        let config = CpuConfig { devices: None, memory: Some(1 << 30) };
+        let info = &inventory(NodeId(0), "here", &config)[0];
+        let place = AddressRange { start: DevicePtr(AT), len: 1 << 30 };
+        let arena = Arena::new(info, Some(place)).expect("address space").with_guard_pages();
+        let memory = DeviceMemory::new(arena.control(), AT, place.len);
+        memory.protect(&(0..place.len / PAGE), false);
+        arena.map(DevicePtr(AT + PAGE), PAGE).expect("room");
+        arena.map(DevicePtr(AT + 1000 * PAGE), 3 * PAGE).expect("room");
+        memory.follow(&mut 0);
+        let readable = |pages: &[u64]| pages.iter().map(|page| is_readable(AT + page * PAGE)).collect::<Vec<_>>();
+        assert_eq!(readable(&[0, 1, 2, 999, 1000, 1002, 1003]), [false, true, false, false, true, true, false]);
+        assert_eq!(arena.free(), (1 << 30) - 4 * PAGE, "guard pages are no memory");
     }
 }

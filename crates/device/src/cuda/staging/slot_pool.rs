@@ -4,11 +4,11 @@
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use crate::stream::{SlotCore, SlotStep};
 use accord_types::DevicePtr;
 use accord_types::signal::SharedSpinPolicy;
 use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
-use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
@@ -23,8 +23,6 @@ pub(crate) const RELAY_SLOT: usize = 2 << 20;
 /// Size of a slot of the device's own memory, for bytes that a library reads there.
 pub(crate) const DEVICE_SLOT: usize = 4 << 20;
 
-/// Slots in use that are queried before the first is waited for.
-const LOOKS: usize = 3;
 /// Polls of an awaited slot before the core is yielded once: each is a call of the driver.
 const WAIT_LOOKS: u32 = 1;
 /// The pause between two polls of a slot that takes longer than recent ones: a fraction of the time so far, within these limits.
@@ -45,24 +43,16 @@ pub(crate) struct SlotPool {
     context: Arc<Context>,
     memory: SlotMemory,
     slot_bytes: usize,
-    slots_max: usize,
-    /// Most slots created at a time: pinning takes a third of a millisecond per MiB.
-    batch: usize,
     state: TurnLock<Slots>,
     given_back: Condvar,
     /// The recent waits for slots.
     waits: SharedSpinPolicy,
 }
 
-#[derive(Default)]
 struct Slots {
     blocks: Vec<usize>,
-    made: usize,
-    /// The device has no memory for more.
-    full: bool,
-    free: Vec<RawSlot>,
-    /// Slots that a copy to the device still reads, until their events happen.
-    reading: VecDeque<RawSlot>,
+    /// Decides which slot is taken, and when.
+    core: SlotCore<RawSlot>,
 }
 
 #[derive(Clone, Copy)]
@@ -94,9 +84,7 @@ impl SlotPool {
             context,
             memory,
             slot_bytes,
-            slots_max,
-            batch,
-            state: TurnLock::default(),
+            state: TurnLock::new(Slots { blocks: Vec::new(), core: SlotCore::new(slots_max, batch) }),
             given_back: Condvar::new(),
             waits: SharedSpinPolicy::default(),
         })
@@ -115,13 +103,13 @@ impl SlotPool {
             if let Some(raw) = self.find(&mut state)? {
                 return Ok(Slot { raw, home: Arc::clone(self) });
             }
-            match state.reading.pop_front() {
+            match state.core.oldest() {
                 Some(oldest) => {
                     drop(state);
                     // The other slots are in flight meanwhile.
                     let waited = self.sleep_for(&oldest, Instant::now());
                     state = self.lock();
-                    state.free.push(oldest);
+                    state.core.give_back(oldest);
                     waited?;
                 }
                 None => state = turn_lock::wait(state, &self.given_back),
@@ -130,30 +118,25 @@ impl SlotPool {
     }
 
     fn find(&self, state: &mut Slots) -> Result<Option<RawSlot>, DriverError> {
-        if let Some(raw) = state.free.pop() {
-            return Ok(Some(raw));
-        }
-        // The oldest slots are done first; each query takes a microsecond.
-        for at in 0..state.reading.len().min(LOOKS) {
-            if self.is_done(state.reading[at].event)? {
-                return Ok(state.reading.remove(at));
+        let mut queries = 0;
+        loop {
+            match state.core.step(queries) {
+                SlotStep::Take(raw) => return Ok(Some(raw)),
+                SlotStep::Query(raw) if self.is_done(raw.event)? => return Ok(state.core.reuse(queries)),
+                SlotStep::Query(_) => queries += 1,
+                SlotStep::Make(count) => self.make(state, count)?,
+                SlotStep::Wait => return Ok(None),
             }
         }
-        if state.made < self.slots_max && !state.full {
-            self.make(state)?;
-        }
-        Ok(state.free.pop())
     }
 
-    fn make(&self, state: &mut Slots) -> Result<(), DriverError> {
+    fn make(&self, state: &mut Slots, count: usize) -> Result<(), DriverError> {
         let _current = self.context.enter()?;
         let driver = self.context.driver;
-        const FIRST: usize = 2;
-        let count = state.made.max(FIRST).min(self.batch).min(self.slots_max - state.made);
         let block = match self.allocate(self.slot_bytes * count) {
             // Copies do without such slots.
             Err(error) if matches!(self.memory, SlotMemory::Device) && error.code == DriverError::OUT_OF_MEMORY => {
-                state.full = true;
+                state.core.is_exhausted();
                 return Ok(());
             }
             allocated => allocated?,
@@ -166,9 +149,8 @@ impl SlotPool {
             let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
-            state.free.push(RawSlot { memory: block + index * self.slot_bytes, event });
+            state.core.add([RawSlot { memory: block + index * self.slot_bytes, event }]);
         }
-        state.made += count;
         Ok(())
     }
 
@@ -234,7 +216,7 @@ impl Drop for SlotPool {
         // SAFETY: every slot keeps its pool alive, so that all are back. After a failure the driver refuses, and the process's
         // end frees them.
         unsafe {
-            for raw in state.free.iter().chain(&state.reading) {
+            for raw in state.core.all() {
                 let _ = self.context.driver.cuEventDestroy_v2(raw.event);
             }
             for block in &state.blocks {
@@ -290,7 +272,7 @@ impl Slot {
 
     /// Returns the slot to the pool once the device has passed the recorded point.
     pub(crate) fn release_after(self) {
-        self.home.lock().reading.push_back(self.raw);
+        self.home.lock().core.give_back_in_use(self.raw);
         self.home.given_back.notify_one();
         // The list owns the slot now.
         let mut this = std::mem::ManuallyDrop::new(self);
@@ -314,7 +296,7 @@ impl Probe {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.home.lock().free.push(self.raw);
+        self.home.lock().core.give_back(self.raw);
         self.home.given_back.notify_one();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::cuda::driver::DriverError;
-use std::sync::atomic::Ordering;
+use crate::stream::Progress;
 
 impl Stream {
     /// Whether the stream has incomplete operations, for a sample; `None` if unknown. Enqueues no work. The device's context is
@@ -10,14 +10,15 @@ impl Stream {
     pub(crate) fn is_busy(&self) -> Option<bool> {
         // The holder of the lock is enqueuing an operation.
         let Some(state) = self.state.try_take() else { return Some(true) };
-        if state.issued < state.last || self.performing.load(Ordering::Acquire) != 0 {
-            return Some(true);
-        }
         let is_exposed = self.is_exposed();
-        let is_open = state.reached < state.last || is_exposed;
+        let progress = state.core.progress(state.core.last(), !is_exposed);
+        let is_performing = state.core.performing() != 0;
         drop(state);
-        if !is_open {
-            return Some(false);
+        match progress {
+            _ if is_performing => return Some(true),
+            Progress::NotIssued => return Some(true),
+            Progress::OnHost | Progress::Done => return Some(false),
+            Progress::InDriver { .. } => {}
         }
         let driver = self.shared.context.driver;
         if is_exposed {

@@ -240,8 +240,8 @@ impl Naive {
                     effects.push(Effect::Quarantine { device });
                 }
             }
-            // Histories begin with the scheduler, and only jobs use devices in them.
-            Input::NodeReturned(..) | Input::InUse { .. } => {}
+            // Histories begin with the scheduler, and all that they use are jobs' devices.
+            Input::NodeReturned(..) | Input::InUse { .. } | Input::DeviceMoved { .. } => {}
             Input::Pause { paused, .. } => self.paused = paused,
         }
         self.pass(effects);

@@ -1,0 +1,7 @@
+//! Which of several coordinators leads. [`Candidate`] decides (pure), [`Election`] asks etcd.
+
+mod candidate;
+mod election;
+
+pub use candidate::{Action, Answer, Candidate, LEASE_SECONDS, Owner, Standing};
+pub use election::{Election, Outcome};

@@ -1,0 +1,21 @@
+//! The rules of a GPU's streams: which operation may start, what is complete and in what order, when a staging buffer may
+//! be reused, and what an error does to operations in flight.
+//!
+//! Pure: a core takes what its driver has seen and returns what to do. `crates/device/src/cuda` drives it with threads and
+//! CUDA calls, `crates/sim` by a seed. docs/design/cuda.md describes streams.
+
+mod completions;
+mod core;
+mod fence;
+mod list;
+mod recent_kernels;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+pub use self::core::{Access, Bounds, Dependence, Finish, Marks, Progress, Settle, StreamCore, WorkerStep};
+pub use completions::{COMPLETIONS_MAX, HostWork, NextWork, Stage};
+pub use fence::FenceCore;
+pub use list::{Operation, PENDING_BYTES_MAX, PENDING_MAX};
+pub use slots::{SlotCore, SlotStep};

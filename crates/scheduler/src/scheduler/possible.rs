@@ -1,0 +1,181 @@
+//! Whether a forecast may still find a start: of a job that no event starts, it need not run on for long.
+
+use super::{ReservationState, Scheduler, Timer};
+use crate::demand::{Layout, PartDemand};
+use crate::ids::JobId;
+use crate::phase::Phase;
+use crate::pool::Device;
+use crate::request::Locality;
+
+impl Scheduler {
+    /// Whether a waiting job may ever start on the nodes and devices that there are now, whatever other jobs hold of them. Drained
+    /// devices and those in quarantine stay so in a forecast.
+    pub(super) fn may_ever_start(&self, id: JobId) -> bool {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting) else { return false };
+        let is_gone = |name: &String| self.reservation_state(name) == ReservationState::Gone;
+        !self.paused
+            && !job.on_hold
+            && !job.request.reservation.as_ref().is_some_and(is_gone)
+            && self.may_ever_fit(job.shape, job.origin)
+    }
+
+    /// Whether all devices that work together, with all cores and memory of their nodes, suffice for a choice of a shape.
+    pub(super) fn may_ever_fit(&self, shape: usize, origin: Option<u32>) -> bool {
+        let shape = self.shapes.get(shape);
+        let nodes = (0..).zip(&self.pool.nodes).filter(|(at, node)| {
+            let is_own = shape.layout != Layout::Any(Locality::Local) || origin == Some(*at);
+            node.up && is_own && shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(*at))
+        });
+        let nodes: Vec<u32> = nodes.map(|(at, _)| at).collect();
+        shape.choices.iter().any(|choice| match shape.layout {
+            Layout::Any(_) => choice.iter().all(|part| {
+                let room: u64 = nodes.iter().map(|&node| self.whole_room(node, part)).sum();
+                room >= u64::from(part.count.least)
+            }),
+            Layout::Nodes(count) => {
+                let has_room = |node: &&u32| {
+                    let mut parts = choice.iter();
+                    parts.all(|part| self.whole_room(**node, part) >= u64::from(part.count.least.div_ceil(count)))
+                };
+                nodes.iter().filter(has_room).count() >= count as usize
+            }
+            Layout::Chunks(chunks) => {
+                let chunks_of =
+                    |part: &PartDemand, node| self.whole_room(node, part) / u64::from(part.count.least.max(1));
+                let room = |&node: &u32| choice.iter().map(|part| chunks_of(part, node)).min().unwrap_or(0);
+                nodes.iter().map(room).sum::<u64>() >= u64::from(chunks)
+            }
+        })
+    }
+
+    /// Returns how many devices a part may have of a node that no job uses.
+    fn whole_room(&self, node: u32, part: &PartDemand) -> u64 {
+        self.pool.step();
+        let node = self.pool.node(node);
+        let is_drained = |device: &Device| device.drained.into_iter().chain(node.drained).any(|from| from <= self.now);
+        let works = |device: &&Device| !device.faulty && !device.absent && !is_drained(device);
+        let devices = node.devices.iter().filter(|device| device.class == part.class).filter(works).count() as u64;
+        let by_cores = node.cores.checked_div(part.cores).unwrap_or(u64::MAX);
+        let by_memory = node.host_memory.checked_div(part.host_memory).unwrap_or(u64::MAX);
+        devices.min(by_cores).min(by_memory)
+    }
+
+    /// Whether a forecast finds no further start: all that happens from now on is that jobs without a limit are renewed and that usage is
+    /// brought up to date.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.timers.iter().all(|&(_, timer)| {
+            self.pool.step();
+            match timer {
+                Timer::Settle(_) => true,
+                Timer::Lease(job) | Timer::Warn(job) => self.is_renewed(job),
+                Timer::Window(_) | Timer::Drain(_) | Timer::Wait(_) | Timer::Keep(_) | Timer::Promise(_) => false,
+            }
+        })
+    }
+
+    /// Whether a running job has no limit, and its lease is renewed at its end.
+    fn is_renewed(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|job| {
+            let renewed = job.ends.plus(self.policy.quantum());
+            job.limit_ms.is_none() && job.ending.is_none() && !self.is_wanted(id, renewed)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::class::{ClassFilter, DeviceClass};
+    use crate::node::{DeviceDescription, NodeDescription};
+    use crate::request::{Part, Request};
+    use crate::{Forecast, Input, JobId, Millis, Policy, Scheduler};
+    use accord_types::{DeviceType, NodeId};
+    use std::collections::BTreeMap;
+
+    const NODES: u32 = 50;
+
+    fn node(id: u32) -> NodeDescription {
+        let class = DeviceClass {
+            kind: DeviceType::Nvidia,
+            model: "d".to_owned(),
+            memory: 1 << 30,
+            context: 0,
+            compute: (9, 0),
+        };
+        NodeDescription {
+            id: NodeId(id),
+            name: format!("h{id}"),
+            incarnation: 1,
+            devices: (0..2).map(|ordinal| DeviceDescription { ordinal, class: class.clone() }).collect(),
+            cores: 8_000,
+            host_memory: 1 << 30,
+            labels: BTreeMap::new(),
+        }
+    }
+
+    fn ask(request: Request) -> Input {
+        Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: None, request }
+    }
+
+    fn devices(count: u32) -> Request {
+        Request::of(Part::whole(count, ClassFilter::ALL))
+    }
+
+    /// A cluster, each of whose devices is in use by one of the `running` jobs in turn.
+    fn full(running: &[Request]) -> Scheduler {
+        let mut scheduler = Scheduler::new(Policy::default());
+        for id in 0..NODES {
+            scheduler.apply(Millis(0), Input::NodeJoined(node(id)), &mut Vec::new());
+        }
+        for at in 0..2 * u64::from(NODES) {
+            let request = running[at as usize % running.len()].clone();
+            scheduler.apply(Millis(at), ask(request), &mut Vec::new());
+        }
+        scheduler
+    }
+
+    /// Returns the forecast of a request, and its steps.
+    fn forecast(scheduler: &Scheduler, request: Request) -> (Option<Forecast>, u64) {
+        let mut copy = scheduler.clone();
+        copy.apply(copy.now(), ask(request), &mut Vec::new());
+        let before = copy.steps();
+        let forecast = copy.forecast_here(JobId(copy.last_job));
+        (forecast, copy.steps() - before)
+    }
+
+    #[test]
+    fn a_forecast_of_what_no_cluster_of_these_nodes_has_does_not_run_on() {
+        let limited = |minutes: u64| Request { limit_ms: Some(minutes * 60_000), ..devices(1) };
+        let cluster = full(&[limited(60), limited(70), limited(80)]);
+        let cores = |cores: u64| Request::of(Part { cores, ..Part::whole(1, ClassFilter::ALL) });
+        let of_ranks = |count: u32| Request { ranks: 2, per_rank: true, ..devices(count) };
+        let never = [
+            devices(2 * NODES + 1),
+            cores(8_001),
+            Request { nodes: Some(2), ..devices(6) },
+            of_ranks(3),
+            Request { only_nodes: vec!["h1".to_owned()], ..devices(3) },
+        ];
+        for request in never {
+            let (found, steps) = forecast(&cluster, request.clone());
+            assert!(matches!(found, Some(Forecast::Unknown { .. })), "{request:?}: {found:?}");
+            assert!(steps <= 8 * u64::from(NODES), "{request:?}: {steps} steps");
+        }
+        for request in [devices(2 * NODES), cores(8_000), Request { nodes: Some(2), ..devices(4) }, of_ranks(2)] {
+            let (found, _) = forecast(&cluster, request.clone());
+            assert!(matches!(found, Some(Forecast::At { .. })), "{request:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_forecast_ends_once_all_that_happens_is_that_jobs_are_renewed() {
+        let cluster = full(&[devices(1)]);
+        let (found, steps) = forecast(&cluster, devices(1));
+        assert!(matches!(found, Some(Forecast::Unknown { .. })), "{found:?}");
+        assert!(steps <= 100 * u64::from(NODES), "{steps} steps");
+        // One with a limit is among them.
+        let mut running = vec![devices(1); 2 * NODES as usize];
+        running[7].limit_ms = Some(3_600_000);
+        let (found, _) = forecast(&full(&running), devices(1));
+        assert!(matches!(found, Some(Forecast::At { .. })), "{found:?}");
+    }
+}
