@@ -239,6 +239,7 @@ fn is_enforced(place: &str) -> Option<bool> {
         "Message.ExecutorEnded.why" => is_bounded(&Message::ExecutorEnded { node: NodeId(1), why: mark() }, WORDS_MAX),
         "Message.Warning" => is_bounded(&Message::Warning(mark()), WORDS_MAX),
         "Message.Ended" => is_bounded(&Message::Ended(mark()), WORDS_MAX),
+        "Message.NotLeading" => is_bounded(&Message::NotLeading(mark()), WORDS_MAX),
         "SessionRequest.node_name" => is_bounded(&Message::Open(request(MARK, "p")), NAME_MAX),
         "SessionRequest.devices" => {
             let request = SessionRequest { devices: Some(mark()), ..request("h", "p") };

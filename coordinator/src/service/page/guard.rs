@@ -57,7 +57,7 @@ fn is_own(host: &str, names: &[String]) -> bool {
     };
     let is_address = name.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6() == is_bracketed);
     let is_named = |own: &str| own.eq_ignore_ascii_case(name.strip_suffix('.').unwrap_or(name));
-    is_address || is_named("localhost") || names.iter().any(|own| is_named(own))
+    is_address || !is_bracketed && (is_named("localhost") || names.iter().any(|own| is_named(own)))
 }
 
 #[cfg(test)]

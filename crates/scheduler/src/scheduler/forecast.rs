@@ -76,11 +76,12 @@ impl Scheduler {
     pub(super) fn forecast_here(&mut self, job: JobId) -> Option<Forecast> {
         let explained = self.explain(job)?;
         let (reason, position) = (explained.reason?, explained.position);
-        if let Some(starts) = explained.starts {
-            return Some(Forecast::At { starts, reserved: true, reason, position });
-        }
+        // Reserved starts are planned by devices alone: a job that needs more cores than a node has may have one.
         if !self.may_ever_start(job) {
             return Some(Forecast::Unknown { reason, position });
+        }
+        if let Some(starts) = explained.starts {
+            return Some(Forecast::At { starts, reserved: true, reason, position });
         }
         let mut start = None;
         self.run_on(&mut |starts, started, _| {
@@ -98,11 +99,11 @@ impl Scheduler {
     /// Predicts when and with which devices a waiting job starts, on a clone; `None` if no start is known.
     #[must_use]
     pub fn start_of(mut self, job: JobId) -> Option<(Millis, Vec<DeviceId>)> {
-        if let Some(reserved) = self.reserved_start(job) {
-            return Some(reserved);
-        }
         if !self.may_ever_start(job) {
             return None;
+        }
+        if let Some(reserved) = self.reserved_start(job) {
+            return Some(reserved);
         }
         let mut found = None;
         self.run_on(&mut |at, started, devices| {

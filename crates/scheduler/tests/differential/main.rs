@@ -106,5 +106,5 @@ fn decisions_equal_those_of_the_naive_scheduler() {
             Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={seed}"),
         }
     }
-    assert!(started as u64 > 10 * count, "{started} jobs started in {count} histories");
+    assert!(started as u64 > 5 * count, "{started} jobs started in {count} histories");
 }
