@@ -223,7 +223,7 @@ fn without_room_for_the_state_requests_are_refused_and_running_programs_go_on() 
     assert!(refused.stderr.contains("make room on its disk"), "{}", refused.report());
     step(&mut program, 2);
     disk.make_room();
-    comes("the state file is written again", || cluster.messages().contains("the state file is written again"));
+    comes("the state is written again", || cluster.messages().contains("the state is written again"));
     let (again, ends) = asks(&cluster);
     askers.into_iter().for_each(|(running, ends)| {
         drop(ends);

@@ -19,6 +19,25 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit of the permission to use a device. A stopped coordinator delays each program once by it.
 const USE_ANSWER_MAX: Duration = Duration::from_secs(3);
 
+/// The time that the listening thread has to begin, before a thread that waits for an answer reads the messages itself.
+const BEGIN_MAX: Duration = Duration::from_millis(50);
+
+/// Most messages that such a thread keeps for the listening thread.
+const EARLY_MAX: usize = 64;
+
+/// The thread that reads the coordinator's messages.
+///
+/// A program may start a device in a constructor, with the dynamic linker's lock, which a new thread needs before it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reader {
+    /// The listening thread has not begun.
+    None,
+    /// A thread that waits for an answer.
+    Asker,
+    /// The listening thread.
+    Listener,
+}
+
 /// The program's connection to the coordinator.
 pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
@@ -34,6 +53,9 @@ pub(crate) struct CoordinatorLink {
 struct Presence {
     /// `None` while it is broken.
     connection: Option<Arc<SessionConnection>>,
+    reader: Reader,
+    /// Messages that an asker has read for the listening thread.
+    early: Vec<Message>,
     over: bool,
     /// The devices that threads wait for permission to use, with the answers.
     asked: BTreeMap<DeviceId, Option<Result<()>>>,
@@ -73,6 +95,8 @@ impl CoordinatorLink {
     ) -> Arc<Self> {
         let state = Presence {
             connection: Some(Arc::new(connection)),
+            reader: Reader::None,
+            early: Vec::new(),
             over: false,
             asked: BTreeMap::new(),
             used: BTreeSet::new(),
@@ -170,13 +194,59 @@ impl CoordinatorLink {
         let is_unanswered = |state: &mut Presence| {
             !state.over && is_same(&state.connection) && matches!(state.asked.get(&device), Some(None))
         };
-        let (mut state, is_late) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, time, is_unanswered);
+        let begun = Instant::now();
+        let begins_soon = |state: &mut Presence| state.reader == Reader::None && is_unanswered(state);
+        let (mut state, is_none) =
+            ShortGuard::wait_timeout_while(self.lock(), &self.changed, BEGIN_MAX.min(time), begins_soon);
+        if is_none {
+            state.reader = Reader::Asker;
+            drop(state);
+            self.read_until(&connection, begun + time, is_unanswered);
+            state = self.lock();
+        }
+        let left = time.saturating_sub(begun.elapsed());
+        let (mut state, is_late) = ShortGuard::wait_timeout_while(state, &self.changed, left, is_unanswered);
         state.is_silent = is_late;
         let answer = state.asked.remove(&device).flatten();
         if begins && matches!(answer, Some(Err(_))) {
             state.used.remove(&device);
         }
         answer
+    }
+
+    /// Reads messages in place of the listening thread until `deadline`, and while `waits` holds.
+    fn read_until(&self, connection: &SessionConnection, deadline: Instant, waits: impl Fn(&mut Presence) -> bool) {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut state = self.lock();
+            if left.is_zero() || state.early.len() >= EARLY_MAX || !waits(&mut state) {
+                break;
+            }
+            drop(state);
+            // The listening thread meets the end of the connection, too.
+            let Ok(Heard::Message(Some(message))) = connection.next_within(left) else { break };
+            if let Some(message) = self.pass_on(message) {
+                self.lock().early.push(message);
+            }
+        }
+        self.lock().reader = Reader::None;
+        self.changed.notify_all();
+    }
+
+    /// Makes this the thread that reads the messages. Returns those that another thread has read.
+    fn begin_to_listen(&self) -> Vec<Message> {
+        let mut state = self.lock();
+        while state.reader == Reader::Asker {
+            state = ShortGuard::wait_timeout_while(state, &self.changed, SESSION_TIMEOUT, |state| {
+                state.reader == Reader::Asker
+            })
+            .0;
+        }
+        state.reader = Reader::Listener;
+        let early = std::mem::take(&mut state.early);
+        drop(state);
+        self.changed.notify_all();
+        early
     }
 
     /// Hands an answer to the thread that waits for it. Without such a thread, returns the error if the device is
@@ -241,6 +311,7 @@ impl CoordinatorLink {
     /// Passes the coordinator's messages to `hear`, and reports the use of devices, until the session is over. Returns
     /// the reason for the session's end if it ended while the connection was broken.
     pub(crate) fn listen(&self, own_use: &OwnUse, hear: impl Fn(Message)) -> Option<String> {
+        self.begin_to_listen().into_iter().for_each(&hear);
         loop {
             let connection = self.lock().connection.clone()?;
             own_use.report_again();
