@@ -278,6 +278,6 @@ fn jobs_start_within_the_longest_wait() {
         (most, most_guaranteed) = (most.max(cluster.most), most_guaranteed.max(cluster.most_guaranteed));
     }
     println!("at most {most} % of the formula was waited, and {most_guaranteed} % of that within a guarantee");
-    // Otherwise the clusters are not crowded enough for the test. In a few of them nobody may have to wait for a guarantee.
+    // Otherwise the clusters are not crowded enough for the test. In a few of them no job may have to wait for a guarantee.
     assert!(most > 20 && most_guaranteed >= accord_test_tier::pick(0, 10), "{most}, {most_guaranteed}");
 }

@@ -37,7 +37,7 @@ const HEADERS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the page. Never returns.
-pub(in super::super) async fn serve(page: &PageListener, site: Arc<Site>) {
+pub(crate) async fn serve(page: &PageListener, site: Arc<Site>) {
     let samples = async {
         let mut ticks = interval(SAMPLE_EVERY);
         loop {

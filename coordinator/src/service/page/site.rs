@@ -33,7 +33,7 @@ const COOKIE_NAME: &str = "accord";
 const SECURE_COOKIE_NAME: &str = "__Host-accord";
 
 /// The page.
-pub(in super::super) struct Site {
+pub(crate) struct Site {
     pub(super) driver: Arc<Driver>,
     pub(super) boards: Arc<Boards>,
     pub(super) questions: Arc<Questions>,
@@ -55,7 +55,7 @@ pub(super) struct SignedIn {
 }
 
 impl Site {
-    pub(in super::super) fn new(
+    pub(crate) fn new(
         page: &PageListener,
         driver: Arc<Driver>,
         boards: Arc<Boards>,
@@ -84,7 +84,7 @@ impl Site {
     ///
     /// # Errors
     /// Returns `internal` if the system provides no random bytes.
-    pub(in super::super) fn open(&self, caller: &Caller) -> Result<v1::OpenPageReply, Status> {
+    pub(crate) fn open(&self, caller: &Caller) -> Result<v1::OpenPageReply, Status> {
         let code = secret()?;
         self.codes.lock().give(&code, caller.clone(), Instant::now());
         Ok(v1::OpenPageReply {
