@@ -181,14 +181,14 @@ fn nonsense_is_refused_and_the_page_goes_on() {
 fn a_user_has_four_streams_and_strangers_crowd_out_no_user() {
     let site = Site::start(Strangers::Counts);
     let (eva, tom) = (site.cookie_of(eva()), site.cookie_of(tom()));
-    let mut watched: Vec<_> = (0..4).map(|_| site.events("/events?table=nodes", &eva)).collect();
+    let mut watched: Vec<_> = (0..4).map(|_| site.stream("/events?table=nodes", &eva)).collect();
     let refused = site.get("/events?table=nodes", &eva);
     assert_eq!(refused.status, 429);
     assert!(refused.body.contains("tenant eva has 4 calls of Watch"), "{}", refused.body);
-    assert!(site.events("/events?table=nodes", &tom).next().is_some());
+    assert!(site.stream("/events?table=nodes", &tom).next().is_some());
     // More strangers than there is room for, which say nothing or read nothing.
     let silent: Vec<_> = (0..100).map(|_| site.connect()).collect();
-    let mut strangers: Vec<_> = (0..100).map(|_| site.events("/events", "")).collect();
+    let mut strangers: Vec<_> = (0..100).map(|_| site.stream("/events", "")).collect();
     assert!(strangers.pop().unwrap().next().is_some());
     site.nodes(1);
     for events in &mut watched {

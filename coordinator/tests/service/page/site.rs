@@ -232,7 +232,8 @@ impl Site {
         }
     }
 
-    fn stream(&self, path: &str, cookie: &str) -> Events {
+    /// Opens a stream, whose rows may be as old as a second.
+    pub(super) fn stream(&self, path: &str, cookie: &str) -> Events {
         let mut stream = self.connect();
         let cookie = if cookie.is_empty() { String::new() } else { format!("Cookie: {cookie}\r\n") };
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{cookie}\r\n", self.page).as_bytes()).unwrap();
