@@ -1,4 +1,4 @@
-//! What comes before a user is known: answers of MUNGE's daemon, of Kubernetes' API server, and of a coordinator; tokens.
+//! Bytes that arrive before a user is known: answers of MUNGE's daemon, of Kubernetes' API server and of a coordinator, and tokens.
 
 use super::first;
 use crate::{Memory, Target};
