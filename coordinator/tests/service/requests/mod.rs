@@ -2,22 +2,11 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
-use accord_proto::{VERSION, v1};
-use accord_types::{OrderPolicy, SessionRequest};
+#[path = "../../../../crates/cluster/tests/core/requests.rs"]
+mod of_programs;
 
-/// Returns a request for a session by a program on this node.
-pub(crate) fn request(node_name: &str) -> SessionRequest {
-    SessionRequest {
-        node_name: node_name.into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-        devices: None,
-        job: None,
-    }
-}
+use accord_proto::{VERSION, v1};
+pub(crate) use of_programs::request;
 
 /// Returns the registration of an agent with two devices.
 pub(crate) fn register(name: &str) -> v1::Register {
