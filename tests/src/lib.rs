@@ -16,6 +16,7 @@ mod process;
 mod process_group;
 mod program;
 mod separate_hosts;
+mod shared_cluster;
 mod workspace;
 
 pub use api_server::ApiServer;
