@@ -30,15 +30,15 @@ pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
 }
 
 /// Returns a job's message. `known` is the program's name, and the wall clock time of its request.
-pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(&str, u64)>) -> v1::Job {
-    let (program, asked) = known.unwrap_or(("", view.unix_ms(job.submitted)));
+pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(String, u64)>) -> v1::Job {
+    let (program, asked) = known.unwrap_or_else(|| (String::new(), view.unix_ms(job.submitted)));
     let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
     v1::Job {
         job: job.job.0,
         user: cut(&job.user, NAME_MAX).to_owned(),
         account: cut(account(job), NAME_MAX).to_owned(),
         request: cut(&request, JOB_TEXT_MAX).to_owned(),
-        program: cut(program, NAME_MAX).to_owned(),
+        program,
         state: state(scheduler, job).into(),
         asked_unix_ms: asked,
         started_unix_ms: job.started.map(|at| view.unix_ms(at)),

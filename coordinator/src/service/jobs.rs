@@ -16,6 +16,7 @@ use accord_scheduler::request::words::TIME_MAX_MS;
 use accord_scheduler::{Forecast, Input as Scheduled, JobId, JobView, Phase, Scheduler, TextError};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
+use accord_types::texts::{NAME_MAX, cut};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -149,7 +150,7 @@ impl v1::jobs_server::Jobs for Jobs {
                 );
                 lines.truncate(EXPLANATION_LINES_MAX);
             }
-            let mut shown = driver.with_cluster(|cluster| job(view, scheduler, &found, cluster.program_of(found.job)));
+            let mut shown = job(view, scheduler, &found, program_of(&driver, found.job));
             if found.phase == Phase::Waiting {
                 let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
@@ -293,7 +294,7 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         }
     }
     let messages = (0..).zip(&seen).skip(usize::try_from(from).unwrap_or(usize::MAX)).map(|(at, (found, position))| {
-        let mut shown = driver.with_cluster(|cluster| job(view, scheduler, found, cluster.program_of(found.job)));
+        let mut shown = job(view, scheduler, found, program_of(driver, found.job));
         if found.phase == Phase::Waiting {
             add_wait(&mut shown, view, scheduler, *position, listed.starts.get(&found.job).copied());
         } else if let Some(used) = driver.job_use(found.job) {
@@ -303,6 +304,11 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
     });
     reply.next = Room::new().fill(&mut reply.jobs, messages);
     reply
+}
+
+/// Returns the name of a job's program, and the wall clock time of its request.
+fn program_of(driver: &Driver, id: JobId) -> Option<(String, u64)> {
+    driver.with_cluster(|cluster| cluster.program_of(id).map(|(name, asked)| (cut(name, NAME_MAX).to_owned(), asked)))
 }
 
 /// A page of what was used by users, accounts or days that a viewer sees, from a place in the list.

@@ -563,6 +563,21 @@ impl Accounts {
         }
         of.children.iter().all(|child| self.visit_below(child.account, visit))
     }
+
+    /// Visits the accounts that have waiting jobs, in order.
+    pub(crate) fn visit_queues(&self, visit: &mut impl FnMut(u32)) {
+        self.visit_queues_below(AccountId::SITE.0, visit);
+    }
+
+    fn visit_queues_below(&self, account: u32, visit: &mut impl FnMut(u32)) {
+        let of = self.get(account);
+        if !of.queue.is_empty() {
+            visit(account);
+        }
+        for child in &of.children {
+            self.visit_queues_below(child.account, visit);
+        }
+    }
 }
 
 pub(crate) fn contains(classes: u128, class: ClassId) -> bool {

@@ -20,6 +20,7 @@ mod reserved;
 mod saving;
 mod timers;
 mod view;
+mod waiting_order;
 
 use crate::accounts::{Accounts, Head, Queued};
 use crate::effect::{Effect, EndCause};
@@ -41,6 +42,7 @@ pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::DeviceState;
+pub use waiting_order::{AccountOrder, WaitingPlace};
 
 /// Interval at which the order of accounts is updated to their usage.
 pub const SETTLE_MS: u64 = 60_000;

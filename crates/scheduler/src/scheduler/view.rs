@@ -137,20 +137,6 @@ impl Scheduler {
         rate
     }
 
-    /// Returns the waiting jobs that are not on hold, in order: a job's position is its index.
-    #[must_use]
-    pub fn order_of_waiting(&self) -> Vec<JobId> {
-        let mut order: Vec<JobId> = self.front.values().copied().collect();
-        let front: BTreeSet<JobId> = order.iter().copied().collect();
-        self.accounts.visit(&mut |_, job| {
-            if !front.contains(&job) {
-                order.push(job);
-            }
-            true
-        });
-        order
-    }
-
     /// Returns a node's name.
     #[must_use]
     pub fn node_name(&self, id: NodeId) -> Option<&str> {
