@@ -192,6 +192,9 @@ pub(super) fn reservation_of(scheduler: &Scheduler, job: &JobView) -> Option<Str
 fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;
     let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
+    if let Some(lack) = scheduler.lack(job.job) {
+        return format!("{}; the request has to change, or nodes have to join", WaitReason::Never(lack));
+    }
     match reason {
         Some(WaitReason::NoSuchDevices) => {
             "to start, a node with such devices has to join; accord info shows what there is".to_owned()

@@ -100,7 +100,7 @@ pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDe
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{
-    AccountOrder, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Quarantine, Reservable,
+    AccountOrder, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack, Quarantine, Reservable,
     ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
 };
 pub use text_error::TextError;

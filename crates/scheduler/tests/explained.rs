@@ -174,6 +174,7 @@ impl Cluster {
                 self.end(why, |view| view.devices.iter().any(|of| of.device.node == NodeId(0)));
             }
             WaitReason::Reservation { state: ReservationState::Gone, .. } => panic!("{job} names none that is over"),
+            WaitReason::Never(lack) => panic!("{job} could start: {lack}"),
             WaitReason::NoSuchDevices => panic!("{job} can start"),
         }
     }

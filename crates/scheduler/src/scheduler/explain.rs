@@ -1,6 +1,7 @@
 //! Views of jobs for users: state, and the reason for waiting.
 
 use super::Scheduler;
+use super::lack::{Lack, together};
 use super::pass::Stop;
 use crate::charge::Usage;
 use crate::effect::LeasedDevice;
@@ -28,6 +29,8 @@ pub enum WaitReason {
     Paused,
     /// No known class of devices fits.
     NoSuchDevices,
+    /// The nodes that there are can never hold the job, whatever other jobs hold of them.
+    Never(Lack),
     /// The account has its most running jobs.
     Running {
         /// The account.
@@ -276,11 +279,7 @@ impl Scheduler {
             return None;
         }
         let shape = self.shapes.get(job.shape);
-        let together = u64::from(match shape.layout {
-            Layout::Nodes(nodes) => part.count.least / nodes.max(1),
-            Layout::Chunks(_) | Layout::Any(Locality::Local) => part.count.least,
-            Layout::Any(_) => 1,
-        });
+        let together = u64::from(together(shape.layout, part));
         let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
         let Beside { memory, cores } = self.most_beside(job, part)?;
         let model = self.pool.classes[part.class.index()].model.clone();

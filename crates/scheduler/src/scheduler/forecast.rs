@@ -76,8 +76,8 @@ impl Scheduler {
     pub(super) fn forecast_here(&mut self, job: JobId) -> Option<Forecast> {
         let explained = self.explain(job)?;
         let (reason, position) = (explained.reason?, explained.position);
-        // Reserved starts are planned by devices alone: a job that needs more cores than a node has may have one.
         if !self.may_ever_start(job) {
+            let reason = self.lack(job).map_or(reason, WaitReason::Never);
             return Some(Forecast::Unknown { reason, position });
         }
         if let Some(starts) = explained.starts {

@@ -250,6 +250,7 @@ impl fmt::Display for WaitReason {
             Self::OnHold => f.write_str("it is on hold"),
             Self::Paused => f.write_str("all starts are paused"),
             Self::NoSuchDevices => f.write_str("the cluster has no such devices now"),
+            Self::Never(lack) => write!(f, "it can never start on the nodes that there are: {lack}"),
             Self::Running { account } => write!(f, "account {account} has as many running jobs as it may"),
             Self::Most { account } => write!(f, "account {account} has as many devices as it may"),
             Self::Guarantee => {
