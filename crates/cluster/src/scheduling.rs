@@ -179,11 +179,34 @@ impl Cluster {
             let error = Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy("ask for other devices");
             return out.push(refusal(client, error));
         }
+        // A node whose agent is started anew is not lost for good.
+        if self.allocations.job(id).is_some_and(|job| nodes.is_subset(&job.lost)) {
+            let names = nodes.iter().filter_map(|node| Some(self.nodes.get(node)?.name.as_str()));
+            let names: Vec<&str> = names.collect();
+            let cause =
+                format!("job {id} has lost all devices that the program can use, those of {}", names.join(", "));
+            let error = Error::new(ErrorCode::DeviceUnavailable, cause);
+            return out.push(refusal(client, error.remedy("ask for devices again, in another job")));
+        }
         let lease = self.lease_of(devices);
         let Some(key) = self.allocations.job(id).map(|job| job.token.key) else { return };
         let lost = self.lost_nodes(id, nodes);
         let session = self.grant(now, client, request, owner, lease, Some((key, lost)), out);
         self.allocations.session_opened(id, session);
+    }
+
+    /// Ends the job of ranks that has no session left and has lost a node: ranks that come now are those of a further
+    /// program, and get other devices. Returns whether the job has ended.
+    pub(super) fn end_if_broken(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) -> bool {
+        let is_broken = |job: &Job| {
+            matches!(job.stage, Stage::Running(_)) && !job.is_kept() && job.nodes().any(|node| job.lost.contains(&node))
+        };
+        let is_broken = self.allocations.job(id).is_some_and(is_broken);
+        if is_broken {
+            self.allocations.push(accord_scheduler::Input::Ended { job: id });
+            self.schedule(now, out);
+        }
+        is_broken
     }
 
     /// Returns the nodes that the job has lost. Their devices keep their numbers.

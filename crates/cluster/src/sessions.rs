@@ -72,7 +72,8 @@ impl Cluster {
         }
         let Some(text) = opener.request.devices.clone() else { return };
         let gang = rank.map(|rank| (opener.owner.user.clone(), rank.job, rank.size));
-        match rank.zip(gang.and_then(|gang| self.allocations.job_of_gang(&gang))) {
+        let known = gang.and_then(|gang| self.allocations.job_of_gang(&gang));
+        match rank.zip(known.filter(|id| !self.end_if_broken(now, *id, out))) {
             Some((rank, id)) => match self.allocations.job(id).map(|job| job.text.clone()) {
                 Some(other) if other != text => out.push(refusal(client, other_request(rank, &text, &other))),
                 _ => self.enter_job(now, id, opener, out),

@@ -426,6 +426,44 @@ fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
     assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (1, 1)]);
 }
 
+/// Returns the sessions of which these effects tell an agent.
+fn introduced(effects: &[Effect], link: u64) -> Vec<SessionId> {
+    let told = effects.iter().filter_map(|effect| match effect {
+        Effect::ToAgent(to, AgentOrder::SessionOpened(grant)) if *to == LinkId(link) => Some(grant.session),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn ranks_that_start_after_a_node_was_lost_have_devices_whose_agents_know_their_sessions() {
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    // Each rank has the devices of its node.
+    let ask = |bench: &mut Bench, client, at| bench.ask_as_rank(client, rank(at, 2, 777), "2:cpu per-rank");
+    for client in 1..=2 {
+        let at = u32::try_from(client).unwrap() - 1;
+        granted(&ask(&mut bench, client, at), client).unwrap();
+    }
+    bench.beat_links_for(LOST_AFTER + 1_000, &[1]);
+    bench.give(Input::Register { link: LinkId(3), registration: registration("h2") });
+    bench.ends(2);
+    let late = refused(&ask(&mut bench, 3, 1), 3).unwrap();
+    assert!(late.contains("job 1 has lost all devices that the program can use, those of h2"), "{late}");
+    bench.ends(1);
+    // The job lingers when the launcher starts ranks once more.
+    assert_eq!(to_release(&ask(&mut bench, 4, 0), 1), [1], "it ends, because it has lost devices");
+    assert!(queued(&ask(&mut bench, 5, 1), 5).is_some());
+    let effects = [bench.released(1, 1), bench.released(3, 1)].concat();
+    for client in [4, 5] {
+        let session = granted(&effects, client).unwrap();
+        assert!(bench.cluster.session(session).unwrap().lost.is_empty());
+        for (node, _) in bench.devices(session) {
+            let link = if node == 0 { 1 } else { 3 };
+            assert!(introduced(&effects, link).contains(&session), "node {node}: {effects:?}");
+        }
+    }
+}
+
 #[test]
 fn a_coordinator_that_is_started_again_gives_nothing_away_that_agents_say_is_held() {
     let mut before = Bench::with_agents(&["h1"]);
