@@ -240,7 +240,7 @@ fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Sessio
         pid: session.pid,
         rank: session.rank.map(Into::into),
         order: v1::OrderPolicy::from(session.order).into(),
-        device_count: u32::try_from(session.device_count).unwrap_or(u32::MAX),
+        device_count: u32::try_from(cluster.device_count_of(session)).unwrap_or(u32::MAX),
         executors: session.executors.iter().map(|node| node.0).collect(),
         lost: session.lost.iter().map(|node| node.0).collect(),
         attached: session.client.is_some(),

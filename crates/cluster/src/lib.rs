@@ -65,6 +65,7 @@ mod snapshot;
 mod state;
 mod steps;
 mod time;
+mod unclosed_claims;
 mod use_table;
 mod worlds;
 

@@ -213,9 +213,10 @@ impl Cluster {
     }
 
     /// Has the agents end a session that only its program has named, and that they were told of, but for the agent of one node. An agent that
-    /// knows it by another key has it from an earlier coordinator: it is another program's.
+    /// is away hears of it when it is back. An agent that knows the session by another key has it from an earlier coordinator: it is another
+    /// program's.
     pub(super) fn close_at_agents(
-        &self,
+        &mut self,
         id: SessionId,
         but: Option<NodeId>,
         why: Option<&SessionEnd>,
@@ -223,9 +224,13 @@ impl Cluster {
     ) {
         let Some(session) = self.sessions.get(&id) else { return };
         let nodes = counted(session.nodes.keys()).filter(|node| Some(**node) != but);
-        let links = nodes.filter_map(|node| self.nodes.get(node)?.link());
-        let close = || AgentOrder::ClaimClosed(id, session.owner.key, why.cloned());
-        out.extend(links.map(|link| Effect::ToAgent(link, close())));
+        let key = session.owner.key;
+        for node in nodes.filter_map(|node| self.nodes.get(node)) {
+            match node.link() {
+                Some(link) => out.push(Effect::ToAgent(link, AgentOrder::ClaimClosed(id, key, why.cloned()))),
+                None => self.unclosed.insert(node.id, id, key, self.limits.ended_max),
+            }
+        }
     }
 
     /// Drops a session, which continues if agents serve it.

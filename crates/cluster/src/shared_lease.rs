@@ -6,7 +6,7 @@
 use super::input::ClientId;
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::{LeaseTerms, Session};
+use super::session::{LeaseTerms, Origin, Session};
 use super::state::Cluster;
 use super::steps::counted;
 use accord_fabric::frame::session::DEVICES_MAX;
@@ -54,6 +54,15 @@ impl Cluster {
     /// devices that jobs hold exclusively.
     pub(super) fn device_count(&self, kind: Option<DeviceKind>) -> usize {
         self.nodes.offered(kind).min(DEVICES_MAX)
+    }
+
+    /// Returns the number of devices of a session. A program without a request that has reconnected after a restart has
+    /// those that are offered now, because this coordinator did not number them.
+    pub fn device_count_of(&self, session: &Session) -> usize {
+        match session.origin {
+            Origin::Agent | Origin::Program if session.is_shared() => self.device_count(session.kind),
+            _ => session.device_count,
+        }
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {

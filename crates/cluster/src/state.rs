@@ -18,6 +18,7 @@ use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
+use super::unclosed_claims::UnclosedClaims;
 use super::use_table::DeviceUses;
 use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,6 +119,8 @@ pub struct Cluster {
     pub(super) ended: EndedSessions,
     /// Reasons for the ends of sessions that their programs did not end.
     pub(super) session_ends: SessionEnds,
+    /// Ended sessions that only their programs had named, of which agents that are away have to hear.
+    pub(super) unclosed: UnclosedClaims,
     /// MPI programs that were warned that too many ranks use one device.
     pub(super) warned: BTreeSet<Ranks>,
     /// Figures of nodes and paths.
@@ -171,6 +174,7 @@ impl Cluster {
             ends: BTreeSet::new(),
             ended: EndedSessions::default(),
             session_ends: SessionEnds::default(),
+            unclosed: UnclosedClaims::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
             class_times: ClassTimes::default(),
