@@ -329,6 +329,7 @@ fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
         "admin tests drains node h0 within 1h: new fans",
         "admin tests takes the drain of node h0 back",
         "admin tests drains node h0 within 1s, and ends what is left there then: accord drain",
+        "the drain of node h0 is due; these jobs there end: 1",
     ];
     assert_eq!(drains, expected, "{log}");
 }

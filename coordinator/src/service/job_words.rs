@@ -138,10 +138,10 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
         lines.push(format!("to start it has to be released: accord release {}", job.job));
         return lines;
     }
-    lines.push(match explained.position {
+    lines.extend(explained.position.map(|position| match position {
         0 => "no job is before it".to_owned(),
         before => format!("{} before it", is_or_are(before, "job")),
-    });
+    }));
     if scheduler.is_paused() {
         lines.push("to start, an administrator has to end the pause: accord pause --undo".to_owned());
         return lines;
@@ -199,6 +199,11 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::NoSuchDevices) => {
             "to start, a node with such devices has to join; accord info shows what there is".to_owned()
         }
+        Some(WaitReason::Spent { account }) => {
+            format!(
+                "to start, a month has to begin (UTC), or an administrator has to give account {account} more device-hours"
+            )
+        }
         Some(WaitReason::Running { account } | WaitReason::Most { account }) => {
             format!("to start, a job of account {account} has to end, and none of them has a time limit")
         }
@@ -230,7 +235,7 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
         lines.push(if is_limited {
             format!("its time limit ends it in {left}")
         } else {
-            format!("it has no time limit: its lease is renewed in {left}, unless a job within its guarantee waits for these devices")
+            format!("it has no time limit: its lease is renewed in {left}, unless a job within its guarantee waits for these devices, or its account has spent its device-hours")
         });
     }
     let own = scheduler.origin(job.job).and_then(|node| scheduler.node_name(node));

@@ -61,7 +61,8 @@ impl Jobs {
                 state: state(scheduler, &found).into(),
                 position: explained
                     .as_ref()
-                    .map_or(0, |explained| u32::try_from(explained.position).unwrap_or(u32::MAX)),
+                    .and_then(|explained| explained.position)
+                    .map_or(0, |position| u32::try_from(position).unwrap_or(u32::MAX)),
                 why: explained.and_then(|explained| explained.reason).map(|why| why.to_string()).unwrap_or_default(),
                 ..v1::Job::default()
             })
@@ -137,7 +138,8 @@ impl v1::jobs_server::Jobs for Jobs {
             let (scheduler, others) = (view.scheduler(), view.others_jobs());
             let found = scheduler.job(JobId(request.job)).ok_or_else(|| no_job(request.job))?;
             if !viewer.sees(&found, others) {
-                let id = request.job;
+                let (id, called) = (request.job, &viewer.called);
+                tracing::warn!(target: AUDIT, "{called} may not explain job {id} of user {:?}", found.user);
                 return Err(Status::permission_denied(format!(
                     "job {id} is another user's, and the policy shows only how many others have; its user or an administrator sees more"
                 )));
@@ -152,7 +154,7 @@ impl v1::jobs_server::Jobs for Jobs {
             }
             let mut shown = job(view, scheduler, &found, program_of(&driver, found.job));
             if found.phase == Phase::Waiting {
-                let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
+                let position = scheduler.explain(found.job).and_then(|explained| explained.position).unwrap_or(0);
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
                 add_wait(&mut shown, view, scheduler, position, starts);

@@ -131,7 +131,7 @@ impl Cluster {
                 self.tell_holder(id, out);
             }
             (None, Some(_), _) if self.may_be_named(now) => self.held.push(Held::command(opener)),
-            (None, Some(token), None) => out.push(refusal(client, gone(token))),
+            (None, Some(token), None) => out.push(self.refuse_token(client, token, &opener.owner)),
             (None, _, Some(text)) => self.ask(now, opener, Keeper::Command(Some(client)), &text, out),
             (None, None, None) => {
                 let error = Error::new(ErrorCode::InvalidArgument, "a command holds devices that it asks for");
@@ -145,6 +145,18 @@ impl Cluster {
         let id = self.allocations.job_by_key(token.key)?;
         let job = self.allocations.job(id)?;
         (job.user == owner.user && !matches!(job.stage, Stage::Ended)).then_some(id)
+    }
+
+    /// Refuses a token of a job that has ended, or is another user's. The latter is for the audit log.
+    pub(super) fn refuse_token(&self, client: ClientId, token: JobToken, owner: &Owner) -> Effect {
+        let cause = format!("job {} has ended, or is another user's", token.job);
+        let remedy = "unset ACCORD_JOB, or ask for a job by accord run --devices";
+        let error = Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);
+        let job = self.allocations.job_by_key(token.key).and_then(|id| self.allocations.job(id));
+        match job.filter(|job| job.user != owner.user) {
+            Some(job) => denied(client, &owner.user, &format!("job {} of user {:?}", token.job, job.user), error),
+            None => refusal(client, error),
+        }
     }
 
     /// Opens a program's session in a job, or waits for the job's start.
@@ -223,7 +235,7 @@ impl Cluster {
         let Some(explained) = self.allocations.scheduler().explain(id) else { return };
         let queued = QueuedJob {
             token: job.token,
-            position: u32::try_from(explained.position).unwrap_or(u32::MAX),
+            position: explained.position.and_then(|position| u32::try_from(position).ok()),
             why: explained.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
         };
@@ -297,6 +309,7 @@ fn after_end(cause: &EndCause) -> &'static str {
         EndCause::Quantum => {
             "; ask for devices within the account's guarantee, or for a limit shorter than the quantum"
         }
+        EndCause::Spent => "; name a time limit in the next month, or ask an administrator for more device-hours",
         EndCause::Drained => "; ask again, other nodes are not drained",
         EndCause::Reserved { .. } => "; ask again, other devices are not reserved",
         EndCause::Lost => "; ask again",
@@ -306,9 +319,10 @@ fn after_end(cause: &EndCause) -> &'static str {
     }
 }
 
-pub(super) fn gone(token: JobToken) -> Error {
-    let cause = format!("job {} has ended, or is another user's", token.job);
-    Error::new(ErrorCode::DeviceUnavailable, cause).remedy("unset ACCORD_JOB, or ask for a job by accord run --devices")
+/// Refuses a user's program, for the audit log.
+pub(super) fn denied(client: ClientId, user: &str, what: &str, error: Error) -> Effect {
+    tracing::warn!(target: AUDIT, "user {user:?} is refused {what}: {}", error.cause());
+    refusal(client, error)
 }
 
 pub(super) fn refusal(client: ClientId, error: Error) -> Effect {

@@ -3,7 +3,6 @@
 //! A session with this lease opens in a few steps, however many devices there are. Its program gets the list of
 //! devices. A node's agent learns of the session when the program is about to use the node, see [`super::first_uses`].
 
-use super::input::ClientId;
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::{LeaseTerms, Origin, Session};
@@ -16,13 +15,7 @@ use accord_types::{
 
 impl Cluster {
     /// Returns the terms for a program without a request, if a device is available.
-    pub(super) fn share(
-        &mut self,
-        client: ClientId,
-        request: &SessionRequest,
-        user: &str,
-    ) -> Result<LeaseTerms, Error> {
-        self.check_quota(client, user)?;
+    pub(super) fn share(&mut self, request: &SessionRequest) -> Result<LeaseTerms, Error> {
         if !self.offers(request.kind) {
             return Err(self.nothing_to_lease(request));
         }

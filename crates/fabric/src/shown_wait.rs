@@ -78,10 +78,26 @@ pub(crate) fn called(job: &QueuedJob) -> String {
 fn line_of(job: &QueuedJob) -> String {
     let QueuedJob { token: _, position, why, starts_in_ms } = job;
     let before = match position {
-        0 => "it is the next one".to_owned(),
-        jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
+        None => String::new(),
+        Some(0) => "; it is the next one".to_owned(),
+        Some(jobs) => format!("; {} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
     };
     // In whole minutes, so that a start that slips by seconds causes no new line.
     let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
-    format!("{} waits: {why}; {before}{start}; Ctrl-C withdraws it", called(job))
+    format!("{} waits: {why}{before}{start}; Ctrl-C withdraws it", called(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{JobToken, SessionKey};
+
+    #[test]
+    fn a_line_has_the_place_of_a_job_that_has_one() {
+        let token = JobToken { job: 7, key: SessionKey::from_bytes(&[1; 32]).unwrap() };
+        for (position, place) in [(None, ""), (Some(0), "; it is the next one"), (Some(2), "; 2 jobs before it")] {
+            let job = QueuedJob { token, position, why: "it is on hold".to_owned(), starts_in_ms: None };
+            assert_eq!(line_of(&job), format!("job 7 waits: it is on hold{place}; Ctrl-C withdraws it"));
+        }
+    }
 }

@@ -158,6 +158,7 @@ impl Cluster {
                 let name = account.clone();
                 self.end(why, |view| view.account == name || view.account.starts_with(&format!("{name}/")));
             }
+            WaitReason::Spent { .. } => self.apply(Input::MonthBegan),
             WaitReason::Guarantee => self.end(why, |view| !view.account.starts_with("guaranteed/")),
             WaitReason::Devices { model, .. }
             | WaitReason::HostMemory { model, .. }

@@ -54,8 +54,8 @@ impl FromStr for JobToken {
 pub struct QueuedJob {
     /// The job. A client that loses its connection resumes its place by the token.
     pub token: JobToken,
-    /// Number of jobs before it.
-    pub position: u32,
+    /// Number of jobs before it; `None` for a job on hold.
+    pub position: Option<u32>,
     /// The reason for waiting, in words.
     pub why: String,
     /// Milliseconds until its reserved start, if it has one.

@@ -400,7 +400,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     let messages = [
         Message::Hold(request.clone()),
         Message::Open(request),
-        Message::Queued(QueuedJob { token, position: 2, why: "devices".into(), starts_in_ms: Some(1) }),
+        Message::Queued(QueuedJob { token, position: Some(2), why: "devices".into(), starts_in_ms: Some(1) }),
         Message::Held(HeldJob { token, devices: 8 }),
         Message::MayUse(device),
         Message::InUse(vec![device, device]),

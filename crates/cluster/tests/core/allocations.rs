@@ -99,7 +99,7 @@ fn exclusive_devices_go_to_the_next_job_when_agents_have_released_them() {
     assert_eq!(bench.devices(first), [(0, 0), (0, 1), (1, 0)]);
     let effects = bench.ask(2, "2:cpu");
     let waits = queued(&effects, 2).unwrap();
-    assert_eq!((waits.token.job, waits.position), (2, 0));
+    assert_eq!((waits.token.job, waits.position), (2, Some(0)));
     assert!(waits.why.contains("it needs 2 of d, and 1 is free for as long"), "{}", waits.why);
     assert!(granted(&effects, 2).is_none());
 
@@ -368,7 +368,7 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
         assert_eq!(held(&bench.hold(client, again(token)), client), Some(token));
     }
     let effects = bench.hold(6, again(waits));
-    assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, 0)));
+    assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, Some(0))));
     bench.beat_links_for(200_000, &[1]);
     bench.ends(5);
     let effects = bench.released(1, 1);
@@ -675,4 +675,16 @@ fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
     let longer = accord_scheduler::Input::SetLimit { job, limit_ms: 90_000, by: "admin".to_owned() };
     assert_eq!(told(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));
     assert_eq!(told(&bench.ask(2, "1:cpu")), Some(None), "without a limit only the coordinator ends it");
+}
+
+#[test]
+fn a_job_on_hold_has_no_place_among_those_that_wait() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    assert_eq!(queued(&bench.ask(2, "1:cpu"), 2).unwrap().position, Some(0));
+    let hold = |held| Input::Schedule(accord_scheduler::Input::Hold { job: accord_scheduler::JobId(2), held });
+    let told = bench.give(hold(true));
+    let job = queued(&told, 2).unwrap();
+    assert_eq!((job.position, job.why.as_str()), (None, "it is on hold"));
+    assert_eq!(queued(&bench.give(hold(false)), 2).unwrap().position, Some(0));
 }

@@ -4,6 +4,7 @@ use super::check::is_within;
 use super::draft::SITE;
 use super::site::SitePolicy;
 use super::{Account, Quota};
+use crate::amount::WHOLE;
 use crate::class::{ClassFilter, DeviceClass};
 use crate::ids::JobId;
 use crate::request::{Alternative, Request, Take};
@@ -148,11 +149,15 @@ fn beyond_ever(policy: &SitePolicy, job: &JobSummary) -> Option<(String, Quota)>
 
 fn beyond(policy: &SitePolicy, job: &JobSummary, alternative: &Alternative, ranks: u64) -> Option<(String, Quota)> {
     let is_beyond = |quota: &&Quota| {
-        let parts = alternative
-            .parts
-            .iter()
-            .filter(|part| part.take == Take::Exclusive && is_within(&part.class, &quota.class));
-        parts.map(|part| u64::from(part.count.least)).sum::<u64>() * ranks > u64::from(quota.devices)
+        let parts = alternative.parts.iter().filter(|part| is_within(&part.class, &quota.class));
+        let milli = parts.map(|part| {
+            let each = match part.take {
+                Take::Exclusive => WHOLE,
+                Take::Shared(amount) => amount.milli,
+            };
+            u64::from(part.count.least) * u64::from(each)
+        });
+        milli.sum::<u64>() * ranks > u64::from(quota.devices) * u64::from(WHOLE)
     };
     let rules = policy.core.account(&job.account).map(|at| &policy.rules[at.index()]);
     let own = rules.map(|rules| rules.user.get(&job.user).unwrap_or(&rules.each_user));

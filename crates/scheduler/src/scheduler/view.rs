@@ -252,6 +252,10 @@ impl fmt::Display for WaitReason {
             Self::NoSuchDevices => f.write_str("the cluster has no such devices now"),
             Self::Never(lack) => write!(f, "it can never start on the nodes that there are: {lack}"),
             Self::Running { account } => write!(f, "account {account} has as many running jobs as it may"),
+            Self::Spent { account } => write!(
+                f,
+                "account {account} has spent its device-hours of this month; its jobs start again on the first day of the next one (UTC)"
+            ),
             Self::Most { account } => write!(f, "account {account} has as many devices as it may"),
             Self::Guarantee => {
                 f.write_str("the free devices are guaranteed to other accounts, and its limit is longer than a quantum")

@@ -198,7 +198,7 @@ impl Naive {
 
     /// Returns a start that is possible now.
     pub(super) fn fit(&self, job: &NJob) -> Option<Fit> {
-        if self.too_many_run(job.account) {
+        if self.too_many_run(job.account) || self.spent(job.account).is_some() {
             return None;
         }
         if let Some(picks) = self.promised(job) {

@@ -106,7 +106,9 @@ impl Naive {
     }
 
     pub(super) fn is_stopped(&self, job: &NJob) -> bool {
-        self.too_many_run(job.account) || self.beyond_most(job.account, &self.first_demand(job))
+        self.too_many_run(job.account)
+            || self.spent(job.account).is_some()
+            || self.beyond_most(job.account, &self.first_demand(job))
     }
 
     /// Plans the reserved starts to which others yield. Returns whether anything has changed.
