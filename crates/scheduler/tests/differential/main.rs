@@ -5,6 +5,7 @@
 
 mod history;
 mod naive;
+mod naive_near;
 mod naive_place;
 #[path = "../random/mod.rs"]
 mod random;

@@ -1,11 +1,10 @@
-//! Placement of the naive scheduler, by sorting all nodes and devices. The choice of nearby nodes uses the same pure
-//! function as the fast scheduler, which has tests of its own.
+//! Placement of the naive scheduler, by sorting all nodes and devices.
 
+use crate::naive_near::{NearOffer, near};
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
-use accord_scheduler::placement::topology::{Offer, Shape, lay_out};
 use accord_scheduler::request::{Locality, Take};
 use accord_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -311,22 +310,15 @@ impl Vacancies<'_> {
         let on = |node: usize, chunks: u32| {
             (0..chunks).try_fold(Picks::new(), |picks, _| self.chunk(node, wants, counts, &picks))
         };
-        let offers = self.allowed.iter().map(|&node| Offer {
-            node: node as u32,
+        let offers = self.allowed.iter().map(|&node| NearOffer {
+            node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
             room: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
-            cost: self.whole_on(node, wants[0].class).len() as i64,
+            free: self.whole_on(node, wants[0].class).len() as u32,
         });
-        let laid = lay_out(self.near_shape(), chunks, &offers.collect::<Vec<_>>())?.chunks;
-        laid.into_iter()
-            .map(|(node, chunks)| on(node as usize, chunks))
-            .collect::<Option<Vec<_>>>()
-            .map(|all| all.concat())
-    }
-
-    fn near_shape(&self) -> Shape {
-        if self.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near }
+        let laid = near(&offers.collect::<Vec<_>>(), chunks, &self.path_times)?;
+        laid.into_iter().map(|(node, chunks)| on(node, chunks)).collect::<Option<Vec<_>>>().map(|all| all.concat())
     }
 
     fn anywhere(&self, wants: &[Want], counts: &[u32]) -> Option<Picks> {
@@ -414,8 +406,8 @@ impl Vacancies<'_> {
 
     /// Adds devices of one rack, else of one switch, else of any nodes.
     fn add_near(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
-        let offers = self.allowed.iter().map(|&node| Offer {
-            node: node as u32,
+        let offers = self.allowed.iter().map(|&node| NearOffer {
+            node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
             room: match wants[part].take {
@@ -426,10 +418,10 @@ impl Vacancies<'_> {
                     devices.min(self.carried(node, wants, part, picks))
                 }
             },
-            cost: self.whole_on(node, wants[part].class).len() as i64,
+            free: self.whole_on(node, wants[part].class).len() as u32,
         });
-        for (node, devices) in lay_out(self.near_shape(), count, &offers.collect::<Vec<_>>())?.chunks {
-            let there = self.devices_of(node as usize, &wants[part], devices, picks)?;
+        for (node, devices) in near(&offers.collect::<Vec<_>>(), count, &self.path_times)? {
+            let there = self.devices_of(node, &wants[part], devices, picks)?;
             picks.extend(there.into_iter().map(|at| (part, at)));
         }
         Some(())
