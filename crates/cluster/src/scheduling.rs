@@ -230,15 +230,31 @@ impl Cluster {
     }
 
     /// Informs the programs that wait for a job of the reason.
-    fn tell_queued(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
-        let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting)) else { return };
-        let Some(explained) = self.allocations.scheduler().explain(id) else { return };
-        let queued = QueuedJob {
+    fn tell_queued(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+        if let Some(queued) = self.queued(now, id) {
+            self.tell_waiters(id, queued, out);
+        }
+    }
+
+    /// Returns what the programs that wait for a job are told; `None` if no program waits for it.
+    pub(super) fn queued(&self, now: Millis, id: JobId) -> Option<QueuedJob> {
+        let job = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting))?;
+        if job.openers.is_empty() && self.allocations.holder_of(id).is_none() {
+            return None;
+        }
+        let explained = self.allocations.scheduler().explain(id)?;
+        Some(QueuedJob {
             token: job.token,
             position: explained.position.and_then(|position| u32::try_from(position).ok()),
             why: explained.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
-        };
+        })
+    }
+
+    /// Informs the programs that wait for a job.
+    pub(super) fn tell_waiters(&mut self, id: JobId, queued: QueuedJob, out: &mut Vec<Effect>) {
+        self.waiters.note(id, &queued);
+        let Some(job) = self.allocations.job(id) else { return };
         let holder = self.allocations.holder_of(id);
         // Only one of them reports the reason to the user.
         let mut waiting = holder.into_iter().chain(job.openers.keys().copied());

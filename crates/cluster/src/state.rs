@@ -20,6 +20,7 @@ use super::session_table::SessionTable;
 use super::time::Millis;
 use super::unclosed_claims::UnclosedClaims;
 use super::use_table::DeviceUses;
+use super::waiters::Waiters;
 use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,6 +132,8 @@ pub struct Cluster {
     pub(super) device_uses: DeviceUses,
     /// Devices with reported faults.
     pub(super) faults: FaultTable,
+    /// What the waiters of the first jobs know.
+    pub(super) waiters: Waiters,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
     /// Time of this coordinator's start.
@@ -180,6 +183,7 @@ impl Cluster {
             class_times: ClassTimes::default(),
             device_uses: DeviceUses::default(),
             faults: FaultTable::default(),
+            waiters: Waiters::default(),
             allocations,
             began: Millis(0),
             recorder: None,
@@ -239,6 +243,8 @@ impl Cluster {
                 self.end_unnamed_uses(now);
                 self.order_tests(now, out);
                 self.allocations.tick();
+                self.schedule(now, out);
+                self.look_at_waiters(now, out);
             }
         }
         self.schedule(now, out);

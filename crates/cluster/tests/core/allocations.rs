@@ -688,3 +688,40 @@ fn a_job_on_hold_has_no_place_among_those_that_wait() {
     assert_eq!((job.position, job.why.as_str()), (None, "it is on hold"));
     assert_eq!(queued(&bench.give(hold(false)), 2).unwrap().position, Some(0));
 }
+
+#[test]
+fn waiters_hear_within_some_seconds_of_what_else_keeps_their_jobs() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    bench.ask(2, "2:cpu");
+    let third = bench.ask(3, "1:cpu");
+    assert_eq!(queued(&third, 3).unwrap().position, Some(1));
+    let hears = |bench: &mut Bench| {
+        let effects = bench.beat_links_for(10_250, &[1]);
+        [2, 3].map(|client| queued(&effects, client).map(|job| (job.position, job.why.clone())))
+    };
+    hears(&mut bench);
+    assert_eq!(hears(&mut bench), [None, None], "nothing has changed");
+    bench.ends(2);
+    let [_, Some((Some(0), why))] = hears(&mut bench) else { panic!("its position is another one") };
+    assert!(why.contains("it needs 1 of d"), "{why}");
+    let pause = |paused| Input::Schedule(accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() });
+    bench.give(pause(true));
+    assert_eq!(hears(&mut bench)[1], Some((Some(0), "all starts are paused".to_owned())));
+    bench.give(pause(false));
+    assert_eq!(hears(&mut bench)[1], Some((Some(0), why)));
+}
+
+#[test]
+fn only_the_first_waiters_hear_of_changes_that_name_no_job() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    for client in 2..202 {
+        bench.ask(client, "2:cpu");
+    }
+    let pause = Input::Schedule(accord_scheduler::Input::Pause { paused: true, by: "admin root".to_owned() });
+    bench.give(pause);
+    let effects = bench.beat_links_for(10_250, &[1]);
+    let told: Vec<u64> = (2..202).filter(|client| queued(&effects, *client).is_some()).collect();
+    assert_eq!(told, (2..66).collect::<Vec<_>>());
+}

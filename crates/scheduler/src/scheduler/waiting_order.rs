@@ -47,6 +47,22 @@ impl Scheduler {
         order
     }
 
+    /// Returns the first waiting jobs that are not on hold, in order.
+    #[must_use]
+    pub fn first_waiting(&self, max: usize) -> Vec<JobId> {
+        let mut first: Vec<JobId> = self.front.values().copied().take(max).collect();
+        if first.len() < max {
+            self.accounts.visit(&mut |_, job| {
+                self.pool.step();
+                if self.jobs.get(&job).is_some_and(|job| job.front.is_none()) {
+                    first.push(job);
+                }
+                first.len() < max
+            });
+        }
+        first
+    }
+
     /// Returns the place of a waiting job that is not on hold. With [`Self::account_order`], places give the order of
     /// [`Self::order_of_waiting`] without one visit of all jobs.
     #[must_use]
@@ -98,6 +114,9 @@ mod tests {
         places.sort();
         let order = scheduler.order_of_waiting();
         assert_eq!(order.len(), 39);
+        for max in [0, 1, 2, 7, 40] {
+            assert_eq!(scheduler.first_waiting(max), order[..max.min(39)]);
+        }
         assert_eq!(places.into_iter().map(|(_, job)| job).collect::<Vec<_>>(), order);
     }
 }
