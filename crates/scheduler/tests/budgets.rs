@@ -3,7 +3,7 @@
 
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
-use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::policy::{JobSummary, SitePolicy, changes};
 use accord_scheduler::{DrainTarget, Effect, EndCause, Input, JobId, Millis, Refusal, Scheduler, WaitReason};
 use accord_types::{DeviceType, NodeId};
 use std::collections::BTreeMap;
@@ -142,4 +142,41 @@ fn the_audit_log_has_the_jobs_that_run_on_where_a_drain_is_due() {
         let line = format!("the drain of node n0 is due; these jobs there {what}: 1");
         assert!(site.pass(1).contains(&Effect::Audit(line)));
     }
+}
+
+#[test]
+fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
+    let read = |text: &str| SitePolicy::read(text, None).unwrap_or_else(|found| panic!("{found:?}"));
+    let class =
+        DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 0, context: 0, compute: (9, 0) };
+    let job = |job: u64, user: &str, request: &str, held: u32| JobSummary {
+        job: JobId(job),
+        user: user.to_owned(),
+        groups: Vec::new(),
+        account: "a".to_owned(),
+        request: request.parse().unwrap(),
+        held: if held > 0 { vec![(class.clone(), held)] } else { Vec::new() },
+    };
+    let jobs = [
+        job(1, "ada", "6:nvidia limit=9h", 6),
+        job(2, "ada", "1:nvidia limit=8h", 0),
+        job(3, "ada", "1:nvidia limit=2h", 0),
+        job(4, "eva", "1:nvidia", 0),
+        job(5, "eva", "12:nvidia:50% limit=1h", 0),
+        job(6, "eva", "12:nvidia:40% limit=1h", 0),
+    ];
+    let old = read("account.a.users = [\"ada\", \"eva\"]");
+    assert!(changes(&old, &old, &jobs).is_empty());
+    let users = "[account.a]\nusers = [\"ada\", \"eva\"]\nlongest = \"3h\"\n";
+    let new = read(&format!("{users}each-user = {{ most = {{ nvidia = 5 }}, longest = \"2h\" }}"));
+    let told: Vec<String> = changes(&old, &new, &jobs).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "job 2 would keep its limit, although new jobs of a/ada may last 2h at most",
+            "job 4 would keep its limit, although new jobs of a/eva may last 2h at most",
+            "job 5 would wait without end: a/eva would have at most 5 of nvidia",
+            "a/ada holds 6 of nvidia and would have at most 5: it would get no more until enough are free",
+        ]
+    );
 }
