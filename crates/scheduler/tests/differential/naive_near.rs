@@ -19,6 +19,9 @@ pub(crate) struct NearOffer {
 /// A node with its number of chunks.
 type Chunks = Vec<(usize, u32)>;
 
+/// Returns the domain of a node at a level: a node, a rack or a switch by number.
+type Level = dyn Fn(&NearOffer) -> Option<u32>;
+
 /// Lays out chunks on one node, else in one rack, else at one switch, else anywhere; switches come before racks where
 /// paths within them are faster. Of domains with enough room it takes the one that needs the fewest nodes, then the one
 /// with the least room left, then the one with the fewest free devices, then the first one.
@@ -26,7 +29,7 @@ pub(crate) fn near(offers: &[NearOffer], wanted: u32, times: &PathTimesByClass) 
     let node = |offer: &NearOffer| Some(offer.node as u32);
     let (rack, switch) = (|offer: &NearOffer| offer.rack, |offer: &NearOffer| offer.switch);
     let anywhere = |_: &NearOffer| Some(0);
-    let levels: [&dyn Fn(&NearOffer) -> Option<u32>; 4] = match times.switches_first() {
+    let levels: [&Level; 4] = match times.switches_first() {
         true => [&node, &switch, &rack, &anywhere],
         false => [&node, &rack, &switch, &anywhere],
     };
