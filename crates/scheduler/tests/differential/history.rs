@@ -504,6 +504,6 @@ fn policy(random: &mut Random) -> Policy {
         backfill_depth: random.below(6) as usize,
         sharers_max: 1 + random.below(4) as u32,
         // So that some minutes spend an hour.
-        billing: vec![(ClassFilter { kind: DeviceType::Cpu, ..ClassFilter::ALL }, 10_000), (ClassFilter::ALL, 20_000)],
+        billing: vec![(ClassFilter { kind: DeviceType::Cpu, ..ClassFilter::ALL }, 50_000), (ClassFilter::ALL, 100_000)],
     }
 }
