@@ -63,7 +63,7 @@ impl AgentCgroup {
     ///
     /// # Errors
     /// Returns the system's error if it refuses the group, as when there are too many, or a limit.
-    pub(crate) fn of_executor(&self, number: u64, limits: SessionLimits) -> io::Result<SessionCgroup> {
+    pub(crate) fn of_executor(&self, number: u64, limits: &SessionLimits) -> io::Result<SessionCgroup> {
         let folder = self.folder.join(number.to_string());
         fs::create_dir(&folder)?;
         let group = SessionCgroup { folder };
@@ -112,9 +112,18 @@ impl SessionCgroup {
 
     /// Whether the kernel has killed a process because the session's processes exceeded their memory.
     pub(crate) fn was_out_of_memory(&self) -> bool {
-        let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.is_some_and(|kills| kills.trim() != "0")
+        self.has_event("memory.events", "oom_kill ")
+    }
+
+    /// Whether the kernel has refused the session a process or thread beyond its limit.
+    pub(crate) fn was_out_of_processes(&self) -> bool {
+        self.has_event("pids.events", "max ")
+    }
+
+    fn has_event(&self, file: &str, event: &str) -> bool {
+        let events = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        let count = events.lines().find_map(|line| line.strip_prefix(event));
+        count.is_some_and(|count| count.trim() != "0")
     }
 }
 
@@ -186,10 +195,14 @@ fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup_controllers::Controller;
+    use crate::session_limits::Cores;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};
 
-    const LIMITS: SessionLimits = SessionLimits { memory: 64 << 20, processes: 16 };
+    fn limits() -> SessionLimits {
+        SessionLimits { memory: 64 << 20, processes: 16, cores: Cores::These(vec![0]), weight: 25 }
+    }
 
     /// Starts a shell that runs `script` once it is in the group.
     fn shell(group: &SessionCgroup, script: &str) -> Child {
@@ -204,12 +217,14 @@ mod tests {
     #[test]
     fn a_sessions_processes_stay_within_its_limits() {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
-        let group = agent.of_executor(1, LIMITS).unwrap();
+        let group = agent.of_executor(1, &limits()).unwrap();
         match agent.controllers() {
-            Ok(controllers) if controllers.memory && controllers.processes => {}
+            Ok(controllers) if Controller::ALL.iter().all(|controller| controllers.has(*controller)) => {}
             known => return println!("skipped: the kernel does not bound groups here: {known:?}"),
         }
-        assert!(!group.was_out_of_memory());
+        assert!(!group.was_out_of_memory() && !group.was_out_of_processes());
+        let output = shell(&group, "grep Cpus_allowed_list /proc/self/status").wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "Cpus_allowed_list:\t0");
         // `tail` keeps the last line, which never ends.
         let output = shell(&group, "head -c 200000000 /dev/zero | tail -n 1 | wc -c").wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
@@ -219,6 +234,7 @@ mod tests {
             .unwrap();
         assert!(!String::from_utf8_lossy(&output.stdout).contains("all"), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("fork"), "{output:?}");
+        assert!(group.was_out_of_processes());
         group.kill();
         drop(group);
         let (own, parent) = (agent.folder.clone(), agent.folder.parent().unwrap().to_owned());
@@ -246,7 +262,7 @@ mod tests {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
         let mode = fs::metadata(&agent.folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "others could hold its lock");
-        let session = agent.of_executor(1, LIMITS).unwrap();
+        let session = agent.of_executor(1, &limits()).unwrap();
         let start = |group: &SessionCgroup| {
             let child = Command::new("sleep").arg("100").spawn().unwrap();
             group.add(child.id()).unwrap();
@@ -260,7 +276,7 @@ mod tests {
         assert!(!folder.exists());
 
         // As if the agent had been killed: its lock is released and its groups are left.
-        let left = agent.of_executor(2, LIMITS).unwrap();
+        let left = agent.of_executor(2, &limits()).unwrap();
         let mut child = start(&left);
         let (parent, own) = (agent.folder.parent().unwrap().to_owned(), agent.folder.clone());
         if let Ok(controllers) = agent.controllers() {

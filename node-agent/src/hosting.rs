@@ -3,7 +3,7 @@
 
 use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
-use crate::cgroup_controllers::Controllers;
+use crate::cgroup_controllers::{Controller, Controllers};
 use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
@@ -19,9 +19,9 @@ use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
-use accord_proto::v1::{ExecutorStart, KernelLimits};
+use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{Result, SessionId};
+use accord_types::{KernelLimit, KernelLimits, Result, SessionId};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -33,6 +33,14 @@ use std::thread::JoinHandle;
 const SIGKILL: i32 = 9;
 /// The remedy for an executor that was out of memory. Most of its memory is its devices'.
 const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
+
+/// The remedy for a session whose processes exceeded their host memory.
+const MORE_MEMORY: &str =
+    "use smaller data, ask for more (ram= in the request), or have the agent allow more (--session-memory)";
+/// What the kernel has done to a session with too many processes, after their number.
+const OUT_OF_PROCESSES: &str =
+    "processes and threads are the session's limit, beyond which the kernel has refused it some";
+const TOO_FEW_PROCESSES: &str = "start fewer, or have the agent allow more (--session-processes)";
 
 /// The way in which an agent runs executors.
 pub(crate) enum Hosting {
@@ -53,8 +61,7 @@ impl Hosting {
 
     /// Returns the limits of sessions that the kernel enforces, whatever their regions do.
     pub(crate) fn kernel_limits(&self) -> KernelLimits {
-        let none =
-            |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), ..KernelLimits::default() };
+        let none = |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), enforced: [].into() };
         let Self::Processes(processes) = self else {
             return none("executors of an MPI job are in their agent's process");
         };
@@ -66,12 +73,7 @@ impl Hosting {
             Ok(_) if !geteuid().is_root() => {
                 none("the agent is not root's: a region may change the limits of its own group")
             }
-            Ok(controllers) => {
-                let Controllers { memory, processes, .. } = *controllers;
-                let missing = if memory { "pids" } else { "memory" };
-                let why_not = format!("the agent's control group has no {missing} controller");
-                KernelLimits { memory, processes, why_not: if memory && processes { String::new() } else { why_not } }
-            }
+            Ok(controllers) => limits_by(controllers),
         }
     }
 
@@ -88,20 +90,39 @@ impl Hosting {
     /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
     pub(crate) fn start(
         &self,
-        start: ExecutorStart,
+        (start, limits): (ExecutorStart, SessionLimits),
         account: RunsAs,
         memory: Option<Account>,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start(&start, &account, memory, report, logs),
+            Self::Processes(processes) => processes.start((&start, limits), &account, memory, report, logs),
             Self::Here(executors) => {
                 let (here, thread) = executors.start(start, &account, memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
     }
+}
+
+/// Returns the limits that controllers enforce.
+fn limits_by(controllers: &Controllers) -> KernelLimits {
+    let missing: Vec<&str> =
+        Controller::ALL.into_iter().filter(|one| !controllers.has(*one)).map(Controller::name).collect();
+    let why_not = match missing[..] {
+        [] => String::new(),
+        _ => format!("the agent's control group has no controller {}", missing.join(", ")),
+    };
+    let needs = |limit: &KernelLimit| -> &[Controller] {
+        match limit {
+            KernelLimit::Memory => &[Controller::Memory],
+            KernelLimit::Processes => &[Controller::Processes],
+            KernelLimit::Cores => &[Controller::CpuTime, Controller::CpuSet],
+        }
+    };
+    let is_enforced = |limit: &KernelLimit| needs(limit).iter().all(|controller| controllers.has(*controller));
+    KernelLimits { enforced: KernelLimit::ALL.into_iter().filter(is_enforced).collect(), why_not }
 }
 
 /// Starts executors as processes.
@@ -123,7 +144,7 @@ impl Processes {
 
     fn start(
         &self,
-        start: &ExecutorStart,
+        (start, limits): (&ExecutorStart, SessionLimits),
         account: &RunsAs,
         memory: Option<Account>,
         report: UseSink,
@@ -132,8 +153,7 @@ impl Processes {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let limits = SessionLimits::of(start);
-        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, limits));
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits));
         let cgroup = made.and_then(|made| {
             let failed = |error: &_| {
                 tracing::warn!("session {session} has no control group: {error}");
@@ -151,6 +171,8 @@ impl Processes {
                 logs.clone(),
             ),
             out_of_memory,
+            limits,
+            logs: logs.clone(),
             remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
@@ -208,20 +230,31 @@ pub(crate) struct ProcessEnd {
     handle: OwnedFd,
     output: ExecutorOutput,
     out_of_memory: OutOfMemory,
+    limits: SessionLimits,
+    logs: Arc<SessionLogs>,
     remains: Remains,
 }
 
 impl ProcessEnd {
     /// Waits as [`HostEnd::wait`].
     fn wait(self) -> (String, Option<Remains>) {
-        let Self { handle, output, out_of_memory, mut remains } = self;
+        let Self { handle, output, out_of_memory, limits, logs, mut remains } = self;
         output.log_until_end_of(&handle);
+        if remains.was_out_of_processes() {
+            let refused = format!("{} {}; {TOO_FEW_PROCESSES}", limits.processes, OUT_OF_PROCESSES);
+            tracing::warn!("session {}: {refused}", remains.session);
+            logs.note(remains.session, &refused);
+        }
         let why = match remains.status() {
             Ok(status) if status.success() => String::new(),
             Ok(status) if status.signal() == Some(SIGKILL) && remains.was_out_of_memory() => {
+                let mib = limits.memory >> 20;
                 format!(
-                    "{status}, as the session's processes had more memory than a session may have; {TOO_LITTLE_MEMORY}"
+                    "{status}, as the session's processes had more than the {mib} MiB of host memory that they may have; {MORE_MEMORY}"
                 )
+            }
+            Ok(status) if remains.was_out_of_processes() => {
+                format!("{status}, and {} {OUT_OF_PROCESSES}; {TOO_FEW_PROCESSES}", limits.processes)
             }
             Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
                 format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)

@@ -41,6 +41,7 @@ mod remains;
 mod session_limits;
 mod session_logs;
 mod settings;
+mod site_scripts;
 mod spare;
 mod supervise;
 pub mod topology;

@@ -329,11 +329,11 @@ fn info_says_which_limits_the_kernel_enforces() {
         let nodes = info["nodes"].as_array().unwrap();
         assert!(!nodes.is_empty());
         for limits in nodes.iter().map(|node| &node["kernel_limits"]) {
-            let enforced = ["memory", "processes"].map(|name| limits[name].as_bool().unwrap());
+            let enforced = ["memory", "processes", "cores"].map(|name| limits[name].as_bool().unwrap());
             let why_not = limits["why_not"].as_str().unwrap();
-            assert_eq!(enforced == [true, true], why_not.is_empty(), "{limits}");
+            assert_eq!(enforced == [true; 3], why_not.is_empty(), "{limits}");
             if !has_groups {
-                assert_eq!((enforced, why_not), ([false; 2], "the agent can make no control groups of version 2"));
+                assert_eq!((enforced, why_not), ([false; 3], "the agent can make no control groups of version 2"));
             }
         }
         let job = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", cluster.address());

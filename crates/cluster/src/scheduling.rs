@@ -2,7 +2,7 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
-use super::job::{Held, Job, Keeper, Opener, Stage};
+use super::job::{Held, Keeper, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::Owner;
@@ -99,9 +99,10 @@ impl Cluster {
     /// Informs the agents of a job's nodes of its devices there and of its end.
     fn tell_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
+        let beside = self.allocations.scheduler().beside(id);
         for node in job.nodes().filter(|node| job.uses(*node)) {
             let link = self.nodes.get(&node).and_then(Node::link);
-            let grant = job.grant(node, self.allocations.left_of(id, now));
+            let grant = job.grant(node, self.allocations.left_of(id, now), &beside);
             out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
         }
     }
@@ -261,8 +262,10 @@ impl Cluster {
     /// Informs the agent of a registered node of the jobs there.
     pub(super) fn tell_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
-        let left = |job: &Job| self.allocations.left_of(JobId(job.token.job), now);
-        let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id, left(job)));
+        let jobs = self.allocations.jobs_on(id).map(|job| {
+            let number = JobId(job.token.job);
+            job.grant(id, self.allocations.left_of(number, now), &self.allocations.scheduler().beside(number))
+        });
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
     }
 }

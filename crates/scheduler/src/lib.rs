@@ -100,7 +100,7 @@ pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDe
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{
-    DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Quarantine, Reservable, ReservationState,
+    Beside, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Quarantine, Reservable, ReservationState,
     SETTLE_MS, Scheduler, TooFew, WaitReason,
 };
 pub use text_error::TextError;

@@ -94,7 +94,14 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
         user: "ada".into(),
         account: "site/lab".into(),
         ends_in_ms: Some(1),
-        devices: vec![HeldDevice { ordinal: 1, milli: 500, memory: 1 << 30, exclusive: false }],
+        devices: vec![HeldDevice {
+            ordinal: 1,
+            milli: 500,
+            memory: 1 << 30,
+            exclusive: false,
+            milli_cores: 500,
+            host_memory: 3,
+        }],
         sessions: vec![SessionId(7)],
     };
     let asked = v1::WhatIfRequest { version: 1, request: "2:nvidia".into(), node_name: "h3".into() };

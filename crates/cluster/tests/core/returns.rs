@@ -92,7 +92,7 @@ fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
 #[test]
 fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
     let device = DeviceId { node: NodeId(1), ordinal: 0 };
-    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true };
+    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true, milli_cores: 0, host_memory: 0 };
     let job = JobGrant {
         token: JobToken { job: 3, key: OTHER_KEY },
         user: "eva".into(),

@@ -40,7 +40,7 @@ use groups::{Group, Groups};
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
-pub use view::DeviceState;
+pub use view::{Beside, DeviceState};
 
 /// Interval at which the order of accounts is updated to their usage.
 pub const SETTLE_MS: u64 = 60_000;

@@ -4,12 +4,13 @@ use super::quarantine::is_charged;
 use super::{ReservationState, Scheduler, WaitReason};
 use crate::charge::Rate;
 use crate::class::DeviceClass;
+use crate::demand::host_memory_of;
 use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
 use crate::input::DrainTarget;
 use crate::path_class::ChosenPaths;
 use crate::phase::Phase;
-use crate::request::Request;
+use crate::request::{Request, Take};
 use crate::time::Millis;
 use crate::units::{milli_text, size_text};
 use accord_types::{DeviceId, NodeId};
@@ -69,7 +70,29 @@ impl DeviceState {
     }
 }
 
+/// What a job has of a node beside one device there, beyond a CPU device's own processors and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beside {
+    /// Thousandths of the node's processors.
+    pub milli_cores: u64,
+    /// Bytes of the node's memory.
+    pub host_memory: u64,
+}
+
 impl Scheduler {
+    /// Returns what a job has beside its devices, without the devices beside which it has nothing.
+    #[must_use]
+    pub fn beside(&self, id: JobId) -> BTreeMap<DeviceId, Beside> {
+        let grants = self.jobs.get(&id).into_iter().flat_map(|job| &job.grants);
+        let beside = grants.map(|grant| {
+            let take = if grant.exclusive { Take::Exclusive } else { Take::Shared(grant.amount) };
+            let own = host_memory_of(&self.pool.classes[grant.class.index()], take);
+            let host_memory = grant.host_memory.saturating_sub(own);
+            (grant.device, Beside { milli_cores: grant.cores, host_memory })
+        });
+        beside.filter(|(_, beside)| *beside != Beside::default()).collect()
+    }
+
     /// Returns the request of a job.
     #[must_use]
     pub fn request(&self, id: JobId) -> Option<&Arc<Request>> {

@@ -1,6 +1,6 @@
 //! A node's agent: the real rules, in a simulated environment.
 
-use accord_cluster::{AgentOrder, KernelLimits, LinkId, Registration};
+use accord_cluster::{AgentOrder, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
 use accord_types::node_labels::NodeLabels;
@@ -216,7 +216,7 @@ impl Agent {
             devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
             labels: NodeLabels::default(),
-            kernel_limits: KernelLimits::default(),
+            kernel_limits: accord_types::KernelLimits::default(),
             previous,
             coordinator_epoch: 0,
             sessions,
