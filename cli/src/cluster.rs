@@ -312,7 +312,7 @@ impl NodeRow {
         if words.is_empty() { "-".to_owned() } else { words.join(" ") }
     }
 
-    /// Returns the limits of sessions that its kernel enforces: `memory processes cores`.
+    /// Returns the limits of sessions that its kernel enforces: `memory processes cores device_files`.
     pub(crate) fn enforced(&self) -> String {
         let Some(limits) = &self.kernel_limits else { return "-".to_owned() };
         let names: Vec<&str> = limits.enforced.iter().map(|limit| limit.name()).collect();

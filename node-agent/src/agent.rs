@@ -102,7 +102,10 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let hosting = match &world {
         Some(world) => Hosting::Here(ExecutorsHere::new(world.way_of_executors())),
-        None => Hosting::Processes(Processes::new(Spawner::new(program.clone()).map_err(|error| error.to_string())?)),
+        None => {
+            let spawner = Spawner::new(program.clone()).map_err(|error| error.to_string())?;
+            Hosting::Processes(Processes::new(spawner, &devices))
+        }
     };
     let scripts = SiteScripts::new(config, &node_name, &devices, hosting.spawner())?;
     let settings = Settings {

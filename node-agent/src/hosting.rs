@@ -8,23 +8,25 @@ use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
 use crate::executor_reports::ExecutorReports;
+use crate::gpu_files::GpuFiles;
 use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::users::RunsAs;
-use accord_device::out_of_memory::{self, OutOfMemory};
+use accord_device::out_of_memory::{self, MORE_MEMORY, OutOfMemory};
 use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{KernelLimit, KernelLimits, Result, SessionId};
+use accord_types::{DeviceInfo, KernelLimit, KernelLimits, Result, SessionId};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,9 +36,6 @@ const SIGKILL: i32 = 9;
 /// The remedy for an executor that was out of memory. Most of its memory is its devices'.
 const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
 
-/// The remedy for a session whose processes exceeded their host memory.
-const MORE_MEMORY: &str =
-    "use smaller data, ask for more (ram= in the request), or have the agent allow more (--session-memory)";
 /// What the kernel has done to a session with too many processes, after their number.
 const OUT_OF_PROCESSES: &str =
     "processes and threads are the session's limit, beyond which the kernel has refused it some";
@@ -73,7 +72,7 @@ impl Hosting {
             Ok(_) if !geteuid().is_root() => {
                 none("the agent is not root's: a region may change the limits of its own group")
             }
-            Ok(controllers) => limits_by(controllers),
+            Ok(controllers) => limits_by(controllers, &processes.gpu_files),
         }
     }
 
@@ -106,23 +105,32 @@ impl Hosting {
     }
 }
 
-/// Returns the limits that controllers enforce.
-fn limits_by(controllers: &Controllers) -> KernelLimits {
+/// Returns the limits that controllers and filters of device files enforce.
+fn limits_by(controllers: &Controllers, gpu_files: &Result<GpuFiles, String>) -> KernelLimits {
     let missing: Vec<&str> =
         Controller::ALL.into_iter().filter(|one| !controllers.has(*one)).map(Controller::name).collect();
-    let why_not = match missing[..] {
-        [] => String::new(),
-        _ => format!("the agent's control group has no controller {}", missing.join(", ")),
+    let has = |controller| controllers.has(controller);
+    let is_enforced = |limit: &KernelLimit| match limit {
+        KernelLimit::Memory => has(Controller::Memory),
+        KernelLimit::Processes => has(Controller::Processes),
+        KernelLimit::Cores => has(Controller::CpuTime) && has(Controller::CpuSet),
+        KernelLimit::DeviceFiles => gpu_files.is_ok(),
     };
-    let needs = |limit: &KernelLimit| -> &[Controller] {
-        match limit {
-            KernelLimit::Memory => &[Controller::Memory],
-            KernelLimit::Processes => &[Controller::Processes],
-            KernelLimit::Cores => &[Controller::CpuTime, Controller::CpuSet],
-        }
+    let no_controllers = match missing[..] {
+        [] => None,
+        _ => Some(format!("the agent's control group has no controller {}", missing.join(", "))),
     };
-    let is_enforced = |limit: &KernelLimit| needs(limit).iter().all(|controller| controllers.has(*controller));
+    let why_not: Vec<String> = no_controllers.into_iter().chain(gpu_files.as_ref().err().cloned()).collect();
+    let why_not = cut(&why_not.join("; "), WORDS_MAX).to_owned();
     KernelLimits { enforced: KernelLimit::ALL.into_iter().filter(is_enforced).collect(), why_not }
+}
+
+/// Returns the device files of the offered GPUs, if sessions' groups can be denied them.
+fn gpu_files(cgroup: Option<&AgentCgroup>, offered: &[DeviceInfo]) -> Result<GpuFiles, String> {
+    let files = GpuFiles::find(Path::new("/proc"), offered)?;
+    let Some(cgroup) = cgroup.filter(|_| !files.is_empty()) else { return Ok(files) };
+    let tried = cgroup.try_filter();
+    tried.map(|()| files).map_err(|why| format!("sessions' control groups can't be denied device files: {why}"))
 }
 
 /// Starts executors as processes.
@@ -130,16 +138,19 @@ pub(crate) struct Processes {
     spawner: Spawner,
     /// `None` if the system does not let this agent create control groups.
     cgroup: Option<AgentCgroup>,
+    /// The device files of the offered GPUs, or the reason why sessions are not kept off them.
+    gpu_files: Result<GpuFiles, String>,
     started: AtomicU64,
 }
 
 impl Processes {
-    pub(crate) fn new(spawner: Spawner) -> Self {
+    pub(crate) fn new(spawner: Spawner, offered: &[DeviceInfo]) -> Self {
         end_abandoned();
         let cgroup = AgentCgroup::make();
+        let gpu_files = gpu_files(cgroup.as_ref(), offered);
         let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
         tracing::info!("what regions fork is ended with their session, {way}");
-        Self { spawner, cgroup, started: AtomicU64::new(0) }
+        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0) }
     }
 
     fn start(
@@ -153,7 +164,9 @@ impl Processes {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits));
+        let leased = start.devices.iter().map(|device| device.uuid.as_str());
+        let denied = self.gpu_files.as_ref().map(|files| files.denied(leased)).unwrap_or_default();
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits, &denied));
         let cgroup = made.and_then(|made| {
             let failed = |error: &_| {
                 tracing::warn!("session {session} has no control group: {error}");

@@ -282,6 +282,7 @@ impl From<KernelLimits> for v1::KernelLimits {
             KernelLimit::Memory => v1::KernelLimit::Memory,
             KernelLimit::Processes => v1::KernelLimit::Processes,
             KernelLimit::Cores => v1::KernelLimit::Cores,
+            KernelLimit::DeviceFiles => v1::KernelLimit::DeviceFiles,
         });
         Self { enforced: enforced.map(Into::into).collect(), why_not: limits.why_not }
     }
@@ -295,6 +296,7 @@ impl From<v1::KernelLimits> for KernelLimits {
             v1::KernelLimit::Memory => Some(KernelLimit::Memory),
             v1::KernelLimit::Processes => Some(KernelLimit::Processes),
             v1::KernelLimit::Cores => Some(KernelLimit::Cores),
+            v1::KernelLimit::DeviceFiles => Some(KernelLimit::DeviceFiles),
         });
         Self { enforced: enforced.collect(), why_not: limits.why_not }
     }

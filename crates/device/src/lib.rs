@@ -22,6 +22,7 @@ mod memory_account;
 mod memory_handle;
 pub mod object_identity;
 pub mod out_of_memory;
+pub mod own_cgroup;
 mod program;
 pub mod registry;
 mod replaced_pages;

@@ -11,11 +11,13 @@ pub enum KernelLimit {
     Processes,
     /// Processors of the session's processes.
     Cores,
+    /// Device files of GPUs that the session's processes may open.
+    DeviceFiles,
 }
 
 impl KernelLimit {
     /// All limits, in their order in tables.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cores];
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Processes, Self::Cores, Self::DeviceFiles];
 
     /// Returns the limit's name in tables and JSON.
     #[must_use]
@@ -24,6 +26,7 @@ impl KernelLimit {
             Self::Memory => "memory",
             Self::Processes => "processes",
             Self::Cores => "cores",
+            Self::DeviceFiles => "device_files",
         }
     }
 }

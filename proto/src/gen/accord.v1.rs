@@ -383,6 +383,8 @@ pub enum KernelLimit {
     Processes = 2,
     /// Processors of the session's processes.
     Cores = 3,
+    /// Device files of GPUs that the session's processes may open.
+    DeviceFiles = 4,
 }
 impl KernelLimit {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -395,6 +397,7 @@ impl KernelLimit {
             Self::Memory => "KERNEL_LIMIT_MEMORY",
             Self::Processes => "KERNEL_LIMIT_PROCESSES",
             Self::Cores => "KERNEL_LIMIT_CORES",
+            Self::DeviceFiles => "KERNEL_LIMIT_DEVICE_FILES",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -404,6 +407,7 @@ impl KernelLimit {
             "KERNEL_LIMIT_MEMORY" => Some(Self::Memory),
             "KERNEL_LIMIT_PROCESSES" => Some(Self::Processes),
             "KERNEL_LIMIT_CORES" => Some(Self::Cores),
+            "KERNEL_LIMIT_DEVICE_FILES" => Some(Self::DeviceFiles),
             _ => None,
         }
     }
