@@ -42,7 +42,8 @@ impl DeviceFilter {
             let mut program = EbpfLoader::new().load(&object(&instructions(denied)))?;
             let filter: &mut CgroupDevice = program.program_mut(NAME).ok_or("no program")?.try_into()?;
             filter.load()?;
-            filter.attach(File::open(group)?, CgroupAttachMode::AllowMultiple)?;
+            // By a link, beside which the kernel always takes others.
+            filter.attach(File::open(group)?, CgroupAttachMode::Single)?;
             Ok(program)
         };
         attached().map(|program| Self { _program: program }).map_err(|error| words(&*error))

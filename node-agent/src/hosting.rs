@@ -67,13 +67,10 @@ impl Hosting {
         let Some(cgroup) = &processes.cgroup else {
             return none("the agent can make no control groups of version 2");
         };
-        match cgroup.controllers() {
-            Err(why) => none(why),
-            Ok(_) if !geteuid().is_root() => {
-                none("the agent is not root's: a region may change the limits of its own group")
-            }
-            Ok(controllers) => limits_by(controllers, &processes.gpu_files),
+        if !geteuid().is_root() {
+            return none("the agent is not root's: a region may change the limits of its own group");
         }
+        limits_by(cgroup.controllers(), &processes.gpu_files)
     }
 
     /// Ends the starting of executors.
@@ -106,19 +103,19 @@ impl Hosting {
 }
 
 /// Returns the limits that controllers and filters of device files enforce.
-fn limits_by(controllers: &Controllers, gpu_files: &Result<GpuFiles, String>) -> KernelLimits {
-    let missing: Vec<&str> =
-        Controller::ALL.into_iter().filter(|one| !controllers.has(*one)).map(Controller::name).collect();
-    let has = |controller| controllers.has(controller);
+fn limits_by(controllers: Result<&Controllers, &str>, gpu_files: &Result<GpuFiles, String>) -> KernelLimits {
+    let has = |controller| controllers.is_ok_and(|controllers| controllers.has(controller));
+    let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !has(*one)).map(Controller::name).collect();
     let is_enforced = |limit: &KernelLimit| match limit {
         KernelLimit::Memory => has(Controller::Memory),
         KernelLimit::Processes => has(Controller::Processes),
         KernelLimit::Cores => has(Controller::CpuTime) && has(Controller::CpuSet),
         KernelLimit::DeviceFiles => gpu_files.is_ok(),
     };
-    let no_controllers = match missing[..] {
-        [] => None,
-        _ => Some(format!("the agent's control group has no controller {}", missing.join(", "))),
+    let no_controllers = match (controllers, &missing[..]) {
+        (Err(why), _) => Some(why.to_owned()),
+        (Ok(_), []) => None,
+        (Ok(_), missing) => Some(format!("the agent's control group has no controller {}", missing.join(", "))),
     };
     let why_not: Vec<String> = no_controllers.into_iter().chain(gpu_files.as_ref().err().cloned()).collect();
     let why_not = cut(&why_not.join("; "), WORDS_MAX).to_owned();
