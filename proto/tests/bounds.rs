@@ -61,8 +61,8 @@ fn varint(mut number: usize, to: &mut Vec<u8>) {
 /// Returns an encoded message whose only field exceeds its bound.
 fn too_long(field: &Field) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let is_number = matches!(field.kind.as_str(), "uint32" | "uint64");
-    // Texts, packed numbers and messages are length-delimited.
+    let is_number = matches!(field.kind.as_str(), "uint32" | "uint64" | "KernelLimit");
+    // Texts, packed numbers (those of an enumeration, too) and messages are length-delimited.
     let tag = (field.number << 3 | 2) as usize;
     if field.repeated && !is_number {
         for _ in 0..TOO_MANY {
