@@ -1,7 +1,7 @@
 //! The device files of the node's GPUs, as the NVIDIA driver names them in /proc.
 
 use crate::device_filter::DeviceFile;
-use accord_types::{DeviceInfo, DeviceKind};
+use accord_types::DeviceInfo;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,8 @@ impl GpuFiles {
     pub(crate) fn find(proc: &Path, offered: &[DeviceInfo]) -> Result<Self, String> {
         let known = listed(&proc.join("driver/nvidia/gpus"));
         let mut minors = BTreeMap::new();
-        for gpu in offered.iter().filter(|device| device.kind == DeviceKind::CUDA) {
+        // Other devices have no UUID.
+        for gpu in offered.iter().filter(|device| !device.uuid.is_empty()) {
             let minor = known.get(&gpu.uuid).ok_or_else(|| {
                 format!("the driver does not say which device file is that of GPU {}", gpu.id.ordinal)
             })?;
@@ -73,7 +74,7 @@ mod tests {
     fn gpu(uuid: &str) -> DeviceInfo {
         let config = InventoryConfig { cpu_devices: Some(1), cpu_memory: Some(1) };
         let cpu = inventory("h", Vec::new(), &config, &Topology::default()).remove(0);
-        DeviceInfo { kind: DeviceKind::CUDA, uuid: uuid.to_owned(), ..cpu }
+        DeviceInfo { uuid: uuid.to_owned(), ..cpu }
     }
 
     /// Returns a folder as the driver shows it, with two GPUs.
