@@ -20,6 +20,7 @@ mod ids;
 pub mod incarnation;
 pub mod installed;
 mod job;
+pub mod kernel_launch;
 mod launch;
 mod launcher;
 pub mod liveness;

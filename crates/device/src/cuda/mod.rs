@@ -3,6 +3,7 @@
 //! docs/design/cuda.md describes launches, copies and memory, and their costs.
 
 mod allocations;
+mod block_upload;
 mod cache;
 mod completing;
 mod completion;
@@ -20,6 +21,7 @@ mod function;
 mod gangs;
 mod holding;
 mod imports;
+mod kernel_launch;
 mod launch;
 mod loss;
 mod mapped_row;

@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::direct::{self, Asked};
 use super::driver::DriverError;
 use super::egress::Part;
-use super::launch;
+use super::launch::{self, Shape};
 use super::mapped_row::{self, Reaching};
 use super::native_row::{self, Fetching};
 use super::registrations::RegisteredPart;
@@ -83,9 +83,10 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             push(stream, dst, &to, src, len)?.map_err(failed)
         }
         Op::Launch { function, index, dims, block } => {
-            let grid = launch::choose(&function, dims)?;
+            let block = block.get();
+            let shape = Shape::new(&function, dims, &block)?;
             let _use = shared.memory_uses.begin()?;
-            launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
+            launch::issue(stream, &mut stream.lock(), index, &function, shape, &block).map_err(failed)
         }
         Op::Wait { other, seq: other_seq } => {
             other.wait_issued(other_seq)?;
