@@ -6,7 +6,7 @@ use crate::control::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, ROW_COPIES, STRAYS, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
-use crate::module::{self, Function, Module};
+use crate::module::{self, Dimensions, Function, Module};
 use crate::stream::{Event, Stream};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -413,7 +413,11 @@ calls! {
         (*start, *bytes) = (*module).variable(&string(name))?;
         Ok(())
     }
-    fn cuFuncGetAttribute(value: *mut c_int, _attribute: c_int, _function: *const Function) { *value = 1024; Ok(()) }
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, _function: *const Function) {
+        // The eighth is dynamic shared memory.
+        *value = if attribute == 8 { 49152 } else { 1024 };
+        Ok(())
+    }
     fn cuOccupancyMaxPotentialBlockSize(
         grid: *mut c_int, block: *mut c_int, _function: *const Function, _shared: *const c_void, _dynamic: usize, limit: c_int,
     ) {
@@ -477,14 +481,38 @@ struct Launch {
     function: Function,
     gangs: u32,
     of_block: u32,
+    dimensions: Dimensions,
     /// Aligned as a parameter is.
     parameter: Vec<u128>,
+    bytes: usize,
 }
 
 /// A graph of one kernel, or such a graph ready to run.
 #[derive(Default)]
 pub struct Graph {
     kernel: Option<Launch>,
+}
+
+/// Returns the parameter buffer in a launch's extra options: key and value in turn, a null key last.
+unsafe fn buffer(extra: *const usize) -> Option<(*const u8, usize)> {
+    const BUFFER: usize = 1;
+    const SIZE: usize = 2;
+    if extra.is_null() {
+        return None;
+    }
+    let (mut start, mut bytes, mut at) = (std::ptr::null(), 0, extra);
+    // SAFETY: the caller's promise: the list ends with a null key.
+    unsafe {
+        while *at != 0 {
+            match *at {
+                BUFFER => start = *at.add(1) as *const u8,
+                SIZE => bytes = *(*at.add(1) as *const usize),
+                _ => return None,
+            }
+            at = at.add(2);
+        }
+    }
+    Some((start, bytes))
 }
 
 impl Launch {
@@ -497,12 +525,19 @@ impl Launch {
         // SAFETY: the caller's promise.
         unsafe {
             let function = node.function.as_ref().ok_or(INVALID_HANDLE)?.clone();
-            let mut parameter = vec![0u128; function.bytes.div_ceil(16)];
-            if !node.parameters.is_null() {
-                parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(*node.parameters, function.bytes);
+            let (from, bytes) = match buffer(node.extra.cast()) {
+                Some(buffer) => buffer,
+                None if node.parameters.is_null() => (std::ptr::null(), function.bytes),
+                None => (*node.parameters, function.bytes),
+            };
+            let mut parameter = vec![0u128; bytes.div_ceil(16)];
+            if !from.is_null() {
+                parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
             }
+            let dimensions = Dimensions { grid: node.grid, block: node.block, shared: node.shared };
             // In z there are gangs.
-            Ok(Self { function, gangs: node.grid[0] * node.block[2], of_block: node.block[2], parameter })
+            let gangs = node.grid[0] * node.block[2];
+            Ok(Self { function, gangs, of_block: node.block[2], dimensions, parameter, bytes })
         }
     }
 
@@ -511,9 +546,9 @@ impl Launch {
         GANGS.store(self.gangs, Ordering::Relaxed);
         GANGS_OF_BLOCK.store(self.of_block, Ordering::Relaxed);
         stream(raw)?.put(move || {
-            let parameter = &self.parameter;
             // SAFETY: the bytes are the vector's own.
-            self.function.run(unsafe { std::slice::from_raw_parts(parameter.as_ptr().cast(), parameter.len() * 16) });
+            let parameter = unsafe { std::slice::from_raw_parts(self.parameter.as_ptr().cast(), self.bytes) };
+            self.function.run(parameter, self.dimensions);
         });
         Ok(())
     }
