@@ -16,6 +16,7 @@ pub mod fake;
 pub mod file_limit;
 mod host_memory;
 pub mod image;
+mod in_flight;
 pub mod ipc;
 pub mod mapped_file;
 mod memory_account;
@@ -26,7 +27,6 @@ mod program;
 pub mod registry;
 mod replaced_pages;
 mod same_host;
-mod sent_row;
 pub mod stream;
 
 pub use accord_types::spin_policy::SpinPolicy;

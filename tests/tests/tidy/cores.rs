@@ -28,6 +28,7 @@ const CORES: &[&str] = &[
     "crates/executor/src/peer_table.rs",
     "crates/device/src/image",
     "crates/device/src/stream",
+    "crates/device/src/in_flight.rs",
     "crates/device/src/cuda/staging/copy_route.rs",
     "crates/fabric/src/copy_way.rs",
     "crates/types/src/path_times.rs",

@@ -1,5 +1,6 @@
 //! A GPU's implementation of the device's operations.
 
+use super::copy_out;
 use super::device::CudaDevice;
 use super::direct::{self, Asked, Taken};
 use super::driver::DriverError;
@@ -184,8 +185,7 @@ impl Device for CudaDevice {
                 }
                 None => (copy_route::route(&facts, &mut NoMemory).route, None),
             };
-            let fits =
-                stream_worker::copy_out_now(stream, state, src, len as usize, (route, memory, middle), &mut sink)?;
+            let fits = copy_out::copy_out_now(stream, state, src, len as usize, (route, memory, middle), &mut sink)?;
             full = route == Route::SmallSlot && !fits;
             Ok(fits)
         })?;
