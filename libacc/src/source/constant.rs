@@ -4,7 +4,7 @@ use super::{SourceLocation, apart, info, place};
 use crate::loader;
 use accord_debuginfo::{ProcessMemory, base_name};
 use accord_runtime::ports::{ConstantKind, ProgramConstant};
-use accord_types::HostRange;
+use accord_types::{HostRange, os_text};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 
@@ -25,7 +25,7 @@ pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
         let wanted = address as u64..address as u64 + 1;
         let variable = info(&object)?.global(object.base as u64, &wanted, &ProcessMemory::open());
         let Some(variable) = variable else {
-            let name = format!("a constant of {}", object.path);
+            let name = format!("a constant of {}", os_text::shown(&object.path));
             return Some(ProgramConstant { name, kind: ConstantKind::Data });
         };
         let symbol = variable.name.split('+').next().unwrap_or_default();

@@ -28,6 +28,7 @@ use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceFault, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl,
     FunctionSpec, GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    os_text,
 };
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -225,7 +226,12 @@ impl CpuDevice {
         };
         let error = Error::new(
             ErrorCode::Execution,
-            format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
+            format!(
+                "region {} ({position}{}+{:#x}) {end}",
+                function.spec.name,
+                os_text::shown(path),
+                function.spec.offset
+            ),
         )
         .device_fault(DeviceFault::signal(signal))
         .remedy(remedy);

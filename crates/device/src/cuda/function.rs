@@ -4,6 +4,7 @@ use super::gangs::Gangs;
 use crate::cpu::symbol;
 use crate::image::{BlockLayout, GangCount};
 use accord_types::ArgBlock;
+use accord_types::os_text;
 use cudarc::driver::sys::CUfunction;
 
 /// A region that a device has looked up.
@@ -39,7 +40,7 @@ impl Function {
     pub(crate) fn describe(&self) -> String {
         let (path, offset) = &self.place;
         let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
-        format!("region {} ({position}{path}+{offset:#x})", self.name)
+        format!("region {} ({position}{}+{offset:#x})", self.name, os_text::shown(path))
     }
 }
 
