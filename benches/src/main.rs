@@ -18,6 +18,7 @@ mod scrape;
 mod secure;
 mod short_messages;
 mod slow_network;
+mod start;
 mod tls;
 mod transports;
 mod waiting;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 /// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 16] = [
+const QUESTIONS: [(&str, Ask); 17] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -43,6 +44,7 @@ const QUESTIONS: [(&str, Ask); 16] = [
     ("present-table", present_table::run),
     ("scalars", scalars::run),
     ("profiling", profiling::run),
+    ("start", start::run),
     ("scheduler", scheduler::run),
     ("waiting", waiting::run),
     (askers::NAME, askers::run),
