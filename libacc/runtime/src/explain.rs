@@ -69,6 +69,10 @@ impl Runtime {
                 "a function's address holds in the process that took it: have the region call the function by its name, chosen by a number \
                  (if, switch), or take the address within the region"
             }
+            ConstantKind::OfClass if self.host.is_fortran() => {
+                "type-bound procedures of a class object are found by addresses of the process that made it: write select type around the \
+                 region, and name the object in a clause"
+            }
             ConstantKind::OfClass => {
                 "an object with virtual functions works in the process that made it: make the object within the region, or call a function \
                  that is not virtual"
