@@ -11,8 +11,9 @@ use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
 use crate::{company, elf, loader, output, redirect, report, settings};
 use accord_client::pages;
-use accord_runtime::{Global, Runtime};
+use accord_runtime::{Global, GlobalKind, Runtime};
 use accord_types::{Count, GlobalSpec, os_text};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -37,7 +38,7 @@ struct KnownObject {
     loaded: LoadedObject,
     /// The host table, if the object registered itself.
     table: Option<usize>,
-    /// The object's number for the runtime; `None` for objects that do not use OpenACC.
+    /// The object's number for the runtime; `None` for objects of which devices have nothing.
     id: Option<u64>,
 }
 
@@ -118,15 +119,20 @@ impl Known {
                     known.table = table;
                 }
                 None => {
-                    let id = (table.is_some() || object.uses_openacc()).then(|| {
+                    let uses_openacc = table.is_some() || object.uses_openacc();
+                    let id = (uses_openacc || may_be_named(&object)).then(|| {
                         let id = self.next_id;
                         self.next_id += 1;
-                        add_images(&object, &images, kernels);
-                        let globals = globals(&object, table, kernels);
-                        if settings::debug() {
-                            describe(&object, &globals, &images);
+                        let mut all = constants(&object);
+                        if uses_openacc {
+                            add_images(&object, &images, kernels);
+                            let globals = globals(&object, table, kernels);
+                            if settings::debug() {
+                                describe(&object, &globals, &images);
+                            }
+                            all.extend(globals);
                         }
-                        runtime.register_globals(id, globals);
+                        runtime.register_globals(id, all);
                         id
                     });
                     company::loaded(&object);
@@ -146,6 +152,21 @@ impl KnownObject {
     }
 }
 
+/// Whether regions of other objects may name an object's constants: tables of the executable, and of classes in C++'s library.
+fn may_be_named(object: &LoadedObject) -> bool {
+    object.executable || object.path.contains("/libstdc++.so")
+}
+
+/// Returns an object's constants that contain addresses.
+fn constants(object: &LoadedObject) -> Vec<Global> {
+    let constants = |part: &Range<usize>| {
+        let (offset, len) = ((part.start - object.base) as u64, part.len() as u64);
+        let spec = GlobalSpec { object: object.spec(), offset, len, variable: None };
+        Global { host: part.start, bytes: part.len(), kind: GlobalKind::Constants, spec }
+    };
+    object.filled_in.iter().map(constants).collect()
+}
+
 /// Returns the `declare` variables of an object, from its host table or else its section.
 fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Vec<Global> {
     let range = match table {
@@ -163,7 +184,7 @@ fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Ve
             Global {
                 host,
                 bytes,
-                link: size & LINK != 0,
+                kind: if size & LINK != 0 { GlobalKind::Link } else { GlobalKind::Variable },
                 spec: GlobalSpec {
                     object: spec.clone(),
                     offset: (host - object.base) as u64,
