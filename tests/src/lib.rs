@@ -31,7 +31,7 @@ pub use process::{Finished, Job, Running, leftovers};
 pub use process_group::ProcessGroup;
 pub use program::{Expect, Language, Program, programs};
 pub use separate_hosts::SeparateHosts;
-pub use workspace::{Tool, libacc, root, tool};
+pub use workspace::{Tool, libacc, package_example, root, tool};
 
 /// The result of a test's step; the error is a failure or an unmet precondition in words.
 pub type Result<T, E = String> = std::result::Result<T, E>;
