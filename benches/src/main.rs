@@ -16,6 +16,7 @@ mod scalars;
 mod scheduler;
 mod scrape;
 mod secure;
+mod shares;
 mod short_messages;
 mod slow_network;
 mod tls;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 /// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 16] = [
+const QUESTIONS: [(&str, Ask); 17] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -44,6 +45,7 @@ const QUESTIONS: [(&str, Ask); 16] = [
     ("scalars", scalars::run),
     ("profiling", profiling::run),
     ("scheduler", scheduler::run),
+    ("shares", shares::run),
     ("waiting", waiting::run),
     (askers::NAME, askers::run),
 ];
