@@ -1,4 +1,4 @@
-//! GPU code, argument blocks, and where memory of other processes is.
+//! GPU code, argument blocks, and locations of other processes' memory.
 
 use super::first;
 use crate::{Memory, Target};
@@ -8,7 +8,7 @@ use accord_device::image::{
 };
 use accord_types::ArgBlock;
 
-/// Images that programs send to executors, and descriptions of them.
+/// Images that programs send to executors, and their descriptions.
 pub(super) const IMAGES: Target = Target {
     name: "images",
     run: images,
@@ -53,7 +53,7 @@ pub(super) const PTX: Target = Target {
     inputs: 1_000,
 };
 
-/// Argument blocks of launches, and how kernels get them.
+/// Argument blocks of launches, and how kernels receive them.
 pub(super) const BLOCKS: Target = Target {
     name: "blocks",
     run: blocks,
@@ -64,7 +64,7 @@ pub(super) const BLOCKS: Target = Target {
     inputs: 40_000,
 };
 
-/// Where a range of a device's memory is, as its owner's process says it.
+/// The location of a range of device memory, as its owner's process reports it.
 pub(super) const MEMORY_HANDLES: Target = Target {
     name: "memory_handles",
     run: memory_handles,
@@ -100,7 +100,7 @@ fn ptx(mut bytes: &[u8]) {
     assert_eq!(gangs_apart(&image).len(), image.functions.len());
 }
 
-/// The first bytes: slots of the launch, slots that the kernel reads.
+/// The first bytes: slots of the launch, and slots that the kernel reads.
 fn blocks(mut bytes: &[u8]) {
     let mut number =
         || u32::from_le_bytes([first(&mut bytes), first(&mut bytes), first(&mut bytes), first(&mut bytes)]);
@@ -143,7 +143,7 @@ fn ptx_seeds() -> Vec<Vec<u8>> {
     for file in std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
         if file.extension().is_some_and(|extension| extension == "ptx") {
             let text = std::fs::read_to_string(file).unwrap();
-            // A few kernels each: short inputs are tried more often than long ones.
+            // A few kernels each, because short inputs run more often than long ones.
             for (at, _) in text.match_indices("// BEGIN FUNCTION DEF").step_by(2) {
                 let end = text[at..].match_indices("\n}\n").nth(1).map_or(text.len(), |(end, _)| at + end + 3);
                 let part = format!("\x03.version 6.0\n.target sm_30\n.address_size 64\n{}", &text[at..end]);

@@ -1,11 +1,11 @@
-//! Messages about jobs: of tools to the coordinator, its answers, and what agents know of jobs.
+//! Messages about jobs: requests of tools to the coordinator, its answers, and records of agents.
 
 use accord_proto::bounds::{Bounded, read};
 use accord_proto::v1;
 use accord_types::{HeldDevice, JobGrant, JobToken, SessionId, SessionKey};
 use prost::Message;
 
-/// Decodes a message of one kind, and what it decodes it encodes and decodes again.
+/// Decodes a message of one kind, then encodes the result and decodes that again.
 pub(super) fn messages(kind: u8, bytes: &[u8]) {
     match kind % 20 {
         0 => round::<v1::QueueRequest>(bytes),
