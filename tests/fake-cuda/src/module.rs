@@ -1,4 +1,4 @@
-//! Modules: "machine code" is the PTX with a word before it, and is read just far enough to launch.
+//! Modules. The "machine code" is the PTX with a word before it, and is parsed as far as a launch needs.
 
 use crate::control::{self, INVALID_VALUE, NOT_FOUND};
 use crate::memory;
@@ -12,13 +12,13 @@ pub(crate) struct Module {
     variables: HashMap<String, (u64, usize)>,
 }
 
-/// A kernel with what a launch needs to know of it.
+/// A kernel with the facts that a launch needs.
 #[derive(Clone)]
 pub(crate) struct Function {
     pub(crate) name: String,
-    /// Size of its parameter.
+    /// Size of the parameter.
     pub(crate) bytes: usize,
-    /// Offset of the mask and number of slots, if its block is its parameter.
+    /// Offset of the mask and number of slots, if the argument block is the parameter.
     prologue: Option<(usize, usize)>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn link(texts: &[String]) -> Result<Vec<u8>, i32> {
 
 impl Module {
     pub(crate) fn load(code: &str, device: i32) -> Result<Self, i32> {
-        // The driver takes PTX too.
+        // The driver accepts PTX too.
         let ptx = || code.starts_with(".version ").then_some(code);
         let text = code.strip_prefix(MAGIC).or_else(ptx).ok_or(200)?.to_owned();
         let mut variables = HashMap::new();
@@ -55,7 +55,7 @@ impl Module {
                 let values = lines.next().unwrap_or("").trim_matches(['{', '}', ';', ' ']);
                 for (index, value) in values.split(',').enumerate() {
                     let value: u64 = value.trim().parse().map_err(|_| INVALID_VALUE)?;
-                    // SAFETY: the variable was just made, and has `count` elements of `width` bytes.
+                    // SAFETY: the variable was just allocated, with `count` elements of `width` bytes.
                     unsafe {
                         let to = (start as *mut u8).add(index * width);
                         to.copy_from_nonoverlapping(value.to_ne_bytes().as_ptr(), width);
@@ -101,7 +101,7 @@ impl Module {
 }
 
 impl Function {
-    /// Runs the kernel, as a stream's thread.
+    /// Runs the kernel on the stream's thread.
     pub(crate) fn run(&self, parameter: &[u8]) {
         let Some(kernel) = control::kernel(&self.name) else { return };
         let word = |at: usize| u64::from_ne_bytes(parameter[at..at + 8].try_into().expect("8 bytes"));
