@@ -40,7 +40,7 @@ static HASHES: TurnLock<Hashes> = TurnLock::new(Hashes { removed: 0, of: Vec::ne
 pub(crate) struct LoadedObject {
     /// The base of addresses in the file.
     pub(crate) base: usize,
-    /// From the first address of the first segment to the end of the last.
+    /// Addresses from the start of the first segment to the end of the last.
     pub(crate) span: Range<usize>,
     /// A path by which the file can be read, even if its own path has changed.
     pub(crate) file: PathBuf,

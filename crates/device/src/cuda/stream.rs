@@ -53,7 +53,7 @@ pub(crate) struct Stream {
     pub(crate) egress: Egress,
 }
 
-/// What a stream signals to threads without its lock.
+/// Signals of a stream to threads that do not hold its lock.
 #[derive(Default)]
 pub(super) struct Signals {
     /// [`StreamCore::performing`].

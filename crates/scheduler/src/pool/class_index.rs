@@ -51,7 +51,7 @@ pub(crate) struct ClassIndex {
     pub(crate) sooner: u64,
 }
 
-/// What nodes have left for jobs beside their free devices.
+/// Host memory and cores of a node that are free for jobs on its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Beside {
     /// Bytes.

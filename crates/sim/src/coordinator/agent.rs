@@ -54,7 +54,7 @@ pub(super) struct Agent {
     pub(super) closed: BTreeSet<SessionId>,
     /// The same of sessions that only their programs had named to the coordinator. They may be announced again.
     pub(super) claims_closed: BTreeSet<SessionId>,
-    /// Of these it had an executor when the coordinator of that life told it so, and whether their program was there to be told too.
+    /// Sessions of `claims_closed` with an executor at the notification: the life of the coordinator, and whether the program was connected.
     pub(super) cut_short: BTreeMap<SessionId, (u64, bool)>,
 }
 
