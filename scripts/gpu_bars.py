@@ -2,6 +2,9 @@
 
 import statistics
 
+# Parts that count programs.
+PROGRAMS = ("programs", "programs-remote", "programs-mixed", "generated", "cuda-fortran", "cuda-fortran-remote")
+
 
 def measured(results):
     """Figures by bench run, bench, what and runtime: a KeyError for those that there are not."""
@@ -152,7 +155,7 @@ def judge(results):
         within, between_two = rates
         share = between_two / within
         rows.append(("1 GiB between two processes / within one", "x", share, ">= 0.97", "met" if share >= 0.97 else "MISSED"))
-    for part in ("programs", "programs-remote", "programs-mixed", "generated"):
+    for part in PROGRAMS:
         if part in results:
             passed, of, not_run = results[part]["passed"], results[part]["of"], len(results[part].get("not_run", []))
             verdict = "MISSED" if passed + not_run < of else f"{not_run} NOT RUN" if not_run else "met"
@@ -196,7 +199,7 @@ def table(rows):
 
 def is_whole(results):
     """Whether all was run, and all that has to be right was."""
-    programs = [results[part] for part in ("programs", "programs-remote", "programs-mixed", "generated") if part in results]
+    programs = [results[part] for part in PROGRAMS if part in results]
     return (not results.get("not_run") and not results.get("errors") and not results.get("device", {}).get("code")
             and all(part["passed"] == part["of"] for part in programs)
             and all(run["right"] for run in results.get("model", {}).values())

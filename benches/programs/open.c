@@ -19,7 +19,8 @@ static int once(void) {
   double t = now_us(), both[2];
   int devices = acc_get_num_devices(acc_device_not_host);
   both[0] = now_us() - t;
-  if (devices < 2) return fprintf(stderr, "%d devices; run over 2 hosts\n", devices), 1;
+  /* A request may be for one device, of any host. */
+  if (devices < (getenv("ACCORD_DEVICES") || getenv("ACCORD_JOB") ? 1 : 2)) return fprintf(stderr, "%d devices; run over 2 hosts\n", devices), 1;
   acc_set_device_num(devices - 1, acc_device_not_host);
   acc_init(acc_device_not_host);
   both[1] = now_us() - t;

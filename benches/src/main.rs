@@ -16,8 +16,10 @@ mod scalars;
 mod scheduler;
 mod scrape;
 mod secure;
+mod shares;
 mod short_messages;
 mod slow_network;
+mod start;
 mod tls;
 mod transports;
 mod waiting;
@@ -29,7 +31,7 @@ use std::process::ExitCode;
 /// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 16] = [
+const QUESTIONS: [(&str, Ask); 18] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -43,7 +45,9 @@ const QUESTIONS: [(&str, Ask); 16] = [
     ("present-table", present_table::run),
     ("scalars", scalars::run),
     ("profiling", profiling::run),
+    ("start", start::run),
     ("scheduler", scheduler::run),
+    ("shares", shares::run),
     ("waiting", waiting::run),
     (askers::NAME, askers::run),
 ];

@@ -153,7 +153,7 @@ fn to_end_with_this(mut setpriv: Command) -> Command {
     setpriv
 }
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     crate::root().join("target/release/accord")
 }
 

@@ -10,8 +10,8 @@ use accord_proto::json::node_state;
 use accord_proto::v1;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, DeviceUse, Hardware, NodeFigures, NodeId, Source,
-    natural_order, settings,
+    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, DeviceUse, Hardware, KernelLimit, KernelLimits,
+    NodeFigures, NodeId, Source, natural_order, settings,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -58,7 +58,7 @@ pub(crate) struct NodeRow {
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
     /// The limits of sessions that its kernel enforces; only of other machines' agents.
-    pub(crate) kernel_limits: Option<v1::KernelLimits>,
+    pub(crate) kernel_limits: Option<KernelLimits>,
     pub(crate) labels: NodeLabels,
     /// The node's measurements of itself.
     pub(crate) figures: Option<NodeFigures>,
@@ -144,7 +144,7 @@ impl Cluster {
                 route: None,
                 heard_ms_ago: Some(node.heard_ms_ago),
                 hardware: node.hardware.map(Into::into),
-                kernel_limits: node.kernel_limits,
+                kernel_limits: node.kernel_limits.map(Into::into),
                 labels: node_labels(node.labels).map_err(malformed)?,
                 figures: node.figures.map(Into::into),
                 name: node.name,
@@ -312,11 +312,10 @@ impl NodeRow {
         if words.is_empty() { "-".to_owned() } else { words.join(" ") }
     }
 
-    /// Returns the limits of sessions that its kernel enforces: `memory processes`.
+    /// Returns the limits of sessions that its kernel enforces: `memory processes cores device_files`.
     pub(crate) fn enforced(&self) -> String {
         let Some(limits) = &self.kernel_limits else { return "-".to_owned() };
-        let names = [limits.memory.then_some("memory"), limits.processes.then_some("processes")];
-        let names: Vec<&str> = names.into_iter().flatten().collect();
+        let names: Vec<&str> = limits.enforced.iter().map(|limit| limit.name()).collect();
         if names.is_empty() { "-".to_owned() } else { names.join(" ") }
     }
 
@@ -329,9 +328,7 @@ impl NodeRow {
             "links": self.links,
             "route": self.route,
             "heard_ms_ago": self.heard_ms_ago,
-            "kernel_limits": self.kernel_limits.as_ref().map(|limits| json!({
-                "memory": limits.memory, "processes": limits.processes, "why_not": limits.why_not,
-            })),
+            "kernel_limits": self.kernel_limits.as_ref().map(kernel_limits),
             "labels": self.labels.by_name(),
             "hardware": self.hardware.as_ref().map(|hardware| json!({
                 "cores": hardware.cores,
@@ -345,6 +342,13 @@ impl NodeRow {
             })),
         })
     }
+}
+
+/// Returns whether a node's kernel enforces each limit, and why not.
+fn kernel_limits(limits: &KernelLimits) -> Value {
+    let enforced = KernelLimit::ALL.map(|limit| (limit.name().to_owned(), limits.enforced.contains(&limit).into()));
+    let why_not = ("why_not".to_owned(), limits.why_not.as_str().into());
+    Value::Object(enforced.into_iter().chain([why_not]).collect())
 }
 
 impl DeviceRow {

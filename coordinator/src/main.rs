@@ -107,10 +107,16 @@ fn run(config: &Config) -> Result<(), String> {
         let monitored = match &config.metrics_listen {
             Some(address) => {
                 let trust = listeners.tcp.as_ref().map(|(_, trust)| trust.clone());
-                let expiry = move || trust.as_deref().map_or((), metrics::certificate_expiry);
                 let outcome = election.as_ref().map(Candidacy::outcome);
+                let standing = outcome.clone();
+                let refresh = move || {
+                    if let Some(trust) = &trust {
+                        metrics::certificate_expiry(trust);
+                    }
+                    metrics::leads(standing.as_ref().is_none_or(|outcome| leads(outcome).is_ok()));
+                };
                 let ready = move || outcome.as_ref().map_or(Ok(()), leads);
-                Some(Monitor::install(&TABLE, ready)?.refreshed_by(expiry).listen(address).await?)
+                Some(Monitor::install(&TABLE, ready)?.refreshed_by(refresh).listen(address).await?)
             }
             None => None,
         };

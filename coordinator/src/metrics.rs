@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// All metrics.
-pub const TABLE: [Metric; 19] = [
+pub const TABLE: [Metric; 20] = [
     Metric::gauge(NODES_UP, "nodes whose agent lives"),
     Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
     Metric::counter(NODES_LOST, "nodes that were lost or have left"),
@@ -29,6 +29,7 @@ pub const TABLE: [Metric; 19] = [
     Metric::counter(DECISION_TIME, "microseconds that these took"),
     Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
     Metric::gauge(CERTIFICATE_EXPIRY, "when its certificate expires, in seconds since 1970").and("holder"),
+    Metric::gauge(LEADS, "whether it leads the cluster: 1, or 0 while another coordinator does"),
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
 ];
 
@@ -83,6 +84,14 @@ const STATES: [&str; DeviceState::ALL.len()] = {
 
 /// Log messages that were dropped because standard error blocked.
 pub const LOG_DROPPED: &str = "accord_coordinator_log_dropped_total";
+
+/// Whether the coordinator leads.
+pub const LEADS: &str = "accord_coordinator_leads";
+
+/// Publishes whether this coordinator leads. One that runs without others does.
+pub fn leads(leads: bool) {
+    metrics::gauge!(LEADS).set(f64::from(u8::from(leads)));
+}
 
 /// Publishes the expiry of the certificate in use.
 pub fn certificate_expiry(trust: &Trust) {

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 const OWN_PROGRAM: &str = "/proc/self/exe";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// Why the coordinator has ended.
+/// The reason for the end of a coordinator.
 pub(crate) enum End {
     /// It was told to.
     Stopped,
@@ -34,7 +34,7 @@ pub(crate) struct Candidacy {
     cluster: String,
 }
 
-/// What it serves, and how.
+/// The endpoints and settings of a coordinator.
 pub(crate) struct Term<'a> {
     pub(crate) config: &'a Config,
     pub(crate) settings: DriverSettings,

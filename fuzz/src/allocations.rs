@@ -1,4 +1,4 @@
-//! Counts what a thread takes from the heap.
+//! Counts the heap allocations of a thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,19 +14,19 @@ thread_local! {
     static COUNT: Cell<Count> = const { Cell::new(Count { now: 0, most: 0, calls: 0 }) };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator, with counters.
 pub(crate) struct Counting;
 
-/// What one piece of work took: most bytes at one time, and allocations.
+/// The allocations of one piece of work: the most bytes at one time, and the number of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
-    /// Bytes.
+    /// Most bytes allocated at one time.
     pub most: usize,
-    /// Allocations.
+    /// Number of allocations.
     pub calls: u32,
 }
 
-/// Does some work and tells what it took.
+/// Runs `work` and returns its result with its allocations.
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     COUNT.set(Count::default());
     let result = work();
@@ -35,7 +35,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Taken) {
 }
 
 fn taken(bytes: usize) {
-    // At a thread's end its counter is gone.
+    // The counter is gone once the thread's locals are destroyed.
     let _ = COUNT.try_with(|cell| {
         let count = cell.get();
         let now = count.now.saturating_add(bytes);
@@ -50,30 +50,30 @@ fn given_back(bytes: usize) {
     });
 }
 
-// SAFETY: hands every call on to the system's allocator as it came.
+// SAFETY: passes every call unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         given_back(layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         given_back(layout.size());
         taken(size);
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

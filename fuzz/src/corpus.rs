@@ -1,5 +1,5 @@
-//! Inputs that the repository keeps, as texts: a file for each target, `fuzz/corpus/TARGET.txt`. Bytes are written as in Rust's byte strings,
-//! quotes as they are.
+//! The checked-in inputs of each target as text, in `fuzz/corpus/TARGET.txt`. Bytes are written as in Rust's byte strings, with unescaped
+//! quotes.
 //!
 //! ```text
 //! # Inputs of `gateways`: see tests/README.md, Fuzzing.
@@ -11,47 +11,47 @@
 //! \x01
 //! ```
 //!
-//! A line's end is none of the input's. What says `kept` is replaced by the next `--keep`; what says `found` stays.
+//! A line break is not part of an input. `--keep` replaces the `kept` inputs and leaves the `found` ones.
 
 use crate::Target;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Longest line, before its last byte.
+/// Longest line, without its last byte.
 const WIDTH: usize = 110;
 
-/// Why an input is kept.
+/// The reason why an input is in the corpus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// It gets its decoder to places that the seeds don't reach.
+    /// The input reaches code that the seeds do not reach.
     Rare,
-    /// Its decoder went wrong with it once: how.
+    /// The decoder failed with this input once, with this message.
     Found(String),
 }
 
-/// An input that is kept.
+/// An input of the corpus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// Its bytes.
+    /// The bytes.
     pub input: Vec<u8>,
 }
 
-/// Where the inputs of a target are.
+/// Returns the path of a target's corpus file.
 pub fn path(target: &Target) -> PathBuf {
     folder().join(format!("{}.txt", target.name))
 }
 
-/// Where the inputs of all are.
+/// Returns the folder of all corpus files.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// What is kept of a target; nothing where there is no file.
+/// Reads the corpus of a target. It is empty if there is no file.
 ///
 /// # Errors
-/// Returns an error in words if the file can't be read, or is no corpus.
+/// Returns a message if the file can't be read, or is malformed.
 pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
     let path = path(target);
     if !path.exists() {
@@ -61,10 +61,10 @@ pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
     text.and_then(|text| parse(&text)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes what is kept of a target, in place of what was.
+/// Replaces the corpus file of a target.
 ///
 /// # Errors
-/// Returns the errors of the file.
+/// Returns any error of writing the file.
 pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
     let path = path(target);
     if kept.is_empty() {
@@ -74,14 +74,14 @@ pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
     std::fs::write(path, text(target.name, kept))
 }
 
-/// A file's text.
+/// Formats a corpus file.
 pub fn text(name: &str, kept: &[Kept]) -> String {
     let mut text = format!("# Inputs of `{name}`: see tests/README.md, Fuzzing.\n");
     for Kept { why, input } in kept {
         text.push('\n');
         match why {
             Why::Rare => text.push_str("kept"),
-            // One line.
+            // One line per input.
             Why::Found(what) => {
                 let _ = write!(text, "found: {}", what.split_whitespace().collect::<Vec<_>>().join(" "));
             }
@@ -91,7 +91,7 @@ pub fn text(name: &str, kept: &[Kept]) -> String {
         for (at, byte) in input.iter().enumerate() {
             let last = at + 1 == input.len() || *byte == b'\n' || width >= WIDTH;
             let written = match *byte {
-                // A line does not end in a space.
+                // A trailing space is escaped.
                 b' ' if last => "\\x20".to_owned(),
                 b'\'' | b'"' => char::from(*byte).to_string(),
                 _ => byte.escape_ascii().to_string(),
@@ -107,10 +107,10 @@ pub fn text(name: &str, kept: &[Kept]) -> String {
     text
 }
 
-/// What a file says.
+/// Parses a corpus file.
 ///
 /// # Errors
-/// Returns the line that is no input, in words.
+/// Returns a message with the first malformed line.
 pub fn parse(text: &str) -> Result<Vec<Kept>, String> {
     let blocks = text.split("\n\n").filter(|block| !block.starts_with('#'));
     blocks.map(|block| block_of(block.trim_end_matches('\n'))).collect()
@@ -140,7 +140,7 @@ fn plain(letter: char) -> Result<u8, String> {
     byte.ok_or_else(|| format!("{letter:?} has to be written as \\x and two digits"))
 }
 
-/// The byte that an escape says, and the escape's length.
+/// Returns the byte of an escape sequence, and the sequence's length.
 fn escaped(text: &str) -> Result<(u8, usize), String> {
     let wrong = || format!("no byte: {:?}", text.chars().take(4).collect::<String>());
     let byte = match text.as_bytes().get(1).ok_or_else(wrong)? {

@@ -1,5 +1,5 @@
-//! Which places of the code an input has reached, in builds that count them: `scripts/fuzz-corpus` makes one. Stable compilers do that
-//! (`-C instrument-coverage`); here the counters are read between inputs.
+//! Reads which code an input has reached, in builds with coverage counters, which `scripts/fuzz-corpus` makes by the stable option
+//! `-C instrument-coverage`. The counters are read between inputs.
 
 #[cfg(feature = "coverage")]
 mod counters {
@@ -15,7 +15,7 @@ mod counters {
     }
 
     pub(super) fn reset() {
-        // SAFETY: a counter of this program; nothing is made of its value but whether it is 0.
+        // SAFETY: a coverage counter of this program, on which no other code depends.
         each(|_, counter| unsafe { counter.write_volatile(0) });
     }
 
@@ -40,12 +40,12 @@ mod counters {
     }
 }
 
-/// Nothing was reached yet.
+/// Resets all counters.
 pub(crate) fn reset() {
     counters::reset();
 }
 
-/// The places that were reached since; none where nothing counts them.
+/// Returns the code reached since the last reset, or nothing in builds without counters.
 pub(crate) fn reached() -> Vec<u64> {
     counters::reached()
 }

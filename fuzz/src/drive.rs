@@ -1,4 +1,4 @@
-//! Feeds targets, and looks at what they do with it.
+//! Feeds inputs to targets and checks their effects.
 
 use crate::allocations::{Taken, counted};
 use crate::mutate::{Chance, mutate};
@@ -12,38 +12,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// Longest that one input may keep a processor busy.
+/// Most processor time of one input.
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// Inputs that a run goes on from because they reached what none before them had.
+/// Most inputs kept as starting points because they reached new code.
 const KEPT_MAX: usize = 512;
-/// Inputs of a target that the repository keeps for the places that they reach.
+/// Most inputs of a target in the repository's corpus.
 pub const CORPUS_MAX: usize = 64;
-/// Their bytes.
+/// Most bytes of these.
 pub const CORPUS_BYTES_MAX: usize = 8 << 10;
-/// A place counts if an input reaches it each time. Where threads wait for each other some are reached now and then.
+/// Number of repetitions in which an input must reach the same code: code that depends on the timing of threads does not count.
 const REACHED_AGAIN: usize = 3;
-/// Longer inputs are not made shorter: that would take too long.
+/// Longer inputs are not minimized, because that would take too long.
 const SHORTENED_MAX: usize = 4 << 10;
-/// Inputs between two looks at the clock.
+/// Number of inputs between two checks of the time limit.
 const STEP: u32 = 64;
 
-/// How long a target is fed.
+/// The limit of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
-    /// So many inputs.
+    /// Number of inputs.
     Inputs(u32),
-    /// So long.
+    /// Processor time.
     Time(Duration),
 }
 
-/// An input with which a decoder went wrong, made as small as is easy.
+/// An input with which a decoder failed, roughly minimized.
 #[derive(Debug)]
 pub struct Failure {
     /// The target's name.
     pub target: &'static str,
-    /// What happened.
+    /// The failure.
     pub what: String,
-    /// With what.
+    /// The input.
     pub input: Vec<u8>,
 }
 
@@ -56,21 +56,21 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Feeds a target with its corpus, its seeds and changed ones of them. Returns how many inputs it took.
+/// Runs a target with its corpus, its seeds and mutations of them. Returns the number of inputs.
 ///
 /// # Errors
-/// Returns the first input with which it went wrong, or what is wrong with its corpus.
+/// Returns the first failing input, or an error of the corpus.
 pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure> {
     let no_corpus = |what| Failure { target: target.name, what, input: Vec::new() };
     let kept = corpus::read(target).map_err(no_corpus)?;
     feed(target, kept.into_iter().map(|kept| kept.input).collect(), budget, seed, &mut |_, _| {})
 }
 
-/// Inputs that are worth being kept: those that together reach what the target's seeds do not, each as short as is easy. If they are too many, those
-/// that reach the most for their length.
+/// Collects inputs for the corpus: together they reach all code that was reached beyond the target's seeds, each roughly minimized. If there are too
+/// many, those that reach the most code for their length are chosen.
 ///
 /// # Errors
-/// Returns the first input with which the target went wrong.
+/// Returns the first failing input.
 pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut known = BTreeSet::new();
     for input in (target.seeds)() {
@@ -81,7 +81,7 @@ pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>
     let mut rare: Vec<(BTreeSet<u64>, Vec<u8>)> = Vec::new();
     let no_corpus = |what| Failure { target: target.name, what, input: Vec::new() };
     let kept = corpus::read(target).map_err(no_corpus)?.into_iter().map(|kept| kept.input).collect();
-    // What has become useless in the corpus is not chosen again.
+    // Corpus inputs that have become redundant are not chosen again.
     feed(target, kept, budget, seed, &mut |reached, input| {
         let news: BTreeSet<u64> = reached.iter().copied().filter(|place| known.insert(*place)).collect();
         if !news.is_empty() {
@@ -103,7 +103,7 @@ pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>
     let (mut wanted, mut room) = (Vec::new(), CORPUS_BYTES_MAX);
     while wanted.len() < CORPUS_MAX {
         left.retain(|(reached, _)| !reached.is_empty());
-        // The one that reaches the most for its length. Short ones are not that much better than others.
+        // Chooses the input that reaches the most code for its length. Differences between short lengths hardly count.
         let worth = |(reached, input): &(BTreeSet<u64>, Vec<u8>)| (reached.len() << 10) / (input.len() + 64);
         let best = (0..left.len()).max_by_key(|&at| (worth(&left[at]), Reverse(left[at].1.len())));
         let Some((met, input)) = best.map(|best| left.swap_remove(best)) else { break };
@@ -122,7 +122,7 @@ fn reached(target: &Target, input: &[u8]) -> BTreeSet<u64> {
     check(target, input).map_or_else(|_| BTreeSet::new(), |reached| reached.into_iter().collect())
 }
 
-/// Leaves out of an input what its decoder gets to these places without.
+/// Removes parts of an input while it still reaches these places.
 fn shortened(target: &Target, wanted: &BTreeSet<u64>, mut input: Vec<u8>) -> Vec<u8> {
     let mut len = input.len() / 2;
     while len > 0 && input.len() <= SHORTENED_MAX {
@@ -141,8 +141,8 @@ fn shortened(target: &Target, wanted: &BTreeSet<u64>, mut input: Vec<u8>) -> Vec
     input
 }
 
-/// What an input has reached: places of the code in builds that count them; else how often it asked for memory, and the most of it
-/// by its magnitude, as one number: each new one is worth a place.
+/// Returns what an input has reached: in builds with counters its code, else one number of its count of allocations and the magnitude of
+/// its largest memory use. Each new number counts as one place.
 fn reach(taken: Taken) -> Vec<u64> {
     let places = coverage::reached();
     let memory = u64::from(taken.calls) << 8 | u64::from(taken.most.checked_ilog2().map_or(0, |log| log + 1));
@@ -197,11 +197,11 @@ fn feed(
 static HOOK: Once = Once::new();
 
 thread_local! {
-    /// What the target's panic says; none outside of targets.
+    /// The message of the running target's panic, or `None` outside of targets.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what a panic of a target says, with its place. Others are shown as ever.
+/// Records the message and location of a target's panic. Other panics are printed as usual.
 fn remember_panics() {
     let others = take_hook();
     set_hook(Box::new(move |panic| {
@@ -212,10 +212,10 @@ fn remember_panics() {
     }));
 }
 
-/// Gives one input to a target. Returns what it reached.
+/// Runs a target with one input. Returns what it reached.
 ///
 /// # Errors
-/// Returns the target's fault.
+/// Returns the target's failure.
 pub fn check(target: &Target, input: &[u8]) -> Result<Vec<u64>, String> {
     let before = cpu_time();
     HOOK.call_once(remember_panics);
@@ -238,7 +238,7 @@ pub fn check(target: &Target, input: &[u8]) -> Result<Vec<u64>, String> {
     Ok(reached)
 }
 
-/// Leaves out of an input what it goes wrong without.
+/// Removes parts of an input while the target still fails.
 fn small(target: &Target, what: String, mut input: Vec<u8>) -> Failure {
     let mut what = what;
     let mut len = input.len() / 2;
@@ -257,7 +257,7 @@ fn small(target: &Target, what: String, mut input: Vec<u8>) -> Failure {
     Failure { target: target.name, what, input }
 }
 
-/// Time that this thread has had a processor: other work on the machine does not count.
+/// Returns this thread's processor time, which other processes do not affect.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

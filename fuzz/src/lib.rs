@@ -1,11 +1,11 @@
-//! Every decoder that sees foreign bytes, fed with changed ones.
+//! Fuzzes every decoder of foreign bytes.
 //!
-//! A [`Target`] is a plain function that takes any bytes. It decodes them, and what it can decode it encodes and decodes
-//! again. The driver changes valid inputs by chance, from a seed. Whatever comes, a decoder must not panic, must not take memory
-//! for lengths that are only announced, and must come to an end.
+//! A [`Target`] is a function that accepts any bytes. It decodes them, encodes the result, and decodes that again.
+//! The driver mutates valid inputs at random, from a seed. For any input a decoder must not panic, must not allocate memory
+//! for announced lengths, and must terminate.
 //!
-//! What an input makes its decoder allocate is a weak sign of how far it got, and serves a test run ([`drive`]). Builds that count which places
-//! of the code run go by those ([`coverage`]); what they find beyond the seeds is kept in [`corpus`].
+//! The allocations of a decoder are a weak measure of its progress, which test runs use ([`drive`]). Builds with coverage counters use the code that
+//! was reached ([`coverage`]). Inputs that reach more than the seeds are kept in [`corpus`].
 
 mod allocations;
 pub mod corpus;
@@ -23,35 +23,35 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// The seed of a test run's inputs.
 pub const TEST_SEED: u64 = 1;
 
-/// One decoder, or several that belong together.
+/// One decoder, or several related ones.
 pub struct Target {
     /// Its name, and that of its file in `fuzz/corpus`.
     pub name: &'static str,
-    /// Takes any bytes. A panic is a find.
+    /// Runs the decoder with any bytes. A panic is a failure.
     pub run: fn(&[u8]),
-    /// Valid inputs, to begin with.
+    /// Returns valid inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// What its format has: put into inputs as a whole.
+    /// Tokens of the format, which mutations insert as a whole.
     pub words: &'static [&'static str],
     /// Longest input, in bytes.
     pub input_max: usize,
-    /// Memory that one input may take.
+    /// Bound of the memory for one input.
     pub memory: Memory,
-    /// Inputs of a test run, for about two seconds.
+    /// Number of inputs of a test run, which takes about two seconds.
     pub inputs: u32,
 }
 
-/// Most memory that is taken at one time: so much, and so much for each byte of input.
+/// The bound of memory at one time: a constant, and a factor of the input's length.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Bytes in any case.
+    /// The constant, in bytes.
     pub fixed: usize,
-    /// Bytes for each byte of input.
+    /// Bytes per byte of input.
     pub per_byte: usize,
 }
 
 impl Memory {
-    /// The bound for an input.
+    /// Returns the bound for an input.
     pub fn bound(self, input: usize) -> usize {
         self.fixed + self.per_byte * input
     }

@@ -1,5 +1,5 @@
-//! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: feeds targets at length, or gives them one input. `--keep` writes
-//! short inputs that reach what a target's seeds do not into the corpus, in place of those that an earlier `--keep` wrote.
+//! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: runs targets for a long time, or with one input. `--keep` writes short
+//! inputs that reach more than a target's seeds into the corpus, and replaces those of an earlier `--keep`.
 
 use accord_fuzz::corpus::{self, Kept, Why};
 use accord_fuzz::{ALL, Budget, Failure, Target, check, collect, drive};
@@ -64,7 +64,7 @@ fn run() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }
 }
 
-/// Puts an input that was found into the corpus. Returns words about that.
+/// Adds a failing input to the corpus. Returns a message.
 fn remember(target: &Target, failure: &Failure) -> String {
     let found = Kept { why: Why::Found(failure.what.clone()), input: failure.input.clone() };
     let written = corpus::read(target).and_then(|mut kept| {

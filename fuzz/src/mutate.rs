@@ -1,11 +1,11 @@
-//! Changes inputs by chance; the same seed makes the same changes.
+//! Mutates inputs at random. Equal seeds give equal mutations.
 
 use accord_test_tier::splitmix64;
 
-/// A sequence of numbers that look random (SplitMix64).
+/// A pseudo-random sequence (SplitMix64).
 pub(crate) struct Chance(u64);
 
-/// Where decoders err: ends of ranges, and lengths that exceed all memory.
+/// Numbers at which decoders fail often: ends of ranges, and lengths beyond any memory.
 const NUMBERS: &[u64] = &[
     0,
     1,
@@ -37,9 +37,9 @@ impl Chance {
         splitmix64(&mut self.0)
     }
 
-    /// A number below `end`; 0 for 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // The remainder fits.
+        // The remainder fits into the type.
         if end == 0 { 0 } else { (self.next() % end as u64) as usize }
     }
 
@@ -48,7 +48,7 @@ impl Chance {
     }
 }
 
-/// Changes `input` once to eight times. `other` lends pieces.
+/// Mutates `input` one to eight times. Some mutations insert parts of `other`.
 pub(crate) fn mutate(input: &mut Vec<u8>, other: &[u8], words: &[&str], max: usize, chance: &mut Chance) {
     for _ in 0..=chance.below(8) {
         once(input, other, words, chance);
@@ -76,7 +76,7 @@ fn once(input: &mut Vec<u8>, other: &[u8], words: &[&str], chance: &mut Chance) 
             insert(input, at, &other[from..until]);
         }
         9 => {
-            // The head of one, the tail of the other.
+            // Combines the head of one input with the tail of the other.
             input.truncate(at);
             input.extend_from_slice(&other[chance.below(other.len())..]);
         }
@@ -98,7 +98,7 @@ fn flip(input: &mut [u8], at: usize, bits: u8) {
     }
 }
 
-/// Puts one of the numbers there, in one of the widths; half of them where a number may be by its alignment.
+/// Writes one of the numbers in one of the widths, half of the time at an aligned position.
 fn number(input: &mut [u8], at: usize, chance: &mut Chance) {
     let value = chance.of(NUMBERS).copied().unwrap_or(0);
     let width = 1 << chance.below(4);
@@ -106,7 +106,7 @@ fn number(input: &mut [u8], at: usize, chance: &mut Chance) {
     overwrite(input, at, &value.to_le_bytes()[..width]);
 }
 
-/// Adds a little to the number there, or takes it away.
+/// Adds a small number to the number at a position, or subtracts it.
 fn step(input: &mut [u8], at: usize, chance: &mut Chance) {
     let by = chance.below(33) as i64 - 16;
     if let Some(bytes) = input.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {

@@ -1,4 +1,4 @@
-//! The inputs that the repository keeps: what they are written like, and that every test run takes them.
+//! The format of the checked-in corpus, and that every test run uses it.
 
 use accord_fuzz::corpus::{self, Kept, Why};
 use accord_fuzz::{ALL, Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Memory, Target, collect, drive};
@@ -53,7 +53,7 @@ thread_local! {
     static TAKEN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A target of another name's corpus that notes what it gets.
+/// A target under the name of another one's corpus, which records its inputs.
 fn noting(name: &'static str) -> Target {
     Target {
         name,
@@ -80,7 +80,7 @@ fn a_run_begins_with_what_is_kept() {
     assert!(some > 0);
 }
 
-/// Gets as deep as its input begins with the right bytes, and takes more memory each time: that is what builds that count no places go by.
+/// Gets as deep as the input's correct prefix, and allocates more at each step, by which builds without counters measure progress.
 fn deep(bytes: &[u8]) {
     let depth = bytes.iter().zip(b"ACC!").take_while(|(byte, right)| byte == right).count();
     let taken: Vec<Vec<u8>> = (0..depth).map(|step| vec![0; 64 << step]).collect();

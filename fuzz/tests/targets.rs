@@ -1,9 +1,9 @@
-//! Every target takes a fixed number of inputs: all of one seed in the long tier, a part of another seed each day in the short one.
-//! `make fuzz` goes on from there.
+//! Runs every target with a fixed number of inputs: all of one seed in the long tier, a part of a daily seed in the short one.
+//! `make fuzz` continues from there.
 
 use accord_fuzz::{ALL, Budget, TEST_SEED, drive};
 
-/// What the short tier takes of a target's inputs: one in so many.
+/// The short tier runs one in so many of a target's inputs.
 const SHORT_PART: u32 = 5;
 
 fn fuzz(name: &str) {

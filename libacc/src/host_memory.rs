@@ -6,7 +6,7 @@ use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_runtime::ports::{HostMemory, ProgramConstant, TargetAccess};
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, Result, os_text};
+use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result, os_text};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
@@ -121,12 +121,6 @@ impl HostMemory for ProgramMemory {
 
     fn pointer_of_region(&self, function: usize) -> Option<String> {
         source::pointer_of_region(function).map(|variable| variable.to_string())
-    }
-
-    fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
-        let object = loader::filled_in(range)?;
-        let (offset, len) = ((range.start - object.base) as u64, range.len as u64);
-        Some(GlobalSpec { object: object.spec(), offset, len, variable: None })
     }
 
     fn constant_at(&self, address: usize) -> Option<ProgramConstant> {

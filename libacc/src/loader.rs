@@ -40,7 +40,7 @@ static HASHES: TurnLock<Hashes> = TurnLock::new(Hashes { removed: 0, of: Vec::ne
 pub(crate) struct LoadedObject {
     /// The base of addresses in the file.
     pub(crate) base: usize,
-    /// From the first address of the first segment to the end of the last.
+    /// Addresses from the start of the first segment to the end of the last.
     pub(crate) span: Range<usize>,
     /// A path by which the file can be read, even if its own path has changed.
     pub(crate) file: PathBuf,
@@ -52,6 +52,8 @@ pub(crate) struct LoadedObject {
     pub(crate) executable: bool,
     /// The ELF build id in hex.
     pub(crate) build_id: Option<String>,
+    /// The ranges that the loader has filled with addresses and then made constant.
+    pub(crate) filled_in: Vec<Range<usize>>,
     /// Address of the dynamic section; 0 if there is none.
     dynamic: usize,
 }
@@ -116,23 +118,6 @@ pub(crate) fn is_constant(range: HostRange) -> bool {
         constant
     });
     constant
-}
-
-/// Returns the object whose memory, constant after relocation by the loader, contains all of a range. Considers only the executable, objects that use
-/// OpenACC, whose unloading is noticed, and C++'s library, which stays loaded.
-pub(crate) fn filled_in(range: HostRange) -> Option<LoadedObject> {
-    let end = range.start.saturating_add(range.len);
-    let mut found = None;
-    each_object(&mut |raw| {
-        let holds = raw.filled_in().any(|part| part.contains(&range.start) && end <= part.end);
-        if holds {
-            found = raw.describe(Mappings::here().as_ref());
-        }
-        holds
-    });
-    found.filter(|object: &LoadedObject| {
-        object.executable || object.uses_openacc() || object.path.contains("/libstdc++.so")
-    })
 }
 
 /// Whether a text stands in some bytes.
@@ -303,6 +288,7 @@ impl RawObject<'_> {
             path: os_text::encode(path.as_os_str()),
             executable,
             build_id: self.build_id(),
+            filled_in: self.filled_in().collect(),
             dynamic: self
                 .headers()
                 .iter()

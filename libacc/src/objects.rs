@@ -11,8 +11,10 @@ use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
 use crate::{company, elf, loader, output, redirect, report, settings};
 use accord_client::pages;
-use accord_runtime::{Global, Runtime};
+use accord_runtime::{Global, GlobalKind, Runtime};
 use accord_types::{Count, GlobalSpec, os_text};
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -35,9 +37,11 @@ struct Known {
 
 struct KnownObject {
     loaded: LoadedObject,
-    /// The host table, if the object registered itself.
-    table: Option<usize>,
-    /// The object's number for the runtime; `None` for objects that do not use OpenACC.
+    /// The host tables that the object has registered: one of GCC's code, one of CUDA Fortran's.
+    tables: Vec<usize>,
+    /// Addresses of the variables that the runtime knows.
+    variables: Vec<usize>,
+    /// The object's number for the runtime; `None` for objects of which devices have nothing.
     id: Option<u64>,
 }
 
@@ -96,7 +100,7 @@ impl Known {
 
         self.objects.retain(|known| {
             let stays = loaded.iter().any(|object| known.is(object))
-                && !known.table.is_some_and(|table| unregistered.contains(&table));
+                && !known.tables.iter().any(|table| unregistered.contains(table));
             if let (false, Some(id)) = (stays, known.id) {
                 let span = &known.loaded.span;
                 runtime.unregister_globals(id, span.start as u64..span.end as u64);
@@ -107,30 +111,31 @@ impl Known {
         });
 
         for object in loaded {
-            let table = images.iter().map(|image| image.table).find(|table| object.span.contains(table));
+            let mut tables: Vec<usize> = images.iter().map(|image| image.table).collect();
+            tables.retain(|table| object.span.contains(table));
+            tables.sort_unstable();
+            tables.dedup();
             match self.objects.iter_mut().find(|known| known.is(&object)) {
                 Some(known) => {
-                    // An earlier constructor of the object called OpenACC before the one that registers its code. The section of its variables
-                    // was read then.
-                    if known.table.is_none() && table.is_some() {
-                        add_images(&object, &images, kernels);
+                    // An earlier constructor of the object called OpenACC before the one that registers its code.
+                    if known.tables != tables {
+                        let is_new = |image: &&Image| !known.tables.contains(&image.table);
+                        let new: Vec<Image> = images.iter().filter(is_new).copied().collect();
+                        known.tables = tables;
+                        known.add(&new, runtime, kernels, &mut self.next_id);
                     }
-                    known.table = table;
                 }
                 None => {
-                    let id = (table.is_some() || object.uses_openacc()).then(|| {
-                        let id = self.next_id;
-                        self.next_id += 1;
-                        add_images(&object, &images, kernels);
-                        let globals = globals(&object, table, kernels);
-                        if settings::debug() {
-                            describe(&object, &globals, &images);
-                        }
-                        runtime.register_globals(id, globals);
-                        id
-                    });
-                    company::loaded(&object);
-                    self.objects.push(KnownObject { loaded: object, table, id });
+                    let mut known = KnownObject { loaded: object, tables, variables: Vec::new(), id: None };
+                    let uses_openacc = !known.tables.is_empty() || known.loaded.uses_openacc();
+                    if uses_openacc || may_be_named(&known.loaded) {
+                        known.number(runtime, &mut self.next_id);
+                    }
+                    if uses_openacc {
+                        known.add(&images, runtime, kernels, &mut self.next_id);
+                    }
+                    company::loaded(&known.loaded);
+                    self.objects.push(known);
                 }
             }
         }
@@ -138,6 +143,29 @@ impl Known {
 }
 
 impl KnownObject {
+    /// Reads those of these images that are the object's, and informs the runtime of new variables.
+    fn add(&mut self, images: &[Image], runtime: &Runtime, kernels: &Kernels, next_id: &mut u64) {
+        let id = self.number(runtime, next_id);
+        add_images(&self.loaded, images, kernels);
+        let mut globals = globals(&self.loaded, &self.tables, kernels);
+        globals.retain(|global| !self.variables.contains(&global.host));
+        if settings::debug() {
+            describe(&self.loaded, &globals, images);
+        }
+        self.variables.extend(globals.iter().map(|global| global.host));
+        runtime.register_globals(id, globals);
+    }
+
+    /// Returns the object's number. The first call informs the runtime of the object's constants.
+    fn number(&mut self, runtime: &Runtime, next_id: &mut u64) -> u64 {
+        *self.id.get_or_insert_with(|| {
+            let id = *next_id;
+            *next_id += 1;
+            runtime.register_globals(id, constants(&self.loaded));
+            id
+        })
+    }
+
     fn is(&self, other: &LoadedObject) -> bool {
         self.loaded.base == other.base
             && self.loaded.span == other.span
@@ -146,24 +174,41 @@ impl KnownObject {
     }
 }
 
-/// Returns the `declare` variables of an object, from its host table or else its section.
-fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Vec<Global> {
-    let range = match table {
-        Some(table) => parts_of_host_table(table).map(|[_, variables]| variables),
-        None => elf::declare_table(&object.file)
-            .map(|range| object.base + range.start..object.base + range.end)
-            .filter(|range| object.span.contains(&range.start) && range.end <= object.span.end),
+/// Whether regions of other objects may name an object's constants: tables of the executable, and of classes in C++'s library.
+fn may_be_named(object: &LoadedObject) -> bool {
+    object.executable || object.path.contains("/libstdc++.so")
+}
+
+/// Returns an object's constants that contain addresses.
+fn constants(object: &LoadedObject) -> Vec<Global> {
+    let constants = |part: &Range<usize>| {
+        let (offset, len) = ((part.start - object.base) as u64, part.len() as u64);
+        let spec = GlobalSpec { object: object.spec(), offset, len, variable: None };
+        Global { host: part.start, bytes: part.len(), kind: GlobalKind::Constants, spec }
     };
-    let Some(range) = range else { return Vec::new() };
+    object.filled_in.iter().map(constants).collect()
+}
+
+/// Returns the `declare` variables of an object, from its section and its host tables.
+fn globals(object: &LoadedObject, tables: &[usize], kernels: &Kernels) -> Vec<Global> {
+    let section = elf::declare_table(&object.file)
+        .map(|range| object.base + range.start..object.base + range.end)
+        .filter(|range| object.span.contains(&range.start) && range.end <= object.span.end);
+    let listed = tables.iter().filter_map(|table| parts_of_host_table(*table)).map(|[_, variables]| variables);
+    let mut seen = HashSet::new();
     let spec = object.spec();
-    variables(range)
+    section
+        .into_iter()
+        .chain(listed)
+        .flat_map(variables)
+        .filter(|(host, _)| seen.insert(*host))
         .filter(|(host, _)| object.span.contains(host))
         .map(|(host, size)| {
             let bytes = size & !LINK;
             Global {
                 host,
                 bytes,
-                link: size & LINK != 0,
+                kind: if size & LINK != 0 { GlobalKind::Link } else { GlobalKind::Variable },
                 spec: GlobalSpec {
                     object: spec.clone(),
                     offset: (host - object.base) as u64,

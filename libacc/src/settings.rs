@@ -304,18 +304,25 @@ pub(crate) fn is_preloaded() -> bool {
     preloaded_as().is_some()
 }
 
-/// Puts a preloaded libacc into `ACC_PROFLIB`, before tools, so that a libgomp that is loaded later announces itself. For the constructor,
-/// because later other threads may read the environment.
-pub(crate) fn be_told_of_libgomps() {
-    let Some(own) = preloaded_as().filter(|_| !is_without_devices()) else { return };
+/// Puts this library into `ACC_PROFLIB` where it is preloaded or `linked_as` a name, before tools, so that a libgomp that is loaded later announces
+/// itself. For the constructor, because later other threads may read the environment.
+pub(crate) fn be_told_of_libgomps(linked_as: Option<String>) {
+    // A library that is linked with this one may be loaded when the program has several threads.
+    let linked = || linked_as.filter(|path| is_libacc(path) && !has_more_rights() && is_one_thread());
+    let Some(own) = preloaded_as().or_else(linked).filter(|_| !is_without_devices()) else { return };
     let name = settings::ACC_PROFLIB.name;
     let tools = std::env::var(name).unwrap_or_default();
     if tools.split(';').any(is_libacc) {
         return;
     }
     let all = if tools.is_empty() { own } else { format!("{own};{tools}") };
-    // SAFETY: the process has only its first thread, and has not started its program.
+    // SAFETY: the process has only one thread, the calling one.
     unsafe { std::env::set_var(name, all) };
+}
+
+/// Whether the calling thread is the process's only one.
+fn is_one_thread() -> bool {
+    std::fs::read_dir("/proc/thread-self/..").is_ok_and(|threads| threads.count() == 1)
 }
 
 fn device_type(text: &str) -> Result<DeviceType> {

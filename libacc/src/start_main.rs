@@ -10,11 +10,18 @@ type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_cha
 type StartMain =
     unsafe extern "C" fn(Main, c_int, *mut *mut c_char, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
 
+/// This library's version, for processes that start workers with its file.
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".accord.version"))]
+static VERSION: [u8; accord_device::cpu::MARK.len()] = accord_device::cpu::MARK;
+
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
+    // The linker drops sections to which no code refers.
+    std::hint::black_box(&VERSION);
     last_thread::watch_main();
     environment::keep_folder();
     abi_boundary::enter_without_runtime("start", redirect::at_start);

@@ -13,7 +13,9 @@ use crate::metrics::{Registered, TABLE, certificate_expiry};
 use crate::mpi_world::MpiWorld;
 use crate::node::{Ending, Quota};
 use crate::process::Spawner;
+use crate::session_limits::SiteLimits;
 use crate::settings::Settings;
+use crate::site_scripts::SiteScripts;
 use crate::supervise::{Supervisor, since_boot};
 use crate::topology::topology;
 use crate::{accept, gpus};
@@ -94,6 +96,18 @@ pub fn run(config: &Config) -> Result<(), String> {
     })?;
     let address = listener.address().map_err(|error| error.to_string())?;
     let acceptor = Acceptor::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    let world = match config.fabric {
+        Fabric::Tcp => None,
+        Fabric::Mpi => Some(MpiWorld::join(config, &program, has_gpus, shown.as_deref())?),
+    };
+    let hosting = match &world {
+        Some(world) => Hosting::Here(ExecutorsHere::new(world.way_of_executors())),
+        None => {
+            let spawner = Spawner::new(program.clone()).map_err(|error| error.to_string())?;
+            Hosting::Processes(Processes::new(spawner, &devices))
+        }
+    };
+    let scripts = SiteScripts::new(config, &node_name, &devices, hosting.spawner())?;
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
@@ -104,14 +118,8 @@ pub fn run(config: &Config) -> Result<(), String> {
         plain_tcp: config.insecure_plain_tcp,
         measures: config.measure == Measure::On,
         quota: quota(config),
-    };
-    let world = match config.fabric {
-        Fabric::Tcp => None,
-        Fabric::Mpi => Some(MpiWorld::join(config, &program, has_gpus, shown.as_deref())?),
-    };
-    let hosting = match &world {
-        Some(world) => Hosting::Here(ExecutorsHere::new(world.way_of_executors())),
-        None => Hosting::Processes(Processes::new(Spawner::new(program.clone()).map_err(|error| error.to_string())?)),
+        limits: SiteLimits { memory: config.session_memory, processes: config.session_processes },
+        has_scripts: scripts.is_some(),
     };
     let measures = Measures {
         program,
@@ -125,6 +133,8 @@ pub fn run(config: &Config) -> Result<(), String> {
         late_tests: LateTests::default(),
     };
     let kernel_limits = hosting.kernel_limits();
+    let enforced: Vec<&str> = kernel_limits.enforced.iter().map(|limit| limit.name()).collect();
+    tracing::info!("limits of sessions that the kernel enforces: {enforced:?} {}", kernel_limits.why_not);
     let supervisor = Supervisor::new(settings, hosting, kept_grants(config, &node_name));
     let identity = Identity {
         coordinator,
@@ -137,6 +147,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         kernel_limits,
         registered: Registered::default(),
         measures: Arc::new(measures),
+        scripts: scripts.map(Arc::new),
         draining: AtomicBool::new(false),
         coordinator_epoch: CoordinatorEpoch::default(),
         world: if world.is_some() { config.world.clone() } else { String::new() },

@@ -3,7 +3,9 @@
 //! controllers.
 
 use crate::cgroup_controllers::{Controllers, delegate};
+use crate::device_filter::{DeviceFile, DeviceFilter};
 use crate::session_limits::SessionLimits;
+use accord_device::own_cgroup;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -32,7 +34,7 @@ impl AgentCgroup {
     /// Creates the group below the calling process's own, and ends groups that killed agents have left. Returns `None`
     /// if the system does not permit it.
     pub(crate) fn make() -> Option<Self> {
-        Self::make_in(&own_folder()?)
+        Self::make_in(&own_cgroup::folder()?)
     }
 
     fn make_in(parent: &Path) -> Option<Self> {
@@ -59,14 +61,31 @@ impl AgentCgroup {
         })
     }
 
-    /// Creates a group for one executor and its descendants, with `limits` as far as the controllers allow.
+    /// Tries a filter that denies nothing.
     ///
     /// # Errors
-    /// Returns the system's error if it refuses the group, as when there are too many, or a limit.
-    pub(crate) fn of_executor(&self, number: u64, limits: SessionLimits) -> io::Result<SessionCgroup> {
+    /// Returns the reason if groups can have no filter.
+    pub(crate) fn try_filter(&self) -> Result<(), String> {
+        DeviceFilter::attach(&self.folder, &[]).map(drop)
+    }
+
+    /// Creates a group for one executor and its descendants, with `limits` as far as the controllers allow, which may
+    /// not open the files `denied`.
+    ///
+    /// # Errors
+    /// Returns the system's error if it refuses the group, as when there are too many, a limit, or the filter.
+    pub(crate) fn of_executor(
+        &self,
+        number: u64,
+        limits: &SessionLimits,
+        denied: &[DeviceFile],
+    ) -> io::Result<SessionCgroup> {
         let folder = self.folder.join(number.to_string());
         fs::create_dir(&folder)?;
-        let group = SessionCgroup { folder };
+        let mut group = SessionCgroup { folder, _filter: None };
+        if !denied.is_empty() {
+            group._filter = Some(DeviceFilter::attach(&group.folder, denied).map_err(io::Error::other)?);
+        }
         if let Ok(controllers) = &self.controllers {
             controllers.limit(&group.folder, limits)?;
         }
@@ -94,6 +113,8 @@ impl AgentCgroup {
 #[derive(Debug)]
 pub(crate) struct SessionCgroup {
     folder: PathBuf,
+    /// Denies the session the device files of GPUs that it has not leased.
+    _filter: Option<DeviceFilter>,
 }
 
 impl SessionCgroup {
@@ -112,9 +133,12 @@ impl SessionCgroup {
 
     /// Whether the kernel has killed a process because the session's processes exceeded their memory.
     pub(crate) fn was_out_of_memory(&self) -> bool {
-        let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.is_some_and(|kills| kills.trim() != "0")
+        own_cgroup::events(&self.folder, "memory.events", "oom_kill") > 0
+    }
+
+    /// Whether the kernel has refused the session a process or thread beyond its limit.
+    pub(crate) fn was_out_of_processes(&self) -> bool {
+        own_cgroup::events(&self.folder, "pids.events", "max") > 0
     }
 }
 
@@ -161,35 +185,17 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Returns the folder of the calling process's own group.
-fn own_folder() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    folder_of(&mounts, &groups)
-}
-
-/// Parses proc_pid_mountinfo(5) and cgroups(7).
-fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    mounts.lines().find_map(|line| {
-        let (mount, file_system) = line.split_once(" - ")?;
-        if !file_system.starts_with("cgroup2 ") {
-            return None;
-        }
-        let mut fields = mount.split(' ').skip(3);
-        let (root, at) = (fields.next()?, fields.next()?);
-        let below = Path::new(own).strip_prefix(root).ok()?;
-        Some(Path::new(at).join(below))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup_controllers::Controller;
+    use crate::session_limits::Cores;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};
 
-    const LIMITS: SessionLimits = SessionLimits { memory: 64 << 20, processes: 16 };
+    fn limits() -> SessionLimits {
+        SessionLimits { memory: 64 << 20, processes: 16, cores: Cores::These(vec![0]), weight: 25 }
+    }
 
     /// Starts a shell that runs `script` once it is in the group.
     fn shell(group: &SessionCgroup, script: &str) -> Child {
@@ -204,12 +210,14 @@ mod tests {
     #[test]
     fn a_sessions_processes_stay_within_its_limits() {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
-        let group = agent.of_executor(1, LIMITS).unwrap();
+        let group = agent.of_executor(1, &limits(), &[]).unwrap();
         match agent.controllers() {
-            Ok(controllers) if controllers.memory && controllers.processes => {}
+            Ok(controllers) if Controller::ALL.iter().all(|controller| controllers.has(*controller)) => {}
             known => return println!("skipped: the kernel does not bound groups here: {known:?}"),
         }
-        assert!(!group.was_out_of_memory());
+        assert!(!group.was_out_of_memory() && !group.was_out_of_processes());
+        let output = shell(&group, "grep Cpus_allowed_list /proc/self/status").wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "Cpus_allowed_list:\t0");
         // `tail` keeps the last line, which never ends.
         let output = shell(&group, "head -c 200000000 /dev/zero | tail -n 1 | wc -c").wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
@@ -219,26 +227,37 @@ mod tests {
             .unwrap();
         assert!(!String::from_utf8_lossy(&output.stdout).contains("all"), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("fork"), "{output:?}");
+        assert!(group.was_out_of_processes());
         group.kill();
         drop(group);
         let (own, parent) = (agent.folder.clone(), agent.folder.parent().unwrap().to_owned());
         agent.remove();
         assert!(!own.exists(), "the agent's group stays");
-        assert_eq!(own_folder(), Some(parent), "this process is in another group than before");
+        assert_eq!(own_cgroup::folder(), Some(parent), "this process is in another group than before");
+    }
+
+    /// Tries to open a device file, which is /dev/full.
+    fn opens(group: &SessionCgroup) -> bool {
+        let output = shell(group, "exec 3< /dev/full && exec 4< /dev/zero && echo opened").wait_with_output().unwrap();
+        let zero = shell(group, "exec 3< /dev/zero").wait_with_output().unwrap();
+        assert!(zero.status.success(), "another file is denied: {zero:?}");
+        output.status.success()
     }
 
     #[test]
-    fn the_own_group_is_found_under_the_mount_that_shows_it() {
-        let mounts = "25 30 0:22 / /sys rw,relatime shared:7 - sysfs sysfs rw\n\
-                      42 32 0:39 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-        let of = |groups: &str| folder_of(mounts, groups);
-        assert_eq!(of("4:memory:/x\n0::/a/b\n"), Some("/sys/fs/cgroup/unified/a/b".into()));
-        assert_eq!(of("0::/\n"), Some("/sys/fs/cgroup/unified/".into()));
-        assert_eq!(of("4:memory:/x\n"), None);
-        let inside = "9 8 0:39 /box /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
-        assert_eq!(folder_of(inside, "0::/box/a\n"), Some("/sys/fs/cgroup/a".into()));
-        assert_eq!(folder_of(inside, "0::/other\n"), None);
-        assert_eq!(folder_of("", "0::/\n"), None);
+    fn a_group_opens_no_device_file_that_it_is_denied() {
+        let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
+        if let Err(why) = agent.try_filter() {
+            return println!("skipped: control groups can have no filter here: {why}");
+        }
+        const FULL: DeviceFile = DeviceFile { major: 1, minor: 7 };
+        let others: Vec<DeviceFile> = (0..8).map(|minor| DeviceFile { major: 195, minor }).collect();
+        let [free, denied] = [others.clone(), [others, vec![FULL]].concat()];
+        let [free, denied] =
+            [(1, free), (2, denied)].map(|(number, denied)| agent.of_executor(number, &limits(), &denied).unwrap());
+        assert!(opens(&free) && !opens(&denied));
+        drop([free, denied]);
+        agent.remove();
     }
 
     #[test]
@@ -246,7 +265,7 @@ mod tests {
         let Some(agent) = AgentCgroup::make() else { return println!("skipped: no control groups to make here") };
         let mode = fs::metadata(&agent.folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "others could hold its lock");
-        let session = agent.of_executor(1, LIMITS).unwrap();
+        let session = agent.of_executor(1, &limits(), &[]).unwrap();
         let start = |group: &SessionCgroup| {
             let child = Command::new("sleep").arg("100").spawn().unwrap();
             group.add(child.id()).unwrap();
@@ -260,7 +279,7 @@ mod tests {
         assert!(!folder.exists());
 
         // As if the agent had been killed: its lock is released and its groups are left.
-        let left = agent.of_executor(2, LIMITS).unwrap();
+        let left = agent.of_executor(2, &limits(), &[]).unwrap();
         let mut child = start(&left);
         let (parent, own) = (agent.folder.parent().unwrap().to_owned(), agent.folder.clone());
         if let Ok(controllers) = agent.controllers() {

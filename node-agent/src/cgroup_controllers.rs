@@ -1,7 +1,7 @@
 //! Controllers of control groups, which count and limit the processes of sessions. A group can delegate controllers
 //! only if no process is in it (cgroups(7)). So an agent that is alone in its group moves into a group below.
 
-use crate::session_limits::SessionLimits;
+use crate::session_limits::{Cores, SessionLimits};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,42 @@ const OWN: &str = "agent";
 const CONTROLLERS: &str = "cgroup.controllers";
 const HANDED_ON: &str = "cgroup.subtree_control";
 const PROCESSES: &str = "cgroup.procs";
+/// The period of the bandwidth of processors, in microseconds: the kernel's default.
+const PERIOD_US: u64 = 100_000;
+/// The shortest bandwidth that the kernel takes, in microseconds a period.
+const BANDWIDTH_MIN_US: u64 = 1_000;
 
-/// The limits that the kernel enforces in the groups of sessions.
+/// A controller of the kernel that limits sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Controller {
+    Memory,
+    Processes,
+    /// Time of processors: weights and bandwidth.
+    CpuTime,
+    /// The processors to run on.
+    CpuSet,
+}
+
+impl Controller {
+    pub(crate) const ALL: [Self; 4] = [Self::Memory, Self::Processes, Self::CpuTime, Self::CpuSet];
+
+    /// Returns the kernel's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "pids",
+            Self::CpuTime => "cpu",
+            Self::CpuSet => "cpuset",
+        }
+    }
+}
+
+/// The controllers of the groups of sessions.
 #[derive(Debug)]
 pub(crate) struct Controllers {
-    pub(crate) memory: bool,
-    pub(crate) processes: bool,
-    /// The group that the agent has left, and the orders that revoke its delegation.
-    left: Option<(PathBuf, String)>,
+    enabled: Vec<Controller>,
+    /// The group that the agent has left.
+    left: Option<PathBuf>,
 }
 
 /// Delegates the controllers to the groups below `folder`. `folder` is below `parent`, the calling process's group.
@@ -27,37 +55,58 @@ pub(crate) struct Controllers {
 /// Returns the reason if the controllers can't be delegated.
 pub(crate) fn delegate(parent: &Path, folder: &Path) -> Result<Controllers, String> {
     let known = read_words(parent, CONTROLLERS);
-    let [memory, processes] = ["memory", "pids"].map(|name| known.iter().any(|word| word == name));
-    if !memory && !processes {
-        return Err("the agent's control group has neither the memory nor the pids controller".to_owned());
+    let is_known = |controller: &Controller| known.iter().any(|word| word == controller.name());
+    let wanted: Vec<Controller> = Controller::ALL.into_iter().filter(is_known).collect();
+    if wanted.is_empty() {
+        return Err("the agent's control group has none of the controllers memory, pids, cpu and cpuset".to_owned());
     }
-    let wanted: Vec<&str> = [memory.then_some("memory"), processes.then_some("pids")].into_iter().flatten().collect();
-    let orders = |sign: char| wanted.iter().map(|name| format!("{sign}{name}")).collect::<Vec<_>>().join(" ");
-    let handed_on = read_words(parent, HANDED_ON);
-    let mut controllers = Controllers { memory, processes, left: None };
-    if !wanted.iter().all(|name| handed_on.iter().any(|word| word == name))
-        && let Err(error) = fs::write(parent.join(HANDED_ON), orders('+'))
-    {
-        let failed = |error: io::Error| format!("{} can't be changed: {error}", parent.join(HANDED_ON).display());
-        let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
-        if !is_busy {
-            return Err(failed(error));
-        }
+    let failed =
+        |group: &Path, error: io::Error| format!("{} can't be changed: {error}", group.join(HANDED_ON).display());
+    let mut controllers = Controllers { enabled: wanted.clone(), left: None };
+    let mut enabled = hand_on(parent, &wanted);
+    if enabled.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
         if read_words(parent, PROCESSES) != [std::process::id().to_string()] {
             return Err("other processes are in the agent's control group".to_owned());
         }
-        enter(&folder.join(OWN)).map_err(failed)?;
-        controllers.left = Some((parent.to_owned(), orders('-')));
-        if let Err(error) = fs::write(parent.join(HANDED_ON), orders('+')) {
+        enter(&folder.join(OWN)).map_err(|error| failed(parent, error))?;
+        controllers.left = Some(parent.to_owned());
+        enabled = hand_on(parent, &wanted);
+    }
+    let enabled = enabled
+        .map_err(|error| failed(parent, error))
+        .and_then(|enabled| hand_on(folder, &enabled).map_err(|error| failed(folder, error)));
+    match enabled {
+        Ok(enabled) => Ok(Controllers { enabled, ..controllers }),
+        Err(why) => {
             controllers.give_back(folder);
-            return Err(failed(error));
+            Err(why)
         }
     }
-    if let Err(error) = fs::write(folder.join(HANDED_ON), orders('+')) {
-        controllers.give_back(folder);
-        return Err(format!("{} can't be changed: {error}", folder.join(HANDED_ON).display()));
+}
+
+/// Delegates controllers to the groups below `group`. Returns those that the kernel takes.
+///
+/// # Errors
+/// Returns the system's error if it takes none, or processes are in the group.
+fn hand_on(group: &Path, wanted: &[Controller]) -> io::Result<Vec<Controller>> {
+    let there = read_words(group, HANDED_ON);
+    if wanted.iter().all(|controller| there.iter().any(|word| word == controller.name())) {
+        return Ok(wanted.to_vec());
     }
-    Ok(controllers)
+    let order = |wanted: &[Controller]| fs::write(group.join(HANDED_ON), orders('+', wanted));
+    match order(wanted) {
+        Ok(()) => Ok(wanted.to_vec()),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(error),
+        Err(error) => {
+            // The kernel takes all of an order or nothing, and refuses cpu where real-time processes are below.
+            let taken: Vec<Controller> = wanted.iter().copied().filter(|one| order(&[*one]).is_ok()).collect();
+            if taken.is_empty() { Err(error) } else { Ok(taken) }
+        }
+    }
+}
+
+fn orders(sign: char, controllers: &[Controller]) -> String {
+    controllers.iter().map(|controller| format!("{sign}{}", controller.name())).collect::<Vec<_>>().join(" ")
 }
 
 /// Creates a group and moves the calling process into it.
@@ -72,25 +121,44 @@ fn read_words(group: &Path, file: &str) -> Vec<String> {
 }
 
 impl Controllers {
+    /// Whether the groups of sessions have a controller.
+    pub(crate) fn has(&self, controller: Controller) -> bool {
+        self.enabled.contains(&controller)
+    }
+
     /// Sets the limits of a session's group.
     ///
     /// # Errors
     /// Returns the system's error if it refuses a limit.
-    pub(crate) fn limit(&self, group: &Path, limits: SessionLimits) -> io::Result<()> {
-        if self.memory {
-            fs::write(group.join("memory.max"), limits.memory.to_string())?;
-        }
-        if self.processes {
-            fs::write(group.join("pids.max"), limits.processes.to_string())?;
+    pub(crate) fn limit(&self, group: &Path, limits: &SessionLimits) -> io::Result<()> {
+        let set = |file: &str, value: String| fs::write(group.join(file), value);
+        for controller in &self.enabled {
+            match (controller, &limits.cores) {
+                (Controller::Memory, _) => set("memory.max", limits.memory.to_string())?,
+                (Controller::Processes, _) => set("pids.max", limits.processes.to_string())?,
+                (Controller::CpuTime, cores) => {
+                    set("cpu.weight", limits.weight.to_string())?;
+                    if let Cores::Some(milli) = cores {
+                        let bandwidth = (milli.saturating_mul(PERIOD_US) / 1_000).max(BANDWIDTH_MIN_US);
+                        set("cpu.max", format!("{bandwidth} {PERIOD_US}"))?;
+                    }
+                }
+                (Controller::CpuSet, Cores::These(cpus)) => {
+                    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                    set("cpuset.cpus", cpus.join(","))?;
+                }
+                (Controller::CpuSet, Cores::All | Cores::Some(_)) => {}
+            }
         }
         Ok(())
     }
 
     /// Moves the agent back to its original group, and revokes the delegation.
     pub(crate) fn give_back(&self, folder: &Path) {
-        let Some((parent, orders)) = &self.left else { return };
-        let _ = fs::write(folder.join(HANDED_ON), orders);
-        let _ = fs::write(parent.join(HANDED_ON), orders);
+        let Some(parent) = &self.left else { return };
+        let orders = orders('-', &self.enabled);
+        let _ = fs::write(folder.join(HANDED_ON), &orders);
+        let _ = fs::write(parent.join(HANDED_ON), &orders);
         if fs::write(parent.join(PROCESSES), std::process::id().to_string()).is_ok() {
             let _ = fs::remove_dir(folder.join(OWN));
         }
@@ -109,16 +177,19 @@ mod tests {
         }
     }
 
+    fn limits(cores: Cores) -> SessionLimits {
+        SessionLimits { memory: 5, processes: 7, cores, weight: 25 }
+    }
+
     #[test]
     fn only_what_the_kernel_has_is_bounded() {
-        const LIMITS: SessionLimits = SessionLimits { memory: 5, processes: 7 };
         let top = tempfile::tempdir().unwrap();
         let (parent, below, session) = (top.path(), top.path().join("a"), top.path().join("a/1"));
         let read = |file: PathBuf| fs::read_to_string(file).ok();
-        for (known, handed_on, [memory, processes]) in [
-            ("cpu memory pids\n", "+memory +pids", [Some("5"), Some("7")]),
-            ("memory\n", "+memory", [Some("5"), None]),
-            ("io pids\n", "+pids", [None, Some("7")]),
+        for (known, handed_on, [memory, processes, weight, cpus]) in [
+            ("cpuset cpu memory pids\n", "+memory +pids +cpu +cpuset", [Some("5"), Some("7"), Some("25"), Some("0,3")]),
+            ("memory\n", "+memory", [Some("5"), None, None, None]),
+            ("io pids\n", "+pids", [None, Some("7"), None, None]),
         ] {
             let _ = fs::remove_dir_all(&below);
             group(parent, known, "1\n");
@@ -127,11 +198,25 @@ mod tests {
             let controllers = delegate(parent, &below).unwrap();
             assert_eq!(read(parent.join(HANDED_ON)).as_deref(), Some(handed_on));
             assert_eq!(read(below.join(HANDED_ON)).as_deref(), Some(handed_on));
-            controllers.limit(&session, LIMITS).unwrap();
+            controllers.limit(&session, &limits(Cores::These(vec![0, 3]))).unwrap();
             assert_eq!(read(session.join("memory.max")).as_deref(), memory);
             assert_eq!(read(session.join("pids.max")).as_deref(), processes);
+            assert_eq!(read(session.join("cpu.weight")).as_deref(), weight);
+            assert_eq!(read(session.join("cpuset.cpus")).as_deref(), cpus);
+            assert_eq!(read(session.join("cpu.max")), None);
         }
-        group(parent, "cpu hugetlb\n", "1\n");
-        assert!(delegate(parent, &below).unwrap_err().contains("neither the memory nor the pids"));
+        group(parent, "io hugetlb\n", "1\n");
+        assert!(delegate(parent, &below).unwrap_err().contains("none of the controllers"));
+    }
+
+    #[test]
+    fn a_session_that_asked_for_cores_has_their_time() {
+        let top = tempfile::tempdir().unwrap();
+        let controllers = Controllers { enabled: Controller::ALL.to_vec(), left: None };
+        for (milli, bandwidth) in [(2_500, "250000 100000"), (1, "1000 100000")] {
+            controllers.limit(top.path(), &limits(Cores::Some(milli))).unwrap();
+            assert_eq!(fs::read_to_string(top.path().join("cpu.max")).unwrap(), bandwidth);
+        }
+        assert!(!top.path().join("cpuset.cpus").exists());
     }
 }

@@ -142,6 +142,28 @@ pub struct Config {
     #[arg(long, env = "ACCORD_DRAIN_TIME", value_name = "TIME", default_value = "0s", value_parser = time)]
     pub drain_time: Duration,
 
+    /// Program to run, as the agent's user, before a job's first use of this node's devices. Where it fails, the node does not take the job. It has the
+    /// job in its environment: ACCORD_JOB_ID, _USER, _ACCOUNT, _NODE, _DEVICES, _GPUS, and the script's name in ACCORD_JOB_SCRIPT.
+    #[arg(long, env = "ACCORD_PROLOG", value_name = "PATH")]
+    pub prolog: Option<PathBuf>,
+
+    /// Program to run in the same way after a job's last use. Where it fails, the job's devices are in quarantine until an administrator has looked.
+    #[arg(long, env = "ACCORD_EPILOG", value_name = "PATH")]
+    pub epilog: Option<PathBuf>,
+
+    /// Time limit of the prolog and of the epilog, with s, m, h or d.
+    #[arg(long, env = "ACCORD_SCRIPT_TIME", value_name = "TIME", default_value = "1m", value_parser = time)]
+    pub script_time: Duration,
+
+    /// Most host memory of a session's processes, with K, M, G or T, beside the memory of its CPU devices and what its job asks for (ram)
+    /// [default: 2G, 512M for each CPU device and 4G for each GPU].
+    #[arg(long, env = "ACCORD_SESSION_MEMORY", value_name = "BYTES", value_parser = bytes)]
+    pub session_memory: Option<u64>,
+
+    /// Most processes and threads of a session on this node [default: 16,384 and 256 for each device].
+    #[arg(long, env = "ACCORD_SESSION_PROCESSES", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub session_processes: Option<u64>,
+
     /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch describe its
     /// location, for requests whose devices must be near each other.
     #[arg(long, env = "ACCORD_LABELS", value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]

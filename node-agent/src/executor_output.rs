@@ -97,15 +97,17 @@ impl ExecutorOutput {
 
 /// Divides the bytes read into lines that can be logged.
 #[derive(Default)]
-struct Lines {
+pub(crate) struct Lines {
     /// The start of an incomplete line, at most [`LINE_MAX`] bytes.
     begun: Vec<u8>,
     logged: u64,
-    dropped: u64,
+    /// Number of lines beyond the limit.
+    pub(crate) dropped: u64,
 }
 
 impl Lines {
-    fn add(&mut self, bytes: &[u8]) -> Vec<String> {
+    /// Adds bytes, and returns the lines that they complete.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for &byte in bytes {
             if byte == b'\n' {
@@ -118,7 +120,7 @@ impl Lines {
     }
 
     /// Ends a line. Returns `None` if it is empty or beyond the limit.
-    fn last(&mut self) -> Option<String> {
+    pub(crate) fn last(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.begun);
         if line.is_empty() {
             return None;

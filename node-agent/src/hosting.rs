@@ -3,28 +3,30 @@
 
 use crate::abandoned::end_abandoned;
 use crate::cgroup::AgentCgroup;
-use crate::cgroup_controllers::Controllers;
+use crate::cgroup_controllers::{Controller, Controllers};
 use crate::device_memory::Account;
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::executor_output::ExecutorOutput;
 use crate::executor_reports::ExecutorReports;
+use crate::gpu_files::GpuFiles;
 use crate::memory_service::MemoryService;
 use crate::process::{ExecutorProcess, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::users::RunsAs;
-use accord_device::out_of_memory::{self, OutOfMemory};
+use accord_device::out_of_memory::{self, MORE_MEMORY, OutOfMemory};
 use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
-use accord_proto::v1::{ExecutorStart, KernelLimits};
+use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{Result, SessionId};
+use accord_types::{DeviceInfo, KernelLimit, KernelLimits, Result, SessionId};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +35,11 @@ use std::thread::JoinHandle;
 const SIGKILL: i32 = 9;
 /// The remedy for an executor that was out of memory. Most of its memory is its devices'.
 const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
+
+/// What the kernel has done to a session with too many processes, after their number.
+const OUT_OF_PROCESSES: &str =
+    "processes and threads are the session's limit, beyond which the kernel has refused it some";
+const TOO_FEW_PROCESSES: &str = "start fewer, or have the agent allow more (--session-processes)";
 
 /// The way in which an agent runs executors.
 pub(crate) enum Hosting {
@@ -53,26 +60,17 @@ impl Hosting {
 
     /// Returns the limits of sessions that the kernel enforces, whatever their regions do.
     pub(crate) fn kernel_limits(&self) -> KernelLimits {
-        let none =
-            |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), ..KernelLimits::default() };
+        let none = |why_not: &str| KernelLimits { why_not: cut(why_not, WORDS_MAX).to_owned(), enforced: [].into() };
         let Self::Processes(processes) = self else {
             return none("executors of an MPI job are in their agent's process");
         };
         let Some(cgroup) = &processes.cgroup else {
             return none("the agent can make no control groups of version 2");
         };
-        match cgroup.controllers() {
-            Err(why) => none(why),
-            Ok(_) if !geteuid().is_root() => {
-                none("the agent is not root's: a region may change the limits of its own group")
-            }
-            Ok(controllers) => {
-                let Controllers { memory, processes, .. } = *controllers;
-                let missing = if memory { "pids" } else { "memory" };
-                let why_not = format!("the agent's control group has no {missing} controller");
-                KernelLimits { memory, processes, why_not: if memory && processes { String::new() } else { why_not } }
-            }
+        if !geteuid().is_root() {
+            return none("the agent is not root's: a region may change the limits of its own group");
         }
+        limits_by(cgroup.controllers(), &processes.gpu_files)
     }
 
     /// Ends the starting of executors.
@@ -88,14 +86,14 @@ impl Hosting {
     /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
     pub(crate) fn start(
         &self,
-        start: ExecutorStart,
+        (start, limits): (ExecutorStart, SessionLimits),
         account: RunsAs,
         memory: Option<Account>,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start(&start, &account, memory, report, logs),
+            Self::Processes(processes) => processes.start((&start, limits), &account, memory, report, logs),
             Self::Here(executors) => {
                 let (here, thread) = executors.start(start, &account, memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
@@ -104,26 +102,57 @@ impl Hosting {
     }
 }
 
+/// Returns the limits that controllers and filters of device files enforce.
+fn limits_by(controllers: Result<&Controllers, &str>, gpu_files: &Result<GpuFiles, String>) -> KernelLimits {
+    let has = |controller| controllers.is_ok_and(|controllers| controllers.has(controller));
+    let missing: Vec<&str> = Controller::ALL.into_iter().filter(|one| !has(*one)).map(Controller::name).collect();
+    let is_enforced = |limit: &KernelLimit| match limit {
+        KernelLimit::Memory => has(Controller::Memory),
+        KernelLimit::Processes => has(Controller::Processes),
+        KernelLimit::Cores => has(Controller::CpuTime) && has(Controller::CpuSet),
+        KernelLimit::DeviceFiles => gpu_files.is_ok(),
+    };
+    let no_controllers = match (controllers, &missing[..]) {
+        (Err(why), _) => Some(why.to_owned()),
+        (Ok(_), []) => None,
+        (Ok(_), missing) => Some(format!("the agent's control group has no controller {}", missing.join(", "))),
+    };
+    let why_not: Vec<String> = no_controllers.into_iter().chain(gpu_files.as_ref().err().cloned()).collect();
+    let why_not = cut(&why_not.join("; "), WORDS_MAX).to_owned();
+    KernelLimits { enforced: KernelLimit::ALL.into_iter().filter(is_enforced).collect(), why_not }
+}
+
+/// Returns the device files of the offered GPUs, if sessions' groups can be denied them.
+fn gpu_files(cgroup: Option<&AgentCgroup>, offered: &[DeviceInfo]) -> Result<GpuFiles, String> {
+    let files = GpuFiles::find(Path::new("/proc"), offered)?;
+    let Some(cgroup) = cgroup.filter(|_| !files.is_empty()) else { return Ok(files) };
+    let tried = cgroup.try_filter();
+    tried.map(|()| files).map_err(|why| format!("sessions' control groups can't be denied device files: {why}"))
+}
+
 /// Starts executors as processes.
 pub(crate) struct Processes {
     spawner: Spawner,
     /// `None` if the system does not let this agent create control groups.
     cgroup: Option<AgentCgroup>,
+    /// The device files of the offered GPUs, or the reason why sessions are not kept off them.
+    gpu_files: Result<GpuFiles, String>,
     started: AtomicU64,
 }
 
 impl Processes {
-    pub(crate) fn new(spawner: Spawner) -> Self {
+    pub(crate) fn new(spawner: Spawner, offered: &[DeviceInfo]) -> Self {
         end_abandoned();
         let cgroup = AgentCgroup::make();
+        let gpu_files = gpu_files(cgroup.as_ref(), offered);
         let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
         tracing::info!("what regions fork is ended with their session, {way}");
-        Self { spawner, cgroup, started: AtomicU64::new(0) }
+        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0) }
     }
 
     fn start(
         &self,
-        start: &ExecutorStart,
+        (start, limits): (&ExecutorStart, SessionLimits),
         account: &RunsAs,
         memory: Option<Account>,
         report: UseSink,
@@ -132,8 +161,9 @@ impl Processes {
         let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let limits = SessionLimits::of(start);
-        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, limits));
+        let leased = start.devices.iter().map(|device| device.uuid.as_str());
+        let denied = self.gpu_files.as_ref().map(|files| files.denied(leased)).unwrap_or_default();
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits, &denied));
         let cgroup = made.and_then(|made| {
             let failed = |error: &_| {
                 tracing::warn!("session {session} has no control group: {error}");
@@ -151,6 +181,8 @@ impl Processes {
                 logs.clone(),
             ),
             out_of_memory,
+            limits,
+            logs: logs.clone(),
             remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
@@ -208,20 +240,31 @@ pub(crate) struct ProcessEnd {
     handle: OwnedFd,
     output: ExecutorOutput,
     out_of_memory: OutOfMemory,
+    limits: SessionLimits,
+    logs: Arc<SessionLogs>,
     remains: Remains,
 }
 
 impl ProcessEnd {
     /// Waits as [`HostEnd::wait`].
     fn wait(self) -> (String, Option<Remains>) {
-        let Self { handle, output, out_of_memory, mut remains } = self;
+        let Self { handle, output, out_of_memory, limits, logs, mut remains } = self;
         output.log_until_end_of(&handle);
+        if remains.was_out_of_processes() {
+            let refused = format!("{} {}; {TOO_FEW_PROCESSES}", limits.processes, OUT_OF_PROCESSES);
+            tracing::warn!("session {}: {refused}", remains.session);
+            logs.note(remains.session, &refused);
+        }
         let why = match remains.status() {
             Ok(status) if status.success() => String::new(),
             Ok(status) if status.signal() == Some(SIGKILL) && remains.was_out_of_memory() => {
+                let mib = limits.memory >> 20;
                 format!(
-                    "{status}, as the session's processes had more memory than a session may have; {TOO_LITTLE_MEMORY}"
+                    "{status}, as the session's processes had more than the {mib} MiB of host memory that they may have; {MORE_MEMORY}"
                 )
+            }
+            Ok(status) if remains.was_out_of_processes() => {
+                format!("{status}, and {} {OUT_OF_PROCESSES}; {TOO_FEW_PROCESSES}", limits.processes)
             }
             Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
                 format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)

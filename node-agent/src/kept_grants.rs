@@ -167,7 +167,14 @@ mod tests {
             user: "alice".to_owned(),
             account: "site/alice".to_owned(),
             ends_in_ms: Some(5_000),
-            devices: vec![HeldDevice { ordinal: 1, milli: 1_000, memory: 0, exclusive: true }],
+            devices: vec![HeldDevice {
+                ordinal: 1,
+                milli: 1_000,
+                memory: 0,
+                exclusive: true,
+                milli_cores: 0,
+                host_memory: 0,
+            }],
             sessions: vec![SessionId(9)],
         };
         let session = SessionGrant { key, job: Some(key), ..crate::device_memory::tests::grant(9, &[1], 0) };

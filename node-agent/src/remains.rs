@@ -35,6 +35,11 @@ impl Remains {
         self.cgroup.as_ref().is_some_and(SessionCgroup::was_out_of_memory)
     }
 
+    /// Whether the kernel has refused the session a process or thread beyond its limit.
+    pub(crate) fn was_out_of_processes(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(SessionCgroup::was_out_of_processes)
+    }
+
     /// Ends the processes that an executor has left, after its own end. Returns `self` if some are left after
     /// [`ORPHANS_END_MAX`].
     pub(crate) fn end(mut self) -> Option<Self> {

@@ -1,6 +1,7 @@
 //! The settings that an agent passes to executors.
 
 use crate::node::Quota;
+use crate::session_limits::SiteLimits;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_proto::v1;
 use accord_trust::users::UserRules;
@@ -25,6 +26,10 @@ pub(crate) struct Settings {
     pub(crate) measures: bool,
     /// The division of executors among users.
     pub(crate) quota: Quota,
+    /// The site's limits of sessions.
+    pub(crate) limits: SiteLimits,
+    /// Whether the site has a prolog or an epilog.
+    pub(crate) has_scripts: bool,
 }
 
 impl Settings {
@@ -89,6 +94,8 @@ mod tests {
             plain_tcp: false,
             measures: false,
             quota: Quota::default(),
+            limits: SiteLimits::default(),
+            has_scripts: false,
         };
         let grant = SessionGrant {
             session: SessionId(7),

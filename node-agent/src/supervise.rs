@@ -9,6 +9,7 @@ use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, DriverId, Effect, ExecutorId, Node, ProcessId, Way};
 use crate::process::END_GRACE;
+use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
 use crate::users::RunsAs;
@@ -61,6 +62,9 @@ impl Supervisor {
     pub(crate) fn new(settings: Settings, hosting: Hosting, kept: Option<KeptGrants>) -> Arc<Self> {
         let mut node =
             Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures).with_quota(settings.quota);
+        if settings.has_scripts {
+            node = node.with_scripts();
+        }
         if let Some(kept) = &kept {
             node.resume(Duration::ZERO, kept.read(since_boot()));
         }
@@ -414,14 +418,16 @@ impl Supervisor {
             RunsAs::Agent => String::new(),
             RunsAs::Other(account) => format!(", which runs as {}", account.name),
         };
-        let (node, figures) = self.look(|node, _| {
-            (node.endpoint().map(|endpoint| endpoint.node).unwrap_or_default(), node.figures().cloned())
+        let (node, figures, held) = self.look(|node, _| {
+            let own = node.endpoint().map(|endpoint| endpoint.node).unwrap_or_default();
+            (own, node.figures().cloned(), node.held_by(grant.job))
         });
         let memory = self.memory.counts(grant).then(|| self.memory.open(grant)).transpose()?;
         let start = self.settings.start(grant, node, figures.as_ref());
         let (supervisor, session) = (self.clone(), grant.session);
         let report: UseSink = Arc::new(move |uses| supervisor.ask(|state, _, _| state.node.used(session, uses)));
-        let (host, end) = self.hosting.start(start, account, memory, report, &self.logs)?;
+        let limits = SessionLimits::of(&start, &held, self.settings.limits);
+        let (host, end) = self.hosting.start((start, limits), account, memory, report, &self.logs)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.logs.note(grant.session, &format!("user {} has {}{whom}", grant.user, host.describe()));
         self.change(|state, now, ends| {

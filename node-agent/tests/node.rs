@@ -424,6 +424,7 @@ impl Around {
                 Effect::Send(Word::Used(_) | Word::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
                 Effect::Send(Word::Leaving) => panic!("the agent was not told to stop"),
                 Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
+                Effect::RunScript(..) | Effect::Send(Word::EpilogFailed(..)) => panic!("the site has no scripts"),
                 Effect::Send(Word::Tested(..)) | Effect::Test(..) => panic!("no device is to be tested: {effect:?}"),
                 Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),
@@ -543,7 +544,14 @@ fn a_job_is_released_once_its_executors_have_ended() {
         user: "alice".to_owned(),
         account: "site/alice".to_owned(),
         ends_in_ms: None,
-        devices: vec![HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true }],
+        devices: vec![HeldDevice {
+            ordinal: 0,
+            milli: 1_000,
+            memory: 0,
+            exclusive: true,
+            milli_cores: 0,
+            host_memory: 0,
+        }],
         sessions: Vec::new(),
     };
     bench.node.job_started(bench.now, grant_of_job.clone());
@@ -580,7 +588,14 @@ fn exclusive(job: SessionKey, ends_in_ms: Option<u64>) -> JobGrant {
         user: "alice".to_owned(),
         account: "site/alice".to_owned(),
         ends_in_ms,
-        devices: vec![HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true }],
+        devices: vec![HeldDevice {
+            ordinal: 0,
+            milli: 1_000,
+            memory: 0,
+            exclusive: true,
+            milli_cores: 0,
+            host_memory: 0,
+        }],
         sessions: Vec::new(),
     }
 }

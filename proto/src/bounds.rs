@@ -36,6 +36,8 @@ pub const NODE_GRANTS_MAX: usize = 65_536;
 pub const USES_MAX: usize = 1_024;
 /// Most jobs with devices of a node in a message.
 pub const NODE_JOBS_MAX: usize = 1_024;
+/// Most kinds of limits that a node's kernel enforces.
+pub const KERNEL_LIMITS_MAX: usize = 16;
 /// Longest name of an account with its user, in bytes.
 pub const ACCOUNT_MAX: usize = 2 * NAME_MAX;
 /// Most processors, NUMA nodes and relevant PCI devices of a machine.
@@ -102,7 +104,7 @@ without_lists! {
     DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
     Drain { draining }
     Goodbye {}
-    HeldDevice { ordinal, milli, memory, exclusive }
+    HeldDevice { ordinal, milli, memory, exclusive, milli_cores, host_memory }
     HistoryRequest { version, before }
     JobRequest { version, job }
     Leaving {}
@@ -226,6 +228,14 @@ impl Bounded for v1::JobReleased {
     }
 }
 
+impl Bounded for v1::EpilogFailed {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { job, why } = self;
+        within(job.len(), KEY_MAX, "EpilogFailed.job is too long")?;
+        within(why.len(), WORDS_MAX, "EpilogFailed.why is too long")
+    }
+}
+
 impl Bounded for v1::DeviceTested {
     fn check(&self) -> Result<(), Malformed> {
         let Self { ordinal: _, verdict: _, why, number: _ } = self;
@@ -268,6 +278,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::SessionStarted(message)) => message.check(),
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
+            Some(Body::EpilogFailed(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Leaving(message)) => message.check(),
             Some(Body::SessionLog(message)) => message.check(),
@@ -322,7 +333,8 @@ impl Bounded for v1::Label {
 
 impl Bounded for v1::KernelLimits {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { memory: _, processes: _, why_not } = self;
+        let Self { why_not, enforced } = self;
+        within(enforced.len(), KERNEL_LIMITS_MAX, "KernelLimits.enforced is too long")?;
         within(why_not.len(), WORDS_MAX, "KernelLimits.why_not is too long")
     }
 }

@@ -5,8 +5,8 @@ use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
     DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, HeldDevice, JobGrant, JobToken,
-    NearDevice, NearKind, NodeFigures, NodeId, NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId,
-    SessionKey,
+    KernelLimit, KernelLimits, NearDevice, NearKind, NodeFigures, NodeId, NumaNode, OrderPolicy, PathTimes, Rank,
+    SessionGrant, SessionId, SessionKey,
 };
 use std::fmt;
 
@@ -238,6 +238,8 @@ impl From<JobGrant> for v1::JobGrant {
             milli: held.milli,
             memory: held.memory,
             exclusive: held.exclusive,
+            milli_cores: held.milli_cores,
+            host_memory: held.host_memory,
         });
         Self {
             job: grant.token.job,
@@ -260,6 +262,8 @@ impl TryFrom<v1::JobGrant> for JobGrant {
             milli: held.milli,
             memory: held.memory,
             exclusive: held.exclusive,
+            milli_cores: held.milli_cores,
+            host_memory: held.host_memory,
         });
         Ok(Self {
             token: JobToken { job: grant.job, key: key_of(&grant.key)? },
@@ -269,6 +273,32 @@ impl TryFrom<v1::JobGrant> for JobGrant {
             devices: devices.collect(),
             sessions: grant.sessions.into_iter().map(SessionId).collect(),
         })
+    }
+}
+
+impl From<KernelLimits> for v1::KernelLimits {
+    fn from(limits: KernelLimits) -> Self {
+        let enforced = limits.enforced.into_iter().map(|limit| match limit {
+            KernelLimit::Memory => v1::KernelLimit::Memory,
+            KernelLimit::Processes => v1::KernelLimit::Processes,
+            KernelLimit::Cores => v1::KernelLimit::Cores,
+            KernelLimit::DeviceFiles => v1::KernelLimit::DeviceFiles,
+        });
+        Self { enforced: enforced.map(Into::into).collect(), why_not: limits.why_not }
+    }
+}
+
+impl From<v1::KernelLimits> for KernelLimits {
+    /// Ignores limits that this version does not know.
+    fn from(limits: v1::KernelLimits) -> Self {
+        let enforced = limits.enforced().filter_map(|limit| match limit {
+            v1::KernelLimit::Unspecified => None,
+            v1::KernelLimit::Memory => Some(KernelLimit::Memory),
+            v1::KernelLimit::Processes => Some(KernelLimit::Processes),
+            v1::KernelLimit::Cores => Some(KernelLimit::Cores),
+            v1::KernelLimit::DeviceFiles => Some(KernelLimit::DeviceFiles),
+        });
+        Self { enforced: enforced.collect(), why_not: limits.why_not }
     }
 }
 

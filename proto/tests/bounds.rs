@@ -61,8 +61,8 @@ fn varint(mut number: usize, to: &mut Vec<u8>) {
 /// Returns an encoded message whose only field exceeds its bound.
 fn too_long(field: &Field) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let is_number = matches!(field.kind.as_str(), "uint32" | "uint64");
-    // Texts, packed numbers and messages are length-delimited.
+    let is_number = matches!(field.kind.as_str(), "uint32" | "uint64" | "KernelLimit");
+    // Texts, packed numbers (those of an enumeration, too) and messages are length-delimited.
     let tag = (field.number << 3 | 2) as usize;
     if field.repeated && !is_number {
         for _ in 0..TOO_MANY {
@@ -94,7 +94,7 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     messages! {
         AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceFigures
         DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
-        HeldDevice Heartbeat JobGrant JobReleased JoinWorld KernelLimits Label Leaving Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode OpenPageReply OpenPageRequest PageStart Path PathMeasured
+        HeldDevice Heartbeat JobGrant EpilogFailed JobReleased JoinWorld KernelLimits Label Leaving Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode OpenPageReply OpenPageRequest PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop Viewer
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply

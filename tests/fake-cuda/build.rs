@@ -1,4 +1,4 @@
-//! The library answers to the driver's name once it is loaded.
+//! Gives the library the driver's soname.
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo::rerun-if-changed=build.rs");

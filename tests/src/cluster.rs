@@ -47,6 +47,7 @@ pub struct ClusterBuilder {
     known_by: KnownBy,
     taken: Option<String>,
     preload: Option<PathBuf>,
+    agents_libacc: Option<PathBuf>,
     without_cgroups: bool,
     coordinator_at: Option<String>,
     further_coordinator: Option<String>,
@@ -236,6 +237,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// Has agents put this libacc.so before workers, in place of the one that was built.
+    #[must_use]
+    pub fn agents_libacc(mut self, library: &Path) -> Self {
+        self.agents_libacc = Some(library.to_owned());
+        self
+    }
+
     /// Returns the variables of processes on a host, in addition to this process's environment.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -302,6 +310,7 @@ impl Cluster {
             known_by: KnownBy::Certificates,
             taken: None,
             preload: None,
+            agents_libacc: None,
             without_cgroups: false,
             coordinator_at: None,
             further_coordinator: None,
@@ -504,7 +513,7 @@ impl Cluster {
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")
-            .arg(libacc()?);
+            .arg(self.size.agents_libacc.clone().map_or_else(libacc, Ok)?);
         if let Some((_, address)) = self.size.advertised.as_ref().filter(|(of, _)| *of == host) {
             command.args(["--advertise", address]);
         }

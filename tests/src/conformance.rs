@@ -2,6 +2,7 @@
 
 use crate::compile::{Compiled, compile};
 use crate::mpi::no_mpi;
+use crate::shared_cluster::SharedCluster;
 use crate::{Job, Language, Outcome, Program, Result, Tool, Variant, libacc, programs, tool};
 use libtest_mimic::{Failed, Trial};
 use std::ffi::OsString;
@@ -10,6 +11,10 @@ use std::sync::OnceLock;
 
 /// Number of variants of a non-core program in the long tier.
 const VARIANTS: usize = 2;
+/// The memory of a CPU device.
+const CPU_MEMORY: &str = "512M";
+/// Number of programs that share a cluster in the short tier.
+const SHARE: usize = 16;
 
 /// The source of a program's devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,13 +64,15 @@ impl Breadth {
     }
 }
 
-/// Returns all tests of this run, each named `mode::language::program::variant`.
+/// Returns all tests of this run, each named `mode::language::program::variant`. In the short tier most programs share
+/// clusters: `cluster::language::first_program::to::last_program`.
 ///
 /// # Errors
 /// Returns an error if a program can't be read.
 pub fn trials() -> Result<Vec<Trial>> {
     let breadth = Breadth::of_this_run();
     let mut trials = Vec::new();
+    let mut sharing: Vec<(Program, Variant)> = Vec::new();
     for program in programs()? {
         let variants = variants(&program, breadth);
         let first = variants.first().copied();
@@ -78,7 +85,11 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
         let clustered = if breadth == Breadth::Full { variants.len() } else { 1 };
         for &variant in variants.iter().take(clustered) {
-            trials.push(trial(Mode::Cluster, &program, variant));
+            if breadth == Breadth::Once && may_share(&program) {
+                sharing.push((program.clone(), variant));
+            } else {
+                trials.push(trial(Mode::Cluster, &program, variant));
+            }
         }
         if breadth != Breadth::Once {
             trials.extend(first.map(|variant| trial(Mode::ClusterShm, &program, variant)));
@@ -93,7 +104,14 @@ pub fn trials() -> Result<Vec<Trial>> {
             trials.extend(first.map(|variant| trial(Mode::ClusterMpi, &program, variant)));
         }
     }
+    let by_language = sharing.chunk_by(|(one, _), (other, _)| one.language == other.language);
+    trials.extend(by_language.flat_map(|programs| programs.chunks(SHARE)).map(shared_trial));
     Ok(trials)
+}
+
+/// Whether a program can use a cluster that was started for others, too: it sets nothing that agents read.
+fn may_share(program: &Program) -> bool {
+    program.env.is_empty() && transport(Mode::Cluster, program) == TLS
 }
 
 fn variants(program: &Program, breadth: Breadth) -> Vec<Variant> {
@@ -113,13 +131,38 @@ fn variants(program: &Program, breadth: Breadth) -> Vec<Variant> {
     (0..count).map(|n| possible[(start + n * step) % possible.len()]).collect()
 }
 
+fn test_name(mode: Mode, program: &Program, variant: Variant) -> String {
+    format!("{}::{}::{}::{variant}", mode.name(), program.language.folder(), program.name)
+}
+
 fn trial(mode: Mode, program: &Program, variant: Variant) -> Trial {
-    let name = format!("{}::{}::{}::{variant}", mode.name(), program.language.folder(), program.name);
+    let name = test_name(mode, program, variant);
     let program = program.clone();
     Trial::test(name.clone(), move || {
         let result = run(mode, &program, variant);
         keep(&name, result.is_ok())?;
         result.map_err(Failed::from)
+    })
+}
+
+/// Returns a test of several programs on one cluster.
+fn shared_trial(programs: &[(Program, Variant)]) -> Trial {
+    let programs = programs.to_vec();
+    let name = |program: Option<&(Program, Variant)>| program.map_or("", |(program, _)| &program.name).to_owned();
+    let language = programs.first().map_or("", |(program, _)| program.language.folder());
+    let (first, last) = (name(programs.first()), name(programs.last()));
+    Trial::test(format!("cluster::{language}::{first}::to::{last}"), move || {
+        let cluster = SharedCluster::start(local_cluster(Mode::Cluster, TLS)?)?;
+        let mut failed = String::new();
+        for (program, variant) in &programs {
+            let result = run_in(&cluster, program, *variant);
+            keep(&test_name(Mode::Cluster, program, *variant), result.is_ok())?;
+            if let Err(why) = result {
+                failed += &format!("{} ({variant}): {why}\n", program.name);
+            }
+        }
+        cluster.end()?;
+        if failed.is_empty() { Ok(()) } else { Err(Failed::from(failed)) }
     })
 }
 
@@ -132,35 +175,53 @@ fn keep(test: &str, passed: bool) -> Result<()> {
 }
 
 fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
+    if mode == Mode::ClusterMpi
+        && let Some(why) = no_mpi()
+    {
+        println!("skipped: {why}");
+        return Ok(());
+    }
+    check(mode, program, variant, |first| match mode {
+        Mode::Stock | Mode::Local => Ok(Job::new(first)),
+        _ => Ok(local_cluster(mode, transport(mode, program))?.arg(first)),
+    })
+}
+
+fn run_in(cluster: &SharedCluster, program: &Program, variant: Variant) -> Result<()> {
+    check(Mode::Cluster, program, variant, |first| Ok(cluster.job(first)))
+}
+
+/// The usual transport.
+const TLS: &str = "tls";
+
+fn transport(mode: Mode, program: &Program) -> &'static str {
+    match mode {
+        // rustls allocates memory for each record, so Accord's allocations are counted without it.
+        Mode::Cluster if program.name.ends_with("_allocations") => "tcp",
+        Mode::ClusterShm => "shm",
+        _ => TLS,
+    }
+}
+
+/// Returns the command `accord run` for a cluster of two hosts, up to its program.
+fn local_cluster(mode: Mode, transport: &str) -> Result<Job> {
+    let accord = Job::new(tool(Tool::Accord)?).env("ACCORD_CPU_MEMORY", CPU_MEMORY).env("ACCORD_LIBACC", libacc()?);
+    let job = accord.args(["run", "--local-cluster", "2x1", "--loopback"]);
+    Ok(match mode {
+        Mode::ClusterMpi => job.with_mpi().args(["--fabric", "mpi", "--"]),
+        _ => job.env("ACCORD_TRANSPORT", transport).arg("--"),
+    })
+}
+
+/// Compiles a program, runs it by the command that `start` makes of its first word, and compares the outcome.
+fn check(mode: Mode, program: &Program, variant: Variant, start: impl FnOnce(OsString) -> Result<Job>) -> Result<()> {
     let compiled = compile(program, variant)?;
     let plugin = compiled.plugin.clone().unwrap_or_default();
     let mut line = command_line(program, compiled)?.into_iter();
-    let first = line.next().ok_or("nothing to run")?;
-    let mut job = match mode {
-        Mode::ClusterMpi => {
-            if let Some(why) = no_mpi() {
-                println!("skipped: {why}");
-                return Ok(());
-            }
-            let job = Job::new(tool(Tool::Accord)?).with_mpi();
-            job.args(["run", "--local-cluster", "2x1", "--loopback", "--fabric", "mpi", "--"]).arg(first)
-        }
-        Mode::Cluster | Mode::ClusterShm => {
-            let transport = match mode {
-                // rustls allocates memory for each record, so Accord's allocations are counted without it.
-                Mode::Cluster if program.name.ends_with("_allocations") => "tcp",
-                Mode::Cluster => "tls",
-                _ => "shm",
-            };
-            let job = Job::new(tool(Tool::Accord)?).env("ACCORD_TRANSPORT", transport);
-            job.args(["run", "--local-cluster", "2x1", "--loopback", "--"]).arg(first)
-        }
-        Mode::Stock | Mode::Local => Job::new(first),
-    };
-    job = job.args(line);
+    let mut job = start(line.next().ok_or("nothing to run")?)?.args(line);
     if mode != Mode::Stock {
         let library = libacc()?;
-        job = job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", &library);
+        job = job.env("ACCORD_CPU_MEMORY", CPU_MEMORY).env("ACCORD_LIBACC", &library);
         if variant.linked {
             job = job.env("LD_LIBRARY_PATH", library.parent().unwrap_or(&library));
         }

@@ -16,6 +16,7 @@ mod process;
 mod process_group;
 mod program;
 mod separate_hosts;
+mod shared_cluster;
 mod workspace;
 
 pub use api_server::ApiServer;
@@ -31,7 +32,7 @@ pub use process::{Finished, Job, Running, leftovers};
 pub use process_group::ProcessGroup;
 pub use program::{Expect, Language, Program, programs};
 pub use separate_hosts::SeparateHosts;
-pub use workspace::{Tool, libacc, root, tool};
+pub use workspace::{Tool, libacc, package_example, root, tool};
 
 /// The result of a test's step; the error is a failure or an unmet precondition in words.
 pub type Result<T, E = String> = std::result::Result<T, E>;

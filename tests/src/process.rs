@@ -20,8 +20,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of polls for conditions that can't be awaited.
 const LOOK: Duration = Duration::from_millis(10);
-/// The variable that marks a run's processes, which inherit it.
-const MARK: &str = "ACCORD_TEST_RUN";
 
 /// A command to run.
 pub struct Job {
@@ -63,6 +61,9 @@ struct Reader {
 }
 
 impl Job {
+    /// The variable that marks a run's processes, which inherit it.
+    pub(crate) const MARK: &str = "ACCORD_TEST_RUN";
+
     /// Creates a command in a process group of its own, without settings of Accord and OpenACC except
     /// `ACCORD_SPIN_CORES`, which may be set for all tests.
     pub fn new(program: impl Into<OsString>) -> Self {
@@ -79,7 +80,7 @@ impl Job {
                 command.env_remove(&name);
             }
         }
-        command.env(MARK, &mark).process_group(0);
+        command.env(Self::MARK, &mark).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command, timeout: TIMEOUT, mark }
     }
@@ -274,7 +275,7 @@ impl Finished {
 
 /// Returns process number and command line of the processes with the mark.
 pub fn leftovers(mark: &str) -> Vec<String> {
-    let wanted = format!("{MARK}={mark}");
+    let wanted = format!("{}={mark}", Job::MARK);
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut found = Vec::new();
     for entry in entries.flatten() {

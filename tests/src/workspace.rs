@@ -63,24 +63,42 @@ fn built() -> Result<PathBuf> {
     BUILT.get_or_init(find_or_build).clone()
 }
 
+/// Returns the path of an example program of a package.
+///
+/// # Errors
+/// Returns an error if it isn't built and can't be.
+pub fn package_example(package: &str, name: &str) -> Result<PathBuf> {
+    let path = target().join(PROFILE).join("examples").join(name);
+    if !path.exists() {
+        build(&["-p", package, "--example", name])?;
+    }
+    Ok(path)
+}
+
+/// The profile of the tests, and its folder.
+const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
 fn find_or_build() -> Result<PathBuf> {
     const FILES: [&str; 5] = ["libacc.so", "libaccord_cuf.a", "accord", "accord-coordinator", "accord-node-agent"];
+    const PACKAGES: [&str; 10] =
+        ["-p", "libacc", "-p", "accord-cuf", "-p", "accord", "-p", "accord-coordinator", "-p", "accord-node-agent"];
     if let Some(given) = std::env::var_os("ACCORD_TEST_BIN") {
         return Ok(PathBuf::from(given));
     }
-    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-    let folder = target().join(profile);
-    if FILES.iter().all(|file| folder.join(file).exists()) {
-        return Ok(folder);
+    let folder = target().join(PROFILE);
+    if !FILES.iter().all(|file| folder.join(file).exists()) {
+        build(&PACKAGES)?;
     }
+    Ok(folder)
+}
+
+/// Builds a part of the workspace in the tests' profile.
+fn build(part: &[&str]) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet"]);
-    for package in ["libacc", "accord-cuf", "accord", "accord-coordinator", "accord-node-agent"] {
-        cargo.args(["-p", package]);
-    }
-    if profile == "release" {
+    cargo.current_dir(root()).args(["build", "--quiet"]).args(part);
+    if PROFILE == "release" {
         cargo.arg("--release");
     }
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(folder) } else { Err(format!("cargo build: {status}")) }
+    if status.success() { Ok(()) } else { Err(format!("cargo build: {status}")) }
 }

@@ -3,7 +3,7 @@
 use accord_tests::{
     Job, Language, Program, Tool, Variant, compile, compile_support, gcc, libacc, repository_file, tool,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn an_allocator_may_come_before_libacc_and_after_it() {
@@ -62,6 +62,54 @@ fn an_allocator_may_hold_a_lock_over_mappings_and_fork() {
                 }
             }
         }
+    }
+}
+
+/// Returns a library's path, or `None`, and prints so, if this machine lacks it.
+fn found_by_gcc(name: &str) -> Option<PathBuf> {
+    let output = std::process::Command::new(gcc("gcc")).arg(format!("-print-file-name={name}")).output().unwrap();
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if !path.is_absolute() {
+        println!("skipped: there is no {name}");
+        return None;
+    }
+    Some(path)
+}
+
+/// Preloaded before libacc, in-process and with a remote device, and linked into the program.
+#[test]
+#[ignore = "long"]
+fn programs_with_allocators_that_sites_use_run() {
+    const REMOTE: [&str; 6] = ["run", "--local-cluster", "1x1", "--loopback", "--remote-only", "--"];
+    let folder = tempfile::tempdir().unwrap();
+    let libacc = libacc().unwrap();
+    for name in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"] {
+        let Some(allocator) = found_by_gcc(name) else { continue };
+        let first = format!("{}:{}", allocator.display(), libacc.display());
+        let run = |job: Job, preload: &Path, what: &str| {
+            let job = job.env("LD_PRELOAD", preload).env("ACCORD_CPU_DEVICES", "2").env("ACCORD_CPU_MEMORY", "64M");
+            job.run().unwrap().success().unwrap_or_else(|error| panic!("{name} {what}: {error}"));
+        };
+        for source in ["data_copy", "async_many_queues", "exit_while_threads_work", "trap_42_fork_after_init"] {
+            let path = repository_file(&format!("tests/programs/c/{source}.c"));
+            let program = Program::read(path, Language::C).unwrap();
+            let program = compile(&program, Variant::PLAIN).unwrap().program;
+            run(Job::new(&program), Path::new(&first), source);
+            run(Job::new(tool(Tool::Accord).unwrap()).args(REMOTE).arg(&program), &allocator, source);
+        }
+        let linked = folder.path().join(name);
+        let support = repository_file("tests/programs/support");
+        let source = repository_file("tests/programs/c/data_copy.c");
+        let built = std::process::Command::new(gcc("gcc"))
+            .args(["-g", "-fopenacc", "-foffload=disable", "-Wl,--no-as-needed", "-I"])
+            .arg(&support)
+            .args([&source, &allocator])
+            .arg("-o")
+            .arg(&linked)
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        run(Job::new(&linked), &libacc, "linked");
     }
 }
 

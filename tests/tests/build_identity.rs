@@ -54,6 +54,40 @@ fn run(program: &Path, plugin: Option<&Path>, put_aside: impl FnOnce()) -> Finis
     running.finish().unwrap()
 }
 
+#[test]
+fn a_library_of_another_version_is_named_with_the_one_to_reinstall() {
+    let folder = tempfile::tempdir().unwrap();
+    let builds = Builds::new();
+    let program = builds.compile("program", OWN, &[]);
+    for (version, older) in [
+        ("\"0.0.9\\0\", 3", "libacc.so"),
+        ("\"99.0.0\", 1000", "accord-node-agent"),
+        // Older libraries name no version.
+        ("", "libacc.so"),
+    ] {
+        let source = folder.path().join("library.c");
+        let mark = format!(
+            "__attribute__((used, section(\".accord.version\"))) static const struct {{ char version[28]; int layout; }} mark = {{{version}}};"
+        );
+        fs::write(&source, if version.is_empty() { "int nothing;" } else { &mark }).unwrap();
+        let library = folder.path().join("libacc.so");
+        let made =
+            Command::new(gcc("gcc")).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
+        assert!(made.success());
+        let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").agents_libacc(&library).start().unwrap();
+        let finished = cluster.job(0, &program).unwrap().run().unwrap();
+        let said = &finished.stderr;
+        assert_eq!(finished.code(), 1, "{}", finished.report());
+        let number = version.split('"').nth(1).map(|number| number.trim_end_matches("\\0"));
+        let theirs =
+            number.map_or_else(|| "a version that it does not name".into(), |number| format!("version {number}"));
+        let named = format!("{} is of {theirs}", library.display());
+        assert!(said.contains(&named), "{said}");
+        let own = format!("the node agent that loads it into workers is of version {}", env!("CARGO_PKG_VERSION"));
+        assert!(said.contains(&own) && said.contains(&format!("reinstall {older} on this node")), "{said}");
+    }
+}
+
 fn refused(finished: &Finished, file: &Path) {
     let said = &finished.stderr;
     assert!(!finished.stdout.contains("answer"), "runs other code: {}", finished.report());

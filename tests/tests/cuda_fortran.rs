@@ -1,7 +1,9 @@
-//! CUDA Fortran by `accord cuf`, on CPU devices of the program's own node and of others. Skipped, with a message,
-//! without LLVM 22.
+//! CUDA Fortran by `accord cuf`, on CPU devices and on GPUs of the tests' driver, of the program's own node and of others. Skipped, with a
+//! message, without LLVM 22.
 
-use accord_tests::{Tool, libacc, root, tool};
+mod driver;
+
+use accord_tests::{Cluster, Job, Tool, compile_support, libacc, root, tool};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -106,6 +108,8 @@ programs! {
     generic_device: "39_generic_device.cuf";
     bad_launch: "40_bad_launch.cuf";
     host_intrinsic_on_managed: "41_host_intrinsic_on_managed.cuf";
+    arguments: "45_arguments.cuf";
+    math_more: "46_math_more.cuf";
     section_argument: "42_section_argument.cuf";
     two_devices_alive: "43_two_devices_alive.cuf";
 }
@@ -129,6 +133,20 @@ fn matrix_product_on_every_device() {
         assert!(run(&own, cluster, "0").contains("right"), "{cluster:?}");
         assert!(run(&all, cluster, "0").contains("PASS"), "{cluster:?}");
     }
+}
+
+/// A kernel uses procedures and variables of another source.
+#[test]
+fn a_kernel_uses_another_sources_module() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let (module, main) = (source("two_sources_module.cuf"), source("47_two_sources.cuf"));
+    good(&cuf(folder.path(), [module.as_os_str(), main.as_os_str(), "-o".as_ref(), program.as_os_str()]));
+    let said = run(&program, &["2x1", "--remote-only"], "1");
+    assert!(said.contains("PASS"), "{said}");
 }
 
 /// One device array is used by GCC's OpenACC in C and in Fortran, and by CUDA Fortran.
@@ -184,4 +202,72 @@ fn what_is_not_supported_is_refused_with_its_line() {
 #[test]
 fn a_barrier_waits_for_a_warp_that_exchanges() {
     passes("44_warp_ahead_of_barrier.cuf");
+}
+
+/// Compiles a program for the tests' driver. Returns it with the folder of the driver and of functions in place of kernels.
+fn for_gpus(name: &str) -> (PathBuf, tempfile::TempDir) {
+    let folder = driver::driver();
+    let program = folder.path().join("program");
+    good(&cuf(folder.path(), [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]));
+    compile_support("cuda_fortran_kernels", folder.path()).unwrap();
+    (program, folder)
+}
+
+/// Runs a program on this machine's GPUs of the tests' driver.
+fn on_gpus(program: &Path, folder: &tempfile::TempDir) -> Job {
+    let job = Job::new(program).env("LD_LIBRARY_PATH", folder.path()).env("ACCORD_CACHE", "off");
+    job.env("FAKE_CUDA_KERNELS", folder.path().join("cuda_fortran_kernels.so"))
+}
+
+/// A launch brings grid, block, shared memory and arguments to the driver, and times name the kernel.
+#[test]
+fn kernels_run_on_gpus_of_this_node() {
+    if is_skipped() {
+        return;
+    }
+    let (program, folder) = for_gpus("45_arguments.cuf");
+    let finished = on_gpus(&program, &folder).env("ACCORD_TIME", "full").run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+    assert!(finished.stderr.contains("m::k"), "{}", finished.report());
+}
+
+#[test]
+fn kernels_run_on_gpus_of_other_nodes() {
+    if is_skipped() {
+        return;
+    }
+    let (program, folder) = for_gpus("45_arguments.cuf");
+    let cluster = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("LD_LIBRARY_PATH", folder.path());
+    let kernels = folder.path().join("cuda_fortran_kernels.so");
+    let cluster = cluster.env("FAKE_CUDA_KERNELS", kernels).env("ACCORD_CACHE", "off").start().unwrap();
+    let finished = cluster.job(0, &program).unwrap().env("ACCORD_TIME", "full").run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS") && finished.stderr.contains("m::k"), "{}", finished.report());
+}
+
+/// A CPU device that appears as a GPU runs the kernels of CPU devices, with the module variables of its own memory.
+#[test]
+fn kernels_run_on_a_cpu_device_that_appears_as_a_gpu() {
+    if is_skipped() {
+        return;
+    }
+    let (program, _folder) = for_gpus("10_module_device_vars.cuf");
+    let job = Job::new(&program).env("ACCORD_EMULATE", "nvidia").env("ACCORD_CPU_DEVICES", "1");
+    let finished = job.env("ACCORD_CPU_MEMORY", "64M").run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+}
+
+/// A kernel that prints has no code for GPUs: the compiler says so, and a launch on a GPU names both lines.
+#[test]
+fn a_launch_without_code_for_gpus_is_refused_with_the_reason() {
+    if is_skipped() {
+        return;
+    }
+    let (program, folder) = for_gpus("32_print_in_kernel.cuf");
+    let finished = on_gpus(&program, &folder).run().unwrap();
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    for part in
+        ["32_print_in_kernel.cuf:5:", "input or output in device code; print on the host", "ACC_DEVICE_TYPE=cpu"]
+    {
+        assert!(finished.stderr.contains(part), "{part}: {}", finished.report());
+    }
 }

@@ -1,7 +1,7 @@
 //! Commands of users and administrators for jobs: `accord queue` and its siblings, and policies.
 #![forbid(unsafe_code)]
 
-use accord_tests::{Cluster, Finished, Job, Running, Tool, test_program, tool};
+use accord_tests::{Cluster, Finished, Job, Running, Tool, package_example, test_program, tool};
 use nix::unistd::geteuid;
 use serde_json::Value;
 use std::io::PipeWriter;
@@ -86,6 +86,25 @@ fn policy(cluster: &Cluster, who: &str, text: &str, more: &[&str]) -> Finished {
     let file = folder.path().join("p.toml");
     std::fs::write(&file, text).unwrap();
     accord(cluster, who, &[&["policy", "apply", file.to_str().unwrap()], more].concat())
+}
+
+/// Replays an exported history, also with a policy, and asserts that each queue starts all of its jobs.
+fn assert_replayed(export: &str, jobs: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (history, policy) = (folder.path().join("history.jsonl"), folder.path().join("p.toml"));
+    std::fs::write(&history, export).unwrap();
+    std::fs::write(&policy, "half-life = \"1d\"\n[site]\nlongest = \"1h\"\n").unwrap();
+    let replay = Job::new(package_example("accord-scheduler", "sched-replay").unwrap()).arg("history").arg(&history);
+    let replay = replay.arg("--policy").arg(&policy).run().unwrap();
+    says(&replay, 0, &[]);
+    let started = format!(", {jobs} of {jobs} started");
+    for queue in
+        ["first come, first served, best fit", "strict backfill, best fit", "Accord", "Accord with this policy"]
+    {
+        let head = format!("history: {queue}: ");
+        let line = replay.stdout.lines().find(|line| line.starts_with(&head));
+        assert!(line.is_some_and(|line| line.ends_with(&started)), "{queue}: {}", replay.report());
+    }
 }
 
 #[test]
@@ -200,6 +219,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     ));
     let cancelled = jobs.iter().find(|job| job["job"] == 1).unwrap();
     assert_eq!((&cancelled["request"]["devices"], &cancelled["request"]["share_milli"]), (&2.into(), &1_000.into()));
+    assert_replayed(&export.stdout, jobs.len());
     // The audit log has the administrator's actions, and the refusals.
     let log = cluster.messages();
     assert!(log.contains("admin") && log.contains("ends job 3 of user"), "{log}");
@@ -329,6 +349,7 @@ fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
         "admin tests drains node h0 within 1h: new fans",
         "admin tests takes the drain of node h0 back",
         "admin tests drains node h0 within 1s, and ends what is left there then: accord drain",
+        "the drain of node h0 is due; these jobs there end: 1",
     ];
     assert_eq!(drains, expected, "{log}");
 }

@@ -89,6 +89,15 @@ fn a_library_of_another_namespace_uses_devices() {
     let folder = Folder::new();
     folder.compile(&[&gcc("gcc")], "support/deepbind.c", &[&SHARED[..], &["-o", "plugin.so"]].concat());
     folder.compile(&[&gcc("gcc")], "cluster/opens_namespace.c", &["-o", "program", "-ldl"]);
+    // The program itself, or a library of it, is linked with libacc.
+    folder.compile(&[&accord(), "cc"], "cluster/opens_namespace.c", &["-o", "linked", "-ldl"]);
+    folder.compile(&[&accord(), "cc"], "support/deepbind.c", &[&SHARED[..], &["-o", "libown.so"]].concat());
+    let by_library = ["-Wl,--no-as-needed", "-L.", "-lown", "-o", "by_library", "-ldl"];
+    folder.compile(&[&gcc("gcc")], "cluster/opens_namespace.c", &by_library);
+    for name in ["linked", "by_library"] {
+        let said = good(&folder.run(&[&format!("./{name}"), "./plugin.so"]));
+        assert!(said.contains("PASS"), "{name}: {said}");
+    }
     let remote = ["--local-cluster", "1x1", "--loopback", "--remote-only"];
     for options in [&[][..], &remote] {
         let accord = accord();

@@ -128,6 +128,32 @@ fn run_in(cluster: &Cluster, options: &[&str], command: &[&str]) -> Job {
 }
 
 #[test]
+fn ctrl_c_ends_a_terminals_line_about_the_wait() {
+    if std::process::Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: no script command (package bsdutils)");
+        return;
+    }
+    let cluster = Cluster::builder().hosts(1).devices(1).memory("64M").start().unwrap();
+    let (input, ends) = std::io::pipe().unwrap();
+    let first = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap().env("ACCORD_DEVICES", "1:cpu").stdin(input);
+    let first = first.start().unwrap();
+    first.await_output("has 1").unwrap();
+    let accord = tool(Tool::Accord).unwrap();
+    let command = format!("exec {} run --devices 1:cpu -- true", accord.display());
+    let (input, mut keys) = std::io::pipe().unwrap();
+    let waits = Job::new("script").args(["-qec", &command, "/dev/null"]).env("ACCORD_COORDINATOR", cluster.address());
+    let waits = waits.env("ACCORD_TLS", cluster.tls()).env("ACCORD_NODE", cluster.host(0)).stdin(input);
+    let waits = waits.start().unwrap();
+    waits.await_output("Ctrl-C withdraws it").unwrap();
+    keys.write_all(b"\x03").unwrap();
+    let finished = waits.finish().unwrap();
+    let end = finished.stdout.rsplit("withdraws it").next().unwrap();
+    assert!(end.contains("^C\r\naccord: interrupted"), "{}", finished.report());
+    drop(ends);
+    first.finish().unwrap().success().unwrap();
+}
+
+#[test]
 fn a_command_holds_a_job_for_all_programs_below_it() {
     let counts = test_program(PROGRAM).unwrap().display().to_string();
     let cluster = Cluster::builder().hosts(2).devices(2).memory("64M").start().unwrap();

@@ -320,6 +320,62 @@ fn the_next_agent_ends_what_a_killed_one_has_left() {
     let _ = running.signal(Signal::SIGKILL);
 }
 
+/// Whether the kernel of the second node enforces this limit of sessions; prints so if not.
+fn enforces(cluster: &Cluster, limit: &str) -> bool {
+    let info = cluster.info().unwrap();
+    let limits = &info["nodes"][1]["kernel_limits"];
+    let enforces = limits[limit] == true;
+    if !enforces {
+        println!("skipped: the kernel enforces no limit on {limit} here: {limits}");
+    }
+    enforces
+}
+
+/// Runs the program that takes too much beside another session of the node, which goes on.
+fn take_too_much(builder: &ClusterBuilder, limit: &str, request: &str) -> Option<Finished> {
+    let (site, others) = (Site::new("takes_too_much")?, Site::new("forks_on")?);
+    let cluster = builder.clone().other_tenants(&[BOB]).users("*=60003-60012").start().unwrap();
+    if !enforces(&cluster, limit) {
+        return None;
+    }
+    let other = others.job_of(BOB, &cluster, &["stay"]).env("ACCORD_DEVICES", "1:cpu:16M on=h1").start().unwrap();
+    let process = await_process(&other);
+    let job = site.job(&cluster, &[limit]).env("ACCORD_DEVICES", request);
+    let finished = job.run().unwrap();
+    assert!(other.goes_on() && is_alive(&process), "another session has ended: {}", finished.report());
+    other.signal(Signal::SIGKILL).unwrap();
+    Some(finished)
+}
+
+#[test]
+fn a_session_that_takes_more_host_memory_than_it_may_have_learns_the_limit() {
+    let builder = cluster().env("ACCORD_SESSION_MEMORY", "256M");
+    // The device's own memory is 64 MiB.
+    let Some(finished) = take_too_much(&builder, "memory", "1:cpu:32M on=h1") else { return };
+    assert!(finished.code() != 0 && !finished.stdout.contains("got"), "{}", finished.report());
+    let words = "had more than the 320 MiB of host memory that";
+    assert!(finished.stderr.contains(words) && finished.stderr.contains("ram="), "{}", finished.report());
+    // A job that asks for it has it.
+    let finished = take_too_much(&builder, "memory", "1:cpu:32M:ram=1500M on=h1").unwrap();
+    assert!(finished.stdout.contains("got 1"), "{}", finished.report());
+}
+
+#[test]
+fn a_session_that_forks_without_end_is_refused_more_and_its_log_says_so() {
+    let builder = cluster().env("ACCORD_SESSION_PROCESSES", "100").env("ACCORD_LOG", "info");
+    let Some(finished) = take_too_much(&builder, "processes", "1:cpu:32M on=h1") else { return };
+    let got: u32 = line(&finished, "got ").parse().unwrap();
+    assert!((1..100).contains(&got), "{}", finished.report());
+}
+
+#[test]
+fn a_session_runs_on_no_more_cores_than_its_devices_have() {
+    let Some(finished) = take_too_much(&cluster().devices(2), "cores", "1:cpu:32M on=h1") else { return };
+    let got: usize = line(&finished, "got ").parse().unwrap();
+    let all = std::thread::available_parallelism().unwrap().get();
+    assert!(got == all.div_ceil(2) || got == all / 2, "{got} of {all}: {}", finished.report());
+}
+
 /// A node without control groups enforces nothing; one with them names what it enforces, or the reason for omissions.
 #[test]
 fn info_says_which_limits_the_kernel_enforces() {
@@ -329,11 +385,11 @@ fn info_says_which_limits_the_kernel_enforces() {
         let nodes = info["nodes"].as_array().unwrap();
         assert!(!nodes.is_empty());
         for limits in nodes.iter().map(|node| &node["kernel_limits"]) {
-            let enforced = ["memory", "processes"].map(|name| limits[name].as_bool().unwrap());
+            let enforced = ["memory", "processes", "cores", "device_files"].map(|name| limits[name].as_bool().unwrap());
             let why_not = limits["why_not"].as_str().unwrap();
-            assert_eq!(enforced == [true, true], why_not.is_empty(), "{limits}");
+            assert_eq!(enforced == [true; 4], why_not.is_empty(), "{limits}");
             if !has_groups {
-                assert_eq!((enforced, why_not), ([false; 2], "the agent can make no control groups of version 2"));
+                assert_eq!((enforced, why_not), ([false; 4], "the agent can make no control groups of version 2"));
             }
         }
         let job = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", cluster.address());

@@ -180,3 +180,68 @@ fn a_job_whose_node_fails_ends_and_leaves_nothing() -> Result<()> {
     assert!(finished.stdout.contains("the agent of node h3 "), "{}", finished.report());
     Ok(())
 }
+
+/// Two jobs of Slurm on a node of a standing cluster: the first one's epilog takes back nothing that the second one has.
+#[test]
+fn the_prolog_takes_a_node_from_a_standing_cluster_and_the_epilog_gives_it_back() -> Result<()> {
+    let Some(hosts) = Hosts::new(&["munged", "slurmctld", "slurmd", "srun", "flock"])? else { return Ok(()) };
+    let before = r#"
+        for script in prolog epilog; do
+            # The hosts share one file system.
+            sed -e "s|/etc/accord|$W|; s|/run/accord-slurm|$W/run-\$SLURMD_NODENAME|; s|@PREFIX@|/usr|; s|^PATH=.*|PATH=$PATH|" "$1/$script" > $W/$script
+            chmod 755 $W/$script
+        done
+        accord pki init $W/authority --cluster test > /dev/null
+        for role in coordinator "agent h2" "agent h3" "admin slurm"; do
+            accord pki issue $W/authority $role --out "$W/tls-${role#* }" > /dev/null
+        done
+        printf 'ACCORD_COORDINATOR=10.77.0.1:7447\nACCORD_TLS=%s/tls-slurm\n' $W > $W/slurm.env
+        export ACCORD_COORDINATOR=10.77.0.1:7447
+        accord-coordinator --listen 10.77.0.1:7447 --tls $W/tls-coordinator > $W/coordinator.log 2>&1 &
+        for host in h2 h3; do
+            $OMPI_MCA_plm_rsh_agent $host accord-node-agent --tls $W/tls-$host --keep off > $W/agent-$host.log 2>&1 &
+        done
+    "#;
+    let after = r#"
+        state() { ACCORD_TLS=$W/tls-slurm accord info | awk '$1 == "h2" { print $2 }'; }
+        await() {
+            for look in $(seq 1 200); do
+                [ "$(state)" = $1 ] && break
+                sleep 0.2
+            done
+            echo "$2: h2 is $(state)"
+        }
+        jobs() {
+            for look in $(seq 1 200); do
+                [ "$(squeue -h -t R,CG | wc -l)" -eq $1 ] && break
+                sleep 0.2
+            done
+        }
+        await up "at first"
+        for job in 1 2; do
+            sbatch -Q -w h2 -n 1 --mem 10 -o $W/out --wrap "until [ -e $W/go-$job ]; do sleep 0.1; done"
+        done
+        jobs 2
+        await draining "two jobs"
+        touch $W/go-1
+        jobs 1
+        await draining "one job"
+        touch $W/go-2
+        over
+        await up "none"
+        sinfo -h -n h2 -o %t
+        cat $W/agent-h2.log
+        ACCORD_TLS=$W/tls-slurm accord shutdown --agents > /dev/null
+        left
+    "#;
+    let slurm = SLURM
+        .replace("ReturnToService=2\n", "ReturnToService=2\nProlog=$W/prolog\nEpilog=$W/epilog\nPrologFlags=Alloc\n");
+    let script = format!("{before}{slurm}{after}");
+    let scripts = repository_file("install/slurm");
+    let finished = hosts.run(&script, &[&scripts], |job| job.timeout(Duration::from_secs(240)))?;
+    well(&finished);
+    let states =
+        ["at first: h2 is up", "two jobs: h2 is draining", "one job: h2 is draining", "none: h2 is up", "idle"];
+    assert!(finished.stdout.starts_with(&states.join("\n")), "{}", finished.report());
+    Ok(())
+}

@@ -164,6 +164,18 @@ fn paths_may_hold_any_bytes() {
             }
         }
     }
+    // Messages name bytes of a path that are not UTF-8 by their numbers.
+    let bad = home.join("bad");
+    std::fs::copy(test_program("c/bad_constant_by_pointer.c").unwrap(), &bad).unwrap();
+    for job in both_ways(&words(&below_shell(in_it, &bad))) {
+        let finished = job.run().unwrap();
+        let place = finished.stderr.split("second._omp_fn.0 (").nth(1).unwrap_or_default();
+        assert!(
+            place.contains("bad_constant_by_pointer.c:") && place.contains("gr\\xF6\\xDFe/bad+0x"),
+            "{}",
+            finished.report()
+        );
+    }
     let run = Job::new(tool(Tool::Accord).unwrap()).args(["run", "--"]).arg(&program);
     run.env("ACCORD_CPU_MEMORY", "64M").env("ACCORD_LIBACC", libacc().unwrap()).run().unwrap().success().unwrap();
 }

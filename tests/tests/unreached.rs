@@ -3,6 +3,7 @@
 use accord_tests::{Tool, gcc, libacc, repository_file, tool};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -95,6 +96,44 @@ fn programs_with_the_rights_of_others_are_refused() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let said = refusal(&[], &[program.to_str().unwrap()]);
     assert!(said.contains("ignores LD_PRELOAD"), "{said}");
+}
+
+#[test]
+fn programs_with_file_capabilities_are_refused() {
+    /// A user without rights, because root has all capabilities anyway.
+    const USER: u32 = 60_001;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("capable");
+    assert!(compile(&program, OPENACC, &[]));
+    // Copied, because that user may not be able to read the folder of the build.
+    let command = folder.path().join("accord");
+    fs::copy(tool(Tool::Accord).unwrap(), &command).unwrap();
+    fs::copy(libacc().unwrap(), folder.path().join("libacc.so")).unwrap();
+    let as_user = || {
+        let mut run = Command::new(&command);
+        run.args(["run", "--"]).arg(&program).envs([("ACCORD_CPU_DEVICES", "1"), ("ACCORD_CPU_MEMORY", "64M")]);
+        run.env_remove("LD_PRELOAD").current_dir("/").uid(USER).gid(USER).output()
+    };
+    if as_user().is_err() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let capable = |capabilities: &str| {
+        Command::new("setcap").arg(capabilities).arg(&program).output().is_ok_and(|output| output.status.success())
+    };
+    if !capable("cap_net_bind_service=ep") {
+        println!("skipped: setcap is not here, or the file system has no capabilities");
+        return;
+    }
+    let output = as_user().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(125) && output.stdout.is_empty(), "{:?} {said}", output.status);
+    assert!(said.contains("file capabilities") && said.contains("ignores LD_PRELOAD"), "{said}");
+    // Inheritable capabilities give nothing to a user that has none.
+    assert!(capable("cap_net_bind_service=i"));
+    let output = as_user().unwrap();
+    assert!(output.status.success() && output.stdout == b"45\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

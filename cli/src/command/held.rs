@@ -3,29 +3,59 @@
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
 use crate::launch::{
-    Event, JobRequest, Mpirun, Signals, ask_descendants, exit_code, find_libacc, kept, kill_descendants, preload_with,
+    Event, GrantedJob, JobRequest, Mpirun, Signals, ask_descendants, exit_code, find_libacc, kept, kill_descendants,
+    preload_with,
 };
 use accord_scheduler::Request;
-use accord_types::settings;
+use accord_types::status_line::StatusLine;
+use accord_types::{settings, threads};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The time that programs have to end after their job has ended.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Waits for a job until it has its devices, or until a signal ends this process, which cancels the request. The line
+/// about the wait ends before.
+fn ask(asked: JobRequest) -> Result<(GrantedJob, Signals)> {
+    let (answered, asks) = std::io::pipe().map_err(|error| Failure::system("can't create a pipe", error))?;
+    let mut signals = Signals::block(Some(OwnedFd::from(answered).into()))?;
+    let line = Arc::new(StatusLine::new());
+    let shown = line.clone();
+    let hold = move || {
+        // Closed at the thread's end.
+        let _asks = asks;
+        asked.hold(&shown)
+    };
+    let asking = threads::spawn("accord-ask", hold).map_err(|error| Failure::system("can't start a thread", error))?;
+    loop {
+        match signals.next(None)? {
+            Event::Signal { signal, .. } => {
+                line.end();
+                return Err(Failure::interrupted(signal as i32));
+            }
+            Event::Orphaned => break,
+            Event::Ended(..) | Event::Timeout => {}
+        }
+    }
+    let granted = asking.join().map_err(|_| Failure::new("the thread that asks for devices has failed"))??;
+    Ok((granted, signals))
+}
 
 /// Requests a job and runs the program in it; returns its exit code.
 pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     let program = args.program.first().ok_or_else(|| Failure::new("no program"))?;
     let libacc = find_libacc()?;
     let lookup = |name: &str| std::env::var(name).ok();
-    // Nothing has started yet: Ctrl-C ends this process, which cancels the request.
-    let granted = JobRequest::new(&lookup, program, args.np.unwrap_or(1), request)?.hold()?;
+    let asked = JobRequest::new(&lookup, program, args.np.unwrap_or(1), request)?;
+    let (granted, mut signals) = ask(asked)?;
     set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
-    let mut signals = Signals::block(None)?;
     let job = granted.watch()?;
     let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program", error))?;
     let step: [OsString; 2] = ["--preload".into(), preload_with(&libacc)];

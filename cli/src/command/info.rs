@@ -44,9 +44,9 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
 const ENCRYPTED: &str = "between machines: through TLS";
 const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
 
-/// The line about limits of requests that nothing enforces.
-const ASKED_FOR: &str =
-    "of a job's request, its parts of shared devices' time and memory, cores and ram are asked for, not enforced";
+/// The line about what of requests is enforced.
+const ASKED_FOR: &str = "of a job's request, its parts of shared devices' time and memory are asked for, not enforced; cores \
+                         and ram are enforced where ENFORCED has cores and memory";
 
 /// Returns the limits of a session.
 fn limits(limits: SessionLimits) -> String {

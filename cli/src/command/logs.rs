@@ -5,13 +5,13 @@ use crate::client::Coordinator;
 use crate::failure::Result;
 use crate::output::{print, show, tell};
 use accord_proto::v1::{NodeLog, SessionLogsReply};
-use accord_types::Count;
+use accord_types::{Count, natural_order};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Runs `accord logs`.
 pub(crate) fn logs(args: &LogsArgs) -> Result<u8> {
-    let reply = Coordinator::required()?.session_logs(args.session)?;
+    let reply = in_order(Coordinator::required()?.session_logs(args.session)?);
     if args.json {
         print(&format!("{:#}\n", all_json(&reply)));
         return Ok(0);
@@ -21,6 +21,13 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<u8> {
         tell(format_args!("no answer in time from {}", reply.silent.join(", ")));
     }
     Ok(0)
+}
+
+/// Sorts the nodes as all tables have them: n2 before n10.
+fn in_order(mut reply: SessionLogsReply) -> SessionLogsReply {
+    reply.nodes.sort_by(|a, b| natural_order(&a.node_name, &b.node_name));
+    reply.silent.sort_by(|a, b| natural_order(a, b));
+    reply
 }
 
 /// The lines of a node, for people.
@@ -55,6 +62,15 @@ fn moment(unix_ms: u64) -> String {
 mod tests {
     use super::*;
     use accord_proto::v1::LogLine;
+
+    #[test]
+    fn nodes_stand_in_the_order_of_all_tables() {
+        let nodes = ["n10", "n2"].map(|name| NodeLog { node_name: name.to_owned(), ..NodeLog::default() }).to_vec();
+        let silent = ["n12", "n3"].map(str::to_owned).to_vec();
+        let reply = in_order(SessionLogsReply { nodes, silent });
+        assert_eq!(reply.nodes.iter().map(|node| &node.node_name[..]).collect::<Vec<_>>(), ["n2", "n10"]);
+        assert_eq!(reply.silent, ["n3", "n12"]);
+    }
 
     #[test]
     fn each_line_has_its_time_and_node() {

@@ -66,6 +66,7 @@ pub(super) fn findings(
             }
         }
     }
+    found.extend(allocations::findings(source, language, all, declared));
     found.extend(packed_arguments(&variables));
     found.extend(mixed(source, language, all));
     found

@@ -108,12 +108,11 @@ impl JobRequest {
         Ok(Self { address: PeerAddress::new(address), trust, request, time })
     }
 
-    /// Waits until the job has its devices.
+    /// Waits until the job has its devices. The line shows why it waits.
     ///
     /// # Errors
     /// Returns why the coordinator can't be reached, or why it refuses.
-    pub(crate) fn hold(self) -> Result<GrantedJob> {
-        let line = StatusLine::new();
+    pub(crate) fn hold(self, line: &StatusLine) -> Result<GrantedJob> {
         let (job, lane) = self.ask(&|text| text.map_or_else(|| line.end(), |text| line.show(text)))?;
         Ok(GrantedJob { request: self, job, lane })
     }

@@ -33,7 +33,7 @@ mod unreached;
 pub(crate) use descendants::{ask_descendants, kill_descendants};
 pub(crate) use devices::print_gpus;
 pub(crate) use exec::{exec, rsh};
-pub(crate) use held_job::JobRequest;
+pub(crate) use held_job::{GrantedJob, JobRequest};
 pub(crate) use hosts::can_have_namespaces;
 pub(crate) use keeper::{keep, kept};
 pub(crate) use limits::lift;

@@ -63,6 +63,9 @@ impl<'a> Processes<'a> {
             .env_remove(settings::NODE.name)
             // Agents of a run end with it.
             .env_remove(settings::DRAIN_TIME.name)
+            // A node's own scripts belong to its standing agent.
+            .env_remove(settings::PROLOG.name)
+            .env_remove(settings::EPILOG.name)
             .envs(environment.iter().map(|(name, value)| (name, value)));
         let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
         self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });

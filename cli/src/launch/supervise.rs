@@ -17,6 +17,7 @@ use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
 use crate::internal_args::Separation;
 use crate::output::tell;
+use accord_types::status_line::StatusLine;
 use accord_types::{settings, threads};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
@@ -24,6 +25,7 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time that the program has to end after a signal.
@@ -154,14 +156,18 @@ impl Supervisor<'_> {
         let program = run.program.first().ok_or_else(|| Failure::new("no program"))?;
         let asked = JobRequest::new(&lookup, program, run.np.unwrap_or(1), &request)?;
         // The wait may be long, and a signal may interrupt it.
-        let asking = threads::spawn("accord-ask", move || asked.hold())
+        let line = Arc::new(StatusLine::new());
+        let shown = line.clone();
+        let asking = threads::spawn("accord-ask", move || asked.hold(&shown))
             .map_err(|error| Failure::system("can't start a thread", error))?;
         while !asking.is_finished() {
-            match signals.next(Some(Instant::now() + ASKING_LOOK))? {
-                Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
-                Event::Orphaned => return Err(Failure::interrupted(Signal::SIGKILL as i32)),
-                Event::Ended(..) | Event::Timeout => {}
-            }
+            let signal = match signals.next(Some(Instant::now() + ASKING_LOOK))? {
+                Event::Signal { signal, .. } => signal,
+                Event::Orphaned => Signal::SIGKILL,
+                Event::Ended(..) | Event::Timeout => continue,
+            };
+            line.end();
+            return Err(Failure::interrupted(signal as i32));
         }
         let granted = asking.join().map_err(|_| Failure::new("the thread that asks for devices has failed"))??;
         let job = granted.watch()?;

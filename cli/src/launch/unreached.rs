@@ -47,7 +47,7 @@ impl fmt::Display for Obstacle {
                  libgomp, or by accord cc"
             }
             Self::Privileged => {
-                "runs with another user's or group's rights (set-user-ID, set-group-ID), so the dynamic linker \
+                "has more rights than its user (set-user-ID, set-group-ID, file capabilities), so the dynamic linker \
                  ignores LD_PRELOAD: neither it nor what it starts finds libacc; start accord run by it instead, or link by accord cc"
             }
             Self::NoOpenAcc => "has no OpenACC in it; compile and link it with -fopenacc",
@@ -105,7 +105,31 @@ fn is_privileged(file: &File) -> bool {
     let has = |bit: nix::libc::mode_t| data.mode() & bit != 0;
     let user = has(nix::libc::S_ISUID) && data.uid() != getuid().as_raw();
     let group = has(nix::libc::S_ISGID) && has(GROUP_EXECUTE) && data.gid() != getgid().as_raw();
-    (user || group) && !fstatvfs(file).is_ok_and(|mount| mount.flags().contains(FsFlags::ST_NOSUID))
+    // With no_new_privs (prctl) the kernel ignores these bits, but not capabilities.
+    let other = (user || group) && !nix::sys::prctl::get_no_new_privs().unwrap_or(false);
+    // Root has all capabilities anyway.
+    let more = !getuid().is_root() && has_capabilities(file);
+    (other || more) && !fstatvfs(file).is_ok_and(|mount| mount.flags().contains(FsFlags::ST_NOSUID))
+}
+
+/// Whether a file has capabilities for which the kernel sets `AT_SECURE` in its program.
+fn has_capabilities(file: &File) -> bool {
+    /// Length of the largest form, which names the root of a user namespace.
+    const BYTES_MAX: usize = 24;
+    let mut attribute = [0; BYTES_MAX];
+    let read = rustix::fs::fgetxattr(file, c"security.capability", &mut attribute[..]);
+    read.is_ok_and(|bytes| grants_rights(&attribute[..bytes]))
+}
+
+/// Whether the capabilities of a file (`struct vfs_cap_data`) give rights to each user that executes it: some are permitted, or inheritable ones become
+/// effective.
+fn grants_rights(attribute: &[u8]) -> bool {
+    const EFFECTIVE: u32 = 1;
+    let words: Vec<u32> =
+        attribute.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+    let Some((flags, sets)) = words.split_first() else { return false };
+    // Pairs of permitted and inheritable capabilities, which the number of a user may follow.
+    flags & EFFECTIVE != 0 || sets.chunks_exact(2).any(|pair| pair[0] != 0)
 }
 
 /// Returns the obstacle in an ELF file for this machine.
@@ -215,4 +239,24 @@ fn has_openacc_inside(file: &mut File) -> bool {
         scanned += read;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(flags: u32, sets: [u32; 4]) -> Vec<u8> {
+        [&[0x0200_0000 | flags][..], &sets].concat().into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn capabilities_that_are_permitted_or_effective_are_more_rights() {
+        assert!(grants_rights(&attribute(1, [1 << 10, 0, 0, 0])));
+        assert!(grants_rights(&attribute(0, [0, 0, 1, 0])), "one of the upper half");
+        assert!(grants_rights(&attribute(1, [0; 4])));
+        assert!(!grants_rights(&attribute(0, [0, 1 << 10, 0, 1])), "inheritable ones only, without the effective flag");
+        assert!(!grants_rights(&[]) && !grants_rights(&attribute(0, [0; 4])));
+        // The number of a user namespace's root follows the sets.
+        assert!(!grants_rights(&[attribute(0, [0; 4]), 1000u32.to_le_bytes().to_vec()].concat()));
+    }
 }

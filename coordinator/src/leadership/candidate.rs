@@ -61,7 +61,7 @@ pub struct Owner {
     pub revision: i64,
 }
 
-/// What the candidate does next.
+/// The next action of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Nothing before this time.
@@ -108,7 +108,7 @@ pub enum Answer {
     Failed,
 }
 
-/// Where a candidate stands.
+/// The leadership as a candidate knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// Another coordinator leads, or none does.

@@ -21,7 +21,7 @@ pub struct Election {
     ended: oneshot::Receiver<()>,
 }
 
-/// What has become of an election so far.
+/// The outcome of an election so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The candidate's standing, and the error of etcd if it did not answer last.

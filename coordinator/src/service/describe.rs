@@ -9,7 +9,7 @@ use super::session_logs::session_logs;
 use super::tenants::Tenants;
 use super::viewer;
 use super::watching::{self, REPLIES_WAITING_MAX};
-use accord_cluster::{Cluster, Input, KernelLimits, MeasuredPath, Millis, Node, NodeState, Session, Viewer};
+use accord_cluster::{Cluster, Input, MeasuredPath, Millis, Node, NodeState, Session, Viewer};
 use accord_proto::bounds::PAGE_ITEMS_MAX;
 use accord_proto::convert::{Malformed, check_version, device_kind, labels, order_policy};
 use accord_proto::v1;
@@ -217,15 +217,10 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
         hardware: Some(node.hardware.clone().into()),
         heard_ms_ago: now.since(node.heard),
         figures: cluster.figures(node.id).cloned().map(Into::into),
-        kernel_limits: Some(kernel_limits(&node.kernel_limits)),
+        kernel_limits: Some(node.kernel_limits.clone().into()),
         labels: labels(&node.labels),
         quarantined: quarantined.collect(),
     }
-}
-
-fn kernel_limits(limits: &KernelLimits) -> v1::KernelLimits {
-    let KernelLimits { memory, processes, why_not } = limits.clone();
-    v1::KernelLimits { memory, processes, why_not }
 }
 
 fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Session {
@@ -240,7 +235,7 @@ fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Sessio
         pid: session.pid,
         rank: session.rank.map(Into::into),
         order: v1::OrderPolicy::from(session.order).into(),
-        device_count: u32::try_from(session.device_count).unwrap_or(u32::MAX),
+        device_count: u32::try_from(cluster.device_count_of(session)).unwrap_or(u32::MAX),
         executors: session.executors.iter().map(|node| node.0).collect(),
         lost: session.lost.iter().map(|node| node.0).collect(),
         attached: session.client.is_some(),

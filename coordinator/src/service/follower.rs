@@ -5,7 +5,7 @@ use super::programs::Programs;
 use super::referral::Referral;
 use super::tenants::Tenants;
 use super::witness::{Attestation, Witnesses};
-use super::{CALLS_MAX, GRPC_WAITING_MAX, HTTP2_PROBE, entrance};
+use super::{CALLS_MAX, GRPC_WAITING_MAX, HTTP2_PROBE, PageListener, entrance, page};
 use crate::leadership::Outcome;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -13,7 +13,7 @@ use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::Server;
 use tonic::{Request, Status};
 
-/// Refuses calls and programs until `ends` is done.
+/// Refuses calls, programs and browsers until `ends` is done.
 ///
 /// # Errors
 /// Returns an error if a port fails.
@@ -33,11 +33,21 @@ pub async fn follow<T>(
         .layer(refuses)
         .add_routes(Routes::default())
         .serve_with_incoming(ReceiverStream::new(waiting));
+    let shown = refer(listeners.page.as_ref(), referral.clone());
     let programs = Programs::Referred { to: referral, lost_after: listeners.program_lost_after };
     let tenants = Tenants::new(entrance::descriptors());
     tokio::select! {
         result = server => result.map(|()| None),
         () = accept(listeners, Witnesses::new(attestation), tenants, programs, grpc) => Ok(None),
+        () = shown => Ok(None),
         ended = ends => Ok(Some(ended)),
+    }
+}
+
+/// Refuses browsers, if there is a port for them. Never returns.
+async fn refer(listener: Option<&PageListener>, to: Referral) {
+    match listener {
+        Some(listener) => page::refer(listener, to).await,
+        None => std::future::pending().await,
     }
 }

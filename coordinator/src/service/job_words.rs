@@ -30,15 +30,15 @@ pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
 }
 
 /// Returns a job's message. `known` is the program's name, and the wall clock time of its request.
-pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(&str, u64)>) -> v1::Job {
-    let (program, asked) = known.unwrap_or(("", view.unix_ms(job.submitted)));
+pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Option<(String, u64)>) -> v1::Job {
+    let (program, asked) = known.unwrap_or_else(|| (String::new(), view.unix_ms(job.submitted)));
     let request = scheduler.request(job.job).map(ToString::to_string).unwrap_or_default();
     v1::Job {
         job: job.job.0,
         user: cut(&job.user, NAME_MAX).to_owned(),
         account: cut(account(job), NAME_MAX).to_owned(),
         request: cut(&request, JOB_TEXT_MAX).to_owned(),
-        program: cut(program, NAME_MAX).to_owned(),
+        program,
         state: state(scheduler, job).into(),
         asked_unix_ms: asked,
         started_unix_ms: job.started.map(|at| view.unix_ms(at)),
@@ -138,10 +138,10 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
         lines.push(format!("to start it has to be released: accord release {}", job.job));
         return lines;
     }
-    lines.push(match explained.position {
+    lines.extend(explained.position.map(|position| match position {
         0 => "no job is before it".to_owned(),
         before => format!("{} before it", is_or_are(before, "job")),
-    });
+    }));
     if scheduler.is_paused() {
         lines.push("to start, an administrator has to end the pause: accord pause --undo".to_owned());
         return lines;
@@ -192,9 +192,17 @@ pub(super) fn reservation_of(scheduler: &Scheduler, job: &JobView) -> Option<Str
 fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;
     let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
+    if let Some(lack) = scheduler.lack(job.job) {
+        return format!("{}; the request has to change, or nodes have to join", WaitReason::Never(lack));
+    }
     match reason {
         Some(WaitReason::NoSuchDevices) => {
             "to start, a node with such devices has to join; accord info shows what there is".to_owned()
+        }
+        Some(WaitReason::Spent { account }) => {
+            format!(
+                "to start, a month has to begin (UTC), or an administrator has to give account {account} more device-hours"
+            )
         }
         Some(WaitReason::Running { account } | WaitReason::Most { account }) => {
             format!("to start, a job of account {account} has to end, and none of them has a time limit")
@@ -227,7 +235,7 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
         lines.push(if is_limited {
             format!("its time limit ends it in {left}")
         } else {
-            format!("it has no time limit: its lease is renewed in {left}, unless a job within its guarantee waits for these devices")
+            format!("it has no time limit: its lease is renewed in {left}, unless a job within its guarantee waits for these devices, or its account has spent its device-hours")
         });
     }
     let own = scheduler.origin(job.job).and_then(|node| scheduler.node_name(node));

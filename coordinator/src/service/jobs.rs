@@ -16,6 +16,7 @@ use accord_scheduler::request::words::TIME_MAX_MS;
 use accord_scheduler::{Forecast, Input as Scheduled, JobId, JobView, Phase, Scheduler, TextError};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
+use accord_types::texts::{NAME_MAX, cut};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -60,7 +61,8 @@ impl Jobs {
                 state: state(scheduler, &found).into(),
                 position: explained
                     .as_ref()
-                    .map_or(0, |explained| u32::try_from(explained.position).unwrap_or(u32::MAX)),
+                    .and_then(|explained| explained.position)
+                    .map_or(0, |position| u32::try_from(position).unwrap_or(u32::MAX)),
                 why: explained.and_then(|explained| explained.reason).map(|why| why.to_string()).unwrap_or_default(),
                 ..v1::Job::default()
             })
@@ -136,7 +138,8 @@ impl v1::jobs_server::Jobs for Jobs {
             let (scheduler, others) = (view.scheduler(), view.others_jobs());
             let found = scheduler.job(JobId(request.job)).ok_or_else(|| no_job(request.job))?;
             if !viewer.sees(&found, others) {
-                let id = request.job;
+                let (id, called) = (request.job, &viewer.called);
+                tracing::warn!(target: AUDIT, "{called} may not explain job {id} of user {:?}", found.user);
                 return Err(Status::permission_denied(format!(
                     "job {id} is another user's, and the policy shows only how many others have; its user or an administrator sees more"
                 )));
@@ -149,9 +152,9 @@ impl v1::jobs_server::Jobs for Jobs {
                 );
                 lines.truncate(EXPLANATION_LINES_MAX);
             }
-            let mut shown = driver.with_cluster(|cluster| job(view, scheduler, &found, cluster.program_of(found.job)));
+            let mut shown = job(view, scheduler, &found, program_of(&driver, found.job));
             if found.phase == Phase::Waiting {
-                let position = scheduler.explain(found.job).map_or(0, |explained| explained.position);
+                let position = scheduler.explain(found.job).and_then(|explained| explained.position).unwrap_or(0);
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
                 add_wait(&mut shown, view, scheduler, position, starts);
@@ -293,7 +296,7 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         }
     }
     let messages = (0..).zip(&seen).skip(usize::try_from(from).unwrap_or(usize::MAX)).map(|(at, (found, position))| {
-        let mut shown = driver.with_cluster(|cluster| job(view, scheduler, found, cluster.program_of(found.job)));
+        let mut shown = job(view, scheduler, found, program_of(driver, found.job));
         if found.phase == Phase::Waiting {
             add_wait(&mut shown, view, scheduler, *position, listed.starts.get(&found.job).copied());
         } else if let Some(used) = driver.job_use(found.job) {
@@ -303,6 +306,11 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
     });
     reply.next = Room::new().fill(&mut reply.jobs, messages);
     reply
+}
+
+/// Returns the name of a job's program, and the wall clock time of its request.
+fn program_of(driver: &Driver, id: JobId) -> Option<(String, u64)> {
+    driver.with_cluster(|cluster| cluster.program_of(id).map(|(name, asked)| (cut(name, NAME_MAX).to_owned(), asked)))
 }
 
 /// A page of what was used by users, accounts or days that a viewer sees, from a place in the list.

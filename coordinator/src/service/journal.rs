@@ -23,7 +23,7 @@ struct Decision {
     effects: Vec<Effect>,
 }
 
-/// What becomes of further decisions.
+/// The handling of further decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Open,

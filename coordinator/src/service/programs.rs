@@ -8,7 +8,7 @@ use accord_proto::Stream;
 use accord_types::Error;
 use std::time::Duration;
 
-/// What is done with programs' connections.
+/// The handling of programs' connections.
 pub(super) enum Programs {
     Served(SessionEndpoint),
     Referred {

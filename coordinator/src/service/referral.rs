@@ -6,7 +6,7 @@ use tonic::Status;
 
 /// Tells callers which coordinator leads.
 #[derive(Clone)]
-pub(super) struct Referral(watch::Receiver<Outcome>);
+pub(crate) struct Referral(watch::Receiver<Outcome>);
 
 impl Referral {
     pub(super) fn new(outcome: watch::Receiver<Outcome>) -> Self {

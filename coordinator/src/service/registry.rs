@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
-use accord_cluster::{Input, Joiner, KernelLimits, LinkId, MeasuredPath, Registration};
+use accord_cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
@@ -109,6 +109,10 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 let job = SessionKey::from_bytes(&released.job).ok_or(Malformed("a job's key that is none"))?;
                 Input::JobReleased { link, job }
             }
+            Body::EpilogFailed(failed) => {
+                let job = SessionKey::from_bytes(&failed.job).ok_or(Malformed("a job's key that is none"))?;
+                Input::EpilogFailed { link, job, why: failed.why }
+            }
             Body::DeviceTested(tested) => {
                 let v1::DeviceTested { ordinal, verdict: _, why, number } = &tested;
                 let verdict = verdict(tested.verdict(), why.clone())?;
@@ -141,7 +145,7 @@ fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Ma
         devices: devices.collect::<Result<_, _>>()?,
         hardware: register.hardware.unwrap_or_default().into(),
         labels: node_labels(register.labels)?,
-        kernel_limits: kernel_limits(register.kernel_limits.unwrap_or_default()),
+        kernel_limits: register.kernel_limits.unwrap_or_default().into(),
         previous: register.previous_node.map(NodeId),
         coordinator_epoch: register.coordinator_epoch,
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
@@ -159,11 +163,6 @@ fn verdict(verdict: v1::DeviceVerdict, why: String) -> Result<DeviceVerdict, Mal
         v1::DeviceVerdict::Unknown => Ok(DeviceVerdict::Unknown(why)),
         v1::DeviceVerdict::Unspecified => Err(Malformed("a test without a verdict")),
     }
-}
-
-fn kernel_limits(limits: v1::KernelLimits) -> KernelLimits {
-    let v1::KernelLimits { memory, processes, why_not } = limits;
-    KernelLimits { memory, processes, why_not }
 }
 
 /// Returns the address of an agent. One that listens on every address is reached at the address that it connected from.

@@ -86,10 +86,14 @@ impl v1::reservations_server::Reservations for Reservations {
         let v1::DeleteReservationRequest { version, name } = request.into_inner();
         check_version(version)?;
         let removed = self.driver.decide(|cluster| match cluster.has_reservation(&name) {
-            true => Ok(Input::Unreserve { name: name.clone(), by }),
+            true => Ok(Input::Unreserve { name: name.clone(), by: by.clone() }),
             false => Err(ReserveError::Unknown(format!("there is no reservation {name}"))),
         });
-        removed.map_err(refusal)?;
+        if let Err(why) = removed {
+            let status = refusal(why);
+            tracing::warn!(target: AUDIT, "{by} is refused the end of the reservation {name:?}: {}", status.message());
+            return Err(status);
+        }
         self.driver.durable().await?;
         Ok(Response::new(v1::DeleteReservationReply {}))
     }

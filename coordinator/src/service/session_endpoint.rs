@@ -98,7 +98,6 @@ impl SessionEndpoint {
             }
             _ => {}
         }
-        let mut is_lost = false;
         let (begun, mut pace) = (Instant::now(), ReportPace::default());
         let listen = async {
             loop {
@@ -113,21 +112,18 @@ impl SessionEndpoint {
                         pace.keep(begun.elapsed()).await;
                     }
                     Ok(Ok(_)) => return Err(refused("it sent a message that only the coordinator sends")),
-                    Ok(Err(end)) => {
-                        is_lost = end == End::Lost;
-                        return Ok(());
-                    }
+                    Ok(Err(end)) => return Ok(end),
                     Err(error) => return Err(error),
                 }
             }
         };
         // Ends when the program disconnects or the core closes the outbox.
-        let outcome = tokio::select! {
-            outcome = listen => outcome,
-            outcome = speak(writer, messages) => outcome,
+        let ended = tokio::select! {
+            ended = listen => ended,
+            ended = speak(writer, messages) => ended,
         };
-        self.driver.remove_client(client, is_lost);
-        outcome
+        self.driver.remove_client(client, matches!(ended, Ok(End::Lost)));
+        ended.map(drop)
     }
 }
 
@@ -141,8 +137,8 @@ pub(super) async fn refuse(stream: Stream, answer: Message, lost_after: Duration
     let _ = speak(stream, messages).await;
 }
 
-/// Sends messages until the core closes the outbox.
-async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) -> Result<()> {
+/// Sends messages until the core closes the outbox, or the connection is lost.
+async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) -> Result<End> {
     let mut is_waiting = false;
     while let Some(message) = messages.recv().await {
         let (bytes, last) = written(&message);
@@ -153,16 +149,18 @@ async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) 
         if matches!(message, Message::Granted(_) | Message::UseAnswered { .. }) {
             let_agents_be_told().await;
         }
-        tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&bytes))
-            .await
-            .map_err(|_| refused("it does not read"))?
-            .map_err(|error| refused(&error.to_string()))?;
+        match tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&bytes)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if LOST.contains(&error.kind()) => return Ok(End::Lost),
+            Ok(Err(error)) => return Err(refused(&error.to_string())),
+            Err(_) => return Err(refused("it does not read")),
+        }
         if last {
             break;
         }
     }
     let _ = writer.shutdown().await;
-    Ok(())
+    Ok(End::Gone)
 }
 
 /// Returns a message's bytes, and whether it is the last message. A lease that is too long for programs becomes a
@@ -185,12 +183,23 @@ async fn let_agents_be_told() {
     }
 }
 
+/// Errors of a connection that its program has not closed.
+const LOST: [ErrorKind; 6] = [
+    ErrorKind::TimedOut,
+    ErrorKind::HostUnreachable,
+    ErrorKind::NetworkUnreachable,
+    ErrorKind::ConnectionReset,
+    ErrorKind::ConnectionAborted,
+    ErrorKind::BrokenPipe,
+];
+
 /// How a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// The process has closed the connection, or has died.
+    /// The process has closed the connection or has died, or the core has ended it.
     Gone,
-    /// The machine at the other end does not answer.
+    /// The machine at the other end does not answer, or the connection was reset: by that machine's restart or by one
+    /// in between. The process may connect again.
     Lost,
 }
 
@@ -203,15 +212,49 @@ async fn read_message(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Me
 async fn read_message_or_end(reader: &mut (impl AsyncRead + Unpin)) -> Result<std::result::Result<Message, End>> {
     let mut header = [0; HEADER_LEN];
     if let Err(error) = reader.read_exact(&mut header).await {
-        let unanswered = [ErrorKind::TimedOut, ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable];
-        return Ok(Err(if unanswered.contains(&error.kind()) { End::Lost } else { End::Gone }));
+        return Ok(Err(if LOST.contains(&error.kind()) { End::Lost } else { End::Gone }));
     }
     let (kind, length) = Message::header(&header, REQUEST_MAX)?;
     let mut body = vec![0; length];
-    reader.read_exact(&mut body).await.map_err(|error| refused(&error.to_string()))?;
+    match reader.read_exact(&mut body).await {
+        Ok(_) => {}
+        Err(error) if LOST.contains(&error.kind()) => return Ok(Err(End::Lost)),
+        Err(error) => return Err(refused(&error.to_string())),
+    }
     Message::decode(kind, &body).map(Ok)
 }
 
 fn refused(why: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use tokio::io::ReadBuf;
+
+    /// A connection that ends: in order, or by an error.
+    struct Ends(Option<ErrorKind>);
+
+    impl AsyncRead for Ends {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(self.0.map_or(Ok(()), |kind| Err(kind.into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_is_gone_only_if_it_closed_its_connection() {
+        for (by, end) in [
+            (None, End::Gone),
+            (Some(ErrorKind::InvalidData), End::Gone),
+            (Some(ErrorKind::TimedOut), End::Lost),
+            (Some(ErrorKind::ConnectionReset), End::Lost),
+            (Some(ErrorKind::BrokenPipe), End::Lost),
+        ] {
+            assert_eq!(read_message_or_end(&mut Ends(by)).await, Ok(Err(end)), "{by:?}");
+        }
+    }
 }

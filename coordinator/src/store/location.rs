@@ -4,7 +4,7 @@ use crate::etcd::EtcdLocation;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the coordinator keeps its state.
+/// The location of the coordinator's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StateLocation {
     /// A file of this machine.

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// Changes of keys, each with its last value.
 pub type Changes = BTreeMap<String, Option<Vec<u8>>>;
 
-/// What keeps records.
+/// Storage of records.
 pub trait Store: Send {
     /// Makes changes durable, all or none of them. `unix_ms` is the wall clock.
     ///

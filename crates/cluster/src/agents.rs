@@ -68,6 +68,7 @@ impl Cluster {
             self.adopt(now, id, grant, out);
         }
         self.reconcile(now, id, link, &listed, out);
+        let known: BTreeSet<SessionId> = granted.iter().copied().collect();
         // The agent may have been disconnected when these sessions ended.
         let over =
             granted.into_iter().filter(|session| self.sessions.get(session).is_none() && self.has_ended(*session));
@@ -76,6 +77,8 @@ impl Cluster {
                 Effect::ToAgent(link, AgentOrder::SessionClosed(session, self.session_ends.of(session)))
             }),
         );
+        let unclosed = self.unclosed.take(id).into_iter().filter(|(session, _)| known.contains(session));
+        out.extend(unclosed.map(|(session, key)| Effect::ToAgent(link, AgentOrder::ClaimClosed(session, key, None))));
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
@@ -192,6 +195,7 @@ impl Cluster {
         let is_named = |id: &NodeId| self.sessions.has_node(*id) || self.unmet_on(*id).next().is_some();
         let Some(id) = self.nodes.down().find(|id| !is_named(id)) else { return false };
         self.nodes.remove(id);
+        self.unclosed.take(id);
         true
     }
 

@@ -267,7 +267,10 @@ impl Allocations {
         let user = asker.owner.user.clone();
         let account = match self.account_of(&user, request.account.as_deref()) {
             Ok(account) => account,
-            Err(why) => return Err(refused(why.to_string())),
+            Err(why) => {
+                decided.push(Effect::Audit(format!("request of user {user:?} is refused: {why}")));
+                return Err(refused(why.to_string()));
+            }
         };
         let leaf = SitePolicy::leaf(&account, &user);
         request.limit_ms = request.limit_ms.or_else(|| self.in_effect.policy.default_limit_ms(&account));

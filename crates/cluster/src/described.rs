@@ -9,17 +9,15 @@ use accord_types::incarnation::boot_of;
 
 /// Returns the description of a node, from its agent's report.
 pub(super) fn description(node: &Node) -> NodeDescription {
+    let host_memory = host_memory(node);
     let devices = node.devices.iter().map(|info| {
         let (kind, model) = (info.kind.device_type(), model_of(&info.name));
         // The first process on a device also uses the driver's share of memory.
         let (memory, context) = (info.memory.saturating_sub(info.context), info.context);
-        let memory = if kind == DeviceType::Cpu { about(memory) } else { memory };
+        let memory = if kind == DeviceType::Cpu { about(memory.min(host_memory)) } else { memory };
         let class = DeviceClass { kind, model, memory, context, compute: info.compute };
         DeviceDescription { ordinal: info.id.ordinal, class }
     });
-    let of_cpus = node.devices.iter().filter(|info| info.kind.device_type() == DeviceType::Cpu);
-    let of_cpus = of_cpus.fold(0, |sum: u64, info| sum.saturating_add(info.memory));
-    let in_all = node.hardware.numa.iter().fold(0, |sum: u64, numa| sum.saturating_add(numa.memory));
     NodeDescription {
         id: node.id,
         name: node.name.clone(),
@@ -28,10 +26,20 @@ pub(super) fn description(node: &Node) -> NodeDescription {
         incarnation: boot_of(node.incarnation),
         devices: devices.collect(),
         cores: u64::from(node.hardware.processors) * 1_000,
-        // The memory that an agent offers as CPU devices exists, even if hwloc reports less.
-        host_memory: in_all.max(of_cpus),
+        host_memory,
         labels: node.labels.by_name().clone(),
     }
+}
+
+/// Returns the memory of a node, which its CPU devices share. Each of them may be offered with as much as an
+/// administrator likes, so the sum counts only if hwloc reports no memory.
+fn host_memory(node: &Node) -> u64 {
+    let in_all = node.hardware.numa.iter().fold(0, |sum: u64, numa| sum.saturating_add(numa.memory));
+    if in_all > 0 {
+        return in_all;
+    }
+    let of_cpus = node.devices.iter().filter(|info| info.kind.device_type() == DeviceType::Cpu);
+    of_cpus.fold(0, |sum: u64, info| sum.saturating_add(info.memory))
 }
 
 /// Returns the memory of a class of CPU devices: the offered bytes rounded to their upper five bits. An agent offers a
@@ -44,7 +52,46 @@ fn about(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::about;
+    use super::*;
+    use crate::input::{LinkId, Registration};
+    use crate::time::Millis;
+    use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId, NumaNode};
+
+    const GIB: u64 = 1 << 30;
+
+    fn cpu(ordinal: u32, memory: u64) -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId { node: NodeId(0), ordinal },
+            node_name: String::new(),
+            kind: DeviceKind::CPU,
+            name: "cpu".to_owned(),
+            vendor: String::new(),
+            driver: String::new(),
+            uuid: String::new(),
+            memory,
+            units: 1,
+            compute: (0, 0),
+            context: 0,
+            numa: None,
+            cpus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cpu_devices_share_the_memory_that_their_node_has() {
+        let memory = |offered: [u64; 2], installed: &[u64]| {
+            let devices = offered.into_iter().zip(0..).map(|(memory, ordinal)| cpu(ordinal, memory * GIB));
+            let mut registration = Registration::new("h1", "h1:1", 10, devices.collect());
+            let numa = installed.iter().map(|memory| NumaNode { index: 0, cpus: Vec::new(), memory: memory * GIB });
+            registration.hardware.numa = numa.collect();
+            let described = description(&Node::new(NodeId(0), LinkId(1), Millis(0), registration));
+            let of_each = described.devices.iter().map(|device| device.class.memory / GIB).collect::<Vec<_>>();
+            (of_each, described.host_memory / GIB)
+        };
+        assert_eq!(memory([48, 48], &[32, 32]), (vec![48, 48], 64), "both together have less than their sum");
+        assert_eq!(memory([16, 128], &[32, 32]), (vec![16, 64], 64), "a device has no more than its node");
+        assert_eq!(memory([16, 16], &[]), (vec![16, 16], 32), "hwloc reports no memory");
+    }
 
     #[test]
     fn nodes_that_are_alike_have_cpu_devices_of_one_class() {

@@ -84,6 +84,6 @@ impl Allocations {
 }
 
 fn leased(node: NodeId, held: &HeldDevice) -> LeasedDevice {
-    let HeldDevice { ordinal, milli, memory, exclusive } = *held;
+    let HeldDevice { ordinal, milli, memory, exclusive, milli_cores: _, host_memory: _ } = *held;
     LeasedDevice { device: DeviceId { node, ordinal }, amount: Amount { milli, memory }, exclusive }
 }

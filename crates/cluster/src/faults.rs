@@ -14,11 +14,13 @@ use accord_scheduler::class::DeviceClass;
 use accord_scheduler::{Input, JobId, Phase, Quarantine};
 use accord_telemetry::log::AUDIT;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceFault, DeviceId, DeviceVerdict, NodeId};
+use accord_types::{DeviceFault, DeviceId, DeviceVerdict, NodeId, SessionKey};
 use std::collections::BTreeMap;
 
 /// The name in the audit log for a quarantine that a test has ended.
 const TEST: &str = "a test by its agent";
+/// The name in the audit log for a quarantine that a failed epilog has begun.
+const EPILOG: &str = "the site's epilog";
 
 impl Cluster {
     /// Handles the first report of a device's fault by a session.
@@ -56,6 +58,29 @@ impl Cluster {
     fn begin_quarantine(&mut self, device: DeviceId, reason: String, charged: bool) {
         let uuid = self.uuid_of(device);
         self.allocations.push(Input::Quarantine { device, reason, by: None, charged, uuid });
+    }
+
+    /// Puts a job's devices on a node into quarantine, because the site's epilog has failed there. A test of the device says nothing of what the
+    /// epilog has left undone, so that only an administrator ends the quarantine.
+    pub(super) fn epilog_failed(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        (key, why): (SessionKey, &str),
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(node) = self.hear(now, link, out) else { return };
+        let Some(job) = self.allocations.job_by_key(key) else { return };
+        let reason = format!("the epilog of job {job} has failed: {why}");
+        for device in self.allocations.releasing_of(key, node) {
+            let quarantine = self.allocations.scheduler().quarantine_of(device);
+            if quarantine.is_some_and(|quarantine| quarantine.by.is_some()) {
+                continue;
+            }
+            let (by, reason) = (Some(EPILOG.to_owned()), cut(&reason, WORDS_MAX).to_owned());
+            let uuid = self.uuid_of(device);
+            self.allocations.push(Input::Quarantine { device, reason, by, charged: false, uuid });
+        }
     }
 
     /// Returns a device's UUID; an empty one if it has none, or no node has the device.

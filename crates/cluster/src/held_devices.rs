@@ -159,6 +159,13 @@ impl Allocations {
         Some(job.token.key)
     }
 
+    /// Returns the devices of a node that the release of a job is awaited for.
+    pub(super) fn releasing_of(&self, key: SessionKey, node: NodeId) -> Vec<DeviceId> {
+        let job = self.job_by_key(key).filter(|id| self.releasing.get(&node).is_some_and(|jobs| jobs.contains(id)));
+        let held = job.and_then(|id| self.jobs.get(&id)).map(Job::held_devices).unwrap_or_default();
+        held.into_iter().map(|leased| leased.device).filter(|device| device.node == node).collect()
+    }
+
     /// Notes that the agent of a node confirms the end of a job there.
     pub(super) fn released(&mut self, node: NodeId, key: SessionKey) {
         let Some(id) = self.job_by_key(key) else { return };

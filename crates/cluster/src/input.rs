@@ -5,8 +5,8 @@ use super::new_reservation::NewReservation;
 use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, Hardware, JobGrant, NodeFigures, NodeId, SessionGrant, SessionId,
-    SessionKey, SessionRequest,
+    DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
+    SessionGrant, SessionId, SessionKey, SessionRequest,
 };
 
 /// A connection of an agent. The driver never reuses a number.
@@ -16,17 +16,6 @@ pub struct LinkId(pub u64);
 /// A connection of a program. The driver never reuses a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u64);
-
-/// The limits of a session that the kernel enforces on a node, whatever the session's regions do to their executor.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct KernelLimits {
-    /// Host memory of the session's processes.
-    pub memory: bool,
-    /// Number of the session's processes and threads.
-    pub processes: bool,
-    /// The reason for a limit that is not enforced.
-    pub why_not: String,
-}
 
 /// The registration of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,6 +105,8 @@ pub enum Input {
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
     /// No executor of a job is left on its node, after the agent received the order to release the job.
     JobReleased { link: LinkId, job: SessionKey },
+    /// The site's epilog has failed for a job whose release this agent is about to confirm.
+    EpilogFailed { link: LinkId, job: SessionKey, why: String },
     /// An agent stops soon, and lets what uses its node end first.
     Leaving { link: LinkId },
     /// An agent stops.

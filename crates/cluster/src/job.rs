@@ -4,7 +4,7 @@ use super::input::ClientId;
 use super::session::Owner;
 use super::steps::counted;
 use super::time::Millis;
-use accord_scheduler::{JobId, LeasedDevice, Request};
+use accord_scheduler::{Beside, JobId, LeasedDevice, Request};
 use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, Rank, SessionId, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -248,13 +248,18 @@ impl Job {
         matches!(self.stage, Stage::Running(_)) && self.by_node.contains_key(&node)
     }
 
-    /// Returns the grant for the agent of `node`.
-    pub(super) fn grant(&self, node: NodeId, ends_in_ms: Option<u64>) -> JobGrant {
-        let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| HeldDevice {
-            ordinal: leased.device.ordinal,
-            milli: leased.amount.milli,
-            memory: leased.amount.memory,
-            exclusive: leased.exclusive,
+    /// Returns the grant for the agent of `node`. `beside` names what the job has beside its devices.
+    pub(super) fn grant(&self, node: NodeId, ends_in_ms: Option<u64>, beside: &BTreeMap<DeviceId, Beside>) -> JobGrant {
+        let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| {
+            let Beside { milli_cores, host_memory } = beside.get(&leased.device).copied().unwrap_or_default();
+            HeldDevice {
+                ordinal: leased.device.ordinal,
+                milli: leased.amount.milli,
+                memory: leased.amount.memory,
+                exclusive: leased.exclusive,
+                milli_cores,
+                host_memory,
+            }
         });
         JobGrant {
             token: self.token,

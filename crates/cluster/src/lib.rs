@@ -65,11 +65,13 @@ mod snapshot;
 mod state;
 mod steps;
 mod time;
+mod unclosed_claims;
 mod use_table;
+mod waiters;
 mod worlds;
 
 pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
-pub use input::{ClientId, Input, Joiner, KernelLimits, LinkId, Registration};
+pub use input::{ClientId, Input, Joiner, LinkId, Registration};
 pub use measured_path::MeasuredPath;
 pub use new_reservation::{NewReservation, ReservedTarget};
 pub use node::{Node, NodeState};

@@ -1,9 +1,9 @@
 //! A machine with an agent.
 
-use super::input::{KernelLimits, LinkId, Registration};
+use super::input::{LinkId, Registration};
 use super::time::Millis;
 use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceInfo, Hardware, NodeId};
+use accord_types::{DeviceInfo, Hardware, KernelLimits, NodeId};
 
 /// Time within which a rank's agent must reconnect; then the agent and its world count as lost. The connection to a
 /// silent machine ends after 2 s, and programs must learn of the loss within 3 s.

@@ -1,10 +1,10 @@
 //! The site's policy. It is replaced as a whole, and has a version.
 
 use super::allocations::Allocations;
-use super::session::Owner;
 use super::state::Cluster;
 use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePolicy, changes};
 use accord_scheduler::{Input, Phase, Request};
+use accord_types::{Error, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most Unix groups that are kept of a user.
@@ -36,9 +36,19 @@ impl Allocations {
     }
 
     /// Returns the policy's request for programs of a user that have none, if there is one.
-    pub(super) fn default_request(&self, user: &str) -> Option<&Request> {
-        let account = self.account_of(user, None).ok()?;
-        self.in_effect.policy.default_request(&account)
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if the policy has no account for the user, or if there is no such request
+    /// and the account has spent its device-hours.
+    pub(super) fn default_request(&self, user: &str) -> Result<Option<&Request>, Error> {
+        let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why);
+        let account = self.account_of(user, None).map_err(|why| refused(why.to_string()))?;
+        let default = self.in_effect.policy.default_request(&account);
+        if default.is_none() {
+            let now = accord_scheduler::Millis(self.now.0);
+            self.scheduler().check_spent(now, &account, user).map_err(|why| refused(why.to_string()))?;
+        }
+        Ok(default)
     }
 
     fn put(&mut self, policy: SitePolicy, by: String) -> u64 {
@@ -123,10 +133,5 @@ impl Cluster {
         }
         self.allocations.in_effect.at_start = Some(text);
         self.apply_policy(policy, by);
-    }
-
-    /// Returns the text of the policy's request for programs of a user that have none, if there is one.
-    pub(super) fn default_request(&self, owner: &Owner) -> Option<String> {
-        self.allocations.default_request(&owner.user).map(ToString::to_string)
     }
 }

@@ -136,12 +136,12 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    /// Whether a session that only a client names may be of a job by the policy's default request. A session that the records hold without a job is older
-    /// than the policy.
+    /// Whether a session that only a client names may be of a job by the policy's default request, or of a program that
+    /// the policy refuses. A session that the records hold without a job is older than the policy.
     fn may_be_of_default(&self, id: SessionId, request: &SessionRequest, owner: &Owner) -> bool {
         let asks = request.devices.is_some() || request.job.is_some();
         let is_recorded = || matches!(self.device_uses.recorded(id), Some(Charged::User(user)) if *user == owner.user);
-        !asks && self.default_request(owner).is_some() && !is_recorded()
+        !asks && !matches!(self.allocations.default_request(&owner.user), Ok(None)) && !is_recorded()
     }
 
     /// Whether the records hold a session as another user's.

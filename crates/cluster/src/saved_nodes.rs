@@ -1,6 +1,5 @@
 //! The records of nodes, in the form of their agents' registrations.
 
-use super::input::KernelLimits;
 use super::node::{Node, NodeState};
 use super::record::{Records, keys, table};
 use super::time::Millis;
@@ -10,7 +9,6 @@ use prost::Message;
 
 /// Returns the record of a node.
 pub(super) fn saved_node(node: &Node) -> Vec<u8> {
-    let KernelLimits { memory, processes, why_not } = node.kernel_limits.clone();
     let register = v1::Register {
         version: accord_proto::VERSION,
         node_name: node.name.clone(),
@@ -26,7 +24,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
         granted: Vec::new(),
         jobs: Vec::new(),
         coordinator_epoch: 0,
-        kernel_limits: Some(v1::KernelLimits { memory, processes, why_not }),
+        kernel_limits: Some(node.kernel_limits.clone().into()),
     };
     register.encode_to_vec()
 }
@@ -47,7 +45,6 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
         let register = v1::Register::decode(value).map_err(|error| damaged(error.to_string()))?;
         let id = NodeId(register.previous_node.ok_or_else(|| damaged("no number".to_owned()))?);
         let devices = register.devices.into_iter().map(DeviceInfo::try_from).collect::<Result<Vec<_>, _>>();
-        let v1::KernelLimits { memory, processes, why_not } = register.kernel_limits.unwrap_or_default();
         let state = match records.get(&down_key(id)).map(Vec::as_slice) {
             None => NodeState::Up { link: None },
             Some(b"lost") => NodeState::Lost,
@@ -62,7 +59,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             devices: devices.map_err(|error| damaged(error.to_string()))?,
             hardware: register.hardware.unwrap_or_default().into(),
             labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
-            kernel_limits: KernelLimits { memory, processes, why_not },
+            kernel_limits: register.kernel_limits.unwrap_or_default().into(),
             heard: now,
             draining: register.draining,
             // An agent that still leaves says so again.

@@ -99,9 +99,10 @@ impl Cluster {
     /// Informs the agents of a job's nodes of its devices there and of its end.
     fn tell_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
+        let beside = self.allocations.scheduler().beside(id);
         for node in job.nodes().filter(|node| job.uses(*node)) {
             let link = self.nodes.get(&node).and_then(Node::link);
-            let grant = job.grant(node, self.allocations.left_of(id, now));
+            let grant = job.grant(node, self.allocations.left_of(id, now), &beside);
             out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
         }
     }
@@ -131,7 +132,7 @@ impl Cluster {
                 self.tell_holder(id, out);
             }
             (None, Some(_), _) if self.may_be_named(now) => self.held.push(Held::command(opener)),
-            (None, Some(token), None) => out.push(refusal(client, gone(token))),
+            (None, Some(token), None) => out.push(self.refuse_token(client, token, &opener.owner)),
             (None, _, Some(text)) => self.ask(now, opener, Keeper::Command(Some(client)), &text, out),
             (None, None, None) => {
                 let error = Error::new(ErrorCode::InvalidArgument, "a command holds devices that it asks for");
@@ -145,6 +146,18 @@ impl Cluster {
         let id = self.allocations.job_by_key(token.key)?;
         let job = self.allocations.job(id)?;
         (job.user == owner.user && !matches!(job.stage, Stage::Ended)).then_some(id)
+    }
+
+    /// Refuses a token of a job that has ended, or is another user's. The latter is for the audit log.
+    pub(super) fn refuse_token(&self, client: ClientId, token: JobToken, owner: &Owner) -> Effect {
+        let cause = format!("job {} has ended, or is another user's", token.job);
+        let remedy = "unset ACCORD_JOB, or ask for a job by accord run --devices";
+        let error = Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);
+        let job = self.allocations.job_by_key(token.key).and_then(|id| self.allocations.job(id));
+        match job.filter(|job| job.user != owner.user) {
+            Some(job) => denied(client, &owner.user, &format!("job {} of user {:?}", token.job, job.user), error),
+            None => refusal(client, error),
+        }
     }
 
     /// Opens a program's session in a job, or waits for the job's start.
@@ -179,11 +192,34 @@ impl Cluster {
             let error = Error::new(ErrorCode::DeviceTypeUnavailable, cause).remedy("ask for other devices");
             return out.push(refusal(client, error));
         }
+        // A node whose agent is started anew is not lost for good.
+        if self.allocations.job(id).is_some_and(|job| nodes.is_subset(&job.lost)) {
+            let names = nodes.iter().filter_map(|node| Some(self.nodes.get(node)?.name.as_str()));
+            let names: Vec<&str> = names.collect();
+            let cause =
+                format!("job {id} has lost all devices that the program can use, those of {}", names.join(", "));
+            let error = Error::new(ErrorCode::DeviceUnavailable, cause);
+            return out.push(refusal(client, error.remedy("ask for devices again, in another job")));
+        }
         let lease = self.lease_of(devices);
         let Some(key) = self.allocations.job(id).map(|job| job.token.key) else { return };
         let lost = self.lost_nodes(id, nodes);
         let session = self.grant(now, client, request, owner, lease, Some((key, lost)), out);
         self.allocations.session_opened(id, session);
+    }
+
+    /// Ends the job of ranks that has no session left and has lost a node: ranks that come now are those of a further
+    /// program, and get other devices. Returns whether the job has ended.
+    pub(super) fn end_if_broken(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) -> bool {
+        let is_broken = |job: &Job| {
+            matches!(job.stage, Stage::Running(_)) && !job.is_kept() && job.nodes().any(|node| job.lost.contains(&node))
+        };
+        let is_broken = self.allocations.job(id).is_some_and(is_broken);
+        if is_broken {
+            self.allocations.push(accord_scheduler::Input::Ended { job: id });
+            self.schedule(now, out);
+        }
+        is_broken
     }
 
     /// Returns the nodes that the job has lost. Their devices keep their numbers.
@@ -195,15 +231,31 @@ impl Cluster {
     }
 
     /// Informs the programs that wait for a job of the reason.
-    fn tell_queued(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
-        let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting)) else { return };
-        let Some(explained) = self.allocations.scheduler().explain(id) else { return };
-        let queued = QueuedJob {
+    fn tell_queued(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+        if let Some(queued) = self.queued(now, id) {
+            self.tell_waiters(id, queued, out);
+        }
+    }
+
+    /// Returns what the programs that wait for a job are told; `None` if no program waits for it.
+    pub(super) fn queued(&self, now: Millis, id: JobId) -> Option<QueuedJob> {
+        let job = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting))?;
+        if job.openers.is_empty() && self.allocations.holder_of(id).is_none() {
+            return None;
+        }
+        let explained = self.allocations.scheduler().explain(id)?;
+        Some(QueuedJob {
             token: job.token,
-            position: u32::try_from(explained.position).unwrap_or(u32::MAX),
+            position: explained.position.and_then(|position| u32::try_from(position).ok()),
             why: explained.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             starts_in_ms: explained.starts.map(|at| at.0.saturating_sub(now.0)),
-        };
+        })
+    }
+
+    /// Informs the programs that wait for a job.
+    pub(super) fn tell_waiters(&mut self, id: JobId, queued: QueuedJob, out: &mut Vec<Effect>) {
+        self.waiters.note(id, &queued);
+        let Some(job) = self.allocations.job(id) else { return };
         let holder = self.allocations.holder_of(id);
         // Only one of them reports the reason to the user.
         let mut waiting = holder.into_iter().chain(job.openers.keys().copied());
@@ -261,8 +313,10 @@ impl Cluster {
     /// Informs the agent of a registered node of the jobs there.
     pub(super) fn tell_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
-        let left = |job: &Job| self.allocations.left_of(JobId(job.token.job), now);
-        let jobs = self.allocations.jobs_on(id).map(|job| job.grant(id, left(job)));
+        let jobs = self.allocations.jobs_on(id).map(|job| {
+            let number = JobId(job.token.job);
+            job.grant(id, self.allocations.left_of(number, now), &self.allocations.scheduler().beside(number))
+        });
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
     }
 }
@@ -274,6 +328,7 @@ fn after_end(cause: &EndCause) -> &'static str {
         EndCause::Quantum => {
             "; ask for devices within the account's guarantee, or for a limit shorter than the quantum"
         }
+        EndCause::Spent => "; name a time limit in the next month, or ask an administrator for more device-hours",
         EndCause::Drained => "; ask again, other nodes are not drained",
         EndCause::Reserved { .. } => "; ask again, other devices are not reserved",
         EndCause::Lost => "; ask again",
@@ -283,9 +338,10 @@ fn after_end(cause: &EndCause) -> &'static str {
     }
 }
 
-pub(super) fn gone(token: JobToken) -> Error {
-    let cause = format!("job {} has ended, or is another user's", token.job);
-    Error::new(ErrorCode::DeviceUnavailable, cause).remedy("unset ACCORD_JOB, or ask for a job by accord run --devices")
+/// Refuses a user's program, for the audit log.
+pub(super) fn denied(client: ClientId, user: &str, what: &str, error: Error) -> Effect {
+    tracing::warn!(target: AUDIT, "user {user:?} is refused {what}: {}", error.cause());
+    refusal(client, error)
 }
 
 pub(super) fn refusal(client: ClientId, error: Error) -> Effect {

@@ -4,7 +4,7 @@ use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
 use super::job::{Held, Keeper, Opener};
 use super::node::Node;
-use super::scheduling::{gone, refusal};
+use super::scheduling::{denied, refusal};
 use super::session::{LeaseTerms, Origin, Owner, Session};
 use super::session_end::SessionEnd;
 use super::state::{Cluster, Limits};
@@ -27,13 +27,19 @@ impl Cluster {
             return self.held.push(Held::program(opener));
         }
         if opener.request.job.is_none() && opener.request.devices.is_none() {
-            opener.request.devices = self.default_of(&opener);
+            match self.default_of(&opener) {
+                Ok(default) => opener.request.devices = default,
+                Err(error) => return out.push(denied(client, &opener.owner.user, "devices", error)),
+            }
         }
         if opener.request.job.is_some() || opener.request.devices.is_some() {
             return self.open_by_request(now, opener, out);
         }
         let Opener { client, request, owner } = opener;
-        match self.share(client, &request, &owner.user) {
+        if let Err(error) = self.check_quota(client, &owner.user) {
+            return out.push(denied(client, &owner.user, "a session", error));
+        }
+        match self.share(&request) {
             Ok(lease) => {
                 self.grant(now, client, request, owner, lease, None, out);
             }
@@ -47,32 +53,43 @@ impl Cluster {
 
     /// Returns the policy's request for a program that has none, if there is one. Ranks of one MPI program share the
     /// first rank's request, even after a change of the policy.
-    fn default_of(&self, opener: &Opener) -> Option<String> {
-        let default = self.default_request(&opener.owner)?;
+    ///
+    /// # Errors
+    /// Returns `acc_error_device_unavailable` if the policy gives the user no devices: the user is in no account, or
+    /// its account has spent its device-hours.
+    fn default_of(&self, opener: &Opener) -> Result<Option<String>, Error> {
+        let default = match self.allocations.default_request(&opener.owner.user) {
+            Ok(None) => return Ok(None),
+            Ok(Some(request)) => Ok(request.to_string()),
+            Err(error) => Err(error),
+        };
         let rank = opener.request.rank.filter(|rank| rank.size > 1 && rank.job != 0);
         let gang = rank.map(|rank| (opener.owner.user.clone(), rank.job, rank.size));
         let first = gang.and_then(|gang| self.allocations.job(self.allocations.job_of_gang(&gang)?));
-        Some(first.map_or(default, |job| job.text.clone()))
+        first.map_or(default, |job| Ok(job.text.clone())).map(Some)
     }
 
     /// Opens the session of a program with a request, or in a job.
     fn open_by_request(&mut self, now: Millis, opener: Opener, out: &mut Vec<Effect>) {
         let (client, rank) = (opener.client, opener.request.rank.filter(|rank| rank.size > 1));
         if let Err(error) = self.check_quota(client, &opener.owner.user) {
-            return out.push(refusal(client, error));
+            return out.push(denied(client, &opener.owner.user, "a session", error));
         }
         if let Some(token) = opener.request.job {
             match self.own_job(token, &opener.owner) {
                 Some(id) => return self.enter_job(now, id, opener, out),
                 // An agent may be about to name the job.
                 None if self.may_be_named(now) => return self.held.push(Held::program(opener)),
-                None if opener.request.devices.is_none() => return out.push(refusal(client, gone(token))),
+                None if opener.request.devices.is_none() => {
+                    return out.push(self.refuse_token(client, token, &opener.owner));
+                }
                 None => {}
             }
         }
         let Some(text) = opener.request.devices.clone() else { return };
         let gang = rank.map(|rank| (opener.owner.user.clone(), rank.job, rank.size));
-        match rank.zip(gang.and_then(|gang| self.allocations.job_of_gang(&gang))) {
+        let known = gang.and_then(|gang| self.allocations.job_of_gang(&gang));
+        match rank.zip(known.filter(|id| !self.end_if_broken(now, *id, out))) {
             Some((rank, id)) => match self.allocations.job(id).map(|job| job.text.clone()) {
                 Some(other) if other != text => out.push(refusal(client, other_request(rank, &text, &other))),
                 _ => self.enter_job(now, id, opener, out),
@@ -212,9 +229,10 @@ impl Cluster {
     }
 
     /// Has the agents end a session that only its program has named, and that they were told of, but for the agent of one node. An agent that
-    /// knows it by another key has it from an earlier coordinator: it is another program's.
+    /// is away hears of it when it is back. An agent that knows the session by another key has it from an earlier coordinator: it is another
+    /// program's.
     pub(super) fn close_at_agents(
-        &self,
+        &mut self,
         id: SessionId,
         but: Option<NodeId>,
         why: Option<&SessionEnd>,
@@ -222,9 +240,13 @@ impl Cluster {
     ) {
         let Some(session) = self.sessions.get(&id) else { return };
         let nodes = counted(session.nodes.keys()).filter(|node| Some(**node) != but);
-        let links = nodes.filter_map(|node| self.nodes.get(node)?.link());
-        let close = || AgentOrder::ClaimClosed(id, session.owner.key, why.cloned());
-        out.extend(links.map(|link| Effect::ToAgent(link, close())));
+        let key = session.owner.key;
+        for node in nodes.filter_map(|node| self.nodes.get(node)) {
+            match node.link() {
+                Some(link) => out.push(Effect::ToAgent(link, AgentOrder::ClaimClosed(id, key, why.cloned()))),
+                None => self.unclosed.insert(node.id, id, key, self.limits.ended_max),
+            }
+        }
     }
 
     /// Drops a session, which continues if agents serve it.

@@ -3,10 +3,9 @@
 //! A session with this lease opens in a few steps, however many devices there are. Its program gets the list of
 //! devices. A node's agent learns of the session when the program is about to use the node, see [`super::first_uses`].
 
-use super::input::ClientId;
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::{LeaseTerms, Session};
+use super::session::{LeaseTerms, Origin, Session};
 use super::state::Cluster;
 use super::steps::counted;
 use accord_fabric::frame::session::DEVICES_MAX;
@@ -16,13 +15,7 @@ use accord_types::{
 
 impl Cluster {
     /// Returns the terms for a program without a request, if a device is available.
-    pub(super) fn share(
-        &mut self,
-        client: ClientId,
-        request: &SessionRequest,
-        user: &str,
-    ) -> Result<LeaseTerms, Error> {
-        self.check_quota(client, user)?;
+    pub(super) fn share(&mut self, request: &SessionRequest) -> Result<LeaseTerms, Error> {
         if !self.offers(request.kind) {
             return Err(self.nothing_to_lease(request));
         }
@@ -54,6 +47,15 @@ impl Cluster {
     /// devices that jobs hold exclusively.
     pub(super) fn device_count(&self, kind: Option<DeviceKind>) -> usize {
         self.nodes.offered(kind).min(DEVICES_MAX)
+    }
+
+    /// Returns the number of devices of a session. A program without a request that has reconnected after a restart has
+    /// those that are offered now, because this coordinator did not number them.
+    pub fn device_count_of(&self, session: &Session) -> usize {
+        match session.origin {
+            Origin::Agent | Origin::Program if session.is_shared() => self.device_count(session.kind),
+            _ => session.device_count,
+        }
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {

@@ -18,7 +18,9 @@ use super::session::{Owner, Ranks, Session};
 use super::session_end::SessionEnds;
 use super::session_table::SessionTable;
 use super::time::Millis;
+use super::unclosed_claims::UnclosedClaims;
 use super::use_table::DeviceUses;
+use super::waiters::Waiters;
 use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,6 +120,8 @@ pub struct Cluster {
     pub(super) ended: EndedSessions,
     /// Reasons for the ends of sessions that their programs did not end.
     pub(super) session_ends: SessionEnds,
+    /// Ended sessions that only their programs had named, of which agents that are away have to hear.
+    pub(super) unclosed: UnclosedClaims,
     /// MPI programs that were warned that too many ranks use one device.
     pub(super) warned: BTreeSet<Ranks>,
     /// Figures of nodes and paths.
@@ -128,6 +132,8 @@ pub struct Cluster {
     pub(super) device_uses: DeviceUses,
     /// Devices with reported faults.
     pub(super) faults: FaultTable,
+    /// What the waiters of the first jobs know.
+    pub(super) waiters: Waiters,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,
     /// Time of this coordinator's start.
@@ -171,11 +177,13 @@ impl Cluster {
             ends: BTreeSet::new(),
             ended: EndedSessions::default(),
             session_ends: SessionEnds::default(),
+            unclosed: UnclosedClaims::default(),
             warned: BTreeSet::new(),
             paths: Paths::default(),
             class_times: ClassTimes::default(),
             device_uses: DeviceUses::default(),
             faults: FaultTable::default(),
+            waiters: Waiters::default(),
             allocations,
             began: Millis(0),
             recorder: None,
@@ -193,6 +201,7 @@ impl Cluster {
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
             Input::JobReleased { link, job } => self.job_released(now, link, job, out),
+            Input::EpilogFailed { link, job, why } => self.epilog_failed(now, link, (job, &why), out),
             Input::Leaving { link } => self.leaving(link, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
@@ -235,6 +244,8 @@ impl Cluster {
                 self.end_unnamed_uses(now);
                 self.order_tests(now, out);
                 self.allocations.tick();
+                self.schedule(now, out);
+                self.look_at_waiters(now, out);
             }
         }
         self.schedule(now, out);

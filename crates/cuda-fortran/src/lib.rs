@@ -5,11 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
+mod embedded;
+mod mathematics;
 pub mod mlir;
 mod pass;
 pub mod ptx;
 mod refusal;
 
+pub use archive::PtxArchives;
+pub use embedded::GpuCode;
+pub use mathematics::Library;
 pub use refusal::{Error, Refusal, SourceLocation};
 
 /// The version of LLVM that these passes were written and tested for.
@@ -31,13 +37,13 @@ pub fn prepared(fir: &str) -> Result<String, Error> {
     Ok(module.to_string())
 }
 
-/// Returns host code with the kernels compiled for CPU devices, and their registration with `ptx`.
+/// Returns host code with the kernels compiled for CPU devices, and their registration with the code for GPUs.
 ///
 /// # Errors
 /// Returns a refusal with its place in the source, or the place where the text is not MLIR.
-pub fn host_code(mixed: &str, ptx: &str) -> Result<String, Error> {
+pub fn host_code(mixed: &str, gpu: &GpuCode) -> Result<String, Error> {
     let module = mlir::module(mixed)?;
-    pass::host::lower(module, ptx).map(|module| module.to_string())
+    pass::host::lower(module, gpu).map(|module| module.to_string())
 }
 
 /// Returns the kernels for GPUs and their symbols; `None` if the source has no device code.

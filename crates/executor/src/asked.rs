@@ -3,7 +3,7 @@
 use crate::ask_ahead::{AHEAD_MAX, AskAhead};
 use crate::executor::broken;
 use accord_fabric::link::Link;
-use accord_fabric::transfer::{Incoming, TransferControl};
+use accord_fabric::transfer::{ControlMessage, Incoming, TransferControl};
 use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::io::{Cursor, Read};
@@ -91,7 +91,7 @@ impl AskedCopy {
         // The inbox of a lost session drops the callback, which ends the wait of its receiver.
         let receive = move |incoming| drop(to.send(copy.came(incoming)));
         self.link.inbox().post(self.transfer, self.len, Box::new(receive));
-        self.link.control().ready(self.transfer, Vec::new());
+        self.link.control().send(ControlMessage::Ready(self.transfer, Vec::new()));
     }
 
     /// Receives the bytes, on their lane's thread.

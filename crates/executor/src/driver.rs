@@ -16,7 +16,7 @@ use accord_fabric::clock;
 use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::{DirectWays, Pushing};
+use accord_fabric::transfer::Pushing;
 use accord_fabric::transport::Lane;
 use accord_types::short_lock::assert_none_held;
 use accord_types::{AddressRange, ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
@@ -330,10 +330,9 @@ impl World<'_> {
         match place {
             Ok((hosted, CopyTarget { dst, after, .. })) => {
                 hosted.counters().copied_in(len);
-                let destination = Destination::private(hosted, dst, len);
-                let export = self.session.local.as_ref().map(|local| destination.export(&local.peer(from)));
-                let ways = DirectWays { export, room: destination.room() };
-                exchange.expect(transfer, from, len, Box::new(|incoming| destination.start(incoming)), ways)?;
+                let same_host = self.session.local.as_ref().map(|local| local.peer(from));
+                let destination = Destination::private(hosted, dst, len, same_host);
+                exchange.expect(transfer, from, len, Arc::new(destination))?;
                 // The transfer may be over long before its target memory is free.
                 due_after(exchange, transfer, hosted, after, Waited::new(self.session)?);
             }

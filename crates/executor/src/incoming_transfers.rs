@@ -3,7 +3,7 @@
 use crate::hosted::Hosted;
 use crate::same_host::SameHostPeer;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{DeviceRoom, Exchange, Export, IncomingBytes, IncomingTransfer, RoomPlace};
+use accord_fabric::transfer::{DeviceRooms, Ending, Exchange, IncomingBytes, TransferTarget};
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{AddressRange, DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
@@ -11,65 +11,70 @@ use std::sync::Arc;
 /// Most bytes of a transfer that the thread of its lane reads itself.
 const QUICK_MAX: u64 = 64 << 10;
 
-/// The target of a transfer.
+/// The memory of a device to which a transfer's bytes go.
 pub struct Destination {
     hosted: Arc<Hosted>,
-    /// The first byte.
-    dst: DevicePtr,
-    /// Bytes.
-    len: u64,
-    /// Whether the device's memory is private, see [`Destination::private`].
-    is_private: bool,
+    at: AddressRange,
+    /// The source's process, if it may be on this host.
+    same_host: Option<SameHostPeer>,
+    access: Access,
     /// The last transfer to a device may end the device.
+    #[allow(dead_code, reason = "it looks when it is dropped")]
     unlocked: DroppedUnlocked,
 }
 
+/// What accesses a device's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The program that drives the device as well.
+    Any,
+    /// Only the device's streams, and other processes by the methods of [`Destination`].
+    Private,
+}
+
 impl Destination {
-    /// Creates the target of `len` bytes of a device, from `dst` on.
-    pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
-        Self { hosted: hosted.clone(), dst, len, is_private: false, unlocked: DroppedUnlocked::default() }
+    /// Returns the destination of `len` bytes of a device, from `dst` on. `same_host` is the source's process, if it may be on this host.
+    pub fn new(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64, same_host: Option<SameHostPeer>) -> Self {
+        let (at, unlocked) = (AddressRange { start: dst, len }, DroppedUnlocked::default());
+        Self { hosted: hosted.clone(), at, same_host, access: Access::Any, unlocked }
     }
 
-    /// Creates the target as [`Destination::new`], for a device whose memory is accessed only by its streams and through
-    /// [`Destination::room`] and [`Destination::export`].
-    pub fn private(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64) -> Self {
-        Self { is_private: true, ..Self::new(hosted, dst, len) }
+    /// Returns the destination as [`Destination::new`], for a device whose memory is accessed only by its streams and through this destination.
+    pub fn private(hosted: &Arc<Hosted>, dst: DevicePtr, len: u64, same_host: Option<SameHostPeer>) -> Self {
+        Self { access: Access::Private, ..Self::new(hosted, dst, len, same_host) }
+    }
+}
+
+impl TransferTarget for Destination {
+    fn export(&self) -> Vec<u8> {
+        let Self { hosted, at, same_host: Some(peer), .. } = self else { return Vec::new() };
+        let handle = peer.export(&**hosted.device(), at.start, at.len);
+        let is_shown = handle.is_empty() || self.access == Access::Any || hosted.may_show(*at);
+        if is_shown { handle } else { Vec::new() }
     }
 
-    fn copy(&self) -> Self {
-        Self { is_private: self.is_private, ..Self::new(&self.hosted, self.dst, self.len) }
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        // No library of a program's process writes into its devices' memory.
+        let native = self.hosted.device().native().filter(|_| self.access == Access::Private)?;
+        if self.hosted.still_writes(self.at) {
+            return None;
+        }
+        Some((self.hosted.rooms().clone(), native.room(self.at.start, usize::try_from(self.at.len).ok()?)?))
     }
 
-    fn at(&self) -> AddressRange {
-        AddressRange { start: self.dst, len: self.len }
+    fn is_free(&self) -> bool {
+        !self.hosted.fenced_copies().overlap(self.at)
     }
 
-    /// Returns the target's memory, for a library that writes into it, or `None` if its kind of device does not support that.
-    pub fn room(&self) -> Option<DeviceRoom> {
-        self.hosted.device().native()?;
-        Some(DeviceRoom { device: self.hosted.rooms().clone(), place: Box::new(self.copy()) })
-    }
-
-    /// Returns the callback that exports the memory to a pusher of this host, once the bytes may be sent.
-    pub fn export(&self, to: &SameHostPeer) -> Export {
-        let (place, export) = (self.copy(), to.export(self.hosted.device(), self.dst, self.len));
-        Box::new(move || {
-            let handle = export();
-            if handle.is_empty() || place.hosted.may_show(place.at()) { handle } else { Vec::new() }
-        })
-    }
-
-    /// Receives a transfer whose first bytes have arrived.
-    pub fn start(self, incoming: IncomingTransfer) {
-        let Some((bytes, ending)) = incoming.split() else { return };
-        let at = self.at();
-        let Self { hosted, dst, len, is_private, unlocked } = self;
-        let source = CopySource::new(FromDevice { bytes, len });
-        let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
+    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+        let Self { hosted, at, access, .. } = self;
+        let source = CopySource::new(FromDevice(bytes));
+        let put = hosted.incoming();
+        let put = put.and_then(|stream| Ok((stream, hosted.device().copy_in(stream, at.start, at.len, source)?)));
         match put {
-            Ok((stream, seq)) if is_private && hosted.fence(at, stream, seq) => ending.landed(Ok(())),
+            Ok((stream, seq)) if *access == Access::Private && hosted.fence(*at, stream, seq) => ending.landed(Ok(())),
             Ok((stream, seq)) => {
-                let of = hosted.clone();
+                let (of, unlocked) = (hosted.clone(), DroppedUnlocked::default());
                 let done = move |outcome: Result<()>| {
                     let _unlocked = unlocked;
                     if outcome.is_err() {
@@ -81,19 +86,6 @@ impl Destination {
             }
             Err(error) => ending.landed(Err(error)),
         }
-    }
-}
-
-impl RoomPlace for Destination {
-    fn range(&self) -> Option<NativeRange> {
-        if self.hosted.still_writes(self.at()) {
-            return None;
-        }
-        self.hosted.device().native()?.room(self.dst, usize::try_from(self.len).ok()?)
-    }
-
-    fn is_free(&self) -> bool {
-        !self.hosted.fenced_copies().overlap(self.at())
     }
 }
 
@@ -119,28 +111,26 @@ pub fn due_after(
     }
 }
 
-struct FromDevice {
-    bytes: IncomingBytes,
-    len: u64,
-}
+/// The bytes of a transfer, as a device takes them.
+struct FromDevice(IncomingBytes);
 
 impl Source for FromDevice {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        self.bytes.fill(piece);
+        self.0.fill(piece);
         Ok(())
     }
 
     fn fills_native(&self) -> bool {
-        !self.immediate() && self.bytes.fills_native()
+        !self.immediate() && self.0.fills_native()
     }
 
     fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
-        Ok(self.bytes.fill_native(room))
+        Ok(self.0.fill_native(room))
     }
 
     /// Whether the thread of the lane reads the bytes itself. A short transfer arrives with its header, in one write, and that
     /// thread would only wait for another one to read the rest.
     fn immediate(&self) -> bool {
-        self.len <= QUICK_MAX
+        self.0.total() <= QUICK_MAX
     }
 }

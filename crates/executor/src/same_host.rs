@@ -6,10 +6,9 @@ use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Export, Pushing};
+use accord_fabric::transfer::Pushing;
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
 use accord_telemetry::log::tell;
-use accord_types::short_lock::DroppedUnlocked;
 use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
@@ -31,14 +30,9 @@ pub struct SameHostPeer {
 }
 
 impl SameHostPeer {
-    /// Returns the callback that exports the target of a transfer from the peer, once the bytes may be sent.
-    pub fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
-        let (Self { same_host, peer, .. }, device) = (self.clone(), device.clone());
-        let unlocked = DroppedUnlocked::default();
-        Box::new(move || {
-            let _unlocked = unlocked;
-            same_host.handle(peer.raw(), &*device, dst, len)
-        })
+    /// Returns a handle of a device's memory, for the peer to import, or an empty one if the memory can't be exported.
+    pub(crate) fn export(&self, device: &dyn Device, dst: DevicePtr, len: u64) -> Vec<u8> {
+        self.same_host.handle(self.peer.raw(), device, dst, len)
     }
 
     /// Returns the mapped target of a push to the peer from `device`. Returns `None` if the peer has exported no target, the

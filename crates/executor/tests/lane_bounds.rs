@@ -246,7 +246,7 @@ fn is_enforced(place: &str) -> Option<bool> {
             is_bounded(&Message::Open(request), REQUEST_TEXT_MAX)
         }
         "QueuedJob.why" => {
-            let queued = QueuedJob { token: token(), position: 0, why: mark(), starts_in_ms: None };
+            let queued = QueuedJob { token: token(), position: Some(0), why: mark(), starts_in_ms: None };
             is_bounded(&Message::Queued(queued), WORDS_MAX)
         }
         "SessionRequest.program" => is_bounded(&Message::Open(request("h", MARK)), NAME_MAX),

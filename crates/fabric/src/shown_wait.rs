@@ -78,10 +78,65 @@ pub(crate) fn called(job: &QueuedJob) -> String {
 fn line_of(job: &QueuedJob) -> String {
     let QueuedJob { token: _, position, why, starts_in_ms } = job;
     let before = match position {
-        0 => "it is the next one".to_owned(),
-        jobs => format!("{} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
+        None => String::new(),
+        Some(0) => "; it is the next one".to_owned(),
+        Some(jobs) => format!("; {} before it", Count(usize::try_from(*jobs).unwrap_or(usize::MAX), "job")),
     };
     // In whole minutes, so that a start that slips by seconds causes no new line.
     let start = starts_in_ms.map(|ms| format!(", starts in about {} min", ms.div_ceil(60_000))).unwrap_or_default();
-    format!("{} waits: {why}; {before}{start}; Ctrl-C withdraws it", called(job))
+    format!("{} waits: {why}{before}{start}; Ctrl-C withdraws it", called(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{JobToken, SessionKey};
+    use std::cell::RefCell;
+
+    fn queued(position: impl Into<Option<u32>>, why: &str, starts_in_ms: Option<u64>) -> QueuedJob {
+        let token = JobToken { job: 7, key: SessionKey([0; SessionKey::LEN]) };
+        QueuedJob { token, position: position.into(), why: why.to_owned(), starts_in_ms }
+    }
+
+    #[test]
+    fn a_line_has_the_place_of_a_job_that_has_one() {
+        for (position, place) in [(None, ""), (Some(0), "; it is the next one"), (Some(2), "; 2 jobs before it")] {
+            assert_eq!(
+                line_of(&queued(position, "it is on hold", None)),
+                format!("job 7 waits: it is on hold{place}; Ctrl-C withdraws it")
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_has_number_reason_position_start_and_how_to_withdraw() {
+        let next = line_of(&queued(0, "all starts are paused", None));
+        assert_eq!(next, "job 7 waits: all starts are paused; it is the next one; Ctrl-C withdraws it");
+        let later = line_of(&queued(3, "it needs 2 of h200", Some(90_000)));
+        let expected = "job 7 waits: it needs 2 of h200; 3 jobs before it, starts in about 2 min; Ctrl-C withdraws it";
+        assert_eq!(later, expected);
+    }
+
+    #[test]
+    fn a_wait_is_shown_after_a_while_and_again_when_it_changes() {
+        let lines = RefCell::new(Vec::new());
+        let show = |line: Option<&str>| lines.borrow_mut().push(line.map(str::to_owned));
+        let count = || lines.borrow().len();
+        // No time has passed, however slow the machine is.
+        let since = Instant::now() + Duration::from_secs(3_600);
+        let mut shown = ShownWait { since, line: String::new(), is_shown: false, show: &show };
+        shown.update(&queued(1, "a", None));
+        assert_eq!(count(), 0);
+        let heard = shown.next(|time| Ok(if time.is_some() { Heard::Nothing } else { Heard::Message(None) }));
+        assert!(matches!(heard, Ok(None)));
+        shown.update(&queued(1, "a", None));
+        assert_eq!(count(), 1, "the same line twice");
+        shown.since = Instant::now().checked_sub(SHOWN_AFTER).expect("the machine runs for some seconds");
+        shown.update(&queued(1, "b", None));
+        // Another rank of the gang shows the reason.
+        shown.update(&queued(1, "", None));
+        drop(shown);
+        let line = |why: &str| Some(line_of(&queued(1, why, None)));
+        assert_eq!(*lines.borrow(), [line("a"), line("b"), None]);
+    }
 }

@@ -3,10 +3,9 @@
 //! there.
 //!
 //! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes are sent.
-//! * [`ControlSender`], [`receive_control`]: the messages from a copy's target to its pusher.
-//! * `rendezvous`: the state of each copy between devices. Decisions without I/O.
-//! * [`ExchangeCore`]: all copies of a process, by these decisions. Also without I/O.
-//! * [`Exchange`]: [`ExchangeCore`] with threads that block and lanes that carry the bytes.
+//! * [`ControlSender`], [`receive_control`]: the messages from a copy's target to its source.
+//! * [`TransferTable`]: all copies between devices of a process, each one record with one state. Decisions without I/O.
+//! * [`Exchange`]: [`TransferTable`] with threads that block and lanes that carry the bytes.
 
 mod chunk_io;
 mod control;
@@ -14,23 +13,20 @@ mod exchange;
 mod inbox;
 mod lane_pool;
 mod outbox;
-mod rendezvous;
+mod table;
 
 pub(crate) use chunk_io::LENT_MIN;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, RoomWord, TransferControl, receive_control};
 pub use exchange::pushing::Pushing;
-pub use exchange::{
-    DeviceRoom, DeviceRooms, DirectWays, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, IncomingBytes,
-    IncomingTransfer, RoomPlace, Starter, TellOver,
-};
+pub use exchange::{DeviceRooms, Ending, Exchange, IncomingBytes, TellOver, TransferTarget};
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;
 pub use outbox::{Outbox, Outgoing, PushingStream};
-pub use rendezvous::{PushStep, TRANSFERS_MAX};
+pub use table::{Offer, PushStep, TRANSFERS_MAX, TransferEffect, TransferTable};
 
 #[cfg(test)]
-pub(crate) use rendezvous::simulation::Random;
+pub(crate) use table::tests::simulation::Random;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{DirectWays, Ending, Exchange, Pushing};
+use accord_fabric::transfer::{DeviceRooms, Ending, Exchange, IncomingBytes, Pushing, TransferTarget};
 use accord_fabric::transport::{SharedLane, Transport};
-use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
+use accord_types::{Error, ErrorCode, NativeRange, NodeId, Result, TransferId};
 use common::{SHORT, SOON, all, ends, pattern};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -50,6 +50,27 @@ fn read_commands(link: &Link, to: &mpsc::Sender<u64>) {
     }
 }
 
+/// A destination whose bytes go to a function.
+struct TargetOfTest<F>(F);
+
+impl<F: Fn(IncomingBytes, Ending) + Send + Sync> TransferTarget for TargetOfTest<F> {
+    fn export(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        None
+    }
+
+    fn is_free(&self) -> bool {
+        true
+    }
+
+    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+        (self.0)(bytes, ending);
+    }
+}
+
 impl End {
     fn new(to: PeerId, lanes: impl Iterator<Item = (Purpose, SharedLane)>) -> Self {
         let link = Link::new("", to, Arc::default(), Unposted::Wait);
@@ -87,8 +108,8 @@ impl End {
     /// Receives a transfer. Returns its bytes, and the object to report their landing.
     fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, Ending)> {
         let (to, came) = mpsc::channel();
-        let starter = move |incoming: accord_fabric::transfer::IncomingTransfer| {
-            let (mut bytes, ending) = incoming.split().unwrap();
+        let take = move |mut bytes: IncomingBytes, ending| {
+            let to = to.clone();
             std::thread::spawn(move || {
                 let mut all = vec![0; len];
                 all.chunks_mut(1 << 20).for_each(|piece| bytes.fill(piece));
@@ -96,7 +117,7 @@ impl End {
                 let _ = to.send((all, ending));
             });
         };
-        self.exchange.expect(T, self.link.peer(), len as u64, Box::new(starter), DirectWays::default()).unwrap();
+        self.exchange.expect(T, self.link.peer(), len as u64, Arc::new(TargetOfTest(take))).unwrap();
         self.exchange.due(T, Ok(()));
         came
     }
@@ -164,7 +185,7 @@ fn a_refusal_comes_to_the_pusher_with_its_cause() {
     for transport in all() {
         let (near, far, _) = two(transport);
         let mut pushing = near.push(4);
-        far.exchange.expect(T, far.link.peer(), 4, Box::new(drop), DirectWays::default()).unwrap();
+        far.exchange.expect(T, far.link.peer(), 4, Arc::new(TargetOfTest(|_, _| ()))).unwrap();
         far.exchange.due(T, Err(Error::new(ErrorCode::OutOfMemory, "the device is full")));
         assert_eq!(pushing.drain(b"abcd").unwrap_err().code(), ErrorCode::OutOfMemory);
         far.link.close(&over());
@@ -210,8 +231,8 @@ const STATES: &[Condition] = &[
     ("pushes bytes that are not read", |near, far, waits| {
         // Only the first bytes fit.
         let (hold, held) = mpsc::channel();
-        let keep = Box::new(move |incoming| drop(hold.send(incoming)));
-        far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, DirectWays::default()).unwrap();
+        let keep = TargetOfTest(move |bytes, ending| drop(hold.send((bytes, ending))));
+        far.exchange.expect(T, far.link.peer(), LARGE as u64, Arc::new(keep)).unwrap();
         far.exchange.due(T, Ok(()));
         let mut pushing = near.push(LARGE);
         waits();

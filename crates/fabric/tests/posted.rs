@@ -7,7 +7,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stalls::Stalls;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{
-    ControlSender, DeviceRoom, DeviceRooms, DirectWays, Exchange, Inbox, Outbox, Pushing, RoomPlace, Starter,
+    ControlSender, DeviceRooms, Ending, Exchange, Inbox, IncomingBytes, Outbox, Pushing, TransferTarget,
     receive_control, write_chunk,
 };
 use accord_fabric::transport::SharedLane;
@@ -16,7 +16,7 @@ use accord_types::{AddressRange, DevicePtr, NativeContext, NativeRange, Transfer
 use common::worlds::two_ranks;
 use common::{SOON, pattern};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
@@ -32,18 +32,34 @@ fn native(memory: &mut [u8]) -> NativeRange {
     NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
 }
 
-struct RoomOfTest {
+/// A destination in memory that stands for a device's.
+struct TargetOfTest<T> {
     room: NativeRange,
+    device: Arc<DeviceRooms>,
     is_free: bool,
+    by_lane: Arc<AtomicUsize>,
+    _held: Mutex<T>,
 }
 
-impl RoomPlace for RoomOfTest {
-    fn range(&self) -> Option<NativeRange> {
-        Some(self.room)
+impl<T: Send> TransferTarget for TargetOfTest<T> {
+    fn export(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        Some((self.device.clone(), self.room))
     }
 
     fn is_free(&self) -> bool {
         self.is_free
+    }
+
+    fn start(&self, mut bytes: IncomingBytes, ending: Ending) {
+        self.by_lane.fetch_add(1, Ordering::Relaxed);
+        let mut taken = vec![0; self.room.len];
+        bytes.fill(&mut taken);
+        drop(bytes);
+        ending.landed(Ok(()));
     }
 }
 
@@ -117,21 +133,9 @@ impl Two {
 
     /// Expects as [`Two::expect_with`]. `is_free`: whether no other operation writes to the memory when the receive is posted.
     fn expect_where(&self, transfer: u64, room: NativeRange, held: impl Send + 'static, is_free: bool) {
-        let by_lane = self.by_lane.clone();
-        let starter: Starter = Box::new(move |incoming| {
-            let _held = held;
-            by_lane.fetch_add(1, Ordering::Relaxed);
-            let (mut bytes, ending) = incoming.split().unwrap();
-            let mut taken = vec![0; room.len];
-            bytes.fill(&mut taken);
-            drop(bytes);
-            ending.landed(Ok(()));
-        });
-        let ways = DirectWays {
-            export: None,
-            room: Some(DeviceRoom { device: self.device.clone(), place: Box::new(RoomOfTest { room, is_free }) }),
-        };
-        self.target.expect(TransferId(transfer), PUSHER, room.len as u64, starter, ways).unwrap();
+        let (device, by_lane) = (self.device.clone(), self.by_lane.clone());
+        let target = TargetOfTest { room, device, is_free, by_lane, _held: Mutex::new(held) };
+        self.target.expect(TransferId(transfer), PUSHER, room.len as u64, Arc::new(target)).unwrap();
         self.target.due(TransferId(transfer), Ok(()));
     }
 
@@ -164,7 +168,7 @@ impl Two {
         assert!(pushing.drains_native().unwrap());
         pushing.drain_native(bytes).unwrap();
         pushing.finish().unwrap();
-        // The starter owns the sender, and is dropped once the inbox no longer expects the transfer.
+        // The target owns the sender, and is dropped once the inbox no longer expects the transfer.
         assert!(withdrawn.recv().is_err());
     }
 

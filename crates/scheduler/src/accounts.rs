@@ -14,6 +14,9 @@ use crate::time::Millis;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Billed usage of a device for an hour, in thousandths of devices times milliseconds times thousandths of the weight.
+const BILLED_HOUR: u128 = 3_600_000_000_000;
+
 /// The order of a job within its account. A higher priority counts as an earlier request, by the ageing time for each
 /// level. Then the lower number comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -86,6 +89,8 @@ pub(crate) struct AccountUse {
     pub(crate) total: Usage,
     /// Billed usage of the current month.
     pub(crate) month: u128,
+    /// Most billed usage of a month.
+    month_max: Option<u128>,
     settled: Millis,
     last_start: Millis,
     pub(crate) running: u32,
@@ -191,6 +196,7 @@ impl Accounts {
             used: Vec::new(),
             total: Usage::default(),
             month: 0,
+            month_max: account.hours_a_month.map(|hours| u128::from(hours) * BILLED_HOUR),
             settled: Millis(0),
             last_start: Millis(0),
             running: 0,
@@ -381,6 +387,19 @@ impl Accounts {
         }
     }
 
+    /// Returns the first of a leaf and its ancestors that has spent its device-hours of the month.
+    pub(crate) fn spent(&self, now: Millis, leaf: u32) -> Option<u32> {
+        self.get(leaf).path.iter().copied().find(|&account| {
+            let of = self.get(account);
+            of.month_max.is_some_and(|max| {
+                let passed = u128::from(now.since(of.settled));
+                let held = of.held.iter().zip(&self.billing);
+                let rate: u128 = held.map(|(&held, &weight)| u128::from(held) * u128::from(weight)).sum();
+                of.month + rate * passed >= max
+            })
+        })
+    }
+
     /// Resets all monthly budgets.
     pub(crate) fn begin_month(&mut self, now: Millis) {
         for account in 0..u32::try_from(self.all.len()).unwrap_or(u32::MAX) {
@@ -562,6 +581,21 @@ impl Accounts {
             }
         }
         of.children.iter().all(|child| self.visit_below(child.account, visit))
+    }
+
+    /// Visits the accounts that have waiting jobs, in order.
+    pub(crate) fn visit_queues(&self, visit: &mut impl FnMut(u32)) {
+        self.visit_queues_below(AccountId::SITE.0, visit);
+    }
+
+    fn visit_queues_below(&self, account: u32, visit: &mut impl FnMut(u32)) {
+        let of = self.get(account);
+        if !of.queue.is_empty() {
+            visit(account);
+        }
+        for child in &of.children {
+            self.visit_queues_below(child.account, visit);
+        }
     }
 }
 

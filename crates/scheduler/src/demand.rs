@@ -3,7 +3,7 @@
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::ids::ClassId;
-use crate::pool::{Pool, Spot};
+use crate::pool::{Beside, Pool, Spot};
 use crate::request::{Count, Locality, Take};
 use accord_types::DeviceType;
 use std::collections::BTreeMap;
@@ -17,6 +17,13 @@ pub(crate) struct PartDemand {
     pub(crate) cores: u64,
     /// Bytes of the node's memory for each device, including a CPU device's own memory.
     pub(crate) host_memory: u64,
+}
+
+impl PartDemand {
+    /// Returns what each device of the part takes of its node beside the device.
+    pub(crate) fn beside(&self) -> Beside {
+        Beside { memory: self.host_memory, cores: self.cores }
+    }
 }
 
 /// A device that a search has chosen for a part of the request.

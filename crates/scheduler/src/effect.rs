@@ -112,6 +112,8 @@ pub enum EndCause {
     Lost,
     /// Its devices were idle for longer than the policy allows.
     Idle,
+    /// It has no time limit, and its account has spent its device-hours of the month.
+    Spent,
     /// A reservation for others has begun, and ends other jobs.
     Reserved {
         /// The reservation.
@@ -269,7 +271,7 @@ impl fmt::Display for Refusal {
 
 impl EndCause {
     /// A name for each cause, for metrics.
-    pub const WORDS: [&'static str; 11] = [
+    pub const WORDS: [&'static str; 12] = [
         "done",
         "cancelled",
         "limit",
@@ -281,6 +283,7 @@ impl EndCause {
         "lost",
         "idle",
         "reserved",
+        "spent",
     ];
 
     /// Returns the index of the cause's name.
@@ -298,6 +301,7 @@ impl EndCause {
             Self::Lost => 8,
             Self::Idle => 9,
             Self::Reserved { .. } => 10,
+            Self::Spent => 11,
         }
     }
 }
@@ -316,6 +320,7 @@ impl fmt::Display for EndCause {
             Self::Lost => f.write_str("all its devices are lost"),
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
             Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),
+            Self::Spent => f.write_str("its account has spent its device-hours of this month"),
         }
     }
 }

@@ -100,8 +100,8 @@ pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDe
 pub use policy::Policy;
 pub use request::Request;
 pub use scheduler::{
-    DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Quarantine, Reservable, ReservationState,
-    SETTLE_MS, Scheduler, TooFew, WaitReason,
+    AccountOrder, Beside, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack, Quarantine,
+    Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

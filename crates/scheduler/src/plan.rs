@@ -1,5 +1,5 @@
 //! Plans the earliest start of a request that can't start now. It uses devices that are known to be free by then for
-//! the duration of its lease.
+//! the duration of its lease, on nodes whose cores and host memory suffice by then.
 //!
 //! Shares are planned as whole devices. No start is planned before another reserved start, so that none delays another.
 //! A start may be planned before a reservation or between two.
@@ -7,11 +7,11 @@
 use crate::bitset::BitSet;
 use crate::ids::ClassId;
 use crate::merged::merged;
-use crate::pool::{CHUNK_MAX, ClassIndex, Pool, Spot, Window};
+use crate::pool::{Beside, CHUNK_MAX, ClassIndex, Pool, Spot, Window};
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A start with its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ impl Open<'_> {
         windows.iter().all(|window| window.leaves(self.starts, self.planner.lease_ms))
     }
 
-    /// Returns the time at which devices for all parts become available.
+    /// Returns the time at which devices for all parts become available, with the cores and host memory of their nodes.
     fn plan(&self, parts: &[PartDemand]) -> Option<Plan> {
         if !self.may_fit(parts) {
             return None;
@@ -97,15 +97,19 @@ impl Open<'_> {
         if let Layout::Nodes(nodes) = self.planner.layout {
             return self.on_nodes(parts, nodes);
         }
+        let mut taken: BTreeMap<u32, Beside> = BTreeMap::new();
         for part in parts {
             let plan = match self.planner.layout {
-                Layout::Any(Locality::Local) => self.on_own(part),
-                Layout::Any(_) | Layout::Nodes(_) => self.anywhere(part),
+                Layout::Any(Locality::Local) => self.on_own(part, &taken),
+                Layout::Any(_) | Layout::Nodes(_) => self.anywhere(part, &taken),
                 Layout::Chunks(_) if parts.len() > 1 => None,
                 Layout::Chunks(chunks) => self.in_chunks(part, chunks),
             }?;
-            whole.starts = whole.starts.max(plan.starts);
-            whole.spots.extend(plan.spots);
+            for spot in &plan.spots {
+                let of_node = taken.entry(spot.node).or_default();
+                *of_node = of_node.plus(part.beside(), 1);
+            }
+            whole.add(plan);
         }
         Some(whole)
     }
@@ -140,21 +144,49 @@ impl Open<'_> {
         same + mixed.iter().count()
     }
 
-    fn anywhere(&self, part: &PartDemand) -> Option<Plan> {
+    /// Plans devices of any nodes, of which earlier parts have `taken` something.
+    fn anywhere(&self, part: &PartDemand, taken: &BTreeMap<u32, Beside>) -> Option<Plan> {
         let by_windows = self.pool().index[part.class.index()].available.iter();
         let open = by_windows.filter(|(windows, _)| self.is_open(windows)).map(|(_, available)| available.iter());
-        let allowed = merged(open.collect()).filter(|(_, spot)| self.planner.allows(spot.node));
-        let first: Vec<_> = allowed.take(part.count.least as usize).collect();
+        let allowed = merged(open.collect()).copied().filter(|(_, spot)| self.planner.allows(spot.node));
+        let mut taken = taken.clone();
+        let start = |time: Millis, spot: Spot| {
+            if part.beside() == Beside::default() {
+                return Some(time);
+            }
+            let needed = taken.get(&spot.node).copied().unwrap_or_default().plus(part.beside(), 1);
+            let from = self.pool().beside_from(spot.node, needed)?;
+            taken.insert(spot.node, needed);
+            Some(time.max(from))
+        };
+        let first: Vec<(Millis, Spot)> = by_start(allowed, start).take(part.count.least as usize).collect();
         if first.len() < part.count.least as usize {
             return None;
         }
         let starts = first.last()?.0;
-        Some(Plan { starts, spots: first.into_iter().map(|&(_, spot)| spot).collect() })
+        Some(Plan { starts, spots: first.into_iter().map(|(_, spot)| spot).collect() })
     }
 
-    fn on_own(&self, part: &PartDemand) -> Option<Plan> {
+    fn on_own(&self, part: &PartDemand, taken: &BTreeMap<u32, Beside>) -> Option<Plan> {
         let own = self.planner.origin.filter(|&own| self.planner.allows(own))?;
-        self.first_of(own, part, part.count.least)
+        let taken = taken.get(&own).copied().unwrap_or_default();
+        self.on_node(own, [(part, part.count.least)], taken)
+    }
+
+    /// Plans devices of one node, of which earlier parts have `taken` something.
+    fn on_node<'p>(
+        &self,
+        node: u32,
+        parts: impl IntoIterator<Item = (&'p PartDemand, u32)>,
+        mut taken: Beside,
+    ) -> Option<Plan> {
+        let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
+        for (part, count) in parts {
+            whole.add(self.first_of(node, part, count)?);
+            taken = taken.plus(part.beside(), count);
+        }
+        whole.starts = whole.starts.max(self.pool().beside_from(node, taken)?);
+        Some(whole)
     }
 
     /// Returns the devices of a node that become available first.
@@ -175,7 +207,7 @@ impl Open<'_> {
     }
 
     /// Returns the nodes with enough devices of a part, by the time at which the last of these becomes available.
-    fn nodes_by_time(&self, part: &PartDemand, count: u32) -> impl Iterator<Item = u32> {
+    fn nodes_by_time(&self, part: &PartDemand, count: u32) -> impl Iterator<Item = (Millis, u32)> {
         let ClassIndex { chunks, mixed, .. } = &self.pool().index[part.class.index()];
         let is_indexed = (1..=CHUNK_MAX).contains(&(count as usize));
         let open = chunks.iter().filter(|(windows, _)| is_indexed && self.is_open(windows));
@@ -186,50 +218,66 @@ impl Open<'_> {
         let same: Vec<Box<dyn Iterator<Item = (Millis, u32)>>> =
             same.map(|nodes| Box::new(nodes) as Box<dyn Iterator<Item = _>>).collect();
         let all = same.into_iter().chain([Box::new(mixed.into_iter()) as Box<dyn Iterator<Item = _>>]);
-        merged(all.collect()).map(|(_, node)| node).filter(|&node| self.planner.allows(node))
+        merged(all.collect()).filter(|&(_, node)| self.planner.allows(node))
     }
 
     fn on_nodes(&self, parts: &[PartDemand], nodes: u32) -> Option<Plan> {
         let counts: Vec<u32> = parts.iter().map(|part| part.count.least.div_ceil(nodes)).collect();
+        let on = |node: u32| self.on_node(node, parts.iter().zip(counts.iter().copied()), Beside::default());
+        let by_time = self.nodes_by_time(parts.first()?, *counts.first()?);
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut found = 0;
-        for node in self.nodes_by_time(parts.first()?, counts[0]) {
-            if found == nodes {
-                break;
-            }
-            let plans: Option<Vec<Plan>> =
-                parts.iter().zip(&counts).map(|(part, &count)| self.first_of(node, part, count)).collect();
-            for plan in plans.into_iter().flatten() {
-                whole.starts = whole.starts.max(plan.starts);
-                whole.spots.extend(plan.spots);
-            }
-            found = u32::try_from(whole.spots.len()).ok()? / counts.iter().sum::<u32>();
+        for (_, node) in by_start(by_time, |_, node| Some(on(node)?.starts)).take(nodes as usize) {
+            whole.add(on(node)?);
+            found += 1;
         }
         (found == nodes).then_some(whole)
     }
 
-    /// Plans as many chunks on each node as it has devices for.
+    /// Plans as many chunks on each node as it has devices, cores and host memory for.
     fn in_chunks(&self, part: &PartDemand, chunks: u32) -> Option<Plan> {
         let count = part.count.least;
+        let on = |node: u32, fits: u32| self.on_node(node, [(part, count.saturating_mul(fits))], Beside::default());
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut left = chunks;
-        for node in self.nodes_by_time(part, count) {
+        for (_, node) in by_start(self.nodes_by_time(part, count), |_, node| Some(on(node, 1)?.starts)) {
             if left == 0 {
                 break;
             }
             let there = u32::try_from(self.pool().node(node).devices.len()).unwrap_or(u32::MAX);
-            let mut fits = left.min(there / count.max(1)).max(1);
-            let plan = loop {
-                match self.first_of(node, part, count * fits) {
-                    Some(plan) => break plan,
-                    None if fits > 1 => fits -= 1,
-                    None => return None,
-                }
-            };
+            let most = left.min(there / count.max(1)).max(1);
+            let (fits, plan) = (1..=most).rev().find_map(|fits| Some((fits, on(node, fits)?)))?;
             left -= fits;
-            whole.starts = whole.starts.max(plan.starts);
-            whole.spots.extend(plan.spots);
+            whole.add(plan);
         }
         (left == 0).then_some(whole)
     }
+}
+
+impl Plan {
+    /// Adds devices that are needed together with these.
+    fn add(&mut self, other: Self) {
+        self.starts = self.starts.max(other.starts);
+        self.spots.extend(other.spots);
+    }
+}
+
+/// Orders items by their starts, which are not before their times. `items` are ordered by times, and equal ones by the
+/// items. Items without a start are left out.
+fn by_start<T: Copy + Ord>(
+    items: impl Iterator<Item = (Millis, T)>,
+    mut start: impl FnMut(Millis, T) -> Option<Millis>,
+) -> impl Iterator<Item = (Millis, T)> {
+    let mut items = items.peekable();
+    let mut started: BTreeSet<(Millis, T)> = BTreeSet::new();
+    std::iter::from_fn(move || {
+        loop {
+            let next = items.peek();
+            if started.first().is_some_and(|first| next.is_none_or(|next| first < next)) {
+                return started.pop_first();
+            }
+            let (time, item) = items.next()?;
+            started.extend(start(time, item).map(|start| (start, item)));
+        }
+    })
 }

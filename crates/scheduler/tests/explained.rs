@@ -158,6 +158,7 @@ impl Cluster {
                 let name = account.clone();
                 self.end(why, |view| view.account == name || view.account.starts_with(&format!("{name}/")));
             }
+            WaitReason::Spent { .. } => self.apply(Input::MonthBegan),
             WaitReason::Guarantee => self.end(why, |view| !view.account.starts_with("guaranteed/")),
             WaitReason::Devices { model, .. }
             | WaitReason::HostMemory { model, .. }
@@ -174,6 +175,7 @@ impl Cluster {
                 self.end(why, |view| view.devices.iter().any(|of| of.device.node == NodeId(0)));
             }
             WaitReason::Reservation { state: ReservationState::Gone, .. } => panic!("{job} names none that is over"),
+            WaitReason::Never(lack) => panic!("{job} could start: {lack}"),
             WaitReason::NoSuchDevices => panic!("{job} can start"),
         }
     }

@@ -3,7 +3,7 @@
 
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
-use accord_scheduler::{Effect, Input, JobId, Millis, Policy, Scheduler, WaitReason};
+use accord_scheduler::{Effect, Forecast, Input, JobId, Lack, Millis, Policy, Scheduler, WaitReason};
 use accord_types::{DeviceType, NodeId};
 use std::collections::BTreeMap;
 
@@ -121,4 +121,40 @@ fn each_process_on_a_gpu_takes_the_drivers_part() {
     assert_eq!(site.end(4), Vec::<u64>::new());
     assert_eq!(site.ask("1:nvidia:80G"), Vec::<u64>::new(), "no process has all of a GPU");
     assert_eq!(site.reason(5), WaitReason::NoSuchDevices);
+}
+
+#[test]
+fn no_start_is_reserved_for_what_no_node_can_hold() {
+    let mut site = Site::new(&[], &[80, 80], 100);
+    assert_eq!(site.ask("1:nvidia:cores=65"), Vec::<u64>::new());
+    assert_eq!(site.ask("2:nvidia:ram=51G"), Vec::<u64>::new(), "on one node");
+    let memory = |needed| Some(Lack::HostMemory { model: "h200".to_owned(), needed: needed * GIB, most: 100 * GIB });
+    let cores = Some(Lack::Cores { model: "h200".to_owned(), needed: 65_000, most: 64_000 });
+    for (job, lack) in [(1, cores), (2, Some(Lack::Together))] {
+        assert_eq!(site.scheduler.reserved_start(JobId(job)), None, "job {job}");
+        assert_eq!(site.scheduler.lack(JobId(job)), lack, "job {job}");
+    }
+    let request = "1:nvidia:ram=101G".parse().unwrap();
+    let forecast = site.scheduler.clone().what_if("ada", "site", None, request);
+    let Forecast::Unknown { reason: WaitReason::Never(lack), .. } = forecast else { panic!("{forecast:?}") };
+    assert_eq!(Some(&lack), memory(101).as_ref());
+    let text = "it takes 101G of the memory of one node, and no node with h200 has more than 100G";
+    assert_eq!(lack.to_string(), text);
+}
+
+#[test]
+fn a_reserved_start_is_when_memory_and_cores_of_a_node_are_free() {
+    for (first, second) in [("ram=80G", "ram=50G"), ("cores=40", "cores=30")] {
+        let mut site = Site::new(&[], &[80, 80], 100);
+        assert_eq!(site.ask(&format!("1:nvidia:{first} limit=1h")), [1]);
+        let ends = site.scheduler.job(JobId(1)).unwrap().ends;
+        assert_eq!(site.ask(&format!("1:nvidia:{second} limit=1h")), Vec::<u64>::new());
+        let (starts, _) = site.scheduler.reserved_start(JobId(2)).unwrap();
+        assert_eq!(Some(starts), ends, "{second}: the second device is free before the node's {first}");
+        // The next one waits for the reserved start's end, too.
+        assert_eq!(site.ask(&format!("1:nvidia:{first} limit=1h")), Vec::<u64>::new());
+        let (later, _) = site.scheduler.reserved_start(JobId(3)).unwrap();
+        assert_eq!(later, starts.plus(3_600_000), "{first}");
+        assert_eq!(site.end(1), [2]);
+    }
 }

@@ -196,7 +196,7 @@ fn an_explanation_costs_no_more_where_many_wait_for_cores_of_a_larger_cluster() 
         let before = scheduler.steps();
         let explained = scheduler.explain(job).unwrap();
         let lacking = WaitReason::Cores { model: "h200".to_owned(), needed: 1_000, free: 0 };
-        assert_eq!((explained.position, explained.reason), (place, Some(lacking)));
+        assert_eq!((explained.position, explained.reason), (Some(place), Some(lacking)));
         scheduler.steps() - before
     };
     let (small, large) = (steps(SMALL), steps(LARGE));

@@ -1,6 +1,6 @@
 //! The checks of `ACCORD_CHECK`.
 
-/// What the runtime checks about regions beyond what the specification asks of it.
+/// Checks of regions beyond those of the specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
     /// Nothing.

@@ -54,8 +54,8 @@ impl FromStr for JobToken {
 pub struct QueuedJob {
     /// The job. A client that loses its connection resumes its place by the token.
     pub token: JobToken,
-    /// Number of jobs before it.
-    pub position: u32,
+    /// Number of jobs before it; `None` for a job on hold.
+    pub position: Option<u32>,
     /// The reason for waiting, in words.
     pub why: String,
     /// Milliseconds until its reserved start, if it has one.
@@ -82,6 +82,10 @@ pub struct HeldDevice {
     pub memory: u64,
     /// Whether no other job has any of it.
     pub exclusive: bool,
+    /// Thousandths of the node's processors that the job has beside it, beyond a CPU device's own.
+    pub milli_cores: u64,
+    /// Bytes of the node's memory that the job has beside it, beyond a CPU device's own.
+    pub host_memory: u64,
 }
 
 /// A job as an agent knows it: its devices there. A coordinator can restore its state from it.

@@ -221,6 +221,21 @@ settings! {
     /// How long a stopping agent waits.
     DRAIN_TIME = "ACCORD_DRAIN_TIME", "0s", "time, with s, m, h or d", [],
         "How long an agent that is told to stop drains its node and lets sessions and jobs there end; programs do not read it.";
+    /// What an agent runs before a job.
+    PROLOG = "ACCORD_PROLOG", "(none)", "path", [],
+        "Program that an agent runs before a job's first use of its node's devices; programs do not read it.";
+    /// What an agent runs after a job.
+    EPILOG = "ACCORD_EPILOG", "(none)", "path", [],
+        "Program that an agent runs after a job's last use of its node's devices; programs do not read it.";
+    /// Time limit of an agent's scripts.
+    SCRIPT_TIME = "ACCORD_SCRIPT_TIME", "1m", "time, with s, m, h or d", [],
+        "Time limit of an agent's prolog and epilog; programs do not read it.";
+    /// Host memory of a session.
+    SESSION_MEMORY = "ACCORD_SESSION_MEMORY", "(2 GiB, 512 MiB a CPU device, 4 GiB a GPU)", "bytes", [],
+        "Host memory of a session's processes on an agent's node, beside its CPU devices' own and its job's ram; programs do not read it.";
+    /// Processes of a session.
+    SESSION_PROCESSES = "ACCORD_SESSION_PROCESSES", "(16,384 and 256 a device)", "count", [],
+        "Processes and threads of a session on an agent's node; programs do not read it.";
     /// Labels of an agent's node.
     LABELS = "ACCORD_LABELS", "(none)", "name=value, separated by commas", [],
         "Labels of an agent's node, by which requests and policies choose it, rack and switch among them; programs do not read it.";

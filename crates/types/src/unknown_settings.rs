@@ -7,8 +7,8 @@ use std::ffi::OsString;
 /// Prefix of all settings of Accord's own.
 const PREFIX: &str = "ACCORD_";
 
-/// Prefixes of names that are no settings: of Accord's internal variables, its tests, environment modules, and
-/// Kubernetes' variables for the chart's service.
+/// Prefixes of names that are no settings: of Accord's internal variables, its tests, environment modules, a site's scripts,
+/// and Kubernetes' variables for the chart's service.
 pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_TEST",
     "ACCORD_INTERNAL",
@@ -19,6 +19,7 @@ pub const NO_SETTINGS: &[&str] = &[
     "ACCORD_HOME",
     "ACCORD_BIN",
     "ACCORD_COMMIT",
+    "ACCORD_JOB_",
     "ACCORD_COORDINATOR_SERVICE_",
     "ACCORD_COORDINATOR_PORT",
 ];

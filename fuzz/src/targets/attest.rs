@@ -1,4 +1,4 @@
-//! Bytes that arrive before a user is known: answers of MUNGE's daemon, of Kubernetes' API server and of a coordinator, and tokens.
+//! Bytes that arrive before a user is authenticated: answers of MUNGE's daemon, Kubernetes' API server and a coordinator, and tokens.
 
 use super::first;
 use crate::{Memory, Target};
@@ -6,7 +6,7 @@ use accord_coordinator::service::reviewed;
 use accord_trust::{attest, munge, token};
 use accord_types::{Error, ErrorCode, service_account};
 
-/// Answers, of every kind.
+/// Answers of every kind.
 pub(super) const ANSWERS: Target = Target {
     name: "answers",
     run: answers,
@@ -39,7 +39,7 @@ fn answers(mut bytes: &[u8]) {
             if let Ok(Some(token)) = token::of_credential(bytes) {
                 assert!(token.bytes().all(|byte| byte.is_ascii_graphic()));
             }
-            // What a coordinator says in refusing comes out as words, without what a terminal would obey.
+            // A coordinator's refusal is printed without control characters of terminals.
             let told = attest::words(bytes);
             assert!(!told.chars().any(char::is_control));
             let said = attest::refusal(&Error::new(ErrorCode::System, String::from_utf8_lossy(bytes)));

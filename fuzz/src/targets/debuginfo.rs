@@ -1,4 +1,4 @@
-//! Programs' files: symbols and DWARF.
+//! Object files of programs: symbols and DWARF.
 
 use crate::{Memory, Target};
 use accord_debuginfo::{Frame, Memory as Reads, ObjectInfo};
@@ -13,12 +13,12 @@ pub(super) const OBJECTS: Target = Target {
     seeds,
     words: &["\x7fELF", ".debug_info", ".debug_abbrev", ".symtab"],
     input_max: 64 << 10,
-    // Sections of a file may overlap: each is read for itself.
+    // Sections of a file may overlap, because each is read separately.
     memory: Memory { fixed: 4 << 20, per_byte: 256 },
     inputs: 1_000,
 };
 
-/// Memory in which all words are the same.
+/// Memory in which all words are equal.
 struct Same;
 
 impl Reads for Same {
@@ -74,7 +74,7 @@ int first(int n, int table[n], union number number)
 double second(struct mesh *mesh) { return inner[0] + mesh->cells[0]; }
 ";
 
-/// A small shared object by the machine's compiler; without one, whatever the corpus has.
+/// Compiles a small shared object. Without a compiler the inputs are those of the corpus.
 fn seeds() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let (source, object) = (folder.path().join("small.c"), folder.path().join("small.so"));

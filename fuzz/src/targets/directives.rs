@@ -1,9 +1,9 @@
-//! Directives in source texts, as `accord cc` and `accord lint` read them.
+//! Directives in source texts, as `accord cc` and `accord lint` parse them.
 
 use super::first;
 use crate::{Memory, Target};
 
-/// The command line is a program and no library: this is its module.
+/// The command line is a program without a library, so this includes its module.
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the command line uses all of it")]
 #[path = "../../../cli/src/directives/mod.rs"]
 mod code;
@@ -61,7 +61,7 @@ fn directives(mut bytes: &[u8]) {
     let language =
         [Language::C, Language::Cxx, Language::FreeFortran, Language::FixedFortran][usize::from(first(&mut bytes) % 4)];
     let text = String::from_utf8_lossy(bytes);
-    // What other files declare is read from sources and from gfortran's module files.
+    // Declarations of other files are read from sources and from gfortran's module files.
     let mut outside = Outside::default();
     for (name, traits) in exported(&text, language).into_values().flatten().chain(declared_in_module(&text)) {
         outside.add(name, traits);
@@ -76,7 +76,7 @@ fn directives(mut bytes: &[u8]) {
     }
     if let Some(new) = rewrite(&text, language, "source.i", &outside) {
         assert!(new.edits > 0);
-        // What was rewritten needs it no more.
+        // Rewritten source needs no further rewriting.
         assert!(rewrite(&new.text, language, "source.i", &outside).is_none(), "again: {}", new.text);
     }
 }

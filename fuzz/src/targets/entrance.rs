@@ -1,17 +1,17 @@
-//! What says which protocol a client of the coordinator speaks, before anybody knows who it is.
+//! The protocol name that a client of the coordinator sends before it is authenticated.
 
 use crate::{Memory, Target};
 use accord_fabric::session_endpoint;
 use accord_proto::channel;
 use accord_trust::attest::PROTOCOL_MAX;
 
-/// The coordinator's entrance is private: this is its module.
+/// The coordinator's module is private, so this includes its file.
 #[path = "../../../coordinator/src/service/protocol.rs"]
 mod code;
 
 use code::{Protocol, name_len};
 
-/// A name as TLS gives it, and the first word on a UNIX socket.
+/// A name as in TLS's ALPN, and the first message on a UNIX socket.
 pub(super) const PROTOCOLS: Target = Target {
     name: "protocols",
     run: protocols,

@@ -1,4 +1,4 @@
-//! What processes of a cluster send each other.
+//! Messages between processes of a cluster.
 
 use super::first;
 use crate::{Memory, Target};
@@ -17,19 +17,19 @@ use accord_types::{
 };
 use std::io::Read;
 
-/// Frames of a command lane, in both directions, with their payloads.
+/// Frames of a command lane in both directions, with their payloads.
 pub(super) const FRAMES: Target = Target {
     name: "frames",
     run: frames,
     seeds: frame_seeds,
     words: &[],
     input_max: 8 << 10,
-    // Two readers of two frames each, however long a frame says that it is; texts take some more than their bytes.
+    // Two readers of two frames each, whatever length a frame announces; texts take a little more than their bytes.
     memory: Memory { fixed: 5 * FRAME_MAX, per_byte: 64 },
     inputs: 8_000,
 };
 
-/// Payloads by themselves.
+/// Payloads alone.
 pub(super) const PAYLOADS: Target = Target {
     name: "payloads",
     run: payloads,
@@ -40,7 +40,7 @@ pub(super) const PAYLOADS: Target = Target {
     inputs: 40_000,
 };
 
-/// Hellos, and headers of chunks and of the session's messages.
+/// Hellos, and headers of chunks and of session messages.
 pub(super) const HEADERS: Target = Target {
     name: "headers",
     run: headers,
@@ -62,7 +62,7 @@ pub(super) const SESSION: Target = Target {
     inputs: 40_000,
 };
 
-/// The first byte says the direction and how the bytes come: in one piece, or in many.
+/// The first byte selects the direction, and whether the bytes arrive in one piece or in many.
 fn frames(mut bytes: &[u8]) {
     let how = first(&mut bytes);
     let piece = if how & 2 == 0 { bytes.len().max(1) } else { usize::from(how >> 2) + 1 };
@@ -191,7 +191,7 @@ fn spans(bytes: &[u8]) {
     }
 }
 
-/// Too long texts are cut, once.
+/// Overlong texts are truncated once.
 fn error(failure: Failure, bytes: &[u8]) {
     let round = |error: &Error| {
         let mut text = Vec::new();
@@ -214,7 +214,7 @@ fn headers(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk()
         && let Ok(chunk) = Chunk::decode(header)
     {
-        // Only what is lent comes in longer ones.
+        // Only exposed buffers arrive in longer pieces.
         assert!(chunk.len <= if chunk.kind == ChunkKind::Data { LENT_MAX } else { CHUNK_MAX });
         assert_eq!(Chunk::decode(&chunk.encode()).unwrap(), chunk);
     }
@@ -400,7 +400,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     let messages = [
         Message::Hold(request.clone()),
         Message::Open(request),
-        Message::Queued(QueuedJob { token, position: 2, why: "devices".into(), starts_in_ms: Some(1) }),
+        Message::Queued(QueuedJob { token, position: Some(2), why: "devices".into(), starts_in_ms: Some(1) }),
         Message::Held(HeldJob { token, devices: 8 }),
         Message::MayUse(device),
         Message::InUse(vec![device, device]),
@@ -415,6 +415,6 @@ fn session_seeds() -> Vec<Vec<u8>> {
         Message::Warning("careful".into()),
         Message::Ended("over".into()),
     ];
-    // The kind, without the rest of the header.
+    // The kind without the rest of the header.
     messages.iter().map(Message::encode).map(|bytes| [&bytes[4..5], &bytes[session::HEADER_LEN..]].concat()).collect()
 }

@@ -1,9 +1,9 @@
-//! Figures of a node: what a process that measures says to its agent, and files that keep it.
+//! Figures of a node: the output of the measuring process, and the file that caches it.
 
 use crate::{Memory, Target};
 use accord_types::{DeviceFigures, DevicePair, NodeFigures, PathTimes};
 
-/// The agent keeps this module to itself.
+/// The module is private to the agent, so this includes its file.
 #[allow(dead_code, unreachable_pub, reason = "the agent uses all of it")]
 #[path = "../../../node-agent/src/measure/lines.rs"]
 mod code;
@@ -26,7 +26,7 @@ fn figures(bytes: &[u8]) {
     let Some(mut figures) = code::read(&text, &ORDINALS) else { return };
     assert!(figures.devices.iter().all(|device| ORDINALS.contains(&device.ordinal)));
     let mut again = code::read(&code::write(&figures), &ORDINALS).unwrap();
-    // A carriage return at a note's end counts to the line's.
+    // A carriage return at the end of a note is part of the line's end.
     figures.note = figures.note.trim_end_matches('\r').to_owned();
     again.note = again.note.trim_end_matches('\r').to_owned();
     assert_eq!(again, figures);

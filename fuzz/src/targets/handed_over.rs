@@ -1,4 +1,4 @@
-//! What another process of the machine gives by hand: lanes with their descriptors, and memory that both write.
+//! Data that another process of the machine passes: lanes with their descriptors, and memory that both write.
 
 use super::first;
 use crate::{Memory, Target};
@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// Lanes that an agent hands over, with descriptors that they need and others.
+/// Lanes that an agent hands over, with the needed descriptors and others.
 pub(super) const HANDOVERS: Target = Target {
     name: "handovers",
     run: handovers,
@@ -26,7 +26,7 @@ pub(super) const HANDOVERS: Target = Target {
     inputs: 5_000,
 };
 
-/// Memory of a lane that its other end writes as it likes.
+/// Memory of a lane to which the peer writes anything.
 pub(super) const RINGS: Target = Target {
     name: "rings",
     run: rings,
@@ -37,10 +37,10 @@ pub(super) const RINGS: Target = Target {
     inputs: 4_000,
 };
 
-/// Most descriptors that come at once, and one more.
+/// Most descriptors in one message, and one more.
 const DESCRIPTORS: usize = 5;
 
-/// The first byte says how many descriptors come with the first message, the second one which.
+/// The first byte is the number of descriptors of the first message, the second selects them.
 fn handovers(mut bytes: &[u8]) {
     let (count, which) = (usize::from(first(&mut bytes)) % (DESCRIPTORS + 1), first(&mut bytes));
     let (near, far) = UnixStream::pair().unwrap();
@@ -60,7 +60,7 @@ fn handovers(mut bytes: &[u8]) {
     while let Ok(Some((lane, client))) = way.receive() {
         taken += 1;
         assert!(taken * HELLO_LEN <= bytes.len(), "more lanes than have come");
-        // Whatever the descriptors are.
+        // Descriptors of any kind.
         let _ = lane.is_readable();
         assert_eq!(Hello::decode(&client.hello.encode(&[0; 32])), Ok(client.hello));
     }
@@ -79,19 +79,19 @@ fn handover_seeds() -> Vec<Vec<u8>> {
     let hello = Hello::new(Purpose::Bulk, SessionId(5), 0, PeerId::PROGRAM).encode(&[9; 32]);
     vec![
         [&[1, 0], &hello[..]].concat(),
-        // Two bells and the memory.
+        // Two doorbells and the memory.
         [&[3, 0b01_00_00], &hello[..]].concat(),
         [&[3, 0b10_00_00], &hello[..]].concat(),
         [&[0, 0], &hello[..], &hello].concat(),
     ]
 }
 
-/// From one ring of the memory to the next, see `shared_memory.rs` of the fabric: its header, and its bytes.
+/// Distance between the rings in the memory: a header and its bytes, see `shared_memory.rs` of the fabric.
 const RING: u64 = 4096 + (2 << 20);
-/// From one number in a ring's header to the next.
+/// Distance between numbers in a ring's header.
 const WORD: u64 = 128;
 
-/// Each step begins with a byte that says what it is, and at which end.
+/// Each step begins with a byte that selects the operation and the end.
 fn rings(mut bytes: &[u8]) {
     let (client, server) = shm_pair().unwrap();
     let memory = server.descriptors().pop().and_then(|memory| memory.try_clone_to_owned().ok()).unwrap();
@@ -127,7 +127,7 @@ fn rings(mut bytes: &[u8]) {
 fn ring_seeds() -> Vec<Vec<u8>> {
     let (write, read, look) = (2 | 4 << 2, 1 | 8 << 2, 3);
     let there = 0x80;
-    // What has been written so far, and read so far.
+    // Bytes written so far and read so far.
     let say = |word: u8, ring: u8, value: u64| [&[word << 2 | ring << 6][..], &value.to_le_bytes()].concat();
     vec![
         vec![write, there | look, there | read, there | write, read],

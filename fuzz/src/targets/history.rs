@@ -2,7 +2,7 @@
 
 use crate::{Memory, Target};
 
-/// The replay is a program and no library: these are its modules.
+/// The replay is a program without a library, so this includes its modules.
 #[allow(dead_code, unreachable_pub, reason = "the program uses all of it")]
 #[path = "../../../crates/scheduler/examples/sched-replay/history.rs"]
 mod code;
@@ -38,7 +38,7 @@ pub(super) const HISTORIES: Target = Target {
         "}\n{",
     ],
     input_max: 2 << 10,
-    // A value of JSON takes more than its text.
+    // A JSON value takes more memory than its text.
     memory: Memory { fixed: 64 << 10, per_byte: 128 },
     inputs: 20_000,
 };

@@ -1,14 +1,16 @@
-//! GPU code, argument blocks, and where memory of other processes is.
+//! GPU code, argument blocks, and locations of other processes' memory.
 
 use super::first;
 use crate::{Memory, Target};
 use accord_device::IpcHandle;
 use accord_device::image::{
-    BlockLayout, Image, ImageFunction, ImageVariable, Kernel, decode_program, gangs_apart, header, rewrite,
+    BlockLayout, EntryParameters, Image, ImageFunction, ImageVariable, Kernel, decode_program, gangs_apart, header,
+    rewrite,
 };
 use accord_types::ArgBlock;
+use accord_types::kernel_launch::{EncodedLaunch, KernelArgument, KernelLaunch};
 
-/// Images that programs send to executors, and descriptions of them.
+/// Images that programs send to executors, and their descriptions.
 pub(super) const IMAGES: Target = Target {
     name: "images",
     run: images,
@@ -30,6 +32,8 @@ pub(super) const PTX: Target = Target {
         ".entry ",
         ".visible ",
         ".param .u64 %in_ar0",
+        ".entry k(",
+        ".param .align 8 .b8 p[24],",
         "ld.param.u64 %ar0, [%in_ar0];\n",
         "ld.u64 %r1, [%ar0+8];\n",
         "mov.u64 ",
@@ -53,7 +57,7 @@ pub(super) const PTX: Target = Target {
     inputs: 1_000,
 };
 
-/// Argument blocks of launches, and how kernels get them.
+/// Argument blocks of launches, and how kernels receive them.
 pub(super) const BLOCKS: Target = Target {
     name: "blocks",
     run: blocks,
@@ -64,7 +68,7 @@ pub(super) const BLOCKS: Target = Target {
     inputs: 40_000,
 };
 
-/// Where a range of a device's memory is, as its owner's process says it.
+/// The location of a range of device memory, as its owner's process reports it.
 pub(super) const MEMORY_HANDLES: Target = Target {
     name: "memory_handles",
     run: memory_handles,
@@ -94,13 +98,16 @@ fn ptx(mut bytes: &[u8]) {
         assert!(rewritten.text.contains(&kernel.name), "the kernel {} is gone", kernel.name);
     }
     assert_eq!(rewrite(&text, sm), rewritten);
+    for name in ["k", "main$_omp_fn$0"] {
+        assert!(EntryParameters::read(&text, name).is_none_or(|entry| entry.bytes() <= EntryParameters::BYTES_MAX));
+    }
     let function = |kernel: &Kernel| ImageFunction { name: kernel.name.clone(), dims: [0, 1, 32] };
     let functions: Vec<_> = rewritten.kernels.iter().map(function).collect();
     let image = Image { objects: vec![text.into_owned().into_bytes()], functions, variables: Vec::new() };
     assert_eq!(gangs_apart(&image).len(), image.functions.len());
 }
 
-/// The first bytes: slots of the launch, slots that the kernel reads.
+/// The first bytes: slots of the launch, and slots that the kernel reads.
 fn blocks(mut bytes: &[u8]) {
     let mut number =
         || u32::from_le_bytes([first(&mut bytes), first(&mut bytes), first(&mut bytes), first(&mut bytes)]);
@@ -108,6 +115,11 @@ fn blocks(mut bytes: &[u8]) {
     let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
     let Some(block) = ArgBlock::decode(bytes, slots, &mut words) else { return };
     assert!(block.relative_offsets().all(|at| at + 8 <= block.bytes.len()));
+    if let Some((at, launch)) = EncodedLaunch::of_block(&block) {
+        let inside = |argument: usize, len: usize| at + argument + len <= block.bytes.len();
+        assert!(launch.arguments().all(|argument| inside(argument.at, argument.bytes.len())));
+        assert!(launch.slots().count() * 16 <= block.bytes.len());
+    }
     let Some(layout) = BlockLayout::new(read) else { return };
     assert!(layout.bytes as usize <= BlockLayout::BYTES_MAX);
     let mut parameter = vec![0; layout.bytes as usize];
@@ -143,7 +155,7 @@ fn ptx_seeds() -> Vec<Vec<u8>> {
     for file in std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
         if file.extension().is_some_and(|extension| extension == "ptx") {
             let text = std::fs::read_to_string(file).unwrap();
-            // A few kernels each: short inputs are tried more often than long ones.
+            // A few kernels each, because short inputs run more often than long ones.
             for (at, _) in text.match_indices("// BEGIN FUNCTION DEF").step_by(2) {
                 let end = text[at..].match_indices("\n}\n").nth(1).map_or(text.len(), |(end, _)| at + end + 3);
                 let part = format!("\x03.version 6.0\n.target sm_30\n.address_size 64\n{}", &text[at..end]);
@@ -163,7 +175,17 @@ fn block_seeds() -> Vec<Vec<u8>> {
         bytes.extend(vec![0x55; private]);
         bytes
     };
-    vec![block(0, 0, 0, 0), block(4, 4, 0b101, 64), block(30, 28, 1, 16), block(2, 2, 0b1110, 400)]
+    let argument = |bytes, by_address| KernelArgument { bytes: vec![7; bytes], by_address };
+    let launch = KernelLaunch {
+        grid: [2, 1, 1],
+        block: [32, 1, 1],
+        slots: vec![(8, 9)],
+        arguments: vec![argument(4, false), argument(20, true)],
+        ..KernelLaunch::default()
+    };
+    let mut kernel = [1_u32, 1].map(u32::to_le_bytes).concat();
+    kernel.extend([1, 16, 0].into_iter().chain(launch.encode()).flat_map(u64::to_le_bytes));
+    vec![block(0, 0, 0, 0), block(4, 4, 0b101, 64), block(30, 28, 1, 16), block(2, 2, 0b1110, 400), kernel]
 }
 
 fn memory_handle_seeds() -> Vec<Vec<u8>> {

@@ -1,11 +1,11 @@
-//! Messages about jobs: of tools to the coordinator, its answers, and what agents know of jobs.
+//! Messages about jobs: requests of tools to the coordinator, its answers, and records of agents.
 
 use accord_proto::bounds::{Bounded, read};
 use accord_proto::v1;
 use accord_types::{HeldDevice, JobGrant, JobToken, SessionId, SessionKey};
 use prost::Message;
 
-/// Decodes a message of one kind, and what it decodes it encodes and decodes again.
+/// Decodes a message of one kind, then encodes the result and decodes that again.
 pub(super) fn messages(kind: u8, bytes: &[u8]) {
     match kind % 20 {
         0 => round::<v1::QueueRequest>(bytes),
@@ -94,7 +94,14 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
         user: "ada".into(),
         account: "site/lab".into(),
         ends_in_ms: Some(1),
-        devices: vec![HeldDevice { ordinal: 1, milli: 500, memory: 1 << 30, exclusive: false }],
+        devices: vec![HeldDevice {
+            ordinal: 1,
+            milli: 500,
+            memory: 1 << 30,
+            exclusive: false,
+            milli_cores: 500,
+            host_memory: 3,
+        }],
         sessions: vec![SessionId(7)],
     };
     let asked = v1::WhatIfRequest { version: 1, request: "2:nvidia".into(), node_name: "h3".into() };

@@ -1,4 +1,4 @@
-//! What comes on a lane, as those take it who read lanes: the bytes are all there, and then the lane ends.
+//! Bytes on a lane as its readers receive them: all bytes are available, and then the lane ends.
 
 use super::first;
 use crate::{Memory, Target};
@@ -13,7 +13,7 @@ use accord_types::{SessionId, TransferId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A peer that has said all that it will say is not waited for.
+/// A peer that has sent everything is not waited for.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Control messages about transfers.
@@ -23,12 +23,12 @@ pub(super) const CONTROLS: Target = Target {
     seeds: control_seeds,
     words: &[],
     input_max: 4 << 10,
-    // As much as a message may be long, whatever comes of it.
+    // The most bytes of one message, whatever it contains.
     memory: Memory { fixed: 2 * HANDLE_MAX, per_byte: 64 },
     inputs: 40_000,
 };
 
-/// Bytes of transfers, of which some are expected.
+/// Bytes of transfers, some of which are expected.
 pub(super) const TRANSFERS: Target = Target {
     name: "transfers",
     run: transfers,
@@ -39,7 +39,7 @@ pub(super) const TRANSFERS: Target = Target {
     inputs: 40_000,
 };
 
-/// Introductions, and the answers to one.
+/// Introductions, and their answers.
 pub(super) const HANDSHAKES: Target = Target {
     name: "handshakes",
     run: handshakes,
@@ -50,7 +50,7 @@ pub(super) const HANDSHAKES: Target = Target {
     inputs: 10_000,
 };
 
-/// A lane on which these bytes have come, and its other end.
+/// Returns a lane with these bytes to read, and its other end.
 pub(super) fn lane_with(bytes: &[u8]) -> (SharedLane, SharedLane) {
     let (near, far) = inproc_pair();
     far.send(bytes).unwrap();
@@ -74,7 +74,7 @@ fn controls(bytes: &[u8]) {
     });
 }
 
-/// Transfers 1 to 4 are expected: taken whole, in pieces, in part, and not at all.
+/// Transfers 1 to 4 are expected: read as a whole, in pieces, in part, and not at all.
 fn transfers(bytes: &[u8]) {
     let (lane, _far) = lane_with(bytes);
     let inbox = Inbox::new(Arc::default(), false);
@@ -94,7 +94,7 @@ fn transfers(bytes: &[u8]) {
     let _ = inbox.serve(&lane);
 }
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn handshakes(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (lane, _far) = lane_with(bytes);
@@ -125,7 +125,7 @@ fn control_seeds() -> Vec<Vec<u8>> {
         chunk(ChunkKind::Alive, 0, 0, &[1; 24]),
         chunk(ChunkKind::Lost, 0x9_0001, 0, b"\x05\x00silent\0\0h9\0"),
     ];
-    // More than a control message may be: refused before there is room for it.
+    // Longer than any control message, and so refused before memory is allocated for it.
     let unasked = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: LENT_MAX };
     vec![all.concat(), all[2].clone(), unasked.encode().to_vec()]
 }

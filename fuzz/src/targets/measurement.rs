@@ -1,4 +1,4 @@
-//! Measurements of a lane by agents: requests of the measuring agent, and answers to them.
+//! Measurements of a lane by agents: requests of the measuring agent, and their answers.
 
 use super::first;
 use super::lanes::lane_with;
@@ -12,15 +12,15 @@ pub(super) const MEASUREMENTS: Target = Target {
     seeds,
     words: &[],
     input_max: 1 << 10,
-    // A lane has room for 2 MiB.
+    // A lane's buffers hold 2 MiB.
     memory: Memory { fixed: 5 << 20, per_byte: 64 },
     inputs: 2_000,
 };
 
-/// A word each: to warm up, for a small one, for a bundle, for a stream.
+/// One word each to warm up, for a small message, for a bundle and for a stream.
 const ANSWERS_MIN: usize = 4 * 8;
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn measurements(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (lane, far) = lane_with(bytes);
@@ -33,7 +33,7 @@ fn measurements(mut bytes: &[u8]) {
         return;
     }
     let measured = std::thread::scope(|scope| {
-        // A reader takes the answers: a full lane blocks its writer.
+        // A reader consumes the answers, because a full lane blocks its writer.
         scope.spawn(|| {
             let mut room = vec![0; 64 << 10];
             while far.read(&mut room).is_ok_and(|read| read > 0) {}

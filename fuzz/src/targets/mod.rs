@@ -1,4 +1,4 @@
-//! The targets. Each calls a few public entry points only, so that a decoder that moves costs a line here.
+//! The targets. Each calls only a few public functions, so that a moved decoder changes one line here.
 
 mod attest;
 mod debuginfo;
@@ -26,7 +26,7 @@ mod worker;
 
 use crate::Target;
 
-/// All of them.
+/// All targets.
 pub static ALL: &[Target] = &[
     fabric::FRAMES,
     fabric::PAYLOADS,
@@ -67,7 +67,7 @@ pub static ALL: &[Target] = &[
     history::HISTORIES,
 ];
 
-/// Takes a number off the front; 0 where there is none.
+/// Takes a number from the front, or 0 if there is none.
 fn first(bytes: &mut &[u8]) -> u8 {
     let Some((first, rest)) = bytes.split_first() else { return 0 };
     *bytes = rest;

@@ -1,4 +1,4 @@
-//! What ranks of an MPI job send each other.
+//! Messages between ranks of an MPI job.
 
 use super::first;
 use crate::{Memory, Target};
@@ -16,7 +16,7 @@ pub(super) const MESSAGES: Target = Target {
     inputs: 100_000,
 };
 
-/// Lanes of a rank that is told by others what they like, while it opens, writes, reads and ends its own.
+/// Lanes of a rank that receives arbitrary messages while it opens, writes, reads and closes lanes of its own.
 pub(super) const LANES: Target = Target {
     name: "mpi_lanes",
     run: lanes,
@@ -47,7 +47,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Each step begins with what it is. A rank that breaks the protocol ends the world, as it does for the thread that owns one.
+/// Each step begins with its kind. A rank that breaks the protocol ends the world, as in the thread that owns MPI.
 fn lanes(mut bytes: &[u8]) {
     let (mut streams, mut known) = (Streams::default(), Vec::new());
     while !bytes.is_empty() {
@@ -68,7 +68,7 @@ fn lanes(mut bytes: &[u8]) {
                 let next = streams.next(lane);
                 assert_eq!(there, !matches!(next, Next::Nothing));
                 match next {
-                    // What is told below are bytes of this one value.
+                    // The bytes sent below are all this value.
                     Next::Message(message) => assert!(message[HEADER_LEN..].iter().all(|byte| *byte == 9)),
                     Next::Offered(_) => _ = streams.ask(lane, room + 1),
                     Next::Nothing | Next::End => {}
@@ -92,7 +92,7 @@ fn lanes(mut bytes: &[u8]) {
                 }
             }
             (8, Some(_)) if step & 0x20 != 0 => {
-                // A message for room, if there is such room.
+                // A message for a receive buffer, if one is posted.
                 let (tag, len) = (first(&mut bytes).into(), first(&mut bytes).into());
                 if streams.comes(rank, tag, len).is_err() {
                     return streams.end();
@@ -110,7 +110,7 @@ fn lanes(mut bytes: &[u8]) {
     }
 }
 
-/// A message, of a few lanes only, so that some of them are there.
+/// Decodes a message for one of a few lanes, so that some of them exist.
 fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
     let kinds = [
         MessageKind::Open,
@@ -130,11 +130,11 @@ fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
     };
     let few = u64::from(first(bytes));
     let value = match kind {
-        // Some are so large that a lane may not have many of them under way.
+        // Some lengths exceed what a lane may have in flight.
         MessageKind::Data if step & 0x10 != 0 => few << 9,
         MessageKind::Data => few,
         MessageKind::Offer | MessageKind::Take => few + 1,
-        // Small, in the order of what lanes are lent, or whatever there is.
+        // Small ones, in the order of the exposed buffers, or any.
         _ if few < 64 => few << 14,
         _ => u64::from_le_bytes(std::array::from_fn(|_| first(bytes))),
     };
@@ -149,16 +149,16 @@ fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
 
 fn lane_seeds() -> Vec<Vec<u8>> {
     vec![
-        // A rank opens lane 1, sends, ends it; this one takes it, reads, ends it.
+        // A rank opens lane 1, sends and closes it; this rank accepts, reads and closes it.
         vec![8, 2, 0, 1, 9, 2, 40, 3, 30, 3, 30, 7, 13, 2, 0, 3, 9, 4, 7, 5, 7],
-        // One sends more than it may.
+        // A rank sends more than its credit.
         vec![8, 2, 0, 1, 25, 2, 255, 3, 200, 25, 2, 255, 25, 2, 255, 25, 2, 255],
-        // This rank opens one, and writes more than it may send; the other one asks, lends, takes back.
+        // This rank opens a lane and writes more than its credit; the peer requests, exposes and withdraws.
         vec![0, 7, 2, 255, 2, 255, 7, 10, 3, 63, 7, 6, 6, 7, 11, 3, 0, 12, 3, 16, 14, 3, 0, 7, 5],
         vec![0, 0, 1, 15, 0, 3, 7],
-        // This rank opens a lane and lends; the other one asks for some of it, by tag 2.
+        // This rank opens a lane and exposes a buffer; the peer requests a part of it with tag 2.
         vec![0, 7, 5, 40, 7, 15, 0x23, 20, 7, 15, 0x23, 19, 7, 5, 0, 7],
-        // Another rank lends; this one has room for it, where it comes.
+        // Another rank exposes a buffer; this rank posts a receive for it.
         vec![8, 2, 0, 1, 15, 0x12, 29, 3, 29, 7, 40, 2, 30, 3, 30],
     ]
 }

@@ -1,4 +1,4 @@
-//! Names in certificates, and words of users: rules, addresses, amounts, and variables that launchers leave.
+//! Names in certificates, and texts of users: rules, addresses, amounts, and variables that launchers set.
 
 use super::first;
 use crate::{Memory, Target};
@@ -27,7 +27,7 @@ pub(super) const CERTIFICATES: Target = Target {
     inputs: 20_000,
 };
 
-/// What users and launchers say.
+/// Texts of users and launchers.
 pub(super) const SETTINGS: Target = Target {
     name: "settings",
     run: settings,
@@ -53,7 +53,7 @@ pub(super) const SETTINGS: Target = Target {
     inputs: 60_000,
 };
 
-/// The first byte says whether it is a certificate, or only a name or an invitation.
+/// The first byte selects a certificate, or only a name or an invitation.
 fn certificates(mut bytes: &[u8]) {
     if first(&mut bytes) & 1 == 0 {
         let certificate = CertificateDer::from(bytes);
@@ -73,7 +73,7 @@ fn certificates(mut bytes: &[u8]) {
     }
 }
 
-/// Keys are drawn anew each time, and stay what they are: opaque bytes.
+/// Keys are random and different each time; decoding and encoding preserves their bytes.
 fn certificate_seeds() -> Vec<Vec<u8>> {
     let hour = Duration::from_secs(3600);
     let authority = Authority::new("c", hour).unwrap();
@@ -121,7 +121,7 @@ fn settings(mut bytes: &[u8]) {
             assert!(address.port().is_none() || address.as_str().contains(':'));
         }
         _ => {
-            // Variables, one a line.
+            // Variables, one per line.
             let lookup = |name: &str| {
                 let mut lines = text.lines().filter_map(|line| line.split_once('='));
                 lines.find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())

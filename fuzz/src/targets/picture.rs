@@ -2,7 +2,7 @@
 
 use crate::{Memory, Target};
 
-/// The command line is a program and no library: this is its module.
+/// The command line is a program without a library, so this includes its module.
 #[allow(dead_code, unreachable_pub, reason = "the command line uses all of it")]
 #[path = "../../../cli/src/command/picture.rs"]
 mod code;

@@ -10,7 +10,7 @@ use accord_types::{
 };
 use prost::Message;
 
-/// Messages as bytes, and what Accord makes of them.
+/// Messages as bytes, and their conversion to Accord's types.
 pub(super) const MESSAGES: Target = Target {
     name: "messages",
     run: messages,
@@ -80,7 +80,7 @@ fn messages(mut bytes: &[u8]) {
 fn round<M: Message + Default + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     if let Ok(message) = M::decode(bytes) {
         let again = message.encode_to_vec();
-        // Numbers that are none don't equal themselves: bytes do.
+        // NaN does not equal itself, so bytes are compared.
         assert_eq!(M::decode(&again[..]).unwrap().encode_to_vec(), again);
     }
 }

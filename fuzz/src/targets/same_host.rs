@@ -1,4 +1,4 @@
-//! What processes of one machine say to each other, besides their lanes.
+//! Messages between processes of one machine, besides their lanes.
 
 use super::first;
 use super::lanes::lane_with;
@@ -16,7 +16,7 @@ use rustix::net::{
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-/// Introductions of processes of a session, to each other.
+/// Introductions between processes of a session.
 pub(super) const MEETINGS: Target = Target {
     name: "meetings",
     run: meetings,
@@ -27,7 +27,7 @@ pub(super) const MEETINGS: Target = Target {
     inputs: 5_000,
 };
 
-/// Where processes of a machine want to go by MPI, and the answers.
+/// Destinations of processes of a machine over MPI, and the answers.
 pub(super) const GATEWAYS: Target = Target {
     name: "gateways",
     run: gateways,
@@ -38,7 +38,7 @@ pub(super) const GATEWAYS: Target = Target {
     inputs: 40_000,
 };
 
-/// What is said about memory that another process may reach.
+/// Messages about memory that another process may map.
 pub(super) const EXPORTS: Target = Target {
     name: "exports",
     run: exports,
@@ -56,12 +56,12 @@ fn key() -> Key {
     Key::new(vec![7; 32]).unwrap()
 }
 
-/// Both ends of a connection that keeps messages whole.
+/// Returns both ends of a connection that preserves message boundaries.
 fn ends() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// Sends messages of the length that each one's first byte says, and then no more.
+/// Sends messages whose length is each one's first byte, and then closes.
 fn say(socket: &OwnedFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let len = usize::from(first(&mut bytes)).min(bytes.len());
@@ -74,7 +74,7 @@ fn say(socket: &OwnedFd, mut bytes: &[u8]) {
     shutdown(socket, Shutdown::Write).unwrap();
 }
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn meetings(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (near, far) = ends();
@@ -99,7 +99,7 @@ fn meeting_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn gateways(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (lane, _far) = lane_with(bytes);
@@ -116,12 +116,12 @@ fn gateway_seeds() -> Vec<Vec<u8>> {
     vec![b"\0AGW1\x03\0\0\0".to_vec(), b"\x01\0\0".to_vec(), b"\x01\x09\0node 3 is".to_vec()]
 }
 
-/// Bytes of a message without more.
+/// Length of a message without a payload.
 const MESSAGE: usize = 24;
-/// Where the memory is that the other process knows of: range 3, of two pieces.
+/// Location of the memory that the other process knows: range 3, of two pieces.
 const HANDLE: [u64; 9] = [3, 4 << 20, 0, 4 << 20, 0, 1, 2 << 20, 2, 2 << 20];
 
-/// Memory of two pieces, 1 and 2: one that the backend has mapped, one that the driver has allocated.
+/// Memory of two pieces: piece 1 mapped by the backend, piece 2 allocated by the driver.
 struct Two {
     pending: Arc<PendingReleases>,
     given: Mutex<Vec<u64>>,
@@ -147,7 +147,7 @@ impl ExportMemory for Two {
     }
 }
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn exports(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (near, far) = ends();

@@ -1,4 +1,4 @@
-//! Lanes through TLS: what comes in place of a handshake, and what becomes of records on their way.
+//! Lanes through TLS: bytes in place of a handshake, and tampered records.
 
 use super::first;
 use super::lanes::lane_with;
@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is said in place of a handshake.
+/// Bytes in place of a handshake.
 pub(super) const HANDSHAKES: Target = Target {
     name: "tls_handshakes",
     run: handshakes,
@@ -23,21 +23,21 @@ pub(super) const HANDSHAKES: Target = Target {
     inputs: 500,
 };
 
-/// Records that an attacker in between changes, leaves out, repeats or adds.
+/// Records that an attacker changes, drops, repeats or adds.
 pub(super) const RECORDS: Target = Target {
     name: "tls_records",
     run: records,
     seeds: record_seeds,
     words: &["\x17\x03\x03"],
     input_max: 256,
-    // What is written, several times: as it is, sealed, under way, read.
+    // The written bytes exist several times: in clear, sealed, in flight and read.
     memory: Memory { fixed: 3 << 20, per_byte: 64 },
     inputs: 120,
 };
 
-/// A peer that has said all that it will say is not waited for.
+/// A peer that has sent everything is not waited for.
 const SOON: Duration = Duration::from_secs(1);
-/// A handshake with itself may take its time on a busy machine.
+/// A handshake between two threads may take long on a busy machine.
 const LATE: Duration = Duration::from_secs(60);
 /// Pieces that fit into a lane without a reader.
 const PIECES_MAX: usize = 8;
@@ -52,7 +52,7 @@ fn connect(lane: SharedLane, timeout: Duration) -> io::Result<SharedLane> {
     connect_tls(lane, KEYS.to_connect(PROTOCOL).unwrap(), timeout)
 }
 
-/// The first byte says which side hears it.
+/// The first byte selects the receiving side.
 fn handshakes(mut bytes: &[u8]) {
     let side = first(&mut bytes);
     let (lane, _far) = lane_with(bytes);
@@ -75,7 +75,7 @@ fn handshake_seeds() -> Vec<Vec<u8>> {
     vec![[&[0], &hello[..]].concat(), [&[1], &answer[..]].concat()]
 }
 
-/// A lane whose bytes can be kept back.
+/// A lane whose bytes can be held back.
 #[derive(Debug)]
 struct Tapped {
     below: SharedLane,
@@ -142,8 +142,8 @@ impl Lane for Tapped {
     }
 }
 
-/// What the client writes, as lengths of pieces; 0 or the eighth is the last; then what is done to the records that it becomes. Whatever that is, the server
-/// reads what was written from its beginning, and all of it if it is told that it has ended.
+/// The lengths of the client's pieces, of which 0 or the eighth is the last, and then the changes to the resulting records. The server must read a
+/// prefix of the written bytes, and all of them if it gets the end of the stream.
 fn records(mut bytes: &[u8]) {
     let (near, far) = inproc_pair();
     let tapped = Arc::new(Tapped { below: near.clone(), kept: Mutex::default() });
@@ -174,7 +174,7 @@ fn records(mut bytes: &[u8]) {
     assert!(end.is_err() || read == sent, "an end that was not said");
 }
 
-/// Does one thing to records.
+/// Applies one change to records.
 fn disturb(sealed: &mut Vec<u8>, bytes: &mut &[u8]) {
     let (what, low, high, value) = (first(bytes), first(bytes), first(bytes), first(bytes));
     let at = usize::from(u16::from_le_bytes([low, high])).min(sealed.len());

@@ -1,10 +1,10 @@
-//! Trace files, and the pictures of them.
+//! Trace files, and their rendering.
 
 use crate::{Memory, Target};
 use accord_telemetry::{Trace, TraceDevice, read, timeline, write};
 use accord_types::{DeviceId, DeviceNum, NodeId, QueueId, Span, SpanKind};
 
-/// Files that `accord trace` reads.
+/// Files for `accord trace`.
 pub(super) const TRACES: Target = Target {
     name: "traces",
     run: traces,
@@ -24,7 +24,7 @@ pub(super) const TRACES: Target = Target {
         "-1",
     ],
     input_max: 8 << 10,
-    // A value of JSON is 72 bytes, of which "0," makes one.
+    // A JSON value takes 72 bytes of memory, and "0," is one.
     memory: Memory { fixed: 256 << 10, per_byte: 512 },
     inputs: 10_000,
 };

@@ -1,4 +1,4 @@
-//! Reports of an executor to its agent: regions of a program may have the executor write anything.
+//! Reports of an executor to its agent. A program's regions may make the executor write anything.
 
 use super::first;
 use crate::{Memory, Target};

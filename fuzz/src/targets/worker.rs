@@ -1,4 +1,4 @@
-//! What a CPU device's worker answers: the program's own code runs in that process.
+//! Answers of a CPU device's worker, in whose process the program's own code runs.
 
 use crate::{Memory, Target};
 use accord_device::cpu::answer_len;
@@ -10,7 +10,7 @@ pub(super) const ANSWERS: Target = Target {
     seeds,
     words: &[],
     input_max: 512,
-    // A text may be so long, and its bytes are read where there is room for them.
+    // The longest text, which is read into allocated memory.
     memory: Memory { fixed: 68 << 10, per_byte: 16 },
     inputs: 60_000,
 };

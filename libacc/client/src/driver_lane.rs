@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The time limit of opening the lane: the agent may not know the session yet, or be restarting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The time limit of opening the lane while the agent refuses it for now, as while the site's prolog runs.
+const ADMIT_MAX: Duration = Duration::from_secs(90);
 /// Pause between tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -53,7 +55,7 @@ impl DriverLane {
             match self.connect(route_now(&self.agent, self.terms)) {
                 Ok(new) => *lane = Some(new),
                 Err(_) if !is_needed => return Ok(()),
-                Err(error) if begun.elapsed() >= CONNECT_MAX => return Err(not_admitted(&error)),
+                Err(error) if begun.elapsed() >= limit_of(&error) => return Err(not_admitted(&error)),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -85,6 +87,11 @@ impl DriverLane {
             lane.shutdown();
         }
     }
+}
+
+/// Returns the time for which a lane that failed to open with this error is tried again.
+fn limit_of(error: &Error) -> Duration {
+    if error.is_transient() { ADMIT_MAX } else { CONNECT_MAX }
 }
 
 /// Returns the error for a job's device on the program's own node whose agent does not admit the program.

@@ -33,6 +33,8 @@ mod raw {
         pub(crate) safe fn acc_async_test_all() -> i32;
         pub(super) safe fn acc_get_property(num: i32, kind: i32, property: i32) -> usize;
         pub(super) safe fn acc_get_property_string(num: i32, kind: i32, property: i32) -> *const c_char;
+        pub(super) safe fn acc_deviceptr(host: *const c_void) -> *mut c_void;
+        pub(super) fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void);
         pub(super) fn GOACC_parallel_keyed(
             device: i32,
             function: *const c_void,
@@ -55,8 +57,14 @@ pub(crate) enum Number {
     FreeMemory = 2,
 }
 
-/// `acc_property_name`.
+/// `acc_device_nvidia`.
+const NVIDIA: i32 = 5;
+/// GCC's number of nvptx among offload targets, and the first version of its images, of a library of GCC 12.
+const NVPTX: i32 = 5;
+const IMAGE_VERSION: u32 = 0x1_0001;
+/// `acc_property_name` and `acc_property_vendor`.
 const NAME: i32 = 0x1_0001;
+const VENDOR: i32 = 0x1_0002;
 /// `firstprivate`, with an alignment of 16 bytes.
 const FIRST_PRIVATE: u16 = 0x040c;
 /// The device number for the thread's current device.
@@ -71,6 +79,27 @@ pub(crate) fn devices() -> i32 {
 
 pub(crate) fn device() -> i32 {
     raw::acc_get_device_num(raw::acc_get_device_type())
+}
+
+/// Whether the current device is a GPU. A CPU device can appear under its type.
+pub(crate) fn is_gpu() -> bool {
+    raw::acc_get_device_type() == NVIDIA && text(device(), VENDOR) == b"NVIDIA"
+}
+
+/// Returns the address of a registered variable on the current device; 0 if the device does not have it.
+pub(crate) fn address_of(host: usize) -> usize {
+    raw::acc_deviceptr(host as *const c_void).addr()
+}
+
+/// Registers code for GPUs.
+///
+/// # Safety
+/// `table` and `data` are a host table and an image of [`NVPTX`] in [`IMAGE_VERSION`], which are never freed.
+pub(crate) unsafe fn register_image(table: usize, data: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        raw::GOMP_offload_register_ver(IMAGE_VERSION, table as *const c_void, NVPTX, data as *const c_void);
+    }
 }
 
 pub(crate) fn set_device(num: i32) {
@@ -110,9 +139,14 @@ pub(crate) fn number(num: i32, property: Number) -> usize {
 
 /// Returns the name of a device.
 pub(crate) fn name(num: i32) -> Vec<u8> {
-    let name = raw::acc_get_property_string(num, raw::acc_get_device_type(), NAME);
+    text(num, NAME).to_vec()
+}
+
+/// Returns a property of a device that is a text; empty if it has none.
+fn text(num: i32, property: i32) -> &'static [u8] {
+    let text = raw::acc_get_property_string(num, raw::acc_get_device_type(), property);
     // SAFETY: the routine returns a terminated static string, or null.
-    if name.is_null() { Vec::new() } else { unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes().to_vec() }
+    if text.is_null() { &[] } else { unsafe { std::ffi::CStr::from_ptr(text) }.to_bytes() }
 }
 
 /// Allocates memory of the current device; returns 0 if there is none left.
@@ -162,11 +196,11 @@ pub(crate) unsafe fn copy_between(to: (usize, i32), from: (usize, i32), bytes: u
     unsafe { raw::acc_memcpy_d2d(to.0 as *mut c_void, from.0 as *const c_void, bytes, to.1, from.1) };
 }
 
-/// Starts a region on the current device with one entry, which is passed by value.
+/// Starts a region on the current device with one entry, which is passed by value. `blocks` and `threads` are for observers.
 ///
 /// # Safety
 /// `region` is a function of this program that takes such an entry.
-pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32) {
+pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32, blocks: u32, threads: u32) {
     let hosts = [entry.as_ptr().cast::<c_void>()];
     let sizes = [size_of_val(entry)];
     let kinds = [FIRST_PRIVATE];
@@ -180,9 +214,9 @@ pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32) {
             sizes.as_ptr(),
             kinds.as_ptr(),
             DIMENSIONS,
+            blocks,
             1_u32,
-            1_u32,
-            1_u32,
+            threads,
             QUEUE,
             queue,
             0_u32,

@@ -3,7 +3,7 @@
 
 use crate::errors::report;
 use crate::fibers::{Fibers, index};
-use crate::packet::Launch;
+use accord_types::kernel_launch::EncodedLaunch;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -17,7 +17,7 @@ const THREADS: usize = 256;
 
 /// One kernel's run, shared by the threads of the system.
 struct Run<'a> {
-    launch: &'a Launch,
+    launch: EncodedLaunch<'a>,
     thunk: Thunk,
     place: OwnPlace,
     arguments: &'a [usize],
@@ -32,32 +32,31 @@ struct Run<'a> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accord_cuf_run(entries: *const *const u64, thunk: Thunk, region: usize, place: OwnPlace) {
     // SAFETY: the first word of a launch is its length.
-    let words = unsafe {
+    let bytes = unsafe {
         let first = *entries;
-        std::slice::from_raw_parts(first, Launch::length(*first))
+        std::slice::from_raw_parts(first.cast::<u8>(), EncodedLaunch::length(*first))
     };
-    let Some((launch, parameters)) = Launch::decode(words) else {
+    let Some(launch) = EncodedLaunch::new(bytes) else {
         report(
             "a launch that this program's device code can't read; compile all its sources by the same version of accord cuf",
         );
         std::process::abort();
     };
-    for (distance, address) in &launch.slots {
-        let slot = region.wrapping_add_signed(*distance as isize);
+    for (distance, address) in launch.slots() {
+        let slot = region.wrapping_add_signed(distance as isize);
         // SAFETY: the slot is a variable of the region's object; other queues' launches store the same address.
-        unsafe { &*(slot as *const AtomicUsize) }.store(*address as usize, Ordering::Relaxed);
+        unsafe { &*(slot as *const AtomicUsize) }.store(address as usize, Ordering::Relaxed);
     }
-    let base = words.as_ptr().addr();
-    let bytes: Vec<usize> = parameters.iter().map(|(at, _)| base + at * size_of::<u64>()).collect();
-    let arguments: Vec<usize> = parameters
-        .iter()
-        .zip(&bytes)
-        .map(|((_, by_address), address)| if *by_address { std::ptr::from_ref(address).addr() } else { *address })
+    let values: Vec<usize> = launch.arguments().map(|argument| argument.bytes.as_ptr().addr()).collect();
+    let arguments: Vec<usize> = launch
+        .arguments()
+        .zip(&values)
+        .map(|(argument, value)| if argument.by_address { std::ptr::from_ref(value).addr() } else { *value })
         .collect();
-    let blocks = launch.grid.iter().map(|count| u64::from(*count)).product();
+    let blocks = launch.grid().iter().map(|count| u64::from(*count)).product();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = cores.min(THREADS).min(usize::try_from(blocks).unwrap_or(THREADS));
-    let run = Run { launch: &launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks };
+    let run = Run { launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // If a thread can't be started, the present ones run its blocks.
@@ -71,14 +70,14 @@ impl Run<'_> {
     /// Runs blocks until none is left.
     fn some_blocks(&self) {
         let place = (self.place)();
-        let [nx, ny, _] = self.launch.grid.map(u64::from);
-        let block = self.launch.block;
+        let [nx, ny, _] = self.launch.grid().map(u64::from);
+        let block = self.launch.block();
         let threads = block.iter().product::<u32>();
-        let mut fibers = self.launch.waits.then(|| Fibers::new(threads as usize, place, block));
+        let mut fibers = self.launch.waits().then(|| Fibers::new(threads as usize, place, block));
         // SAFETY: a variable of this thread, which only this thread and its fibers use.
         unsafe {
             (&raw mut (*place)[2]).write(block);
-            (&raw mut (*place)[3]).write(self.launch.grid);
+            (&raw mut (*place)[3]).write(self.launch.grid());
         }
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);

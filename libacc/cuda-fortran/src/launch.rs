@@ -1,12 +1,12 @@
 //! Launches: a kernel's arguments, and data for the device, as the entry of a region.
 
 use crate::descriptor::Descriptor;
-use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, SourceLine, end};
+use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SourceLine, end};
 use crate::memory::{self, Kind, Range};
-use crate::modules::{self, Parameter};
-use crate::packet::{Argument, Launch};
+use crate::modules::{self, GpuCode, Kernel, Parameter};
 use crate::transfer::{self, Mode};
 use crate::{acc, streams};
+use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 
@@ -15,10 +15,12 @@ const BLOCK: i64 = 1024;
 const BLOCK_AXES: [i64; 3] = [1024, 1024, 64];
 /// Most blocks of each dimension of a grid.
 const GRID_AXES: [i64; 3] = [2_147_483_647, 65535, 65535];
-/// Most bytes of dynamic shared memory.
-const SHARED: i32 = 49152;
-/// Blocks of a dimension that the launch leaves to the runtime (`<<<*, ...>>>`); the loop has the grid's stride.
+/// Most bytes of shared memory of a block, static and dynamic.
+const SHARED: usize = 49152;
+/// Blocks of a dimension that the launch leaves to the runtime (`<<<*, ...>>>`), on CPU devices and on GPUs; the loop has the grid's
+/// stride.
 const CHOSEN: i64 = 64;
+const CHOSEN_GPU: i64 = 2048;
 
 /// Managed and pinned memory that a kernel uses; the device has a copy for the duration of the launch.
 #[derive(Default)]
@@ -69,7 +71,9 @@ extern "C" fn accord_cuf_launch(
     line: i32,
 ) {
     let place = SourceLine::new(file, line);
-    let grid = [gx, gy, gz].map(|count| if count == -1 { CHOSEN } else { count });
+    let is_gpu = acc::is_gpu();
+    let chosen = if is_gpu { CHOSEN_GPU } else { CHOSEN };
+    let grid = [gx, gy, gz].map(|count| if count == -1 { chosen } else { count });
     let block = [bx, by, bz];
     let Some(kernel) = modules::kernel(stub) else {
         end(
@@ -79,19 +83,25 @@ extern "C" fn accord_cuf_launch(
         );
     };
     let fits = |all: [i64; 3], most: [i64; 3]| all.iter().zip(most).all(|(count, most)| (1..=most).contains(count));
-    if !fits(grid, GRID_AXES)
-        || !fits(block, BLOCK_AXES)
-        || block.iter().product::<i64>() > BLOCK
-        || !(0..=SHARED).contains(&shared)
-    {
+    if !fits(grid, GRID_AXES) || !fits(block, BLOCK_AXES) || block.iter().product::<i64>() > BLOCK {
         errors::keep(INVALID_CONFIGURATION);
         return;
     }
+    let shared = match usize::try_from(shared) {
+        Ok(shared) if shared + kernel.shared <= SHARED => shared as u32,
+        _ => {
+            errors::keep(INVALID_VALUE);
+            return;
+        }
+    };
     let stream = stream.copied().unwrap_or(0);
     let device = acc::device();
     if streams::device(stream) != Some(device) {
         errors::keep(INVALID_RESOURCE_HANDLE);
         return;
+    }
+    if let (true, GpuCode::None(why)) = (is_gpu, kernel.code) {
+        no_code(place, &why.to_string_lossy());
     }
     let mut mirrors = Mirrors::default();
     let count = kernel.parameters.len();
@@ -103,22 +113,37 @@ extern "C" fn accord_cuf_launch(
         .map(|(parameter, (address, value))| argument(*parameter, *address, *value, &mut mirrors, place))
         .collect();
     let axes = |all: [i64; 3]| all.map(|count| u32::try_from(count).unwrap_or(1));
-    let launch = Launch {
+    let launch = KernelLaunch {
         grid: axes(grid),
         block: axes(block),
+        shared,
         waits: kernel.waits,
-        slots: modules::places()
-            .into_iter()
-            .map(|(slot, address)| ((slot as i64).wrapping_sub(kernel.region as i64), address as u64))
-            .collect(),
+        slots: if is_gpu { Vec::new() } else { slots(&kernel) },
         arguments,
     };
     let queue = streams::begin(device, stream);
+    let count = |axes: [u32; 3]| axes.into_iter().fold(1, u32::saturating_mul);
     // SAFETY: the compiler generated the region for such an entry.
-    unsafe { acc::launch(kernel.region, &launch.encode(), queue) };
+    unsafe { acc::launch(kernel.region, &launch.encode(), queue, count(launch.grid), count(launch.block)) };
     if !mirrors.0.is_empty() {
         mirrors.copy_back();
     }
+}
+
+/// Returns the variables that a CPU device sets for a kernel.
+fn slots(kernel: &Kernel) -> Vec<(i64, u64)> {
+    let distance = |slot: usize| (slot as i64).wrapping_sub(kernel.region as i64);
+    modules::places().into_iter().map(|(slot, address)| (distance(slot), address as u64)).collect()
+}
+
+/// Ends the program at a launch on a GPU whose code the compiler could not make.
+fn no_code(place: SourceLine, why: &str) -> ! {
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    end(
+        place,
+        &format!("a kernel without code for GPUs{why}"),
+        "change its source, or run on CPU devices with ACC_DEVICE_TYPE=cpu",
+    )
 }
 
 /// Returns a kernel's parameter for an argument at `address`.
@@ -128,16 +153,16 @@ fn argument(
     value: i64,
     mirrors: &mut Mirrors,
     place: SourceLine,
-) -> Argument {
+) -> KernelArgument {
     // SAFETY: the compiler passes the address of a variable of the parameter's size.
     let bytes = |address: *const u8, count: usize| unsafe { std::slice::from_raw_parts(address, count) }.to_vec();
     if let Parameter::Value(size) = parameter {
-        return Argument { bytes: bytes(address, size), by_address: false };
+        return KernelArgument { bytes: bytes(address, size), by_address: false };
     }
     // SAFETY: the parameter is an address.
     let pointer = unsafe { address.cast::<usize>().read() };
     if let Ok(size @ 1..) = usize::try_from(value) {
-        return Argument { bytes: bytes(pointer as *const u8, size), by_address: true };
+        return KernelArgument { bytes: bytes(pointer as *const u8, size), by_address: true };
     }
     let is_descriptor =
         memory::find(pointer).is_some_and(|range| range.kind == Kind::Descriptor && range.start == pointer);
@@ -147,7 +172,7 @@ fn argument(
         let mut bytes = bytes(pointer as *const u8, descriptor.size());
         // The base address is the first member.
         bytes[..size_of::<usize>()].copy_from_slice(&mirrors.address(descriptor.base, place).to_ne_bytes());
-        return Argument { bytes, by_address: true };
+        return KernelArgument { bytes, by_address: true };
     }
-    Argument { bytes: mirrors.address(pointer, place).to_ne_bytes().to_vec(), by_address: false }
+    KernelArgument { bytes: mirrors.address(pointer, place).to_ne_bytes().to_vec(), by_address: false }
 }

@@ -2,7 +2,8 @@
 //! CPU devices the threads of a kernel.
 //!
 //! It is linked into the program, and does everything by OpenACC's own entry points, so that both share devices, memory and queues.
-//! A CPU device's worker is the same executable: a launch is a region whose only entry is a [`packet::Launch`] by value.
+//! A launch is a region whose only entry is a [`KernelLaunch`](accord_types::kernel_launch::KernelLaunch) by value. A CPU device's worker is
+//! the same executable and runs that region. For GPUs the regions' kernels are registered as GCC's own are ([`publication`]).
 
 mod acc;
 mod allocate;
@@ -14,6 +15,6 @@ mod grid;
 mod launch;
 mod memory;
 mod modules;
-mod packet;
+mod publication;
 mod streams;
 mod transfer;

@@ -64,6 +64,11 @@ pub(crate) fn device_memory(bytes: usize) -> usize {
     start
 }
 
+/// Records memory of a device that is not allocated here.
+pub(crate) fn adopt(start: usize, bytes: usize, device: i32) {
+    ranges().insert(start, Range { start, bytes: bytes.max(1), kind: Kind::Device(device) });
+}
+
 fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()
 }
@@ -138,9 +143,6 @@ extern "C" fn _FortranACUFRegisterAllocator() {
         unsafe { (&raw mut REGISTRY[at + 1]).write(Allocator { allocate, free }) };
     }
 }
-
-#[unsafe(no_mangle)]
-extern "C" fn _FortranACUFInit() {}
 
 /// Memory kinds of flang's calls.
 const DEVICE: u32 = 0;

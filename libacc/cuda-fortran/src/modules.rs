@@ -2,6 +2,7 @@
 
 use crate::descriptor::Descriptor;
 use crate::errors::{SourceLine, end};
+use crate::publication::{PublishedKernel, PublishedVariable, publish};
 use crate::transfer::{self, Mode};
 use crate::{acc, memory};
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -27,11 +28,27 @@ pub(crate) struct Kernel {
     pub(crate) region: usize,
     /// Whether threads of a block wait for each other.
     pub(crate) waits: bool,
+    /// Bytes of static shared memory.
+    pub(crate) shared: usize,
+    /// The symbol, which is the name in the PTX.
+    pub(crate) symbol: &'static CStr,
+    pub(crate) code: GpuCode,
+}
+
+/// The code of an object for GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GpuCode {
+    /// The object has PTX.
+    Ptx,
+    /// The object has none, for this reason.
+    None(&'static CStr),
 }
 
 /// A variable of a module.
 struct Variable {
     bytes: usize,
+    /// The name in the PTX, if a source that defines it has code for GPUs.
+    twin: Option<&'static CStr>,
     /// The variables that hold its device address, one in each object.
     slots: Vec<usize>,
     /// Its address on each device with a copy.
@@ -39,16 +56,50 @@ struct Variable {
 }
 
 struct Registry {
+    /// The objects' code for GPUs, by the addresses that identify the objects.
+    modules: BTreeMap<usize, GpuCode>,
+    texts: Vec<&'static CStr>,
     kernels: BTreeMap<usize, Kernel>,
     variables: BTreeMap<usize, Variable>,
+    is_published: bool,
 }
 
 /// The registrations of constructors, bounded by the program's text.
-static REGISTRY: ShortLock<Registry> =
-    ShortLock::new(Registry { kernels: BTreeMap::new(), variables: BTreeMap::new() });
+static REGISTRY: ShortLock<Registry> = ShortLock::new(Registry {
+    modules: BTreeMap::new(),
+    texts: Vec::new(),
+    kernels: BTreeMap::new(),
+    variables: BTreeMap::new(),
+    is_published: false,
+});
 
+/// Returns the registrations. After the constructors, the first call registers the code for GPUs with OpenACC's runtime.
 fn registry() -> ShortGuard<'static, Registry> {
-    REGISTRY.lock()
+    let mut registry = REGISTRY.lock();
+    if !registry.is_published {
+        registry.is_published = true;
+        registry.publish();
+    }
+    registry
+}
+
+impl Registry {
+    fn publish(&self) {
+        let has_code = |kernel: &&Kernel| kernel.code == GpuCode::Ptx;
+        let kernels = self.kernels.values().filter(has_code);
+        let kernels: Vec<_> =
+            kernels.map(|kernel| PublishedKernel { region: kernel.region, name: kernel.symbol }).collect();
+        let variables = self.variables.iter().filter_map(|(host, variable)| {
+            variable.twin.map(|name| PublishedVariable { host: *host, bytes: variable.bytes, name })
+        });
+        publish(&self.texts, &kernels, &variables.collect::<Vec<_>>());
+    }
+}
+
+/// Registers the code for GPUs with OpenACC's runtime, at the start of a Fortran main program.
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFInit() {
+    drop(registry());
 }
 
 /// Returns the kernel of a host stub.
@@ -56,24 +107,41 @@ pub(crate) fn kernel(stub: usize) -> Option<Kernel> {
     registry().kernels.get(&stub).cloned()
 }
 
-/// Registers an object's code for GPUs. Kernels are launched on CPU devices only; `ptx` identifies the object.
+/// Registers an object's code for GPUs: `bytes` bytes of PTX texts, each with a final zero byte. Without code `text` is the reason.
+/// Returns the object's identity.
 #[unsafe(no_mangle)]
-extern "C" fn accord_cuf_register_module(ptx: usize, _bytes: i64) -> usize {
-    ptx
+extern "C" fn accord_cuf_register_module(text: *const c_char, bytes: i64) -> usize {
+    // SAFETY: the compiler's text is terminated, and lives as long as the program.
+    let first: &'static CStr = unsafe { CStr::from_ptr(text) };
+    let mut registry = REGISTRY.lock();
+    let code = match usize::try_from(bytes) {
+        Ok(bytes @ 1..) => {
+            // SAFETY: the compiler's texts have so many bytes with the last one's final zero byte.
+            let all: &'static [u8] = unsafe { std::slice::from_raw_parts(text.cast(), bytes) };
+            let texts = all.split_inclusive(|byte| *byte == 0).filter_map(|text| CStr::from_bytes_with_nul(text).ok());
+            registry.texts.extend(texts);
+            GpuCode::Ptx
+        }
+        _ => GpuCode::None(first),
+    };
+    registry.modules.insert(text.addr(), code);
+    text.addr()
 }
 
-/// Registers a kernel.
+/// Registers a kernel. `shared` is the size of its static shared memory.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_register_kernel(
-    _module: usize,
+    module: usize,
     stub: usize,
-    _name: *const c_char,
+    name: *const c_char,
     parameters: *const c_char,
     region: usize,
-    flags: i32,
+    waits: i32,
+    shared: i64,
 ) {
-    // SAFETY: the compiler's text is terminated.
-    let text = unsafe { CStr::from_ptr(parameters) }.to_string_lossy();
+    // SAFETY: the compiler's texts are terminated, and live as long as the program.
+    let (symbol, text): (&'static CStr, _) =
+        unsafe { (CStr::from_ptr(name), CStr::from_ptr(parameters).to_string_lossy()) };
     let parameters = text
         .split_ascii_whitespace()
         .map(|word| match word {
@@ -82,16 +150,24 @@ extern "C" fn accord_cuf_register_kernel(
             size => Parameter::Value(size.parse().unwrap_or(8)),
         })
         .collect();
-    registry().kernels.insert(stub, Kernel { parameters, region, waits: flags & 1 != 0 });
+    let mut registry = REGISTRY.lock();
+    let code = registry.modules.get(&module).copied().unwrap_or(GpuCode::None(c""));
+    let shared = usize::try_from(shared).unwrap_or(0);
+    registry.kernels.insert(stub, Kernel { parameters, region, waits: waits != 0, shared, symbol, code });
 }
 
 fn variable(registry: &mut Registry, host: usize) -> &mut Variable {
-    registry.variables.entry(host).or_insert_with(|| Variable { bytes: 0, slots: Vec::new(), places: BTreeMap::new() })
+    registry.variables.entry(host).or_insert_with(|| Variable {
+        bytes: 0,
+        twin: None,
+        slots: Vec::new(),
+        places: BTreeMap::new(),
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_register_slot(host: usize, slot: usize) {
-    let mut registry = registry();
+    let mut registry = REGISTRY.lock();
     let slots = &mut variable(&mut registry, host).slots;
     if !slots.contains(&slot) {
         slots.push(slot);
@@ -99,15 +175,24 @@ extern "C" fn accord_cuf_register_slot(host: usize, slot: usize) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn _FortranACUFRegisterVariable(_module: usize, host: usize, _name: *const c_char, bytes: i64) {
-    let mut registry = registry();
+extern "C" fn _FortranACUFRegisterVariable(module: usize, host: usize, name: *const c_char, bytes: i64) {
+    let mut registry = REGISTRY.lock();
+    let has_code = registry.modules.get(&module) == Some(&GpuCode::Ptx);
     let variable = variable(&mut registry, host);
     variable.bytes = variable.bytes.max(usize::try_from(bytes).unwrap_or(0));
+    if has_code {
+        // SAFETY: the compiler's text is terminated, and lives as long as the program.
+        variable.twin = Some(unsafe { CStr::from_ptr(name) });
+    }
 }
 
-/// Returns a variable's address on the current device, where it is initialised with the host's value.
+/// Returns a variable's address on the current device. A GPU's code has the variable with its initial value. Elsewhere it is
+/// allocated, and initialised with the host's value.
 fn place(host: usize, bytes: usize) -> usize {
     let device = acc::device();
+    if acc::is_gpu() {
+        return twin(host, bytes, device);
+    }
     let known =
         |registry: &Registry| registry.variables.get(&host).and_then(|variable| variable.places.get(&device).copied());
     let found = known(&registry());
@@ -140,7 +225,21 @@ fn place(host: usize, bytes: usize) -> usize {
     }
 }
 
-/// Returns the current device's slots and addresses of the variables.
+/// Returns the address of a variable in the code of a GPU, which is the current device.
+fn twin(host: usize, bytes: usize, device: i32) -> usize {
+    let address = acc::address_of(host);
+    if address == 0 {
+        end(
+            SourceLine::new(std::ptr::null(), 0),
+            "a module's variable is not on the GPU, as its source has no code for GPUs",
+            "compile the source again, and see the note of accord cuf",
+        );
+    }
+    memory::adopt(address, bytes, device);
+    address
+}
+
+/// Returns the slots and addresses of the variables on the current device, which is a CPU device.
 pub(crate) fn places() -> Vec<(usize, usize)> {
     let all: Vec<(usize, usize, Vec<usize>)> = registry()
         .variables

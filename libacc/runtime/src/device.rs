@@ -1,7 +1,6 @@
 //! One device with what the program's side knows of it.
 
 use crate::address_space::AddressSpace;
-use crate::constants::Constants;
 use crate::failed_launch::FailedLaunch;
 use crate::given::Given;
 use crate::memory::Allocator;
@@ -10,7 +9,7 @@ use crate::plan::Plan;
 use crate::ports::{Changes, CudaObjects, DeviceClient};
 use crate::present::{Attachment, Backing, DataLocation, Entry, Found, Lifetime, Table};
 use crate::prof::{Handles, Notice, ProfilingEvent, Watch};
-use crate::program::{Global, Settings};
+use crate::program::{Global, GlobalKind, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
 use crate::waits_in_turn::WaitsInTurn;
 use crate::write_back::{KnownEffects, WriteBacks};
@@ -56,8 +55,6 @@ pub(crate) struct Device {
     reaches_program_memory: AtomicBool,
     /// The pointers that regions got without a clause.
     pub(crate) given: Given,
-    /// Constants of the program that it has itself.
-    pub(crate) constants: Constants,
     /// The data of the last launch that failed.
     pub(crate) failed: FailedLaunch,
     started: AtomicBool,
@@ -134,7 +131,6 @@ impl Device {
             maps_unmapped: settings.maps_unmapped,
             reaches_program_memory: AtomicBool::new(false),
             given: Given::default(),
-            constants: Constants::default(),
             failed: FailedLaunch::default(),
             started: AtomicBool::new(false),
             starting: TurnLock::new(()),
@@ -255,7 +251,6 @@ impl Device {
             let mut state = self.lock();
             self.epoch.fetch_add(1, Ordering::AcqRel);
             *state = DeviceData::default();
-            self.constants.forget();
         }
         *self.queues() = Queues::default();
         self.space.ended(self.index);
@@ -418,7 +413,8 @@ impl Device {
     /// Makes an object's variables present. Returns what is to be passed to [`Device::unlock`].
     #[must_use]
     pub(crate) fn add_globals(&self, globals: &[Global]) -> Vec<HostRange> {
-        self.lock().add_globals(globals, &self.queues())
+        let named_only = self.sees_named_memory_only();
+        self.lock().add_globals(globals, named_only, &self.queues())
     }
 
     /// Forgets an object's variables. Returns what is to be passed to [`Device::unlock`].
@@ -575,16 +571,27 @@ impl DeviceData {
 
     /// Makes an object's variables present. What was present at their addresses is left over from an
     /// object that was unloaded without notice. Returns what of that has to be unlocked.
-    fn add_globals(&mut self, globals: &[Global], queues: &Queues) -> Vec<HostRange> {
+    ///
+    /// A device that sees `named_only` memory has no constants of objects: those that a region names are copied.
+    fn add_globals(&mut self, globals: &[Global], named_only: bool, queues: &Queues) -> Vec<HostRange> {
         let mut locked = Vec::new();
         for global in globals {
             let range = HostRange { start: global.host, len: global.bytes };
-            if range.len == 0 {
+            if range.len == 0 || (named_only && global.kind == GlobalKind::Constants) {
+                continue;
+            }
+            if let Found::Whole(id) = self.table.find(range.start, range.len)
+                && self.table[id].lifetime == Lifetime::Constant
+            {
+                // A constant with a `declare` clause: the device has it with the object's other constants.
                 continue;
             }
             locked.extend(self.forget(range, queues));
             let spec = Arc::new(global.spec.clone());
-            if global.link {
+            if global.kind == GlobalKind::Constants {
+                let place = DataLocation::Global(spec);
+                self.table.insert(Entry::new(range, place, Backing::Foreign, Lifetime::Constant));
+            } else if global.kind == GlobalKind::Link {
                 self.links.push(LinkVariable { range, spec, device: None });
             } else {
                 let entry = Entry::new(range, DataLocation::Global(spec), Backing::Foreign, Lifetime::Global);

@@ -69,6 +69,10 @@ impl Runtime {
                 "a function's address holds in the process that took it: have the region call the function by its name, chosen by a number \
                  (if, switch), or take the address within the region"
             }
+            ConstantKind::OfClass if self.host.is_fortran() => {
+                "type-bound procedures of a class object are found by addresses of the process that made it: write select type around the \
+                 region, and name the object in a clause"
+            }
             ConstantKind::OfClass => {
                 "an object with virtual functions works in the process that made it: make the object within the region, or call a function \
                  that is not virtual"
@@ -117,7 +121,10 @@ impl Runtime {
                 error.clone().more(format!("{} were copied as addresses, without what is there", several.join(", ")))
             }
         };
-        Some(error.instead(if variables.iter().all(|is_variable| *is_variable) {
+        let are_variables = variables.iter().all(|is_variable| *is_variable);
+        Some(error.instead(if are_variables && self.settings.maps_unmapped {
+            "name what a pointer points to, with its length, as copy(p[0:n]) instead of copy(p)"
+        } else if are_variables {
             "name what a pointer points to, with its length, as copy(p[0:n]) instead of copy(p), or set ACCORD_UNMAPPED=map"
         } else {
             "map what a pointer within other data points to as well, as enter data copyin(s.p[0:n]) after s: that sets the device's pointer"
@@ -165,6 +172,10 @@ impl Runtime {
         // Fortran passes arrays with their bounds: only objects are passed by address.
         let is_fortran = self.host.is_fortran();
         Some(error.instead(match region.means {
+            Means::Array if !is_fortran && self.settings.maps_unmapped => {
+                "write a data clause with the length, as copy(a[0:n]): ACCORD_UNMAPPED=map finds no block there, as in memory of mmap or of an \
+                 allocator that comes before libacc"
+            }
             Means::Array if !is_fortran => {
                 "write a data clause with the length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map"
             }

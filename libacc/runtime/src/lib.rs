@@ -9,7 +9,6 @@ mod address_space;
 mod bare_pointers;
 pub mod bench;
 mod bounds;
-mod constants;
 mod construct;
 mod device;
 mod explain;
@@ -40,6 +39,6 @@ mod write_back;
 
 pub use construct::{Entries, Placement, Tags, on_host};
 pub use local_thread::LocalThread;
-pub use program::{Global, Settings};
+pub use program::{Global, GlobalKind, Settings};
 pub use routine::AnyDone;
 pub use runtime::Runtime;

@@ -41,7 +41,7 @@ struct Copy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingCopyOut {
     pub(crate) queue: QueueId,
-    /// When the last copy that does was queued.
+    /// The moment at which the last such copy was enqueued.
     pub(crate) moment: Moment,
     /// Whether it is only possible: there are too many copies to know.
     pub(crate) unknown: bool,

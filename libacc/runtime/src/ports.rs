@@ -515,13 +515,6 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
-    /// Returns the name by which another process finds a constant that contains relocated addresses, if all of a
-    /// range is one.
-    fn constant_with_addresses(&self, range: HostRange) -> Option<GlobalSpec> {
-        let _ = range;
-        None
-    }
-
     /// Names the function or constant of a loaded object that contains an address. None if there is none.
     fn constant_at(&self, address: usize) -> Option<ProgramConstant> {
         let _ = address;

@@ -65,6 +65,7 @@ impl Runtime {
         let name = name.map_or_else(String::new, |name| format!(" of {name}"));
         let by = match entry.lifetime {
             Lifetime::Global => "by declare".to_owned(),
+            Lifetime::Constant => "with its object".to_owned(),
             Lifetime::Mapped => format!("by acc_map_data, dynamic references {}", entry.dynamic),
             Lifetime::Counted => {
                 let site = self.host.describe_call(entry.origin).unwrap_or_else(|| "an unknown line".to_owned());

@@ -30,15 +30,27 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// A variable of a loaded object with a `declare` clause.
+/// The kind of a [`Global`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GlobalKind {
+    /// A variable with a `declare` clause.
+    Variable,
+    /// A variable with a `link` clause: present only while something maps it.
+    Link,
+    /// All constants of an object into which the loader wrote addresses: tables of functions and strings, and tables of classes. A copy would hold
+    /// the program's addresses. A process that runs the program's code has the constants itself, with its own addresses.
+    Constants,
+}
+
+/// Memory of a loaded object that is present on devices without being mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Global {
     /// Its address in the program.
     pub host: usize,
     /// Its size in bytes.
     pub bytes: usize,
-    /// Whether it has a `link` clause: present only while something maps it.
-    pub link: bool,
+    /// What the memory holds.
+    pub kind: GlobalKind,
     /// The name by which a device finds it.
     pub spec: GlobalSpec,
 }

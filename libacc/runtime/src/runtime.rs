@@ -131,7 +131,6 @@ impl Runtime {
         left.iter().for_each(|(device, locked)| device.unlock(locked));
         if !functions.is_empty() {
             for device in &self.devices {
-                device.forget_constants();
                 device.lock().effects.forget(&functions);
                 if device.is_started() {
                     device.client().forget_functions(functions.clone());

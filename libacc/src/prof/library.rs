@@ -51,8 +51,8 @@ fn canonical(path: &str) -> Option<String> {
 
 /// Returns the entry point that an object itself defines, unless it is this library or libgomp.
 fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
-    let here = loader::holding(entry_of as *const () as usize);
-    if is_libgomp(&object.path) || here.is_some_and(|here| here.base == object.base) {
+    // Compared by its span, because this function runs for each object, and looking this library up takes time for each object too.
+    if is_libgomp(&object.path) || object.span.contains(&(entry_of as *const () as usize)) {
         return None;
     }
     if !object.names(ENTRY.to_bytes()) {

@@ -8,6 +8,7 @@
 //! it loads the libraries of `ACC_PROFLIB`, which include this one. It calls their `acc_register_library` before constructors of the objects that
 //! need that libgomp run.
 
+mod first_namespace;
 mod image;
 mod patch;
 mod watch;
@@ -169,10 +170,20 @@ fn is_shared_libgomp(image: &Image) -> bool {
     image.soname().to_bytes().starts_with(b"libgomp.so")
 }
 
-/// Whether this process should use this library, because it was preloaded or is linked. Otherwise a libgomp may have loaded it because of an inherited
-/// environment.
+/// Whether this process should use this library, because it was preloaded or an object is linked with it, which may be in another namespace than this
+/// copy. Otherwise a libgomp may have loaded it because of an inherited environment.
 fn is_wanted(images: &[Image]) -> bool {
-    settings::is_preloaded() || images.iter().any(|image| image.needs(SONAME))
+    settings::is_preloaded() || is_linked(images) || first_namespace::needs(SONAME)
+}
+
+fn is_linked(images: &[Image]) -> bool {
+    images.iter().any(|image| image.needs(SONAME))
+}
+
+/// Returns the dynamic linker's name for this library.
+fn own_name(images: &[Image]) -> Option<String> {
+    let here = own_name as *const () as usize;
+    images.iter().find(|image| image.holds(here)).map(|image| image.path.clone())
 }
 
 /// Does the work of loading this library.
@@ -180,10 +191,11 @@ fn is_wanted(images: &[Image]) -> bool {
 /// # Errors
 /// Returns the errors of [`redirect`].
 pub(crate) fn at_start() -> Result<()> {
-    if !is_wanted(&images()) {
+    let images = images();
+    if !is_wanted(&images) {
         return Ok(());
     }
-    settings::be_told_of_libgomps();
+    settings::be_told_of_libgomps(own_name(&images).filter(|_| is_linked(&images)));
     redirect()
 }
 

@@ -3,7 +3,7 @@
 
 use crate::raw_lock::Locked;
 use crate::{loader, output, report};
-use accord_types::{Error, ErrorCode};
+use accord_types::{Error, ErrorCode, os_text};
 
 /// The type of `acc_prof_register`: event, callback, `acc_register_t` (OpenACC 3.3, 5.4).
 type Register = extern "C" fn(i32, usize, i32);
@@ -11,7 +11,7 @@ type Register = extern "C" fn(i32, usize, i32);
 /// Most objects with a libgomp inside; further ones share the last name.
 const WATCHED_MAX: usize = 4;
 
-/// Paths of objects whose libgomp is watched.
+/// Paths of objects whose libgomp is watched, as messages have them.
 static WATCHED: Locked<Vec<String>> = Locked::new(Vec::new());
 
 /// Makes a libgomp report when a program uses its OpenACC. `register` is its `acc_prof_register`.
@@ -20,7 +20,7 @@ pub(super) fn watch(register: usize) {
     const EVENTS: [i32; 6] = [1, 10, 12, 14, 16, 24];
     const CALLBACKS: [extern "C" fn(usize, usize, usize); WATCHED_MAX] =
         [bypassed::<0>, bypassed::<1>, bypassed::<2>, bypassed::<3>];
-    let path = loader::holding(register).map_or_else(executable, |object| object.path);
+    let path = os_text::shown(&loader::holding(register).map_or_else(executable, |object| object.path));
     let known = WATCHED.with(|all| {
         let known = all.contains(&path);
         if !known && all.len() < WATCHED_MAX {
@@ -38,7 +38,7 @@ pub(super) fn watch(register: usize) {
 
 fn executable() -> String {
     std::fs::read_link("/proc/thread-self/exe")
-        .map_or_else(|_| String::from("the program"), |path| path.display().to_string())
+        .map_or_else(|_| String::from("the program"), |path| os_text::encode(path.as_os_str()))
 }
 
 /// A construct begins in a libgomp that was not redirected.

@@ -4,7 +4,7 @@ use super::{SourceLocation, apart, info, place};
 use crate::loader;
 use accord_debuginfo::{ProcessMemory, base_name};
 use accord_runtime::ports::{ConstantKind, ProgramConstant};
-use accord_types::HostRange;
+use accord_types::{HostRange, os_text};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 
@@ -12,20 +12,27 @@ use std::ptr::null_mut;
 const OF_CLASSES: [(&str, &str); 4] =
     [("_ZTV", "virtual functions"), ("_ZTI", "type information"), ("_ZTS", "type name"), ("_ZTT", "virtual bases")];
 
+/// Prefix of gfortran's tables of type-bound procedures. They never change, but are in writable memory.
+const OF_TYPES: &str = "__vtab_";
+
 /// Names the function or constant at `address`. Returns `None` if no loaded object has a constant there.
 pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
-    if !loader::is_constant(HostRange { start: address, len: 1 }) {
-        return None;
-    }
+    let is_constant = loader::is_constant(HostRange { start: address, len: 1 });
     apart(move || {
         let object = loader::holding(address)?;
-        if let Some(place) = place(address) {
+        if let Some(place) = place(address).filter(|_| is_constant) {
             return Some(ProgramConstant { name: function(&place), kind: ConstantKind::Function });
         }
         let wanted = address as u64..address as u64 + 1;
         let variable = info(&object)?.global(object.base as u64, &wanted, &ProcessMemory::open());
+        if !is_constant {
+            let symbol = variable?.name;
+            let (_, of_type) = symbol.split('+').next()?.split_once(OF_TYPES)?;
+            let name = format!("the table of type-bound procedures of {of_type}");
+            return Some(ProgramConstant { name, kind: ConstantKind::OfClass });
+        }
         let Some(variable) = variable else {
-            let name = format!("a constant of {}", object.path);
+            let name = format!("a constant of {}", os_text::shown(&object.path));
             return Some(ProgramConstant { name, kind: ConstantKind::Data });
         };
         let symbol = variable.name.split('+').next().unwrap_or_default();
@@ -68,8 +75,14 @@ fn demangled(symbol: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU64;
 
     static TABLE: [u64; 4] = [1, 2, 3, 4];
+
+    /// A table as gfortran makes it.
+    #[allow(non_upper_case_globals)]
+    static __vtab_shapes_Square: AtomicU64 = AtomicU64::new(5);
+    static VARIABLE: AtomicU64 = AtomicU64::new(6);
 
     #[test]
     fn functions_and_constants_have_names_and_variables_are_neither() {
@@ -79,6 +92,10 @@ mod tests {
         let table = constant_at(TABLE.as_ptr() as usize + 8).expect("a constant");
         assert_eq!(table.kind, ConstantKind::Data);
         assert!(table.name.contains("TABLE"), "{}", table.name);
+        let of_type = constant_at((&raw const __vtab_shapes_Square) as usize).expect("a table");
+        assert_eq!(of_type.kind, ConstantKind::OfClass);
+        assert!(of_type.name.ends_with("type-bound procedures of shapes_Square"), "{}", of_type.name);
+        assert_eq!(constant_at((&raw const VARIABLE) as usize), None);
         let local = 1u64;
         assert_eq!(constant_at((&raw const local) as usize), None);
         assert_eq!(constant_at(8), None);

@@ -3,8 +3,9 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, GRANTS_MAX, Word};
+use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, GRANTS_MAX, SiteScript, Word};
 use crate::session_logs::SessionLog;
+use crate::site_scripts::SiteScripts;
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
 use accord_fabric::route::{self, Wanted};
@@ -17,8 +18,8 @@ use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, NodeFigures, NodeId, PathTimes,
-    SessionGrant, SessionId, SessionKey,
+    DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
+    PathTimes, SessionGrant, SessionId, SessionKey,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +55,7 @@ pub(crate) struct Identity {
     pub(crate) hardware: Hardware,
     pub(crate) labels: NodeLabels,
     /// The limits of sessions that the kernel enforces.
-    pub(crate) kernel_limits: v1::KernelLimits,
+    pub(crate) kernel_limits: KernelLimits,
     /// The MPI world that this agent is a rank of; empty outside of worlds.
     pub(crate) world: String,
     /// The fabric of that world.
@@ -65,6 +66,8 @@ pub(crate) struct Identity {
     pub(crate) plain_tcp: bool,
     /// The measurements, and the means to make them.
     pub(crate) measures: Arc<Measures>,
+    /// The site's prolog and epilog, if it has any.
+    pub(crate) scripts: Option<Arc<SiteScripts>>,
     /// Registration state for monitoring.
     pub(crate) registered: Registered,
     /// Whether the coordinator drains the node: it gets no new sessions. The next coordinator is informed.
@@ -261,6 +264,9 @@ pub(super) fn words(word: Word) -> agent_message::Body {
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
         Word::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
         Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
+        Word::EpilogFailed(job, why) => {
+            agent_message::Body::EpilogFailed(v1::EpilogFailed { job: job.0.to_vec(), why })
+        }
         Word::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {
                 DeviceVerdict::Works => (v1::DeviceVerdict::Works, String::new()),
@@ -338,7 +344,7 @@ impl Identity {
             devices: self.devices.iter().cloned().map(Into::into).collect(),
             hardware: Some(self.hardware.clone().into()),
             labels: labels(&self.labels),
-            kernel_limits: Some(self.kernel_limits.clone()),
+            kernel_limits: Some(self.kernel_limits.clone().into()),
             previous_node: previous.map(|node| node.0),
             sessions: sessions.into_iter().map(Into::into).collect(),
             world: self.world.clone(),
@@ -369,6 +375,19 @@ impl Identity {
         if let Err(error) = threads::spawn("accord-test", test) {
             let why = DeviceVerdict::Unknown(format!("cannot start a thread: {error}"));
             supervisor.tell(|node, _, _| node.tested(ordinal, number, why));
+        }
+    }
+
+    /// Runs the site's script for a job in the background.
+    pub(super) fn run_script(&self, supervisor: &Arc<Supervisor>, script: SiteScript, job: JobGrant) {
+        let (scripts, of_thread, key) = (self.scripts.clone(), supervisor.clone(), job.token.key);
+        let run = move || {
+            let outcome = scripts.map_or(Ok(()), |scripts| scripts.run(script, &job));
+            of_thread.tell(|node, _, _| node.script_ended(script, key, outcome));
+        };
+        if let Err(error) = threads::spawn("accord-script", run) {
+            let why = format!("cannot start a thread: {error}");
+            supervisor.tell(|node, _, _| node.script_ended(script, key, Err(why)));
         }
     }
 

@@ -42,6 +42,7 @@ pub(crate) async fn run(
                 }
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
                 Effect::EndProcess(driver, process) => supervisor.end_driver(driver, process),
+                Effect::RunScript(script, job) => identity.run_script(supervisor, script, job),
                 Effect::Measure => identity.measure(supervisor),
                 Effect::Test(ordinal, number) => identity.test(supervisor, ordinal, number),
                 Effect::Leave(ending) => {

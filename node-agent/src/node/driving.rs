@@ -19,7 +19,9 @@ impl Node {
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
     pub fn drives(&mut self, now: Duration, session: SessionId, process: Option<ProcessId>) -> Result<DriverId> {
-        let job = self.grant(now, session)?.job;
+        let grant = self.grant(now, session)?;
+        self.check_prolog(&grant)?;
+        let job = grant.job;
         let driver = self.drivers.add(Driver { session, job, process, has_lane: true }).ok_or_else(|| {
             let cause = format!("too many programs drive devices of node {} themselves", self.name);
             Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs have ended")

@@ -5,6 +5,25 @@ use accord_types::{
     DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
 };
 
+/// A program of the site that an agent runs for each job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SiteScript {
+    /// Runs before the job's first use of the node's devices.
+    Prolog,
+    /// Runs after the job's last use of them.
+    Epilog,
+}
+
+impl SiteScript {
+    /// Returns the script's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prolog => "prolog",
+            Self::Epilog => "epilog",
+        }
+    }
+}
+
 /// An action for the driver, to be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -27,6 +46,8 @@ pub enum Effect {
     Measure,
     /// Test the device with this ordinal for the coordinator's order with this number, and tell [`super::Node::tested`].
     Test(u32, u64),
+    /// Run the site's script for a job, and tell [`super::Node::script_ended`].
+    RunScript(SiteScript, JobGrant),
     /// Say goodbye to the coordinator if it is there, and end the agent.
     Leave(Ending),
 }
@@ -48,6 +69,8 @@ pub enum Word {
     Leaving,
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
+    /// The site's epilog has failed for a job, for this reason. [`Word::JobReleased`] follows.
+    EpilogFailed(SessionKey, String),
     /// The verdict of a test of the device with this ordinal, and the number of the order.
     Tested(u32, u64, DeviceVerdict),
     /// The node's measurements within itself.

@@ -1,6 +1,7 @@
 //! Jobs that hold devices of this node. A restarted coordinator learns of them from the agent.
 
-use accord_types::{JobGrant, SessionId, SessionKey};
+use super::effect::SiteScript;
+use accord_types::{HeldDevice, JobGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub(super) struct Jobs {
     known: BTreeMap<SessionKey, Known>,
     /// Jobs that hold no devices any more, but may have running executors.
     releasing: BTreeSet<SessionKey>,
+    /// Whether the site's scripts run for each job.
+    has_scripts: bool,
 }
 
 #[derive(Debug)]
@@ -22,18 +25,111 @@ struct Known {
     end: Option<Duration>,
     /// Whether its sessions were ended at its end.
     is_over: bool,
+    scripts: Scripts,
+}
+
+/// The progress of the site's scripts for a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Scripts {
+    /// The prolog has to run before the job may use the node.
+    PrologDue,
+    PrologRuns,
+    /// The prolog has ended with this outcome, or the site has none.
+    Begun(Result<(), String>),
+    EpilogRuns,
+    /// The epilog has ended with this outcome.
+    Over(Result<(), String>),
+}
+
+/// Whether a job may use the node, by the site's prolog. Names the job's number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Admission {
+    Admitted,
+    /// The prolog has not ended.
+    Waits(u64),
+    /// The prolog has failed, for this reason.
+    Refused(u64, String),
 }
 
 impl Jobs {
+    /// Has the site's scripts run for each job.
+    pub(super) fn with_scripts(self) -> Self {
+        Self { has_scripts: true, ..self }
+    }
+
     /// Adds a job, or changes the end of a known one: the last announcement counts.
     pub(super) fn announce(&mut self, now: Duration, grant: JobGrant) {
+        let before = self.known.get(&grant.token.key).map(|known| known.scripts.clone());
+        let begun = if self.has_scripts { Scripts::PrologDue } else { Scripts::Begun(Ok(())) };
+        self.add(now, grant, before.unwrap_or(begun));
+    }
+
+    /// Adds a job that an earlier agent knew, and whose prolog it has begun.
+    pub(super) fn resume(&mut self, now: Duration, grant: JobGrant) {
+        self.add(now, grant, Scripts::Begun(Ok(())));
+    }
+
+    fn add(&mut self, now: Duration, grant: JobGrant, scripts: Scripts) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         let key = grant.token.key;
         if self.known.len() >= JOBS_MAX && !self.known.contains_key(&key) {
             tracing::warn!("job {} is one more than the {JOBS_MAX} that may hold devices here", grant.token.job);
             return;
         }
-        self.known.insert(key, Known { grant, end, is_over: false });
+        self.known.insert(key, Known { grant, end, is_over: false, scripts });
+    }
+
+    /// Returns what a job has of the node's devices; nothing if it is unknown.
+    pub(super) fn devices(&self, job: SessionKey) -> &[HeldDevice] {
+        self.known.get(&job).map_or(&[], |known| &known.grant.devices)
+    }
+
+    /// Returns whether a known job may use the node.
+    pub(super) fn admission(&self, job: SessionKey) -> Option<Admission> {
+        let Known { grant, scripts, .. } = self.known.get(&job)?;
+        let number = grant.token.job;
+        Some(match scripts {
+            Scripts::PrologDue | Scripts::PrologRuns => Admission::Waits(number),
+            Scripts::Begun(Err(why)) => Admission::Refused(number, why.clone()),
+            Scripts::Begun(Ok(())) | Scripts::EpilogRuns | Scripts::Over(_) => Admission::Admitted,
+        })
+    }
+
+    /// Returns the jobs whose prolog is due, and counts it as running.
+    pub(super) fn due_prologs(&mut self, now: Duration) -> Vec<JobGrant> {
+        let Self { known, releasing, .. } = self;
+        let due =
+            |(key, known): &(&SessionKey, &mut Known)| known.scripts == Scripts::PrologDue && !releasing.contains(*key);
+        let begin = |(_, known): (_, &mut Known)| {
+            known.scripts = Scripts::PrologRuns;
+            known.held(now)
+        };
+        known.iter_mut().filter(due).map(begin).collect()
+    }
+
+    /// Returns the jobs to release whose epilog is due, because nothing of them is in use any more. Counts it as running.
+    pub(super) fn due_epilogs(&mut self, now: Duration, in_use: impl Fn(SessionKey) -> bool) -> Vec<JobGrant> {
+        if !self.has_scripts {
+            return Vec::new();
+        }
+        let Self { known, releasing, .. } = self;
+        let is_free = |job: &&SessionKey| !in_use(**job);
+        let begin = |job: &SessionKey| {
+            let known = known.get_mut(job).filter(|known| matches!(known.scripts, Scripts::Begun(_)))?;
+            known.scripts = Scripts::EpilogRuns;
+            Some(known.held(now))
+        };
+        releasing.iter().filter(is_free).filter_map(begin).collect()
+    }
+
+    /// Records the outcome of a script.
+    pub(super) fn script_ended(&mut self, script: SiteScript, job: SessionKey, outcome: Result<(), String>) {
+        let Some(known) = self.known.get_mut(&job) else { return };
+        known.scripts = match (script, &known.scripts) {
+            (SiteScript::Prolog, Scripts::PrologRuns) => Scripts::Begun(outcome),
+            (SiteScript::Epilog, Scripts::EpilogRuns) => Scripts::Over(outcome),
+            _ => return,
+        };
     }
 
     /// Whether no job holds devices here.
@@ -63,24 +159,21 @@ impl Jobs {
         }
     }
 
-    /// Removes and returns the jobs to release of which nothing is in use any more.
-    pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> impl Iterator<Item = SessionKey> {
-        let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(|job| in_use(*job));
+    /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs. A failed epilog has the reason.
+    pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> Vec<(SessionKey, Option<String>)> {
+        let runs = |known: &Known| matches!(known.scripts, Scripts::PrologRuns | Scripts::EpilogRuns);
+        let is_kept = |job: &SessionKey| in_use(*job) || self.known.get(job).is_some_and(runs);
+        let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(is_kept);
         self.releasing = left;
         let released: BTreeSet<SessionKey> = released;
-        released.iter().for_each(|job| drop(self.known.remove(job)));
-        released.into_iter()
+        let failed = |known: Known| if let Scripts::Over(outcome) = known.scripts { outcome.err() } else { None };
+        released.into_iter().map(|job| (job, self.known.remove(&job).and_then(failed))).collect()
     }
 
     /// Returns the jobs that hold devices here, with the time that they have left.
     pub(super) fn held(&self, now: Duration, sessions: impl Fn(SessionKey) -> Vec<SessionId>) -> Vec<JobGrant> {
-        let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
-        let known = self.known.values();
-        let told = |job: &Known| {
-            let sessions = sessions(job.grant.token.key);
-            JobGrant { ends_in_ms: job.end.map(left), sessions, ..job.grant.clone() }
-        };
-        known.map(told).collect()
+        let told = |job: &Known| JobGrant { sessions: sessions(job.grant.token.key), ..job.held(now) };
+        self.known.values().map(told).collect()
     }
 
     /// # Errors
@@ -92,14 +185,23 @@ impl Jobs {
     }
 }
 
+impl Known {
+    /// Returns the grant with the time that it has left.
+    fn held(&self, now: Duration) -> JobGrant {
+        let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
+        JobGrant { ends_in_ms: self.end.map(left), ..self.grant.clone() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::{HeldDevice, JobToken};
+    use accord_types::JobToken;
 
     fn grant(job: u8, ends_in_ms: Option<u64>) -> JobGrant {
         let key = SessionKey([job; SessionKey::LEN]);
-        let device = HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true };
+        let device =
+            HeldDevice { ordinal: 0, milli: 1_000, memory: 0, exclusive: true, milli_cores: 0, host_memory: 0 };
         JobGrant {
             token: JobToken { job: job.into(), key },
             user: "alice".to_owned(),
@@ -119,11 +221,11 @@ mod tests {
         assert_eq!(jobs.held(second * 2, |_| Vec::new()), [grant(1, Some(8_000)), grant(2, None)]);
         let key = grant(1, None).token.key;
         jobs.release(key);
-        assert_eq!(jobs.released(|_| true).count(), 0);
+        assert_eq!(jobs.released(|_| true), []);
         assert_eq!(jobs.held(second * 2, |_| Vec::new()).len(), 2, "something of it is in use");
-        assert_eq!(jobs.released(|_| false).collect::<Vec<_>>(), [key]);
+        assert_eq!(jobs.released(|_| false), [(key, None)]);
         assert_eq!(jobs.held(second, |_| Vec::new()), [grant(2, None)]);
-        assert_eq!(jobs.released(|_| false).count(), 0);
+        assert_eq!(jobs.released(|_| false), []);
     }
 
     #[test]
@@ -150,5 +252,59 @@ mod tests {
         }
         assert_eq!(jobs.known.len(), JOBS_MAX);
         jobs.check_bounds().unwrap();
+    }
+
+    #[test]
+    fn a_job_uses_the_node_after_its_prolog_and_is_released_after_its_epilog() {
+        let mut jobs = Jobs::default().with_scripts();
+        let (now, job) = (Duration::ZERO, grant(7, None));
+        let key = job.token.key;
+        jobs.announce(now, job.clone());
+        assert_eq!(jobs.admission(key), Some(Admission::Waits(7)));
+        assert_eq!(jobs.due_prologs(now), vec![job.clone()]);
+        // A coordinator that reconnects announces the job again.
+        jobs.announce(now, job.clone());
+        assert_eq!((jobs.due_prologs(now), jobs.admission(key)), (Vec::new(), Some(Admission::Waits(7))));
+        jobs.script_ended(SiteScript::Prolog, key, Ok(()));
+        assert_eq!(jobs.admission(key), Some(Admission::Admitted));
+        jobs.release(key);
+        assert_eq!(jobs.due_epilogs(now, |_| true), []);
+        assert_eq!(jobs.due_epilogs(now, |_| false), vec![job.clone()]);
+        assert_eq!((jobs.due_epilogs(now, |_| false), jobs.released(|_| false)), (Vec::new(), Vec::new()));
+        jobs.script_ended(SiteScript::Epilog, key, Err("it fails".to_owned()));
+        assert_eq!(jobs.released(|_| false), [(key, Some("it fails".to_owned()))]);
+        assert_eq!(jobs.admission(key), None);
+    }
+
+    #[test]
+    fn a_failed_prolog_keeps_its_job_off_the_node_and_the_epilog_runs_all_the_same() {
+        let mut jobs = Jobs::default().with_scripts();
+        let (now, job) = (Duration::ZERO, grant(7, None));
+        let key = job.token.key;
+        jobs.announce(now, job.clone());
+        jobs.due_prologs(now);
+        jobs.release(key);
+        assert_eq!(jobs.due_epilogs(now, |_| false), [], "the prolog runs");
+        assert_eq!(jobs.released(|_| false), []);
+        jobs.script_ended(SiteScript::Prolog, key, Err("no disk".to_owned()));
+        assert_eq!(jobs.admission(key), Some(Admission::Refused(7, "no disk".to_owned())));
+        assert_eq!(jobs.due_epilogs(now, |_| false), [job]);
+        jobs.script_ended(SiteScript::Epilog, key, Ok(()));
+        assert_eq!(jobs.released(|_| false), [(key, None)]);
+    }
+
+    #[test]
+    fn no_script_runs_for_a_job_that_is_released_before_its_prolog() {
+        let mut jobs = Jobs::default().with_scripts();
+        let key = grant(7, None).token.key;
+        jobs.announce(Duration::ZERO, grant(7, None));
+        jobs.release(key);
+        assert_eq!(jobs.due_prologs(Duration::ZERO), []);
+        assert_eq!(jobs.due_epilogs(Duration::ZERO, |_| false), []);
+        assert_eq!(jobs.released(|_| false), [(key, None)]);
+        // The earlier agent has begun the prolog.
+        jobs.resume(Duration::ZERO, grant(8, None));
+        jobs.release(grant(8, None).token.key);
+        assert_eq!(jobs.due_epilogs(Duration::ZERO, |_| false), [grant(8, None)]);
     }
 }

@@ -42,7 +42,7 @@ impl Node {
     pub fn resume(&mut self, now: Duration, kept: Kept) {
         self.previous = kept.node;
         for job in kept.jobs {
-            self.jobs.announce(now, job);
+            self.jobs.resume(now, job);
         }
         for session in kept.sessions {
             self.grants.announce(now, session, |_| true);

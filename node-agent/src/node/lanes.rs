@@ -155,6 +155,10 @@ impl Node {
         self.check(session)?;
         let grant = self.grant(now, session)?;
         self.check_quota(&grant)?;
+        match self.check_prolog(&grant) {
+            Err(error) if error.is_transient() && now < Self::begun_within(lane) => return Ok(None),
+            checked => checked?,
+        }
         let user = &grant.user;
         let job = grant.job;
         let Some(place) = self.executors.place(session) else {

@@ -1,11 +1,11 @@
 //! The node's membership in the cluster: registration, heartbeats, and reconnection.
 
-use super::effect::{Disconnect, Effect, Ending, Word};
+use super::effect::{Disconnect, Effect, Ending, SiteScript, Word};
 use super::executors::ExecutorId;
 use super::state::{Membership, Node, PAUSE_MIN};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
-use accord_types::{JobGrant, SessionGrant, SessionId, SessionKey};
+use accord_types::{HeldDevice, JobGrant, SessionGrant, SessionId, SessionKey};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -133,6 +133,11 @@ impl Node {
         running.filter(|session| self.grants.find(now, *session).is_some()).collect()
     }
 
+    /// Returns what a job has of the node's devices; nothing without a job.
+    pub fn held_by(&self, job: Option<SessionKey>) -> Vec<HeldDevice> {
+        job.map(|job| self.jobs.devices(job).to_vec()).unwrap_or_default()
+    }
+
     /// Returns the jobs that hold devices here, with their known sessions.
     pub(super) fn jobs_held(&self, now: Duration) -> Vec<JobGrant> {
         self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect())
@@ -159,7 +164,7 @@ impl Node {
                 }
                 self.tell_of_sessions(now, &mut effects);
                 self.report_ended_uses(&mut effects);
-                self.confirm_releases(&mut effects);
+                self.confirm_releases(now, &mut effects);
                 if beat <= now {
                     self.link = Membership::In { beat: now + self.period };
                     effects.push(Effect::Send(Word::Heartbeat(self.told.iter().copied().collect())));
@@ -167,6 +172,7 @@ impl Node {
             }
             Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
         }
+        self.begin_prologs(now, &mut effects);
         self.end_overdue(now, &mut effects);
         self.attend_measuring(now, &mut effects);
         self.attend_testing(&mut effects);
@@ -175,11 +181,14 @@ impl Node {
         effects
     }
 
-    /// Confirms the release of jobs that have no executor here and no program that drives devices.
-    fn confirm_releases(&mut self, effects: &mut Vec<Effect>) {
+    /// Confirms the release of jobs that have no executor here and no program that drives devices, after the site's epilog.
+    fn confirm_releases(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let Self { jobs, executors, drivers, kept_changes, .. } = self;
         let in_use = |job| executors.has_job(job) || drivers.has_job(job);
-        for job in jobs.released(in_use) {
+        let epilogs = jobs.due_epilogs(now, in_use).into_iter();
+        effects.extend(epilogs.map(|job| Effect::RunScript(SiteScript::Epilog, job)));
+        for (job, failed) in jobs.released(in_use) {
+            effects.extend(failed.map(|why| Effect::Send(Word::EpilogFailed(job, why))));
             effects.push(Effect::Send(Word::JobReleased(job)));
             *kept_changes += 1;
         }

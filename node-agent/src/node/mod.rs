@@ -28,13 +28,14 @@ mod measuring;
 mod membership;
 mod quota;
 mod reporting;
+mod scripts;
 mod state;
 mod testing;
 mod uses;
 
 pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};
 pub use driving::HEED_MAX;
-pub use effect::{Disconnect, Effect, Ending, Word};
+pub use effect::{Disconnect, Effect, Ending, SiteScript, Word};
 pub use executors::{EXECUTORS_MAX, ExecutorId};
 pub use grants::GRANTS_MAX;
 pub use kept::Kept;

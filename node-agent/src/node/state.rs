@@ -107,6 +107,13 @@ impl Node {
         self
     }
 
+    /// Has the site's scripts run for each job.
+    #[must_use]
+    pub fn with_scripts(mut self) -> Self {
+        self.jobs = self.jobs.with_scripts();
+        self
+    }
+
     /// Returns the node's number and address, once a coordinator has assigned them.
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.endpoint.as_ref()

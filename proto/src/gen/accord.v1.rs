@@ -172,6 +172,12 @@ pub struct HeldDevice {
     /// Whether no other job may use the device.
     #[prost(bool, tag = "4")]
     pub exclusive: bool,
+    /// Thousandths of the node's processors that the job has beside the device, beyond a CPU device's own.
+    #[prost(uint64, tag = "5")]
+    pub milli_cores: u64,
+    /// Bytes of the node's memory that the job has beside the device, beyond a CPU device's own.
+    #[prost(uint64, tag = "6")]
+    pub host_memory: u64,
 }
 /// A job as recorded by an agent: its hold on the agent's devices. It is enough to restore a coordinator's state.
 #[allow(clippy::all)]
@@ -278,15 +284,12 @@ pub struct DevicePair {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KernelLimits {
-    /// Host memory of the session's processes.
-    #[prost(bool, tag = "1")]
-    pub memory: bool,
-    /// Number of the session's processes and threads.
-    #[prost(bool, tag = "2")]
-    pub processes: bool,
-    /// Why the kernel does not enforce a limit.
+    /// Why the kernel does not enforce all limits.
     #[prost(string, tag = "3")]
     pub why_not: ::prost::alloc::string::String,
+    /// The enforced limits.
+    #[prost(enumeration = "KernelLimit", repeated, tag = "4")]
+    pub enforced: ::prost::alloc::vec::Vec<i32>,
 }
 /// A line that an agent or an executor has written about a session.
 #[allow(clippy::all)]
@@ -368,6 +371,47 @@ impl OrderPolicy {
         }
     }
 }
+/// A limit that a kernel can enforce.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum KernelLimit {
+    Unspecified = 0,
+    /// Host memory of the session's processes.
+    Memory = 1,
+    /// Number of the session's processes and threads.
+    Processes = 2,
+    /// Processors of the session's processes.
+    Cores = 3,
+    /// Device files of GPUs that the session's processes may open.
+    DeviceFiles = 4,
+}
+impl KernelLimit {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "KERNEL_LIMIT_UNSPECIFIED",
+            Self::Memory => "KERNEL_LIMIT_MEMORY",
+            Self::Processes => "KERNEL_LIMIT_PROCESSES",
+            Self::Cores => "KERNEL_LIMIT_CORES",
+            Self::DeviceFiles => "KERNEL_LIMIT_DEVICE_FILES",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "KERNEL_LIMIT_UNSPECIFIED" => Some(Self::Unspecified),
+            "KERNEL_LIMIT_MEMORY" => Some(Self::Memory),
+            "KERNEL_LIMIT_PROCESSES" => Some(Self::Processes),
+            "KERNEL_LIMIT_CORES" => Some(Self::Cores),
+            "KERNEL_LIMIT_DEVICE_FILES" => Some(Self::DeviceFiles),
+            _ => None,
+        }
+    }
+}
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -437,7 +481,7 @@ impl LinkKind {
 pub struct AgentMessage {
     #[prost(
         oneof = "agent_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
     )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
@@ -474,6 +518,8 @@ pub mod agent_message {
         Leaving(super::Leaving),
         #[prost(message, tag = "14")]
         SessionLog(super::SessionLog),
+        #[prost(message, tag = "15")]
+        EpilogFailed(super::EpilogFailed),
     }
 }
 /// Announces that the agent will join an MPI world, whose ranks wait for each other. The stream's only other message is
@@ -641,6 +687,16 @@ pub struct JobReleased {
     /// The job's key.
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
+}
+/// The site's epilog has failed for a job: its devices of this node are put into quarantine. JobReleased follows.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EpilogFailed {
+    /// The job's key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub job: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
 }
 /// The agent stops soon, and lets what uses its node end first: the node takes part in no new session until an agent of it starts anew. The
 /// coordinator answers by Drain.

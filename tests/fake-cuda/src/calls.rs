@@ -6,7 +6,7 @@ use crate::control::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, ROW_COPIES, STRAYS, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
-use crate::module::{self, Function, Module};
+use crate::module::{self, Dimensions, Function, Module};
 use crate::stream::{Event, Stream};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -16,26 +16,26 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 thread_local! {
-    /// Of the thread's life: exit handlers call the driver, too.
+    /// Kept for the thread's whole life, because exit handlers call the driver too.
     static CURRENT: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// A primary context is its device's number plus this: never null.
+/// A primary context is its device's number plus this, and so never null.
 const CONTEXT: usize = 0x1000;
-/// Between two contexts of one device.
+/// Distance between contexts of one device.
 const NEXT_CONTEXT: usize = 0x1_0000;
-/// How often the primary contexts are held.
+/// Number of references to the primary contexts.
 static HELD: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
-/// Contexts that the program has made.
+/// Number of contexts created by the program.
 static MADE: AtomicUsize = AtomicUsize::new(0);
-/// Contexts that it has made and not destroyed, by device.
+/// Contexts created by the program and not destroyed, by device.
 static LIVE: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
-/// What processes call an allocation among each other.
+/// An allocation's handle between processes.
 #[repr(C)]
 pub struct IpcName([u64; 8]);
 
-/// Devices that this process sees, in its order: by number or name, up to the first that isn't there.
+/// Returns the devices visible to this process, in its order: by number or name, up to the first that does not exist.
 fn visible() -> Vec<c_int> {
     let count = setting("FAKE_CUDA_DEVICES", 2) as c_int;
     let Ok(named) = std::env::var("CUDA_VISIBLE_DEVICES") else { return (0..count).collect() };
@@ -62,7 +62,7 @@ fn current() -> Result<c_int, i32> {
     Ok(device as c_int)
 }
 
-/// The device's side of a copy, which the caller has to keep from before the call on.
+/// Checks the device's side of a copy, which the caller keeps valid from the call on.
 fn reach(start: u64, len: usize) -> Result<(), i32> {
     std::thread::sleep(Duration::from_micros(DAWDLES_US.load(Ordering::Relaxed).into()));
     memory::check(start, len).inspect_err(|_| {
@@ -75,7 +75,7 @@ fn end(result: Result<(), i32>) -> c_int {
 }
 
 fn string(raw: *const c_char) -> String {
-    // SAFETY: the driver's callers pass strings that end with a zero byte.
+    // SAFETY: callers of the driver pass strings that end with a zero byte.
     unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
 }
 
@@ -88,14 +88,14 @@ unsafe fn put_string(to: *mut c_char, len: c_int, text: &str) {
     }
 }
 
-/// The driver's own stream, number 0, of the whole process.
+/// The driver's default stream, number 0, of the whole process.
 fn stream(raw: *mut c_void) -> Result<Arc<Stream>, i32> {
     static DEFAULT: OnceLock<Result<Arc<Stream>, i32>> = OnceLock::new();
     if raw.is_null() {
         return DEFAULT.get_or_init(Stream::start).clone();
     }
     let raw = raw.cast_const().cast::<Stream>();
-    // SAFETY: callers pass streams that cuStreamCreate returned and that are not destroyed.
+    // SAFETY: callers pass streams that cuStreamCreate returned and that were not destroyed.
     Ok(unsafe {
         Arc::increment_strong_count(raw);
         Arc::from_raw(raw)
@@ -108,13 +108,13 @@ macro_rules! calls {
             /// See the driver's manual.
             ///
             /// # Safety
-            /// See there.
+            /// As the driver's manual requires.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
                 #[allow(unused_unsafe)]
                 end(begin(stringify!($name)).and_then(|()| {
-                    // SAFETY: the caller's promise: addresses that it passes are valid for what the call does.
+                    // SAFETY: required of the caller: passed addresses are valid for the call.
                     unsafe { $body }
                 }))
             }
@@ -147,7 +147,7 @@ calls! {
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = memory::total() as usize; Ok(()) }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
-        // None is the number of a device.
+        // A negative number is no device.
         const NONE: u64 = u64::MAX;
         *value = match attribute {
             75 => 9,          // compute capability, major
@@ -245,7 +245,7 @@ calls! {
     fn cuMemHostUnregister(start: u64) { memory::unregister(start) }
     fn cuMemAlloc_v2(start: *mut u64, bytes: usize) { *start = memory::allocate(current()?, bytes)?; Ok(()) }
     fn cuCtxEnablePeerAccess(peer: usize, _flags: c_uint) {
-        // As the driver has it: once for each pair.
+        // As in the driver, once for each pair.
         static ENABLED: Mutex<Vec<(c_int, usize)>> = Mutex::new(Vec::new());
         let (pair, mut enabled) = ((current()?, peer), lock(&ENABLED));
         if enabled.contains(&pair) {
@@ -305,7 +305,7 @@ calls! {
                 _ => return Err(INVALID_VALUE),
             };
             reach(device, width)?;
-            // Of pageable memory the driver would wait here.
+            // The driver would block here for pageable memory.
             if width > src_pitch || width > dst_pitch || !memory::reaches(host, width)? {
                 return Err(INVALID_VALUE);
             }
@@ -322,7 +322,7 @@ calls! {
     fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, raw: *mut c_void) {
         reach(to, count * 4)?;
         current()?;
-        // SAFETY: the range was checked, and is aligned as the driver has it.
+        // SAFETY: the range was checked, and is aligned as the driver requires.
         stream(raw)?.put(move || unsafe { std::slice::from_raw_parts_mut(to as *mut u32, count).fill(value) });
         Ok(())
     }
@@ -405,7 +405,7 @@ calls! {
     }
     fn cuModuleUnload(module: *mut Module) { Box::from_raw(module).unload(); Ok(()) }
     fn cuModuleGetFunction(function: *mut *mut Function, module: *const Module, name: *const c_char) {
-        // Lives as long as the process, as handles in tests may.
+        // Lives until the process ends, as test handles may.
         *function = Box::into_raw(Box::new((*module).function(&string(name))?));
         Ok(())
     }
@@ -413,7 +413,11 @@ calls! {
         (*start, *bytes) = (*module).variable(&string(name))?;
         Ok(())
     }
-    fn cuFuncGetAttribute(value: *mut c_int, _attribute: c_int, _function: *const Function) { *value = 1024; Ok(()) }
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, _function: *const Function) {
+        // The eighth is dynamic shared memory.
+        *value = if attribute == 8 { 49152 } else { 1024 };
+        Ok(())
+    }
     fn cuOccupancyMaxPotentialBlockSize(
         grid: *mut c_int, block: *mut c_int, _function: *const Function, _shared: *const c_void, _dynamic: usize, limit: c_int,
     ) {
@@ -423,7 +427,7 @@ calls! {
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: *mut c_int, _function: *const Function, threads: c_int, _dynamic: usize,
     ) {
-        // Two of up to 4 warps.
+        // Two blocks of up to 4 warps.
         *blocks = (256 / threads.max(1)).min(2);
         Ok(())
     }
@@ -459,7 +463,7 @@ calls! {
     }
 }
 
-/// A kernel's launch as graphs are told of it.
+/// A kernel launch as the graph API describes it.
 #[repr(C)]
 pub struct KernelNode {
     function: *const Function,
@@ -471,20 +475,44 @@ pub struct KernelNode {
     rest: [usize; 2],
 }
 
-/// A kernel's launch with what it was given.
+/// A kernel launch with its arguments.
 #[derive(Clone)]
 struct Launch {
     function: Function,
     gangs: u32,
     of_block: u32,
+    dimensions: Dimensions,
     /// Aligned as a parameter is.
     parameter: Vec<u128>,
+    bytes: usize,
 }
 
-/// A graph of one kernel, or such a graph ready to run.
+/// A graph of one kernel, or its executable instance.
 #[derive(Default)]
 pub struct Graph {
     kernel: Option<Launch>,
+}
+
+/// Returns the parameter buffer in a launch's extra options: key and value in turn, a null key last.
+unsafe fn buffer(extra: *const usize) -> Option<(*const u8, usize)> {
+    const BUFFER: usize = 1;
+    const SIZE: usize = 2;
+    if extra.is_null() {
+        return None;
+    }
+    let (mut start, mut bytes, mut at) = (std::ptr::null(), 0, extra);
+    // SAFETY: the caller's promise: the list ends with a null key.
+    unsafe {
+        while *at != 0 {
+            match *at {
+                BUFFER => start = *at.add(1) as *const u8,
+                SIZE => bytes = *(*at.add(1) as *const usize),
+                _ => return None,
+            }
+            at = at.add(2);
+        }
+    }
+    Some((start, bytes))
 }
 
 impl Launch {
@@ -494,15 +522,22 @@ impl Launch {
         if node.grid[0] == 0 || threads == 0 || threads > 1024 {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe {
             let function = node.function.as_ref().ok_or(INVALID_HANDLE)?.clone();
-            let mut parameter = vec![0u128; function.bytes.div_ceil(16)];
-            if !node.parameters.is_null() {
-                parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(*node.parameters, function.bytes);
+            let (from, bytes) = match buffer(node.extra.cast()) {
+                Some(buffer) => buffer,
+                None if node.parameters.is_null() => (std::ptr::null(), function.bytes),
+                None => (*node.parameters, function.bytes),
+            };
+            let mut parameter = vec![0u128; bytes.div_ceil(16)];
+            if !from.is_null() {
+                parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, bytes);
             }
+            let dimensions = Dimensions { grid: node.grid, block: node.block, shared: node.shared };
             // In z there are gangs.
-            Ok(Self { function, gangs: node.grid[0] * node.block[2], of_block: node.block[2], parameter })
+            let gangs = node.grid[0] * node.block[2];
+            Ok(Self { function, gangs, of_block: node.block[2], dimensions, parameter, bytes })
         }
     }
 
@@ -511,15 +546,15 @@ impl Launch {
         GANGS.store(self.gangs, Ordering::Relaxed);
         GANGS_OF_BLOCK.store(self.of_block, Ordering::Relaxed);
         stream(raw)?.put(move || {
-            let parameter = &self.parameter;
             // SAFETY: the bytes are the vector's own.
-            self.function.run(unsafe { std::slice::from_raw_parts(parameter.as_ptr().cast(), parameter.len() * 16) });
+            let parameter = unsafe { std::slice::from_raw_parts(self.parameter.as_ptr().cast(), self.bytes) };
+            self.function.run(parameter, self.dimensions);
         });
         Ok(())
     }
 }
 
-/// A link under way.
+/// A link in progress.
 #[derive(Default)]
 pub struct LinkJob {
     texts: Vec<String>,
@@ -527,7 +562,7 @@ pub struct LinkJob {
 }
 
 fn copy(stream: &Stream, to: u64, from: u64, bytes: usize) {
-    // SAFETY: callers have checked the device's side; the other is the caller's promise.
+    // SAFETY: callers have checked the device's side; the host's side is required of the caller.
     stream.put(move || unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) });
 }
 
@@ -556,17 +591,17 @@ pub struct Rows {
 const HOST: c_uint = 1;
 const DEVICE: c_uint = 2;
 
-/// A copy from or to memory at `host`, which has to be pinned or locked still when its turn comes.
+/// A copy from or to memory at `host`, which must still be pinned or locked when the copy runs.
 fn copy_locked(stream: &Stream, to: u64, from: u64, bytes: usize, host: u64) {
     stream.put(move || {
         if !memory::has_locked_pages(host, bytes) {
-            // The old pages, which are no longer mapped anywhere. Their bytes are lost here, and show.
+            // Writes to the old pages, which are no longer mapped anywhere. The bytes are lost, which tests detect.
             if host == from {
                 // SAFETY: callers have checked the device's side.
                 unsafe { (to as *mut u8).write_bytes(0xee, bytes) };
             }
         } else if memory::reaches(host, bytes) == Ok(true) {
-            // SAFETY: callers have checked the device's side; the host's is there as long as it is locked.
+            // SAFETY: callers have checked the device's side; the host's side is mapped as long as it is locked.
             unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) };
         } else {
             lose_context(ILLEGAL_ADDRESS);
@@ -584,7 +619,7 @@ extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_int {
         700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
         _ => c"CUDA_ERROR_OF_THE_FAKE",
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: required of the caller.
     unsafe { *text = name.as_ptr() };
     0
 }
@@ -593,7 +628,7 @@ extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 extern "C" fn cuGetErrorString(_code: c_int, text: *mut *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: required of the caller.
     unsafe { *text = c"as the test asked for".as_ptr() };
     0
 }

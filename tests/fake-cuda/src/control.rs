@@ -1,4 +1,4 @@
-//! What tests ask the driver for besides the driver's own calls.
+//! Controls of the fake driver for tests, besides the driver's own calls.
 
 use crate::memory;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A kernel: gets its slots, returns 0 or the error that ends the context.
+/// A kernel: receives its slots, and returns 0 or the error that ends the context.
 pub type Kernel = extern "C" fn(slots: *const u64) -> i32;
 
 pub(crate) const INVALID_VALUE: i32 = 1;
@@ -23,24 +23,24 @@ pub(crate) const NOT_REGISTERED: i32 = 713;
 pub(crate) const NOT_SUPPORTED: i32 = 801;
 
 static KERNELS: Mutex<Option<HashMap<String, Kernel>>> = Mutex::new(None);
-/// Call, calls until it fails, error.
+/// Call, calls until it fails, and error.
 static FAILURES: Mutex<Vec<(String, u32, i32)>> = Mutex::new(Vec::new());
 static LINKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS_OF_BLOCK: AtomicU32 = AtomicU32::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
-/// Graphs that were launched.
+/// Number of launched graphs.
 pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
-/// Copies of several rows.
+/// Number of copies of several rows.
 pub(crate) static ROW_COPIES: AtomicU32 = AtomicU32::new(0);
-/// Events that interrupt a core.
+/// Number of events that interrupt a core.
 pub(crate) static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-/// How long the driver takes until it looks where a copy goes to or comes from, in microseconds.
+/// Delay in microseconds before the driver reads a copy's addresses.
 pub(crate) static DAWDLES_US: AtomicU32 = AtomicU32::new(0);
-/// Copies of memory that was not there.
+/// Number of copies of unmapped memory.
 pub(crate) static STRAYS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
-/// The error that every call of a lost context returns.
+/// The error of every call once the context is lost.
 static STICKY: AtomicI32 = AtomicI32::new(0);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,97 +58,97 @@ pub extern "C" fn fake_cuda_kernel(name: *const c_char, kernel: Kernel) {
     lock(&KERNELS).get_or_insert_default().insert(text(name), kernel);
 }
 
-/// Lets the driver's function `name` fail with `code` once, after `after` calls that don't.
+/// Makes the driver's function `name` fail with `code` once, after `after` successful calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_fail(name: *const c_char, after: u32, code: i32) {
     lock(&FAILURES).push((text(name), after, code));
 }
 
-/// How often PTX was linked.
+/// Returns how often PTX was linked.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_links() -> u32 {
     LINKS.load(Ordering::Relaxed)
 }
 
-/// What lies between two events that have happened takes so long from now on, in microseconds; as long as it does if negative.
+/// Sets the time between two completed events in microseconds, or restores the real time if negative.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_took(us: i32) {
     TOOK_US.store(us, Ordering::Relaxed);
 }
 
-/// With how many gangs the last launch was.
+/// Returns the number of gangs of the last launch.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_gangs() -> u32 {
     GANGS.load(Ordering::Relaxed)
 }
 
-/// How many of them were in each thread block.
+/// Returns the number of its gangs per thread block.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_gangs_of_block() -> u32 {
     GANGS_OF_BLOCK.load(Ordering::Relaxed)
 }
 
-/// How many calls it got.
+/// Returns the number of calls of a function.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_calls() -> u32 {
     CALLS.load(Ordering::Relaxed)
 }
 
-/// How many graphs were launched.
+/// Returns the number of launched graphs.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_graphs() -> u32 {
     GRAPHS.load(Ordering::Relaxed)
 }
 
-/// How often the device has interrupted a core.
+/// Returns how often the device has interrupted a core.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_interrupts() -> u32 {
     INTERRUPTS.load(Ordering::Relaxed)
 }
 
-/// How many copies of several rows were made.
+/// Returns the number of copies of several rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_row_copies() -> u32 {
     ROW_COPIES.load(Ordering::Relaxed)
 }
 
-/// The driver takes so long from now on until it looks where a copy goes to or comes from, in microseconds.
+/// Sets a delay in microseconds before the driver reads a copy's addresses.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_dawdle(us: u32) {
     DAWDLES_US.store(us, Ordering::Relaxed);
 }
 
-/// How many copies were asked for of memory that was not there: a device would have lost its context.
+/// Returns the number of copies of unmapped memory, for which a real device would lose its context.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_strays() -> u32 {
     STRAYS.load(Ordering::Relaxed)
 }
 
-/// How many ranges of the program's memory are locked that overlap this one.
+/// Returns the number of locked host ranges that overlap this one.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_registered(start: u64, len: u64) -> u32 {
     let overlaps = |(at, bytes): &&(u64, u64)| *at < start.saturating_add(len) && start < at + bytes;
     memory::registered().iter().filter(overlaps).count() as u32
 }
 
-/// The function that stands for a kernel: one that this process has registered, else one of the library `FAKE_CUDA_KERNELS`.
+/// Returns the function that stands for a kernel: one registered by this process, else one of the library `FAKE_CUDA_KERNELS`.
 pub(crate) fn kernel(name: &str) -> Option<Kernel> {
     let registered = lock(&KERNELS).as_ref().and_then(|kernels| kernels.get(name).copied());
     registered.or_else(|| {
         let name = CString::new(name).ok()?;
         // SAFETY: the library stays loaded, and the name ends with a zero byte.
         let symbol = unsafe { libc::dlsym(library()? as *mut c_void, name.as_ptr()) };
-        // SAFETY: the library's functions with kernels' names are kernels; a null pointer is `None`.
+        // SAFETY: the library's functions with kernels' names are kernels, and a null pointer is `None`.
         unsafe { std::mem::transmute::<*mut c_void, Option<Kernel>>(symbol) }
     })
 }
 
-/// The library with functions in place of kernels, for processes that are not the test's own.
+/// Loads the library with functions in place of kernels, for processes other than the test's own.
 fn library() -> Option<usize> {
     static LIBRARY: OnceLock<Option<usize>> = OnceLock::new();
     *LIBRARY.get_or_init(|| {
         let path = CString::new(std::env::var("FAKE_CUDA_KERNELS").ok()?).ok()?;
-        // SAFETY: the path ends with a zero byte; the library is the test's own.
+        // SAFETY: the path ends with a zero byte, and the library is the test's own.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!library.is_null(), "{path:?} can't be loaded");
         Some(library as usize)
@@ -163,11 +163,11 @@ pub(crate) fn lose_context(code: i32) {
     let _ = STICKY.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// Calls that touch a device's memory, or run something there.
+/// Calls that access a device's memory or run code on it.
 const TOUCHING: [&str; 5] =
     ["cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuEventSynchronize"];
 
-/// The fault that the process's GPUs have now: a number in the file `gpu-SEED` of the folder `FAKE_CUDA_FAULTS`.
+/// Returns the current fault of the process's GPUs: the number in the file `gpu-SEED` of the folder `FAKE_CUDA_FAULTS`.
 fn fault() -> Option<i32> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {
@@ -177,7 +177,7 @@ fn fault() -> Option<i32> {
     std::fs::read_to_string(file.as_ref()?).ok()?.trim().parse().ok()
 }
 
-/// At the start of every call: the error that it has to return.
+/// Returns the error that a call must return, at its start.
 pub(crate) fn begin(call: &str) -> Result<(), i32> {
     CALLS.fetch_add(1, Ordering::Relaxed);
     if TOUCHING.contains(&call)
@@ -203,7 +203,7 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
     variable(name).and_then(|text| text.to_str()?.parse().ok()).unwrap_or(default)
 }
 
-/// `NVIDIA_` may stand before a name: such ones reach the executors of other users than the agent's.
+/// Names may have the prefix `NVIDIA_`, with which they reach executors of users other than the agent's.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).or_else(|| std::env::var_os(format!("NVIDIA_{name}")))
 }

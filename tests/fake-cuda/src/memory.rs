@@ -6,34 +6,34 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
 
-/// Ranges that copies may touch: start to end and device.
+/// Ranges that copies may access: from start to end and device.
 static MAPPED: Mutex<BTreeMap<u64, (u64, i32)>> = Mutex::new(BTreeMap::new());
 /// Pinned host memory: start to end.
 static PINNED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-/// What of it is the program's own, locked later: first byte, length.
+/// The program's own memory in these, locked later: first byte and length.
 static REGISTERED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-/// Bytes taken, by device.
+/// Allocated bytes by device.
 static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 /// Pieces by handle.
 static PIECES: Mutex<BTreeMap<u64, Piece>> = Mutex::new(BTreeMap::new());
 
-/// Files behind allocations that other processes may open, by their start.
+/// Files of allocations that other processes may open, by start.
 static FILES: Mutex<BTreeMap<u64, OwnedFd>> = Mutex::new(BTreeMap::new());
 
-/// Allocations of this size have a place, and a file, of their own.
+/// Allocations of this size have an address range and a file of their own.
 const SHAREABLE: usize = 2 << 20;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Reserved addresses begin at multiples of this.
+/// Alignment of reserved addresses.
 const RESERVED_AT: u64 = 2 << 20;
 
 struct Piece {
-    /// None if another process has made it.
+    /// `None` if another process has created the piece.
     device: Option<i32>,
     len: u64,
-    /// The memory itself, if other processes may get it.
+    /// The memory itself, if it can be exported to other processes.
     file: Option<OwnedFd>,
-    /// Where it lies in the device's memory, if that is modelled.
+    /// The location in the device's memory, if that is modelled.
     place: Option<u64>,
 }
 
@@ -45,16 +45,16 @@ pub(crate) fn free(device: i32) -> u64 {
     total() - lock(&TAKEN).get(&device).copied().unwrap_or(0)
 }
 
-/// Where the search for a place begins, and how many are tried.
+/// Start of the search for an address range, and the number of tries.
 const LOWEST: u64 = 0x4_2000_0000;
 const PLACES: u64 = 256;
 
-/// At `wanted` if that is free and not 0. Else at the first free place from the same address on in every process, as the driver does.
+/// Reserves addresses: at `wanted` if that is free and not 0, else at the first free range after an address that is equal in every process, as the driver does.
 pub(crate) fn reserve(wanted: u64, len: usize) -> Result<u64, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping that nothing can be done with, where nothing is.
+    // SAFETY: a new inaccessible mapping at unused addresses.
     let map = |at: u64, len: usize, flags: i32| unsafe { libc::mmap(at as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
-    // What was given back is given again.
+    // Released ranges are reused.
     let step = (len as u64).next_multiple_of(RESERVED_AT);
     let low = (0..PLACES).map(|place| LOWEST + place * step);
     let found = [wanted]
@@ -69,7 +69,7 @@ pub(crate) fn reserve(wanted: u64, len: usize) -> Result<u64, i32> {
 }
 
 pub(crate) fn unreserve(start: u64, len: usize) {
-    // SAFETY: the caller gives back what `reserve` returned.
+    // SAFETY: the caller releases what `reserve` returned.
     unsafe { libc::munmap(start as *mut _, len) };
 }
 
@@ -106,7 +106,7 @@ fn add(piece: Piece) -> u64 {
     handle
 }
 
-/// A descriptor of a piece, the caller's.
+/// Returns a descriptor of a piece, which the caller owns.
 pub(crate) fn export(handle: u64) -> Result<i32, i32> {
     let pieces = lock(&PIECES);
     let file = pieces.get(&handle).and_then(|piece| piece.file.as_ref()).ok_or(INVALID_VALUE)?;
@@ -115,9 +115,9 @@ pub(crate) fn export(handle: u64) -> Result<i32, i32> {
     if copy < 0 { Err(INVALID_VALUE) } else { Ok(copy) }
 }
 
-/// The piece behind a descriptor, which stays the caller's.
+/// Returns the piece of a descriptor, which the caller keeps.
 pub(crate) fn import(descriptor: i32) -> Result<u64, i32> {
-    // SAFETY: all-zero is a valid value, and valid for writing. A descriptor that is not open is an error.
+    // SAFETY: all-zero is a valid value, and writable. A closed descriptor is an error.
     let (file, len) = unsafe {
         let mut about: libc::stat = std::mem::zeroed();
         let copy = libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0);
@@ -125,7 +125,7 @@ pub(crate) fn import(descriptor: i32) -> Result<u64, i32> {
             return Err(INVALID_VALUE);
         }
         let copy = OwnedFd::from_raw_fd(copy);
-        // Nothing else can be sealed.
+        // Only such files can be sealed.
         if libc::fcntl(copy.as_raw_fd(), libc::F_GET_SEALS) < 0 || libc::fstat(descriptor, &raw mut about) != 0 {
             return Err(INVALID_VALUE);
         }
@@ -184,19 +184,19 @@ pub(crate) fn map(start: u64, len: u64, handle: u64) -> Result<(), i32> {
 }
 
 pub(crate) fn unmap(start: u64, len: u64) -> Result<(), i32> {
-    // Whole pieces only, as the driver has it.
+    // Whole pieces only, as in the driver.
     let mut mapped = lock(&MAPPED);
     if mapped.get(&start).is_none_or(|(end, _)| *end != start + len) {
         return Err(INVALID_VALUE);
     }
     mapped.remove(&start);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: replaces the caller's own mapping.
+    // SAFETY: replaces a mapping of the caller.
     unsafe { libc::mmap(start as *mut _, len as usize, libc::PROT_NONE, flags, -1, 0) };
     Ok(())
 }
 
-/// Whether all of a range is mapped.
+/// Returns whether a range is completely mapped.
 pub(crate) fn check(start: u64, len: usize) -> Result<(), i32> {
     let mapped = lock(&MAPPED);
     let (mut at, end) = (start, start + len as u64);
@@ -209,11 +209,11 @@ pub(crate) fn check(start: u64, len: usize) -> Result<(), i32> {
     Ok(())
 }
 
-/// Memory that is mapped from the start: `cuMemAlloc`, variables of modules.
+/// Allocates memory that is mapped at once: `cuMemAlloc` and variables of modules.
 pub(crate) fn allocate(device: i32, len: usize) -> Result<u64, i32> {
     take(device, len as u64)?;
     if len >= SHAREABLE {
-        // No other process has to know yet that it may open it.
+        // The file is unnamed until the memory is exported.
         // SAFETY: the name ends with a zero byte; the descriptor is new.
         let file = unsafe {
             let file = libc::memfd_create(c"fake-cuda".as_ptr(), libc::MFD_CLOEXEC);
@@ -232,7 +232,7 @@ pub(crate) fn allocate(device: i32, len: usize) -> Result<u64, i32> {
     Ok(memory)
 }
 
-/// A mapping of a file where there is room, at a multiple of what the driver has for large allocations.
+/// Maps a file at a free address, aligned as the driver's large allocations.
 fn map_file(file: &OwnedFd, len: u64) -> Result<u64, i32> {
     let start = reserve(0, len as usize)?;
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
@@ -241,7 +241,7 @@ fn map_file(file: &OwnedFd, len: u64) -> Result<u64, i32> {
     if at == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(start) }
 }
 
-/// An allocation's name for other processes: where its file is found.
+/// Returns an allocation's handle for other processes: the location of its file.
 pub(crate) fn name(start: u64) -> Result<[u64; 8], i32> {
     let files = lock(&FILES);
     let file = files.get(&start).ok_or(INVALID_VALUE)?;
@@ -250,7 +250,7 @@ pub(crate) fn name(start: u64) -> Result<[u64; 8], i32> {
     Ok([u64::from(std::process::id()), file.as_raw_fd() as u64, end - start, device, 0, 0, 0, 0])
 }
 
-/// Opens another process's allocation. The driver refuses those of the same process.
+/// Opens another process's allocation. Like the driver, refuses those of the same process.
 pub(crate) fn open([process, file, len, ..]: [u64; 8]) -> Result<u64, i32> {
     if process == u64::from(std::process::id()) || setting("FAKE_CUDA_IMPORT", 1) == 0 {
         return Err(INVALID_VALUE);
@@ -293,7 +293,7 @@ pub(crate) fn is_pinned(address: u64) -> bool {
     lock(&PINNED).range(..=address).next_back().is_some_and(|(_, end)| *end > address)
 }
 
-/// Locks the program's own memory.
+/// Page-locks the program's memory.
 pub(crate) fn register(start: u64, len: usize) -> Result<(), i32> {
     let mut pinned = lock(&PINNED);
     let end = start + len as u64;
@@ -309,16 +309,16 @@ pub(crate) fn register(start: u64, len: usize) -> Result<(), i32> {
     Ok(())
 }
 
-/// Marks the pages that are locked: new pages at the same addresses are not.
+/// Marks the locked pages. New pages at the same addresses have no mark.
 fn mark(start: u64, len: usize, how: i32) {
     let (first, end) = (start.next_multiple_of(PAGE), (start + len as u64) / PAGE * PAGE);
     if first < end {
-        // SAFETY: how pages are dumped is all that changes. Where there are none, nothing does.
+        // SAFETY: changes only how pages are dumped. Fails on unmapped addresses.
         unsafe { libc::madvise(first as *mut libc::c_void, (end - first) as usize, how) };
     }
 }
 
-/// Whether a range in registered memory has the pages that were locked: the engines know no others.
+/// Returns whether a range of registered memory still has the locked pages, which are the only ones that the copy engines access.
 pub(crate) fn has_locked_pages(start: u64, len: usize) -> bool {
     let end = start + len as u64;
     let is_registered = |(first, len): &(u64, u64)| *first <= start && end <= first + len;
@@ -326,7 +326,7 @@ pub(crate) fn has_locked_pages(start: u64, len: usize) -> bool {
         return true;
     }
     let (mut from, mut to) = (0, 0);
-    // Each mapping has a line with its addresses, and at the end one with its marks.
+    // Each mapping has a line with its addresses, and a last line with its flags.
     for line in std::fs::read_to_string("/proc/self/smaps").unwrap_or_default().lines() {
         if let Some(marks) = line.strip_prefix("VmFlags:") {
             if from < end && start < to && !marks.split_whitespace().any(|mark| mark == "dd") {
@@ -350,13 +350,13 @@ pub(crate) fn unregister(start: u64) -> Result<(), i32> {
     pinned.remove(&start).map(drop).ok_or(NOT_REGISTERED)
 }
 
-/// Ranges that are locked: first byte, length.
+/// Locked ranges: first byte and length.
 pub(crate) fn registered() -> Vec<(u64, u64)> {
     lock(&REGISTERED).clone()
 }
 
-/// Whether the device's engines reach a range of the host. One that they reach only in part is an error, as the
-/// driver has it.
+/// Returns whether the copy engines can access a host range. A partly accessible range is an error, as in the
+/// driver.
 pub(crate) fn reaches(start: u64, len: usize) -> Result<bool, i32> {
     let pinned = lock(&PINNED);
     let end = start + len as u64;

@@ -1,4 +1,4 @@
-//! Modules: "machine code" is the PTX with a word before it, and is read just far enough to launch.
+//! Modules. The "machine code" is the PTX with a word before it, and is parsed as far as a launch needs.
 
 use crate::control::{self, INVALID_VALUE, NOT_FOUND};
 use crate::memory;
@@ -12,14 +12,32 @@ pub(crate) struct Module {
     variables: HashMap<String, (u64, usize)>,
 }
 
-/// A kernel with what a launch needs to know of it.
+/// A kernel with the facts that a launch needs.
 #[derive(Clone)]
 pub(crate) struct Function {
     pub(crate) name: String,
-    /// Size of its parameter.
+    /// Size of the parameter.
     pub(crate) bytes: usize,
-    /// Offset of the mask and number of slots, if its block is its parameter.
-    prologue: Option<(usize, usize)>,
+    form: Form,
+}
+
+/// How a kernel gets what a launch passes.
+#[derive(Clone, Copy)]
+enum Form {
+    /// By the address of its block.
+    BlockAddress,
+    /// In its parameter: offset of the mask, and number of slots.
+    Block { mask: usize, slots: usize },
+    /// In parameters of its own, as CUDA's kernels do.
+    Own,
+}
+
+/// The dimensions of a launch, and its dynamic shared memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Dimensions {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
 }
 
 pub(crate) fn link(texts: &[String]) -> Result<Vec<u8>, i32> {
@@ -37,7 +55,7 @@ pub(crate) fn link(texts: &[String]) -> Result<Vec<u8>, i32> {
 
 impl Module {
     pub(crate) fn load(code: &str, device: i32) -> Result<Self, i32> {
-        // The driver takes PTX too.
+        // The driver accepts PTX too.
         let ptx = || code.starts_with(".version ").then_some(code);
         let text = code.strip_prefix(MAGIC).or_else(ptx).ok_or(200)?.to_owned();
         let mut variables = HashMap::new();
@@ -48,14 +66,16 @@ impl Module {
             let mut words = rest.split_whitespace().skip(1);
             let (Some(kind), Some(name)) = (words.next(), words.next()) else { continue };
             let width = kind.get(2..).and_then(|bits| bits.parse::<usize>().ok()).unwrap_or(8) / 8;
-            let (name, count) = name.trim_end_matches(';').split_once('[').unwrap_or((name, "1]"));
+            let name = name.trim_end_matches(';');
+            let (name, count) = name.split_once('[').unwrap_or((name, "1]"));
             let count: usize = count.trim_end_matches(']').parse().map_err(|_| INVALID_VALUE)?;
             let start = memory::allocate(device, width * count)?;
-            if line.ends_with('=') {
-                let values = lines.next().unwrap_or("").trim_matches(['{', '}', ';', ' ']);
+            let inline = line.split_once("= {").map(|(_, values)| values);
+            if inline.is_some() || line.ends_with('=') {
+                let values = inline.or_else(|| lines.next()).unwrap_or("").trim_matches(['{', '}', ';', ' ']);
                 for (index, value) in values.split(',').enumerate() {
                     let value: u64 = value.trim().parse().map_err(|_| INVALID_VALUE)?;
-                    // SAFETY: the variable was just made, and has `count` elements of `width` bytes.
+                    // SAFETY: the variable was just allocated, with `count` elements of `width` bytes.
                     unsafe {
                         let to = (start as *mut u8).add(index * width);
                         to.copy_from_nonoverlapping(value.to_ne_bytes().as_ptr(), width);
@@ -72,6 +92,9 @@ impl Module {
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<Function, i32> {
+        if self.text.contains(&format!(".entry {name}(")) {
+            return Ok(Function { name: name.to_owned(), bytes: 0, form: Form::Own });
+        }
         let head = format!(".entry {name} (");
         let (_, body) = self
             .text
@@ -84,12 +107,14 @@ impl Module {
         let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok();
         let bytes = parameters.strip_prefix(".param .align 16 .b8 %in_ar0[").and_then(number).unwrap_or(8);
         let body = body.split("\n.entry ").next().unwrap_or(body);
-        let prologue = (bytes != 8).then(|| {
+        let form = if bytes == 8 {
+            Form::BlockAddress
+        } else {
             let mask = body.split_once("%accord_mask,[%in_ar0+").and_then(|(_, rest)| number(rest)).unwrap_or(0);
             let slots = body.split("ld.param.u64 %accord_slot,[%in_ar0+").skip(1).filter_map(number);
-            (mask, slots.max().map_or(0, |last| last / 8 + 1))
-        });
-        Ok(Function { name: name.to_owned(), bytes, prologue })
+            Form::Block { mask, slots: slots.max().map_or(0, |last| last / 8 + 1) }
+        };
+        Ok(Function { name: name.to_owned(), bytes, form })
     }
 
     pub(crate) fn unload(&self) {
@@ -101,19 +126,26 @@ impl Module {
 }
 
 impl Function {
-    /// Runs the kernel, as a stream's thread.
-    pub(crate) fn run(&self, parameter: &[u8]) {
+    /// Runs the kernel, as a stream's thread. One with parameters of its own gets grid, block, shared memory, the address of its parameter
+    /// buffer and the buffer's size.
+    pub(crate) fn run(&self, parameter: &[u8], dimensions: Dimensions) {
         let Some(kernel) = control::kernel(&self.name) else { return };
         let word = |at: usize| u64::from_ne_bytes(parameter[at..at + 8].try_into().expect("8 bytes"));
-        let code = match self.prologue {
-            Some((mask, count)) => {
+        let code = match self.form {
+            Form::Block { mask, slots: count } => {
                 let base = parameter.as_ptr() as u64;
                 let slots: Vec<u64> = (0..count)
                     .map(|slot| word(slot * 8) + base * (word(mask + slot / 64 * 8) >> (slot % 64) & 1))
                     .collect();
                 kernel(slots.as_ptr())
             }
-            None => kernel(word(0) as *const u64),
+            Form::BlockAddress => kernel(word(0) as *const u64),
+            Form::Own => {
+                let Dimensions { grid, block, shared } = dimensions;
+                let axes = [grid, block].concat().into_iter().chain([shared]).map(u64::from);
+                let words: Vec<u64> = axes.chain([parameter.as_ptr() as u64, parameter.len() as u64]).collect();
+                kernel(words.as_ptr())
+            }
         };
         if code != 0 {
             control::lose_context(code);

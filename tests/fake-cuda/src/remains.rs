@@ -1,5 +1,5 @@
-//! Device memory that is never cleared: with `FAKE_CUDA_REMAINS` (a folder) it lies in files that all processes share,
-//! so that an allocation holds the bytes of its previous owner.
+//! Device memory that is never cleared. With `FAKE_CUDA_REMAINS` (a folder) it is in files that all processes share,
+//! so that an allocation contains the bytes of its previous owner.
 
 use crate::control::{OUT_OF_MEMORY, lock, setting, variable};
 use crate::memory::total;
@@ -13,7 +13,7 @@ const STEP: u64 = 2 << 20;
 
 struct Physical {
     file: File,
-    /// What this process has: start to length. What others have is told by their locks of the file.
+    /// Allocations of this process: from start to length. Those of other processes are known by their file locks.
     taken: BTreeMap<u64, u64>,
 }
 
@@ -34,7 +34,7 @@ fn open(device: i32) -> Option<Physical> {
     Some(Physical { file, taken: BTreeMap::new() })
 }
 
-/// Takes the first free part of the memory.
+/// Allocates the first free part of the memory.
 pub(crate) fn take(device: i32, len: u64) -> Result<u64, i32> {
     let mut devices = lock(&DEVICES);
     if let std::collections::btree_map::Entry::Vacant(entry) = devices.entry(device) {
@@ -63,7 +63,7 @@ pub(crate) fn give_back(device: i32, place: u64, len: u64) {
     }
 }
 
-/// Locks are the process's: its end gives its memory back.
+/// Locks belong to the process, so that its end frees its memory.
 fn set_lock(file: &File, kind: i32, start: u64, len: u64) -> bool {
     // SAFETY: all-zero is a valid value; the descriptor is open.
     unsafe {
@@ -76,7 +76,7 @@ fn set_lock(file: &File, kind: i32, start: u64, len: u64) -> bool {
     }
 }
 
-/// Shows memory at `start`, which the caller has reserved.
+/// Maps memory at `start`, which the caller has reserved.
 pub(crate) fn map(device: i32, place: u64, start: u64, len: u64) -> bool {
     let devices = lock(&DEVICES);
     let Some(physical) = devices.get(&device) else { return false };

@@ -1,4 +1,4 @@
-//! Streams: a thread each, that does what it is given in order.
+//! Streams: a thread each, which executes its operations in order.
 
 use crate::control::{OUT_OF_MEMORY, lock, setting};
 use std::collections::VecDeque;
@@ -21,18 +21,18 @@ struct WorkQueue {
     closing: bool,
 }
 
-/// A point in a stream; none before it was recorded.
+/// An event in a stream, unrecorded at first.
 #[derive(Default)]
 pub(crate) struct Event {
     point: Mutex<Option<(Arc<Stream>, u64)>>,
-    /// When the stream got there.
+    /// The time at which the stream reached it.
     time: Arc<OnceLock<Instant>>,
-    /// Its waiters block until there is an interrupt, which there is each time.
+    /// Waiters block until an interrupt, which each event raises.
     pub(crate) interrupts: bool,
 }
 
 impl Stream {
-    /// Where the system has no thread for it the driver has no memory.
+    /// If the system refuses a thread, the driver reports lack of memory.
     pub(crate) fn start() -> Result<Arc<Self>, i32> {
         let stream = Arc::new(Self { state: Mutex::default(), moved: Condvar::new() });
         let own = Arc::clone(&stream);
@@ -83,18 +83,18 @@ impl Stream {
         }
     }
 
-    /// Ends the thread when everything is done.
+    /// Ends the thread once all operations are done.
     pub(crate) fn close(&self) {
         lock(&self.state).closing = true;
         self.moved.notify_all();
     }
 }
 
-/// How long the operations of a stream take.
+/// The duration of a stream's operations.
 struct Pace {
-    /// All of them, at least: what doesn't wait for one finds things undone.
+    /// Shortest duration of each operation: code that does not wait for it sees that it is incomplete.
     slow: Duration,
-    /// One in four so much longer as it happens, up to this: streams that don't wait for each other overtake one another.
+    /// One operation in four takes up to this much longer at random, so that unsynchronised streams overtake one another.
     uneven_us: u64,
     random: u64,
 }
@@ -140,7 +140,7 @@ impl Event {
         *lock(&self.point) = Some((Arc::clone(stream), put));
     }
 
-    /// Milliseconds from `start` to here, once both have happened.
+    /// Returns the milliseconds from `start` to this event, once both are complete.
     pub(crate) fn after(&self, start: &Self) -> Option<f32> {
         Some(self.time.get()?.saturating_duration_since(*start.time.get()?).as_secs_f32() * 1e3)
     }
@@ -159,7 +159,7 @@ impl Event {
         }
     }
 
-    /// Makes `waiting` wait for the point as it is now.
+    /// Makes `waiting` wait for the event as recorded now.
     pub(crate) fn hold_up(&self, waiting: &Stream) {
         if let Some((stream, put)) = self.point() {
             waiting.put(move || stream.wait_until(put));

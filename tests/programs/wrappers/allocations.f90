@@ -52,7 +52,20 @@ program main
   print '(a)', 'PASS'
 contains
   subroutine lines()
+    real(8), allocatable :: more(:)
     allocate (u(3))
-    deallocate (u)
+    allocate (more(5), source=1d0)
+    ! What u had is gone, on the device too.
+    call move_alloc(more, u)
+    if (.not. acc_is_present(u)) stop 5
+    !$acc update device(u)
+    !$acc parallel loop present(u)
+    do i = 1, size(u)
+      u(i) = u(i) + i
+    end do
+    !$acc update self(u)
+    if (any(u /= [2, 3, 4, 5, 6])) stop 6
+    call move_alloc(from=u, to=more)
+    if (acc_is_present(more)) stop 7
   end subroutine
 end program

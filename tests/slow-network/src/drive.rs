@@ -1,4 +1,4 @@
-//! The switch between packet sockets.
+//! Runs the switch between packet sockets.
 
 use crate::{Counts, PacketSocket, Result, Switch};
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -6,26 +6,26 @@ use nix::sys::time::TimeSpec;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Frames that are taken from one socket before the others have their turn.
+/// Frames read from one socket before the next socket is read.
 const TURN: usize = 32;
 
-/// What a network has carried.
+/// Totals of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
-    /// The switch's own count.
+    /// The switch's counts.
     pub counts: Counts,
-    /// Frames that the links to the hosts had no room for.
+    /// Frames that did not fit into the links to the hosts.
     pub refused: u64,
-    /// Frames that came faster than they were taken.
+    /// Frames that the kernel dropped because they arrived faster than they were read.
     pub missed: u64,
-    /// The longest that a frame left after it was due.
+    /// The longest time between a frame's due time and its departure.
     pub late: Duration,
 }
 
-/// Hands frames on until `stop` can be read, or its other end is closed. Port n is the nth socket.
+/// Forwards frames until `stop` is readable or its other end is closed. Port n is the nth socket.
 ///
 /// # Errors
-/// Returns the error of a socket.
+/// Returns any error of a socket.
 pub fn run(mut switch: Switch, sockets: &mut [PacketSocket], stop: BorrowedFd<'_>) -> Result<Carried> {
     let begin = Instant::now();
     let (mut refused, mut late) = (0, Duration::ZERO);
@@ -60,7 +60,7 @@ pub fn run(mut switch: Switch, sockets: &mut [PacketSocket], stop: BorrowedFd<'_
     Ok(Carried { counts: switch.counts(), refused, missed, late })
 }
 
-/// Until a frame comes, or the time is over. Whether it is to stop.
+/// Blocks until a frame arrives or the time is over. Returns whether to stop.
 fn wait(sockets: &[PacketSocket], stop: BorrowedFd<'_>, pause: Option<Duration>) -> Result<bool> {
     let polled = |fd| PollFd::new(fd, PollFlags::POLLIN);
     let mut polled: Vec<_> =

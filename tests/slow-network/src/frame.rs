@@ -1,17 +1,17 @@
-//! What the switch reads of a frame.
+//! The parts of a frame that the switch reads.
 
-/// What the kernel says of a frame ahead of its bytes (`struct virtio_net_hdr`): checksums that are yet to be filled in, and segments of
-/// TCP that go as one. It goes along, so that the frame leaves as it came.
+/// The kernel's header ahead of a frame (`struct virtio_net_hdr`): checksums still to be filled in, and TCP segments
+/// that are sent as one. It is kept, so that the frame leaves unchanged.
 pub const OFFLOAD_LEN: usize = 10;
 
 const ADDRESS_LEN: usize = 6;
 const ETHERNET_LEN: usize = 14;
 const IPV4: [u8; 2] = [8, 0];
 const TCP: u8 = 6;
-/// Lengths of headers count words.
+/// Header lengths are in words.
 const WORD: usize = 4;
 
-/// An Ethernet frame, after [`OFFLOAD_LEN`] bytes of the kernel's.
+/// An Ethernet frame, after [`OFFLOAD_LEN`] bytes of the kernel's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame(Vec<u8>);
 
@@ -19,12 +19,12 @@ pub struct Frame(Vec<u8>);
 pub(crate) type Address = [u8; ADDRESS_LEN];
 
 impl Frame {
-    /// None if it is too short for one.
+    /// Creates a frame, or `None` if there are too few bytes.
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
         (bytes.len() >= OFFLOAD_LEN + ETHERNET_LEN).then_some(Self(bytes))
     }
 
-    /// All of it, as it came.
+    /// Returns all bytes, unchanged.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -45,7 +45,7 @@ impl Frame {
         self.address(ADDRESS_LEN)
     }
 
-    /// Whether it carries bytes of a TCP connection, over IPv4: more than an acknowledgement.
+    /// Whether it carries payload of a TCP connection over IPv4, so that it is more than an acknowledgement.
     pub(crate) fn has_payload(&self) -> bool {
         self.payload_len().is_some_and(|len| len > 0)
     }
@@ -61,7 +61,7 @@ impl Frame {
     }
 }
 
-/// Whether it stands for many or all.
+/// Whether the address is multicast or broadcast.
 pub(crate) fn is_group(address: Address) -> bool {
     address[0] & 1 == 1
 }
@@ -70,7 +70,7 @@ pub(crate) fn is_group(address: Address) -> bool {
 mod tests {
     use super::*;
 
-    /// The headers of Ethernet, IPv4 and TCP, with options in both.
+    /// Headers of Ethernet, IPv4 and TCP, with options in both.
     fn tcp(payload: u8) -> Vec<u8> {
         let mut bytes = vec![0; OFFLOAD_LEN + ETHERNET_LEN + 24 + 32];
         let ethernet = &mut bytes[OFFLOAD_LEN..];
@@ -87,7 +87,7 @@ mod tests {
         for (payload, carries) in [(0, false), (1, true), (100, true)] {
             assert_eq!(Frame::new(tcp(payload)).unwrap().has_payload(), carries, "{payload}");
         }
-        // As short frames are, which are filled up on their way.
+        // Padding, as in short frames.
         let mut filled = tcp(0);
         filled.resize(200, 0);
         assert!(!Frame::new(filled).unwrap().has_payload());

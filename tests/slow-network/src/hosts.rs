@@ -1,6 +1,6 @@
-//! Puts the switch in the place of the bridge between the hosts of a local cluster, and gives their links a rate.
+//! Replaces the bridge between the hosts of a local cluster by the switch, and limits the rate of their links.
 //!
-//! All of it is in network namespaces that end with the run, whatever ends it: nothing is left to be undone.
+//! All of it is in network namespaces that end with the run, whatever ends it, so that no clean-up is needed.
 
 use crate::{PacketSocket, Result};
 use nix::sched::{CloneFlags, setns};
@@ -12,36 +12,36 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The bridge that `accord run` makes; the coordinator is on it.
+/// The bridge that `accord run` creates; the coordinator is on it.
 const BRIDGE: &str = "hosts";
-/// The supervisor of the run, the first process there. It is where the bridge is, and holds the hosts' namespaces.
+/// The run's supervisor, the first process of the namespace. It has the bridge, and holds the hosts' namespaces.
 const SUPERVISOR: &str = "/proc/1";
-/// A link of the bridge to the switch in the place of the hosts', and its other end.
+/// A link of the bridge to the switch in place of the hosts' links, and its other end.
 const COORDINATOR: [&str; 2] = ["switch0", "switch1"];
 /// The interface of a host.
 const OF_HOST: &str = "eth0";
-/// What a link sends at once after a pause: segments of TCP that go as one are not cut.
+/// Burst of a link after a pause: TCP segments that are sent as one are not split.
 const BURST: usize = 72 << 10;
-/// What waits for a link. More is dropped, as switches do.
+/// Queue limit of a link. Further frames are dropped, as in switches.
 const WAITING_MAX: usize = 1 << 20;
 
-/// What is between hosts.
+/// The network between the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Between {
-    /// From one to another.
+    /// The delay from host to host.
     pub delay: Duration,
-    /// Of each link, in each direction, in bits a second.
+    /// The rate of each link in each direction, in bits per second.
     pub rate: Option<u64>,
 }
 
-/// The hosts' links, off their bridge.
+/// The hosts' links, detached from the bridge.
 pub struct Hosts {
     names: Vec<String>,
 }
 
 impl Hosts {
-    /// Takes the hosts off the bridge. Returns the other ends of their links too, and of the coordinator's. Moves the calling thread to where they
-    /// are.
+    /// Detaches the hosts from the bridge. Returns the other ends of their links, and of the coordinator's. Moves the calling thread to the namespace of
+    /// these ends.
     ///
     /// # Errors
     /// Returns an error if the hosts of this run are no namespaces, or a tool is missing.
@@ -49,10 +49,10 @@ impl Hosts {
         take(between)
     }
 
-    /// Puts them on the bridge again: others than the program may still have something to say to each other. By the thread that took them.
+    /// Attaches the hosts to the bridge again, because other processes than the program may still communicate. Must be called by the thread that detached them.
     ///
     /// # Errors
-    /// Returns the error of a tool.
+    /// Returns any error of a tool.
     pub fn put_back(&self) -> Result<()> {
         let lines = self.names.iter().map(|name| format!("link set {name} master {BRIDGE}\n"));
         ip(&lines.collect::<String>())
@@ -73,7 +73,7 @@ fn take(between: Between) -> Result<(Hosts, Vec<PacketSocket>)> {
     }
     enter(&home)?;
     let (switch, ours) = (COORDINATOR[0], COORDINATOR[1]);
-    // A bridge has the address of one of its links unless told otherwise, and the kernel takes what is for a link's address.
+    // A bridge has the address of one of its links by default, and the kernel consumes frames for a link's address.
     let mut lines = format!(
         "link set {BRIDGE} address {}\n\
          link add {switch} type veth peer name {ours}\n\
@@ -85,7 +85,7 @@ fn take(between: Between) -> Result<(Hosts, Vec<PacketSocket>)> {
     ip(&lines)?;
     limit(&ends, between)?;
     limit(&[switch], between)?;
-    // They take what comes from now on, so that nothing is lost on the bridge's way out.
+    // Sockets receive from now on, so that no frame is lost while the bridge is removed.
     let sockets = ends.iter().map(|name| PacketSocket::open(name)).collect::<Result<Vec<_>>>()?;
     lines.clear();
     for (name, number) in names.iter().zip(1..) {
@@ -101,7 +101,7 @@ fn enter(namespace: &Path) -> Result<()> {
     setns(file, CloneFlags::CLONE_NEWNET).map_err(|error| failed(&error))
 }
 
-/// The hosts' ends on the bridge.
+/// Returns the hosts' ends at the bridge.
 fn on_bridge() -> Result<Vec<String>> {
     let listed = output("ip", &["-o", "link", "show", "master", BRIDGE])?;
     let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
@@ -115,7 +115,7 @@ fn address(name: &str) -> Result<String> {
     words.nth(1).map(str::to_owned).ok_or_else(|| format!("{name} has no address"))
 }
 
-/// The hosts' network namespaces, which the supervisor holds.
+/// Returns the hosts' network namespaces, which the supervisor holds.
 fn namespaces(home: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| format!("{SUPERVISOR}: {error}");
     let home = std::fs::read_link(home).map_err(failed)?;
@@ -130,7 +130,7 @@ fn namespaces(home: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Gives links of the namespace that this thread is in their rate.
+/// Sets the rate of links in this thread's namespace.
 fn limit(names: &[&str], between: Between) -> Result<()> {
     let Some(rate) = between.rate else { return Ok(()) };
     let mut lines = String::new();
@@ -149,7 +149,7 @@ fn batch(tool: &str, lines: &str) -> Result<()> {
     let failed = |error: std::io::Error| format!("{tool}: {error}");
     let mut child = command(tool).args(["-batch", "-"]).stdin(Stdio::piped()).spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A write fails only if the tool has ended, which its status tells better.
+        // A write fails only if the tool has ended, and its status explains that better.
         let _ = stdin.write_all(lines.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -161,7 +161,7 @@ fn output(tool: &str, arguments: &[&str]) -> Result<String> {
     said(tool, &output)
 }
 
-/// The run has libacc come before every program.
+/// The run preloads libacc into every program.
 fn command(tool: &str) -> Command {
     let mut command = Command::new(tool);
     command.env_remove("LD_PRELOAD").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,8 +1,8 @@
-//! A network as between machines that are apart, between the hosts of a local cluster: every frame from host to host takes a fixed time,
-//! and goes through links of a fixed rate.
+//! A network as between distant machines, between the hosts of a local cluster: every frame from host to host takes a fixed time,
+//! over links of a fixed rate.
 //!
-//! `accord run --local-cluster HxD -- slow-network -- PROGRAM` puts a switch of its own in the place of the kernel's bridge between the
-//! hosts' network namespaces, and then starts the program. [`Switch`] decides, without I/O or clock; [`run`] has the packet sockets around it.
+//! `accord run --local-cluster HxD -- slow-network -- PROGRAM` replaces the kernel's bridge between the hosts' network namespaces by its
+//! own switch, and then starts the program. [`Switch`] decides, without I/O or a clock; [`run`] connects it to packet sockets.
 #![forbid(unsafe_code)]
 
 mod drive;
@@ -17,5 +17,5 @@ pub use hosts::{Between, Hosts};
 pub use packet_socket::PacketSocket;
 pub use switch::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Leaving, Switch};
 
-/// Why there is no such network, in words.
+/// The reason why there is no such network, for display.
 pub type Result<T, E = String> = std::result::Result<T, E>;

@@ -1,5 +1,5 @@
-//! `slow-network [--delay-us N] [--mbit N] [--figures] -- PROGRAM ARGUMENT...`, as the program of `accord run --local-cluster HxD`: the program
-//! finds 1 ms and 1 Gbit/s between the hosts. Of the ranks of an MPI program the first one sees to it.
+//! `slow-network [--delay-us N] [--mbit N] [--figures] -- PROGRAM ARGUMENT...`, as the program of `accord run --local-cluster HxD`: by default
+//! 1 ms and 1 Gbit/s between the hosts. Of the ranks of an MPI program the first one runs the switch.
 #![forbid(unsafe_code)]
 
 use accord_slow_network::{Between, Carried, Hosts, Result, Switch, run};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const USAGE: &str = "usage: slow-network [--delay-us N] [--mbit N] [--figures] -- PROGRAM [ARGUMENT...]\n\
                      by default 1000 us and 1000 Mbit/s; 0 Mbit/s is no limit";
 const MBIT: u64 = 1_000_000;
-/// Of the switch among threads in real time, so that frames leave when they are due on a busy machine, too.
+/// Real-time priority of the switch's thread, so that frames leave on time on a busy machine.
 const PRIORITY: &str = "10";
 /// The rank of a process that Open MPI has started.
 const RANK: &str = "OMPI_COMM_WORLD_RANK";
@@ -81,14 +81,14 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// The switch, in a thread of its own.
+/// The switch in a thread of its own.
 struct Network {
     thread: JoinHandle<Result<Carried>>,
     stop: OwnedFd,
 }
 
 impl Network {
-    /// Returns once the hosts have it.
+    /// Returns once the hosts use it.
     fn start(between: Between) -> Result<Self> {
         let (until, stop) = pipe().map_err(|error| format!("pipe: {error}"))?;
         let (ready, is_ready) = channel();
@@ -118,14 +118,14 @@ fn switch(between: Between, until: &OwnedFd, ready: &Sender<()>) -> Result<Carri
     let carried = run(Switch::new(sockets.len(), between.delay), &mut sockets, until.as_fd());
     let carried = carried.and_then(|carried| hosts.put_back().map(|()| carried));
     if let Err(why) = &carried {
-        // The program would wait for ever for frames that are no longer forwarded.
+        // The program would wait forever for frames that are no longer forwarded.
         eprintln!("slow-network: {why}");
         std::process::exit(2);
     }
     carried
 }
 
-/// Without, the network is as good as the machine is idle.
+/// Without real-time priority the delays are exact only on an idle machine.
 fn hurry() {
     let mut command = Command::new("chrt");
     command.args(["--fifo", "--pid", PRIORITY, &gettid().to_string()]);
@@ -135,7 +135,7 @@ fn hurry() {
     }
 }
 
-/// As bench programs print figures.
+/// Prints figures as bench programs do.
 fn print(carried: &Carried) {
     let counts = carried.counts;
     let dropped = counts.no_room + carried.refused + carried.missed;

@@ -10,17 +10,17 @@ use nix::sys::socket::{
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Longest frame: segments of TCP that go as one, and their headers.
+/// Longest frame: TCP segments that are sent as one, and their headers.
 const FRAME_MAX: usize = OFFLOAD_LEN + (64 << 10) + 64;
-/// What the kernel keeps of frames for one socket.
+/// The kernel's receive buffer of one socket.
 const BUFFER: usize = 8 << 20;
 
-/// Frames have the kernel's notes ahead of them, see [`OFFLOAD_LEN`].
+/// Enables the kernel's header ahead of frames, see [`OFFLOAD_LEN`].
 #[derive(Clone, Copy)]
 struct WithNotes;
 nix::setsockopt_impl!(WithNotes, libc::SOL_PACKET, libc::PACKET_VNET_HDR, bool, SetBool);
 
-/// What this machine itself sends by the interface is not received.
+/// Excludes frames that this machine itself sends on the interface.
 #[derive(Clone, Copy)]
 struct OthersOnly;
 nix::setsockopt_impl!(OthersOnly, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool, SetBool);
@@ -35,7 +35,7 @@ nix::getsockopt_impl!(
     GetStruct<libc::tpacket_stats>
 );
 
-/// The interface's own packets, as they are on the wire.
+/// A packet socket that is bound to one interface.
 pub struct PacketSocket {
     name: String,
     socket: OwnedFd,
@@ -43,10 +43,10 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// The interface of this name in the calling thread's network namespace.
+    /// Opens the interface of this name in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns an error if there is none, or this user may not open it.
+    /// Returns an error if there is no such interface, or this user may not open it.
     pub fn open(name: &str) -> Result<Self> {
         let failed = |what: &'static str| move |error: Errno| format!("{name}: {what}: {error}");
         let address = getifaddrs()
@@ -63,19 +63,19 @@ impl PacketSocket {
         setsockopt(&socket, SndBufForce, &BUFFER).map_err(failed("SO_SNDBUFFORCE"))?;
         bind(socket.as_raw_fd(), &address).map_err(failed("bind"))?;
         let mut this = Self { name: name.to_owned(), socket, room: vec![0; FRAME_MAX] };
-        // Until then it had frames of all interfaces.
+        // Until then the socket received frames of all interfaces.
         while this.receive()?.is_some() {}
         Ok(this)
     }
 
-    /// The next frame, if there is one.
+    /// Returns the next frame, if there is one.
     ///
     /// # Errors
-    /// Returns an error if the interface is gone.
+    /// Returns an error if the interface no longer exists.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.room, MsgFlags::MSG_TRUNC) {
-                // What does not fit can't be forwarded; no host sends that.
+                // An oversized frame can't be forwarded; no host sends one.
                 Ok(len) if len > self.room.len() => return Err(format!("{}: a frame of {len} B", self.name)),
                 Ok(len) => {
                     let frame = Frame::new(self.room[..len].to_vec());
@@ -84,14 +84,14 @@ impl PacketSocket {
                     }
                 }
                 Err(Errno::EAGAIN) => return Ok(None),
-                // It is said once that the interface went down, and it may come up again.
+                // The kernel reports once that the interface went down, and it may come up again.
                 Err(Errno::ENETDOWN | Errno::EINTR) => {}
                 Err(error) => return Err(format!("{}: receive: {error}", self.name)),
             }
         }
     }
 
-    /// Whether there was room for it on the interface.
+    /// Sends a frame. Returns whether it fitted into the interface's queue.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the frame.
@@ -103,10 +103,10 @@ impl PacketSocket {
         }
     }
 
-    /// How many frames the kernel had no room for since it was asked last.
+    /// Returns the number of frames that the kernel dropped since the last call.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not tell.
+    /// Returns an error if the kernel does not report it.
     pub fn missed(&self) -> Result<u64> {
         let statistics = nix::sys::socket::getsockopt(&self.socket, Received);
         statistics.map(|found| u64::from(found.tp_drops)).map_err(|error| format!("{}: {error}", self.name))

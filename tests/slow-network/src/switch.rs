@@ -1,25 +1,25 @@
-//! A switch that hands every frame on a fixed time after it came: what it does with frames, without I/O and clock.
+//! A switch that forwards every frame after a fixed delay: the decisions, without I/O and clock.
 
 use crate::frame::{Address, Frame, is_group};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Most frames that are on their way at once: ten times those of 1 ms between three hosts at 1 Gbit/s.
+/// Most frames in flight: ten times those of 1 ms between three hosts at 1 Gbit/s.
 pub const FRAMES_MAX: usize = 8 << 10;
-/// Most bytes of them.
+/// Most bytes in flight.
 pub const BYTES_MAX: usize = 16 << 20;
-/// Most addresses that it remembers.
+/// Most learned addresses.
 pub const ADDRESSES_MAX: usize = 1 << 10;
 
-/// Ports are numbered from 0. Time is since any moment, and never goes back.
+/// Ports are numbered from 0. Times are relative to any moment, and never go back.
 pub struct Switch {
     delay: Duration,
-    /// At which port an address was seen last.
+    /// The port at which each address was seen last.
     learned: HashMap<Address, usize>,
-    /// In the order in which they came, and so in which they leave.
+    /// Frames in the order of their arrival, which is also that of their departure.
     held: VecDeque<Held>,
     bytes: usize,
-    /// For each port, what [`Counts::hops`] is about.
+    /// For each port, the number of hops in [`Counts::hops`].
     hops: Vec<u64>,
     counts: Counts,
 }
@@ -27,45 +27,45 @@ pub struct Switch {
 struct Held {
     due: Duration,
     leaving: Leaving,
-    /// With this one, how many hops come one after the other; none if it carries nothing.
+    /// Number of consecutive hops including this frame, or `None` if it has no payload.
     hops: Option<u64>,
 }
 
-/// A frame that leaves.
+/// A frame to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leaving {
-    /// The ports that it goes to.
+    /// The destination ports.
     pub to: Vec<usize>,
-    /// As it came.
+    /// The unchanged frame.
     pub frame: Frame,
 }
 
-/// What has come of all frames. Those that are in none of these are on their way.
+/// Counts of all frames. Frames in none of these are in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Frames that came.
+    /// Received frames.
     pub taken: u64,
-    /// Their bytes.
+    /// Bytes of received frames.
     pub bytes: u64,
-    /// Frames that have left.
+    /// Sent frames.
     pub left: u64,
-    /// Frames that came when there was no room.
+    /// Frames dropped because the queue was full.
     pub no_room: u64,
-    /// Frames to where they came from.
+    /// Frames whose destination is the port of their arrival.
     pub back: u64,
-    /// Ways from host to host that were gone one after the other, as each may have been an answer to what the one before brought: the longest such
-    /// chain of frames with payload. A round trip is two. What is sent without waiting for answers adds none.
+    /// The longest chain of frames with payload in which each may answer the one before. A round trip is two.
+    /// Data sent without waiting for answers adds none.
     pub hops: u64,
 }
 
 impl Switch {
-    /// One with so many ports.
+    /// Creates a switch with so many ports.
     pub fn new(ports: usize, delay: Duration) -> Self {
         let (learned, held) = (HashMap::new(), VecDeque::new());
         Self { delay, learned, held, bytes: 0, hops: vec![0; ports], counts: Counts::default() }
     }
 
-    /// A frame has come by a port.
+    /// Handles a frame that arrives at a port.
     pub fn take(&mut self, now: Duration, from: usize, frame: Frame) {
         let len = frame.bytes().len();
         self.counts.taken += 1;
@@ -84,7 +84,7 @@ impl Switch {
         }
     }
 
-    /// The next one that leaves now.
+    /// Removes and returns the next frame that is due.
     pub fn leave(&mut self, now: Duration) -> Option<Leaving> {
         self.due().filter(|&due| due <= now)?;
         let held = self.held.pop_front()?;
@@ -96,12 +96,12 @@ impl Switch {
         Some(held.leaving)
     }
 
-    /// When the next one leaves.
+    /// Returns when the next frame is due.
     pub fn due(&self) -> Option<Duration> {
         self.held.front().map(|held| held.due)
     }
 
-    /// What has come of all.
+    /// Returns the counts.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -113,7 +113,7 @@ impl Switch {
         }
     }
 
-    /// None if it is for the port that it came by.
+    /// Returns the destinations, or `None` if the destination is the port of arrival.
     fn targets(&self, from: usize, address: Address) -> Vec<usize> {
         let known = self.learned.get(&address).filter(|_| !is_group(address));
         match known {

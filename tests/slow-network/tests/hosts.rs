@@ -1,5 +1,5 @@
-//! Hosts that are 1 ms apart: that they are, what that costs programs, and that nothing is left of it. Skipped, with a word, where there are no
-//! network namespaces.
+//! Hosts at a distance of 1 ms: the delay, what it costs programs, and that no trace is left. Skipped with a message without network
+//! namespaces.
 #![forbid(unsafe_code)]
 
 use accord_tests::{Finished, Job, Result, Tool, libacc, test_program, tool};
@@ -10,11 +10,11 @@ const SLOW: &str = env!("CARGO_BIN_EXE_slow-network");
 
 fn job(options: &[&str]) -> Result<Job> {
     let job = Job::new(tool(Tool::Accord)?).env("ACCORD_LIBACC", libacc()?).env("ACCORD_CPU_MEMORY", "128M");
-    // What is measured of hosts would be messages, too.
+    // Measurements of hosts would be messages, too.
     Ok(job.env("ACCORD_MEASURE", "off").args(["run", "--local-cluster", "3x1"]).args(options.iter().copied()))
 }
 
-/// What a program does over such a network, and what the network has carried.
+/// The outcome of a program over such a network, and the network's totals.
 fn over_network(options: &[&str], program: &Path, arguments: &[&str]) -> Result<(Finished, HashMap<String, u64>)> {
     let job = job(options)?.args(["--", SLOW, "--figures", "--"]).arg(program).args(arguments.iter().copied());
     let finished = job.run()?.success()?;
@@ -27,7 +27,7 @@ fn over_network(options: &[&str], program: &Path, arguments: &[&str]) -> Result<
     Ok((finished, figures))
 }
 
-/// Whether hosts are namespaces here.
+/// Whether hosts are namespaces on this machine.
 fn hosts_are_apart() -> Result<bool> {
     let first = job(&["--bare"])?.args(["--", "hostname"]).run()?.stdout;
     let apart = first.trim() == "h1";
@@ -37,7 +37,7 @@ fn hosts_are_apart() -> Result<bool> {
     Ok(apart)
 }
 
-/// Round trips that a program has waited for, one after the other, beyond those that it takes to get to its devices.
+/// Returns the consecutive round trips that a program has waited for, beyond those of opening its devices.
 fn hops(what: &str, count: u32) -> Result<u64> {
     let program = test_program("cluster/far.c")?;
     let (finished, figures) = over_network(&[], &program, &[what, &count.to_string()])?;
@@ -46,38 +46,38 @@ fn hops(what: &str, count: u32) -> Result<u64> {
     Ok(figures["network_hops"])
 }
 
-/// A chain of operations without waits takes no round trip for each: counted are messages that follow upon each other,
-/// of which a round trip has two.
+/// Operations without waits take no round trip each. The count is of consecutive messages, of which a round trip has
+/// two.
 #[test]
 fn operations_without_waits_cost_no_round_trip() -> Result<()> {
     if !hosts_are_apart()? {
         return Ok(());
     }
-    // On a busy machine one may have more: what is late counts as what follows.
+    // A busy machine may add one: a late frame counts as an answer.
     let starts = [hops("nothing", 0)?, hops("nothing", 0)?, hops("nothing", 0)?];
     let start = starts.into_iter().min().unwrap_or_default();
-    // The same count sees what is waited for.
+    // The same count includes round trips that the program waits for.
     let waits = 40;
     let waited = hops("waits", waits)?;
     assert!(waited >= start + 2 * u64::from(waits), "{start} and {waited}");
-    // Of so many the fourth part of a round trip each would fail; heartbeats and sending on a busy machine take some.
+    // A quarter of a round trip for each operation would fail; heartbeats and delays on a busy machine add a few.
     for (what, count) in [("launches", 1_000), ("updates", 400), ("after-regions", 400), ("copies", 400), ("data", 400)]
     {
         let taken = hops(what, count)?.saturating_sub(start);
         assert!(taken < u64::from(count) / 2, "{count} {what}: {taken} hops in a row");
     }
-    // Eight at a time: a round trip for eight.
+    // Eight at a time take one round trip for eight.
     let count = 320;
     let taken = hops("in-turn", count)?.saturating_sub(start);
     assert!(taken < u64::from(count), "{count} in turn: {taken} hops in a row");
-    // Devices of two hosts: one for both.
+    // Devices of two hosts take one round trip for both.
     let steps = 100;
     let taken = hops("devices", steps)?.saturating_sub(start);
     assert!(taken < 3 * u64::from(steps), "{steps} steps of two devices: {taken} hops in a row");
     Ok(())
 }
 
-/// The bytes are right that go by it, with TLS and without.
+/// Data arrives intact, with TLS and without.
 #[test]
 fn programs_over_such_a_network_do_what_they_do() -> Result<()> {
     if !hosts_are_apart()? {
@@ -91,7 +91,7 @@ fn programs_over_such_a_network_do_what_they_do() -> Result<()> {
     Ok(())
 }
 
-/// One message there and one back, through links that have the rate.
+/// One message and its answer, over links with the rate.
 #[test]
 fn the_delay_and_the_rate_are_had() -> Result<()> {
     if !hosts_are_apart()? {
@@ -107,7 +107,7 @@ fn the_delay_and_the_rate_are_had() -> Result<()> {
     let run = |network: &[&str]| -> Result<Finished> {
         job(&["--bare"])?.arg("--").args(network.iter().copied()).args(["bash", "-c", script]).run()?.success()
     };
-    // No server listens there: the host says so at once.
+    // No server listens there, so the host refuses at once.
     let slow = run(&[SLOW, "--delay-us", &delay_us.to_string(), "--mbit", "500", "--"])?;
     let us = |finished: &Finished| {
         let line = finished.stdout.lines().find_map(|line| line.strip_prefix("us: "));
@@ -119,7 +119,7 @@ fn the_delay_and_the_rate_are_had() -> Result<()> {
     Ok(())
 }
 
-/// Everybody still reaches everybody when the program has ended: others may have something to say then.
+/// All hosts still reach each other after the program's end, because other processes may still communicate.
 #[test]
 fn hosts_have_their_bridge_back() -> Result<()> {
     if !hosts_are_apart()? {
@@ -136,13 +136,13 @@ fn hosts_have_their_bridge_back() -> Result<()> {
     Ok(())
 }
 
-/// Its exit code is the program's, and where it can't be, that is said.
+/// The exit code is the program's, or the reason is printed.
 #[test]
 fn it_ends_as_the_program_does_or_says_why_not() -> Result<()> {
     let slow = |arguments: &[&str]| Job::new(SLOW).args(arguments.iter().copied()).run();
     let wrong = slow(&["--delay", "1", "--", "true"])?;
     assert!(wrong.code() == 2 && wrong.stderr.contains("usage: slow-network"), "{}", wrong.report());
-    // Not in a run: whatever network there is stays as it is.
+    // Outside of a run the network stays unchanged.
     let outside = slow(&["--", "true"])?;
     assert!(outside.code() == 2 && outside.stderr.starts_with("slow-network: "), "{}", outside.report());
     if hosts_are_apart()? {
@@ -152,7 +152,7 @@ fn it_ends_as_the_program_does_or_says_why_not() -> Result<()> {
     Ok(())
 }
 
-/// Whichever process is killed: the run's end is the end of switch and namespaces.
+/// The run's end removes the switch and the namespaces, whichever process is killed.
 #[test]
 fn nothing_is_left_of_a_run_that_is_killed() -> Result<()> {
     if !hosts_are_apart()? {

@@ -1,4 +1,4 @@
-//! The switch by itself: what comes in, when, and what comes out.
+//! The switch alone: frames in, times, and frames out.
 #![forbid(unsafe_code)]
 
 use accord_slow_network::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Frame, Leaving, OFFLOAD_LEN, Switch};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PORTS: usize = 4;
 const DELAY: Duration = Duration::from_millis(1);
-/// Everybody's address.
+/// The broadcast address.
 const ALL: u32 = u32::MAX;
 
 fn address(number: u32) -> [u8; 6] {
@@ -16,7 +16,7 @@ fn address(number: u32) -> [u8; 6] {
     if number == ALL { [0xff; 6] } else { [2, 0, a, b, c, d] }
 }
 
-/// A frame of TCP with so many bytes in it, whose mark tells it from others.
+/// Returns a TCP frame with so many bytes of payload and a mark.
 fn frame(to: u32, from: u32, payload: usize, mark: u16) -> Frame {
     let mut bytes = vec![0; OFFLOAD_LEN];
     bytes.extend(address(to));
@@ -54,7 +54,7 @@ fn came() -> impl Strategy<Value = Came> {
     })
 }
 
-/// What a switch has to do, said in the plainest way.
+/// A switch in its plainest form.
 #[derive(Default)]
 struct Model {
     seen: HashMap<u32, usize>,
@@ -79,7 +79,7 @@ impl Model {
 }
 
 proptest! {
-    /// Each frame leaves once, by the ports where its receiver may be, in its turn and not before it is due.
+    /// Each frame leaves once, by the ports where its receiver may be, in order, and not before it is due.
     #[test]
     fn frames_leave_in_their_turn_when_they_are_due(all in prop::collection::vec(came(), 1..300), lag_us in 0..3_000_u64) {
         let (mut switch, mut model) = (Switch::new(PORTS, DELAY), Model::default());
@@ -90,7 +90,7 @@ proptest! {
             switch.take(now, came.port, frame.clone());
             model.take(now, came, frame);
             prop_assert_eq!(switch.due(), model.held.front().map(|(due, _)| *due));
-            // Its driver polls it from time to time.
+            // The driver polls the switch from time to time.
             if now < Duration::from_micros(lag_us) {
                 continue;
             }
@@ -110,7 +110,7 @@ proptest! {
 
 #[test]
 fn what_finds_no_room_is_dropped_and_counted() {
-    // Many short ones, and fewer long ones.
+    // Many short frames, and fewer long ones.
     for (payload, most) in [(0, FRAMES_MAX), (60_000, BYTES_MAX / (OFFLOAD_LEN + 14 + 40 + 60_000))] {
         let mut switch = Switch::new(2, DELAY);
         let more = 10;
@@ -142,11 +142,11 @@ fn addresses_that_find_no_room_are_not_remembered() {
         switch.leave(DELAY * 2).unwrap().to
     };
     assert_eq!(to(count - 2), [0]);
-    // Its target is unknown, so that it goes to all.
+    // The destination is unknown, so that the frame goes to all ports.
     assert_eq!(to(count - 1), [0, 2]);
 }
 
-/// A switch with two hosts, and the time there.
+/// A switch with two hosts, and the current time.
 struct Talk {
     switch: Switch,
     now: Duration,

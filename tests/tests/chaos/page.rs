@@ -54,28 +54,22 @@ impl fmt::Display for Row {
 }
 
 const HEAD: &str = "# Faults\n\n\
-    What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
-    that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
-    * *due / did*: after how many tries the program had to go on to its end, whatever was hit, and how often it did. Elsewhere it has to end with an error, or is\n\
-    \x20 gone itself, or may go on or end by what it needs just then (limits of its own; a program that opens a session); what is due is said for every fault in every\n\
-    \x20 phase.\n\
-    * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
-    * *wrong*: anything that was not due: a hang, a wrong result, something left, an error where the program need not end.\n\
-    * *left*: of those, after how many something stayed: a process, or the folder of a run.\n\
+    What becomes of programs when something fails around them: `make chaos` hits each role with each fault in each phase of a program\n\
+    that checks every byte, and writes this page (`tests/tests/chaos`, whose `table.rs` says what is due). A smaller share runs with the tests.\n\n\
+    * *due / did*: after how many tries the program had to go on to its end, and how often it did. Elsewhere it may end with an error, be the process that is hit,\n\
+    \x20 or go on.\n\
+    * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: the fault, or what follows from it, ended it.\n\
+    * *wrong*: what was not due: a hang, a wrong result, something left, an error where the program need not end. *left*: tries after which a process, or the\n\
+    \x20 folder of a run, stayed.\n\
     * *worst*: the longest time from the fault (from its end, where the program outlives it) to the program's end.\n\
-    * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s), an agent as lost after 3 s (`--lost-after`, 10 s), and a\n\
-    \x20 program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s), but where *default times* are named: 15 s are longer than an agent may be\n\
-    \x20 silent by these, and shorter than others may. Tries of a role go at once, twelve unless `AT_ONCE` says otherwise.\n\
-    * *start* is before the program: `accord run` has its limits from its beginning, tighter and looser ones, and so has all that it starts. Later they come to its\n\
-    \x20 launcher or its supervisor alone; these are killed and stopped, too, in turn. A rank of MPI's is a program of two.\n\
-    * A run of some roles (`ROLES`) or faults (`ONLY`) writes their lines and leaves the others as they were.\n\
-    * A link is the one of the host whose device is used (`accord run`), or the coordinator's alone: the hosts go on to reach each other.\n\
-    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here, and real ones in `tests/tests/full_disk.rs`.\n\
-    * A clock that is set back is that of the processes of the role alone, and goes on from there; the monotonic one stays. It is an object that all\n\
-    \x20 processes of such tries preload (`tests/programs/support/clocks.c`).\n\
-    * All hosts are one machine. Of the tries of a fault on a role every second one has lanes by shared memory, the others by TLS over TCP: by\n\
-    \x20 `ACCORD_TRANSPORT=tls`, and between hosts of `accord run` that have networks of their own. Where links are hit all have such hosts, and TLS.\n\
-    * *run* is the commit that the line was counted at. What is said of the runs is below the table.\n\n";
+    * Except with *default times*, a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s), an agent as lost after 3 s (`--lost-after`, 10 s),\n\
+    \x20 and a program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s).\n\
+    * *start* is before the program: `accord run`, and all that it starts, has the limits from its beginning. Later faults hit its launcher or its supervisor.\n\
+    * A link is that of the host whose device is used (`accord run`), or the coordinator's alone.\n\
+    * A clock that is set back is that of the role's processes; the monotonic one stays (`tests/programs/support/clocks.c`).\n\
+    * Full disks are limits on files here, real ones in `tests/tests/full_disk.rs`. Mass silence, and outages of minutes, are simulated (`crates/sim`).\n\
+    * All hosts are one machine. Every second try of a fault has lanes by shared memory, the others by TLS over TCP; where links are hit, all have TLS.\n\
+    * *run* is the commit that the line was counted at. A run of some roles (`ROLES`) or faults (`ONLY`) leaves the other lines as they were.\n\n";
 const COLUMNS: &str = "| role | fault | tries | due / did | went on | error | gone | wrong | left | worst | phases | run |\n\
     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 const RUNS: &str = "\n## Runs\n\n| run | date | machine |\n| --- | --- | --- |\n";

@@ -12,9 +12,6 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 /// Most lines of Rust with a pronoun in the place of a noun. The number may only fall.
 const PRONOUNS_MAX: usize = 8;
 
-/// Most items with `pub` or `pub(...)` whose documentation begins with neither a verb in the third person nor a noun. The number may only fall.
-const SUMMARIES_MAX: usize = 37;
-
 /// First words of a summary that leave open what it is about. A summary of a boolean begins with "Whether".
 const OPEN: &str = "Also And Any Anything As At But By Else Everything For From How If In It No Not Nothing Of \
     On Only See Since So Something That Then These They Those To Unless Until What When Where Which Who Whose Why";
@@ -77,8 +74,7 @@ fn summaries_begin_with_a_verb_or_a_noun() {
     for path in sources().into_iter().filter(|path| is_shipped(path) && !is_tests(path) && is_judged(path)) {
         found.extend(open_summaries(&text(&path)).into_iter().map(|summary| format!("{}: {summary}", path.display())));
     }
-    let all = found.len();
-    assert!(all <= SUMMARIES_MAX, "{all} summaries begin with no verb or noun, {SUMMARIES_MAX} may: {found:#?}");
+    assert!(found.is_empty(), "these summaries begin with no verb or noun: {found:#?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod addresses;
 mod bounds;
 mod circles;
 mod collections;
+mod copies;
 mod cores;
 mod dependencies;
 mod documents;

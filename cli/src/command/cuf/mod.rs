@@ -1,12 +1,13 @@
 //! `accord cuf`: compiles CUDA Fortran by flang, with the kernels for CPU devices in addition to the code for GPUs.
 
+mod gpu;
 mod llvm;
 mod options;
 
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::tell;
-use accord_cuda_fortran::{CUF_PASSES, Error, gpu_code, host_code, prepared, ptx};
+use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared};
 use llvm::{Failed, Llvm};
 use options::Options;
 use std::ffi::OsString;
@@ -105,15 +106,15 @@ impl Run<'_> {
     fn object(&self, source: &Path, number: usize, object: &Path) -> std::result::Result<(), Stop> {
         let file = |name: &str| self.file(number, name);
         self.mixed(source, number, "host", &[])?;
-        let ptx = match self.ptx(source, number) {
-            Ok(ptx) => ptx,
+        let gpu = match self.gpu_code(source, number) {
+            Ok(gpu) => gpu,
             Err(Stop::Said(text)) => {
                 tell(format_args!("note: {} gets no code for GPUs: {}", source.display(), text.trim_end()));
-                String::new()
+                GpuCode::None(text.trim_end().to_owned())
             }
             Err(failure) => return Err(failure),
         };
-        write(&file("host.mlir"), &host_code(&read(&file("host.cuf.mlir"))?, &ptx)?)?;
+        write(&file("host.mlir"), &host_code(&read(&file("host.cuf.mlir"))?, &gpu)?)?;
         self.llvm.run("tco", &[file("host.mlir").into(), "-o".into(), file("host.ll").into()])??;
         let level = self.options.level;
         let passes = OsString::from(format!("-passes=default<O{level}>"));
@@ -152,29 +153,6 @@ impl Run<'_> {
                 .concat();
         self.llvm.run("fir-opt", &[line, vec!["-o".into(), file("cuf.mlir").into()]].concat())??;
         Ok(())
-    }
-
-    /// Returns the code for GPUs; empty if the source has no device code.
-    fn ptx(&self, source: &Path, number: usize) -> std::result::Result<String, Stop> {
-        let file = |name: &str| self.file(number, &format!("gpu.{name}"));
-        let target = "nvptx64-nvidia-cuda";
-        let processor = format!("sm_{}", self.options.architecture);
-        self.mixed(source, number, "gpu", &["-triple", target, "-target-cpu", &processor])?;
-        let Some((module, kernels)) = gpu_code(&read(&file("cuf.mlir"))?)? else { return Ok(String::new()) };
-        write(&file("mlir"), &module)?;
-        self.llvm.run(
-            "tco",
-            &[format!("--target={target}").into(), file("mlir").into(), "-o".into(), file("tco.ll").into()],
-        )??;
-        write(&file("ll"), &ptx::entries(&read(&file("tco.ll"))?, &kernels))?;
-        let target = words([&*format!("-mtriple={target}"), &format!("-mcpu={processor}")]);
-        let line =
-            [target.clone(), vec!["-passes=default<O3>".into(), file("ll").into(), "-o".into(), file("bc").into()]]
-                .concat();
-        self.llvm.run("opt", &line)??;
-        self.llvm
-            .run("llc", &[target, vec!["-O3".into(), file("bc").into(), "-o".into(), file("ptx").into()]].concat())??;
-        Ok(read(&file("ptx"))?)
     }
 
     /// Links; returns the linker's exit code.

@@ -1,13 +1,11 @@
 //! Converts rows to messages, and hides what the watcher may not see.
 
-use super::super::job_words::{account, devices, state};
+use super::job_facts::JobFacts;
 use super::observe::Look;
 use super::tables::{Eyes, OTHERS};
 use super::{Board, DeviceSeen, JobSeen, UserSeen, index};
-use accord_cluster::Cluster;
-use accord_proto::bounds::{JOB_TEXT_MAX, WATCH_NAMES_MAX};
+use accord_proto::bounds::WATCH_NAMES_MAX;
 use accord_proto::v1;
-use accord_types::texts::{NAME_MAX, cut};
 use v1::watch_row::Line;
 use v1::{DeviceCondition, NodeState, WatchTable};
 
@@ -139,36 +137,19 @@ impl Board {
         let is_idle = !job.is_waiting() && job.is_exclusive && percent == Some(0);
         let idle_since = job.devices.iter().filter_map(|device| self.devices[*device as usize].idle_since_unix_ms);
         v1::JobLine {
-            job: Some(job.words.get_or_init(|| core.look(|cluster| self.words(cluster, job))).clone()),
+            job: Some(job.words.get_or_init(|| self.words(core, job)).clone()),
             busy_percent: percent.filter(|_| !job.is_waiting()),
             memory_used,
             idle_since_unix_ms: idle_since.max().filter(|_| is_idle),
         }
     }
 
-    fn words(&self, cluster: &Cluster, job: &JobSeen) -> v1::Job {
-        let scheduler = cluster.scheduler();
-        let user = self.users[job.user as usize].name.clone();
-        let Some(view) = scheduler.job(job.id) else {
+    /// Returns a job's message. Its parts are copied from the core; words are made of them once the core is unlocked.
+    fn words(&self, core: &impl Look, job: &JobSeen) -> v1::Job {
+        match core.look(|cluster| JobFacts::copy(cluster, job.id)) {
+            Some(facts) => facts.message(self.started_unix_ms),
             // The job has ended since the board was made.
-            return v1::Job { job: job.id.0, user, ..v1::Job::default() };
-        };
-        let (program, asked) = cluster.program_of(job.id).unwrap_or_default();
-        let unix_ms = |at: accord_scheduler::Millis| self.started_unix_ms.saturating_add(at.0);
-        let request = scheduler.request(job.id).map(ToString::to_string).unwrap_or_default();
-        v1::Job {
-            job: job.id.0,
-            user,
-            account: cut(account(&view), NAME_MAX).to_owned(),
-            request: cut(&request, JOB_TEXT_MAX).to_owned(),
-            program: cut(program, NAME_MAX).to_owned(),
-            state: state(scheduler, &view).into(),
-            asked_unix_ms: asked,
-            started_unix_ms: view.started.map(unix_ms),
-            ends_unix_ms: view.ends.map(unix_ms),
-            devices: devices(scheduler.by_node(&view.devices)),
-            why: scheduler.reason(job.id).map(|why| why.to_string()).unwrap_or_default(),
-            ..v1::Job::default()
+            None => v1::Job { job: job.id.0, user: self.users[job.user as usize].name.clone(), ..v1::Job::default() },
         }
     }
 }

@@ -2,6 +2,7 @@
 //! only while there are watchers, which share it.
 
 mod boards;
+mod job_facts;
 mod lines;
 mod observe;
 mod tables;
@@ -15,7 +16,7 @@ pub(super) use watcher::Watcher;
 
 use accord_proto::v1;
 use accord_scheduler::policy::OthersJobs;
-use accord_scheduler::{JobId, Phase};
+use accord_scheduler::{JobId, Phase, WaitingPlace};
 use accord_types::NodeId;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -120,6 +121,8 @@ struct JobSeen {
     id: JobId,
     user: u32,
     phase: Phase,
+    /// Its place in the queue, if it waits and is not on hold.
+    place: Option<WaitingPlace>,
     is_exclusive: bool,
     /// Time of its start, if it is known.
     started_unix_ms: Option<u64>,

@@ -5,14 +5,14 @@ use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
 use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
-use accord_scheduler::{DrainTarget, JobId, JobView, Phase, Quarantine};
+use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, Scheduler};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{DeviceId, NodeId, SessionId, natural_order};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Most nodes, sessions or jobs that are visited under one lock.
-const AT_ONCE: usize = 128;
+pub(super) const AT_ONCE: usize = 128;
 /// Time until a device counts as idle, in milliseconds: a shorter pause may lie between two regions.
 const IDLE_AFTER_MS: u64 = 5_000;
 
@@ -24,8 +24,6 @@ struct Observer {
     board: Board,
     now: Millis,
     started_unix_ms: u64,
-    drains: BTreeMap<DrainTarget, String>,
-    faults: BTreeMap<DeviceId, Quarantine>,
     places: HashMap<DeviceId, u32>,
     jobs: HashMap<JobId, u32>,
 }
@@ -53,8 +51,8 @@ impl Board {
         while let Some(last) = after {
             after = core.look(|cluster| observer.jobs(cluster, last)).map(Some);
         }
-        let order = core.look(|cluster| cluster.scheduler().order_of_waiting());
-        observer.order_jobs(&order);
+        let accounts = core.look(|cluster| cluster.scheduler().account_order());
+        observer.order_jobs(&accounts);
         let mut next = Some(SessionId(0));
         while let Some(from) = next {
             next = core.look(|cluster| observer.sessions(cluster, from));
@@ -89,8 +87,6 @@ impl Observer {
             },
             now,
             started_unix_ms,
-            drains: scheduler.drains().map(|(target, reason)| (target, cut(reason, WORDS_MAX).to_owned())).collect(),
-            faults: scheduler.quarantines().map(|(device, quarantine)| (device, quarantine.clone())).collect(),
             places: HashMap::new(),
             jobs: HashMap::new(),
         }
@@ -104,14 +100,14 @@ impl Observer {
     fn nodes(&mut self, cluster: &Cluster, from: NodeId) -> Option<NodeId> {
         let mut last = None;
         for node in cluster.nodes_from(from).take(AT_ONCE) {
-            self.node(node);
+            self.node(cluster.scheduler(), node);
             last = Some(node.id);
         }
         last.and_then(|last| last.0.checked_add(1)).map(NodeId)
     }
 
-    fn node(&mut self, node: &Node) {
-        let drain = self.drains.get(&DrainTarget::Node(node.id)).cloned();
+    fn node(&mut self, scheduler: &Scheduler, node: &Node) {
+        let drain = scheduler.drain_reason(DrainTarget::Node(node.id)).map(|reason| cut(reason, WORDS_MAX));
         let state = match node.state {
             NodeState::Up { .. } if node.is_drained() || drain.is_some() => v1::NodeState::Draining,
             NodeState::Up { .. } => v1::NodeState::Up,
@@ -121,17 +117,18 @@ impl Observer {
         let (place, first) = (index(self.board.nodes.len()), index(self.board.devices.len()));
         let reason = drain.unwrap_or_default();
         for info in &node.devices {
-            let own = self.drains.get(&DrainTarget::Device(info.id));
-            let (condition, why) = match self.faults.get(&info.id) {
+            let own = scheduler.drain_reason(DrainTarget::Device(info.id)).map(|reason| cut(reason, WORDS_MAX));
+            let quarantine = scheduler.quarantine_of(info.id);
+            let (condition, why) = match quarantine {
                 _ if !node.is_up() => (v1::DeviceCondition::Lost, ""),
                 Some(fault) => (v1::DeviceCondition::Quarantined, cut(&fault.reason, WORDS_MAX)),
                 None => match own {
-                    Some(own) => (v1::DeviceCondition::Drained, own.as_str()),
-                    None if state == v1::NodeState::Draining => (v1::DeviceCondition::Drained, reason.as_str()),
+                    Some(own) => (v1::DeviceCondition::Drained, own),
+                    None if state == v1::NodeState::Draining => (v1::DeviceCondition::Drained, reason),
                     None => (v1::DeviceCondition::Free, ""),
                 },
             };
-            let fault = self.faults.get(&info.id).filter(|_| condition == v1::DeviceCondition::Quarantined);
+            let fault = quarantine.filter(|_| condition == v1::DeviceCondition::Quarantined);
             let quarantined_since_unix_ms = fault.map(|fault| self.unix_ms(Millis(fault.since.0)));
             let quarantine_charged = fault.is_some_and(|fault| fault.charged);
             self.places.insert(info.id, index(self.board.devices.len()));
@@ -156,7 +153,7 @@ impl Observer {
             id: node.id,
             name: node.name.clone(),
             state,
-            reason,
+            reason: reason.to_owned(),
             heard_unix_ms: self.unix_ms(node.heard),
             devices: first..index(self.board.devices.len()),
             sessions: 0,
@@ -182,6 +179,7 @@ impl Observer {
             id: job.job,
             user,
             phase: job.phase,
+            place: cluster.scheduler().waiting_place(job.job),
             is_exclusive,
             started_unix_ms: job.started.map(|at| self.unix_ms(Millis(at.0))),
             active_unix_ms: self.unix_ms(active),
@@ -194,12 +192,11 @@ impl Observer {
     }
 
     /// Orders the jobs as the queue does: running jobs by number, waiting jobs in their order, jobs on hold.
-    fn order_jobs(&mut self, waiting: &[JobId]) {
-        let places: HashMap<JobId, usize> = waiting.iter().copied().zip(0..).collect();
-        self.board.jobs.sort_by_key(|job| match (job.is_waiting(), places.get(&job.id)) {
-            (false, _) => (0, 0, job.id),
-            (true, Some(place)) => (1, *place, job.id),
-            (true, None) => (2, 0, job.id),
+    fn order_jobs(&mut self, accounts: &AccountOrder) {
+        self.board.jobs.sort_by_cached_key(|job| match (job.is_waiting(), &job.place) {
+            (false, _) => (0, None, job.id),
+            (true, Some(place)) => (1, Some(accounts.key(place)), job.id),
+            (true, None) => (2, None, job.id),
         });
         for (at, job) in (0..).zip(&self.board.jobs) {
             self.jobs.insert(job.id, at);

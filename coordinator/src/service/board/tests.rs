@@ -2,13 +2,14 @@
 
 use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
-use super::observe::Look;
+use super::observe::{AT_ONCE, Look};
 use super::{Board, Boards, Watcher};
 use accord_cluster::{ClientId, Cluster, Input, Limits, LinkId, Millis, Registration};
 use accord_proto::{VERSION, v1};
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{DrainTarget, Input as Scheduled};
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceUse, NodeId, OrderPolicy, SessionKey, SessionRequest};
+use std::cell::Cell;
 use std::sync::Arc;
 use v1::watch_row::Line;
 use v1::{DeviceCondition, WatchOrder, WatchTable};
@@ -26,6 +27,24 @@ struct Site {
 impl Look for Site {
     fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.cluster)
+    }
+}
+
+/// Counts the looks at a site, and the scheduler's steps in the longest of them.
+struct Counted<'a> {
+    site: &'a Site,
+    looks: Cell<usize>,
+    longest: Cell<u64>,
+}
+
+impl Look for Counted<'_> {
+    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        let steps = || self.site.cluster.scheduler().steps();
+        let before = steps();
+        let found = look(&self.site.cluster);
+        self.looks.set(self.looks.get() + 1);
+        self.longest.set(self.longest.get().max(steps() - before));
+        found
     }
 }
 
@@ -67,7 +86,7 @@ impl Site {
         self.clients += 1;
         let client = ClientId(self.clients);
         let mut key = SessionKey([0; SessionKey::LEN]);
-        key.0[0] = u8::try_from(self.clients).unwrap();
+        key.0[..8].copy_from_slice(&self.clients.to_le_bytes());
         let request = SessionRequest {
             node_name: node_name.into(),
             pid: 1,
@@ -336,4 +355,25 @@ fn watchers_share_a_board() {
     let boards = Boards::new(Arc::new(Driver::new(DriverSettings::default())));
     let (one, two) = runtime.block_on(async { (boards.fresh().await.unwrap(), boards.fresh().await.unwrap()) });
     assert!(Arc::ptr_eq(&one, &two));
+}
+
+#[test]
+fn the_core_is_locked_for_a_few_jobs_at_a_time_and_once_for_each_row_that_is_shown() {
+    let mut site = Site::new(&["n1"]);
+    let jobs = 3 * AT_ONCE;
+    for _ in 0..jobs {
+        site.open("eva", "n1", Some("1:cpu limit=1h"));
+    }
+    let counted = Counted { site: &site, looks: Cell::new(0), longest: Cell::new(0) };
+    let board = Board::observe(&counted, (Millis(site.now), STARTED_UNIX_MS + site.now), None);
+    assert!(counted.longest.get() <= 2 * AT_ONCE as u64, "{} steps under one lock", counted.longest.get());
+    let request = v1::WatchRequest { from: 5, rows: 10, ..asks(WatchTable::Jobs) };
+    let mut watcher = Watcher::new(admin(), request);
+    counted.looks.set(0);
+    let reply = watcher.reply(&counted, &board).unwrap();
+    assert_eq!((reply.total as usize, reply.changed.len(), counted.looks.get()), (jobs, 10, 10));
+    assert!(Watcher::new(admin(), asks(WatchTable::Nodes)).reply(&counted, &board).is_some());
+    assert!(watcher.reply(&counted, &board).is_none());
+    assert_eq!(counted.looks.get(), 10, "a row's words are kept with the board");
+    assert!(counted.longest.get() <= 2 * AT_ONCE as u64, "{} steps under one lock", counted.longest.get());
 }

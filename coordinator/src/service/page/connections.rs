@@ -2,7 +2,10 @@
 
 use super::super::entrance::{Entrance, Turn};
 use super::super::protocol::Protocol;
+use super::super::referral::Referral;
 use super::super::tenants::TenantSlot;
+use super::answers::{Answer, refusal};
+use super::guard;
 use super::listener::PageListener;
 use super::past::SAMPLE_EVERY;
 use super::routes;
@@ -13,6 +16,7 @@ use accord_types::short_lock::ShortLock;
 use accord_types::waiting_room::place_of;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::pin::pin;
@@ -36,6 +40,33 @@ const HEADERS_MAX: usize = 64;
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What browsers get.
+#[derive(Clone)]
+enum Shown {
+    /// The page of the coordinator that leads.
+    Page(Arc<Site>),
+    /// The answer that another coordinator leads. `names` are those of this page's host.
+    Referral { to: Referral, names: Arc<Vec<String>> },
+}
+
+impl Shown {
+    /// Answers a request. `standing` is that of the request's connection.
+    async fn answer<B: Sync>(&self, request: &Request<B>, standing: &Standing) -> Answer {
+        match self {
+            Self::Page(site) => routes::answer(site, request, |signed_in| standing.admit(site, signed_in)).await,
+            Self::Referral { to, names } => match guard::check(request, names) {
+                Ok(()) => refusal(StatusCode::SERVICE_UNAVAILABLE, &to.text()),
+                Err(refused) => *refused,
+            },
+        }
+    }
+}
+
+/// Refuses browsers, because this coordinator does not lead, and says which one does. Never returns.
+pub(crate) async fn refer(page: &PageListener, to: Referral) {
+    accept(page, &Shown::Referral { to, names: Arc::new(page.names.clone()) }).await;
+}
+
 /// Serves the page. Never returns.
 pub(crate) async fn serve(page: &PageListener, site: Arc<Site>) {
     let samples = async {
@@ -45,13 +76,14 @@ pub(crate) async fn serve(page: &PageListener, site: Arc<Site>) {
             site.sample().await;
         }
     };
+    let shown = Shown::Page(site.clone());
     tokio::select! {
-        () = accept(page, &site) => {}
+        () = accept(page, &shown) => {}
         () = samples => {}
     }
 }
 
-async fn accept(page: &PageListener, site: &Arc<Site>) {
+async fn accept(page: &PageListener, shown: &Shown) {
     let entrance = Entrance::with_room(STRANGERS_MAX);
     let PageListener { listener, tls, .. } = page;
     loop {
@@ -71,21 +103,21 @@ async fn accept(page: &PageListener, site: &Arc<Site>) {
             }
         };
         let turn = entrance.enter(&place_of(from.ip()));
-        tokio::spawn(connect(site.clone(), stream, acceptor, turn));
+        tokio::spawn(connect(shown.clone(), stream, acceptor, turn));
     }
 }
 
-async fn connect(site: Arc<Site>, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: Turn) {
+async fn connect(shown: Shown, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: Turn) {
     // A socket that can't be set is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let stream = WriteDeadline::new(stream, WRITE_WITHIN);
-    let Some(acceptor) = acceptor else { return converse(site, stream, turn).await };
+    let Some(acceptor) = acceptor else { return converse(shown, stream, turn).await };
     let shaken = tokio::select! {
         shaken = timeout(REQUEST_WITHIN, acceptor.accept(stream)) => shaken,
         () = turn.over() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(site, stream, turn).await,
+        Ok(Ok(stream)) => converse(shown, stream, turn).await,
         Ok(Err(error)) => tracing::info!("page: a handshake failed: {error}"),
         Err(_) => {}
     }
@@ -112,14 +144,11 @@ impl Standing {
 }
 
 /// Answers a connection's requests.
-async fn converse(site: Arc<Site>, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: Turn) {
+async fn converse(shown: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: Turn) {
     let standing = Standing::default();
     let service = service_fn(|request| {
-        let (site, standing) = (&site, &standing);
-        async move {
-            let answer = routes::answer(site, &request, |signed_in| standing.admit(site, signed_in)).await;
-            Ok::<_, Infallible>(answer)
-        }
+        let (shown, standing) = (&shown, &standing);
+        async move { Ok::<_, Infallible>(shown.answer(&request, standing).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -141,6 +170,7 @@ async fn converse(site: Arc<Site>, stream: impl AsyncRead + AsyncWrite + Unpin, 
 mod tests {
     use super::super::listener::Strangers;
     use super::*;
+    use crate::leadership::{Outcome, Standing as Leading};
     use crate::service::board::Boards;
     use crate::service::driver::{Driver, DriverSettings};
     use crate::service::questions::Questions;
@@ -190,6 +220,35 @@ mod tests {
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             provider().signature_verification_algorithms.supported_schemes()
         }
+    }
+
+    #[tokio::test]
+    async fn a_coordinator_that_follows_names_the_leader_at_once() {
+        let loopback = "127.0.0.1:0".parse().unwrap();
+        let page = PageListener::bind(loopback, None, None, Strangers::Counts).await.unwrap();
+        let address = page.listener.local_addr().unwrap();
+        let (outcome, known) = tokio::sync::watch::channel(follows(Some("c1.site:7447")));
+        tokio::spawn(async move { refer(&page, Referral::new(known)).await });
+        let get = async |path: &str, host: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        for path in ["/", "/events", "/enter?code=x"] {
+            let answer = get(path, "127.0.0.1").await;
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("the one at c1.site:7447 does"), "{answer}");
+        }
+        assert!(get("/", "another.site").await.starts_with("HTTP/1.1 421"), "no other site's name leads here");
+        outcome.send_replace(follows(None));
+        let answer = get("/", "localhost").await;
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("no coordinator leads"), "{answer}");
+    }
+
+    fn follows(leader: Option<&str>) -> Outcome {
+        Outcome::Stands(Leading::Follows(leader.map(str::to_owned)), None)
     }
 
     #[tokio::test]

@@ -15,6 +15,6 @@ mod routes;
 mod site;
 mod write_deadline;
 
-pub(super) use connections::serve;
+pub(super) use connections::{refer, serve};
 pub use listener::{PageListener, Strangers, page_url};
 pub(super) use site::Site;

@@ -1,6 +1,6 @@
 //! A coordinator with a page in this process, its nodes and programs, and a client of HTTP.
 
-use accord_cluster::{ClientId, Input, KernelLimits, Limits, LinkId, Registration};
+use accord_cluster::{ClientId, Input, Limits, LinkId, Registration};
 use accord_coordinator::service::{
     AgentSender, Attestation, Driver, DriverSettings, Listeners, PageListener, Strangers, serve, unix_ms,
 };
@@ -121,7 +121,7 @@ impl Site {
             devices: [0, 1].map(device).to_vec(),
             hardware: Hardware::default(),
             labels: NodeLabels::default(),
-            kernel_limits: KernelLimits::default(),
+            kernel_limits: accord_types::KernelLimits::default(),
             previous: None,
             coordinator_epoch: 0,
             sessions: Vec::new(),

@@ -65,6 +65,7 @@ fn number(input: &Input) -> usize {
         Input::UseEnded { .. } => 25,
         Input::DeviceTested { .. } => 26,
         Input::Leaving { .. } => 27,
+        Input::EpilogFailed { .. } => 28,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
             usize::MAX
@@ -256,6 +257,7 @@ fn all_inputs(nodes: u32) -> u64 {
     });
     site.few(Input::ExecutorEnded { link: agent, session: id, why: "tired".into() });
     site.few(Input::Close { session: id });
+    site.few(Input::EpilogFailed { link: agent, job: key(77), why: "of no job here".into() });
     site.few(Input::JobReleased { link: agent, job: key_of_job });
     let hold = |at: u64, devices: &str| Input::Hold {
         client: client(at),

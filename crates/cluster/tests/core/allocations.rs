@@ -99,7 +99,7 @@ fn exclusive_devices_go_to_the_next_job_when_agents_have_released_them() {
     assert_eq!(bench.devices(first), [(0, 0), (0, 1), (1, 0)]);
     let effects = bench.ask(2, "2:cpu");
     let waits = queued(&effects, 2).unwrap();
-    assert_eq!((waits.token.job, waits.position), (2, 0));
+    assert_eq!((waits.token.job, waits.position), (2, Some(0)));
     assert!(waits.why.contains("it needs 2 of d, and 1 is free for as long"), "{}", waits.why);
     assert!(granted(&effects, 2).is_none());
 
@@ -368,7 +368,7 @@ fn a_request_and_a_command_s_job_outlast_a_connection_that_breaks() {
         assert_eq!(held(&bench.hold(client, again(token)), client), Some(token));
     }
     let effects = bench.hold(6, again(waits));
-    assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, 0)));
+    assert_eq!(queued(&effects, 6).map(|job| (job.token, job.position)), Some((waits, Some(0))));
     bench.beat_links_for(200_000, &[1]);
     bench.ends(5);
     let effects = bench.released(1, 1);
@@ -424,6 +424,44 @@ fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
     }
     seen.sort_unstable();
     assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+}
+
+/// Returns the sessions of which these effects tell an agent.
+fn introduced(effects: &[Effect], link: u64) -> Vec<SessionId> {
+    let told = effects.iter().filter_map(|effect| match effect {
+        Effect::ToAgent(to, AgentOrder::SessionOpened(grant)) if *to == LinkId(link) => Some(grant.session),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn ranks_that_start_after_a_node_was_lost_have_devices_whose_agents_know_their_sessions() {
+    let mut bench = Bench::with_agents(&["h1", "h2"]);
+    // Each rank has the devices of its node.
+    let ask = |bench: &mut Bench, client, at| bench.ask_as_rank(client, rank(at, 2, 777), "2:cpu per-rank");
+    for client in 1..=2 {
+        let at = u32::try_from(client).unwrap() - 1;
+        granted(&ask(&mut bench, client, at), client).unwrap();
+    }
+    bench.beat_links_for(LOST_AFTER + 1_000, &[1]);
+    bench.give(Input::Register { link: LinkId(3), registration: registration("h2") });
+    bench.ends(2);
+    let late = refused(&ask(&mut bench, 3, 1), 3).unwrap();
+    assert!(late.contains("job 1 has lost all devices that the program can use, those of h2"), "{late}");
+    bench.ends(1);
+    // The job lingers when the launcher starts ranks once more.
+    assert_eq!(to_release(&ask(&mut bench, 4, 0), 1), [1], "it ends, because it has lost devices");
+    assert!(queued(&ask(&mut bench, 5, 1), 5).is_some());
+    let effects = [bench.released(1, 1), bench.released(3, 1)].concat();
+    for client in [4, 5] {
+        let session = granted(&effects, client).unwrap();
+        assert!(bench.cluster.session(session).unwrap().lost.is_empty());
+        for (node, _) in bench.devices(session) {
+            let link = if node == 0 { 1 } else { 3 };
+            assert!(introduced(&effects, link).contains(&session), "node {node}: {effects:?}");
+        }
+    }
 }
 
 #[test]
@@ -637,4 +675,53 @@ fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
     let longer = accord_scheduler::Input::SetLimit { job, limit_ms: 90_000, by: "admin".to_owned() };
     assert_eq!(told(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));
     assert_eq!(told(&bench.ask(2, "1:cpu")), Some(None), "without a limit only the coordinator ends it");
+}
+
+#[test]
+fn a_job_on_hold_has_no_place_among_those_that_wait() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    assert_eq!(queued(&bench.ask(2, "1:cpu"), 2).unwrap().position, Some(0));
+    let hold = |held| Input::Schedule(accord_scheduler::Input::Hold { job: accord_scheduler::JobId(2), held });
+    let told = bench.give(hold(true));
+    let job = queued(&told, 2).unwrap();
+    assert_eq!((job.position, job.why.as_str()), (None, "it is on hold"));
+    assert_eq!(queued(&bench.give(hold(false)), 2).unwrap().position, Some(0));
+}
+
+#[test]
+fn waiters_hear_within_some_seconds_of_what_else_keeps_their_jobs() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    bench.ask(2, "2:cpu");
+    let third = bench.ask(3, "1:cpu");
+    assert_eq!(queued(&third, 3).unwrap().position, Some(1));
+    let hears = |bench: &mut Bench| {
+        let effects = bench.beat_links_for(10_250, &[1]);
+        [2, 3].map(|client| queued(&effects, client).map(|job| (job.position, job.why.clone())))
+    };
+    hears(&mut bench);
+    assert_eq!(hears(&mut bench), [None, None], "nothing has changed");
+    bench.ends(2);
+    let [_, Some((Some(0), why))] = hears(&mut bench) else { panic!("its position is another one") };
+    assert!(why.contains("it needs 1 of d"), "{why}");
+    let pause = |paused| Input::Schedule(accord_scheduler::Input::Pause { paused, by: "admin root".to_owned() });
+    bench.give(pause(true));
+    assert_eq!(hears(&mut bench)[1], Some((Some(0), "all starts are paused".to_owned())));
+    bench.give(pause(false));
+    assert_eq!(hears(&mut bench)[1], Some((Some(0), why)));
+}
+
+#[test]
+fn only_the_first_waiters_hear_of_changes_that_name_no_job() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    bench.ask(1, "2:cpu");
+    for client in 2..202 {
+        bench.ask(client, "2:cpu");
+    }
+    let pause = Input::Schedule(accord_scheduler::Input::Pause { paused: true, by: "admin root".to_owned() });
+    bench.give(pause);
+    let effects = bench.beat_links_for(10_250, &[1]);
+    let told: Vec<u64> = (2..202).filter(|client| queued(&effects, *client).is_some()).collect();
+    assert_eq!(told, (2..66).collect::<Vec<_>>());
 }

@@ -541,3 +541,26 @@ fn quarantines_of_devices_that_no_node_has_are_kept_over_a_restart() {
     register_with(&mut bench, "h3", 5, 11, &["GPU-8", "GPU-1"]);
     assert_eq!(in_quarantine(&bench), [("h3".to_owned(), 1)]);
 }
+
+#[test]
+fn a_failed_epilog_puts_a_job_s_devices_of_the_node_into_quarantine_until_an_administrator_has_looked() {
+    let mut bench = with_devices(3);
+    let session = bench.open_as(1, ALICE, Some("2:cpu"));
+    let held: Vec<u32> = bench.cluster.session(session).unwrap().lease.devices.iter().map(|of| of.ordinal).collect();
+    let fails = |bench: &mut Bench| {
+        bench.give(Input::EpilogFailed { link: LINK, job: key(1), why: "exit status: 4".into() });
+    };
+    // No release of the job is awaited.
+    fails(&mut bench);
+    assert_eq!(held.iter().filter_map(|ordinal| bench.quarantine(*ordinal)).count(), 0);
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    fails(&mut bench);
+    bench.give(Input::JobReleased { link: LINK, job: key(1) });
+    let quarantined: Vec<u32> = (0..3).filter(|ordinal| bench.quarantine(*ordinal).is_some()).collect();
+    assert_eq!(quarantined, held);
+    let quarantine = bench.quarantine(held[0]).unwrap();
+    assert_eq!(quarantine.reason, "the epilog of job 1 has failed: exit status: 4");
+    assert_eq!(quarantine.by.as_deref(), Some("the site's epilog"));
+    assert_eq!(bench.tests_within(HOUR), [], "a test of the device says nothing of the epilog");
+    assert!(bench.quarantine(held[0]).is_some());
+}

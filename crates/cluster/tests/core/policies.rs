@@ -103,6 +103,49 @@ fn a_month_begins_with_whole_budgets() {
 }
 
 #[test]
+fn a_user_of_no_account_gets_no_devices_by_asking_for_nothing() {
+    let mut bench = with_agent();
+    assert!(granted(&bench.ask_for(1, None)), "every user is in the account of no policy");
+    bench.apply("[account.physics]\nusers = [\"@physics\"]\n");
+    assert!(refused(&bench.ask_for(2, None)).unwrap().contains("no account for this user"));
+    // A session of an earlier coordinator, if it existed.
+    let (client, device) = (ClientId(3), DeviceId { node: NodeId(0), ordinal: 0 });
+    let session = SessionId(1 << 40);
+    bench.give(Input::Attach { client, session, request: request("h1"), key: key(3), user: ALICE.into() });
+    bench.give(Input::MayUse { client, device });
+    assert!(bench.cluster.session(session).unwrap().used.is_empty());
+    bench.is_in(&["physics"]);
+    assert!(granted(&bench.ask_for(4, None)));
+}
+
+#[test]
+fn nothing_starts_for_an_account_that_has_spent_its_device_hours_until_the_month_ends() {
+    let mut bench = with_agent();
+    let november = 1_796_000_000_000;
+    bench.cluster.set_wall_clock(Millis(bench.now), november);
+    bench.apply("[account.physics]\nusers = [\"*\"]\ndevice-hours = 1\n");
+    assert!(granted(&bench.ask_for(1, Some("1:cpu limit=2h"))));
+    let waits = bench.ask_for(2, Some("2:cpu"));
+    assert!(!granted(&waits) && refused(&waits).is_none());
+    assert!(granted(&bench.ask_for(3, None)), "device-hours are left");
+    bench.now += 3_600_000;
+    assert!(refused(&bench.ask_for(4, None)).unwrap().contains("has spent its device-hours of this month"));
+    let ends = |bench: &mut Bench, client| {
+        let mut effects = bench.give(Input::ClientGone { client: ClientId(client) });
+        effects.extend(bench.give(Input::JobReleased { link: LinkId(1), job: key(client) }));
+        effects
+    };
+    let effects = ends(&mut bench, 1);
+    assert!(!granted(&effects), "{effects:?}");
+    let why = bench.cluster.scheduler().reason(accord_scheduler::JobId(2)).unwrap().to_string();
+    assert!(why.contains("has spent its device-hours of this month; its jobs start again on the first day"), "{why}");
+    bench.cluster.set_wall_clock(Millis(bench.now), november + 40 * 86_400_000);
+    assert!(granted(&bench.give(Input::Tick)));
+    ends(&mut bench, 2);
+    assert!(granted(&bench.ask_for(5, None)));
+}
+
+#[test]
 fn a_default_request_is_for_programs_and_ranks_that_ask_for_nothing() {
     let mut bench = with_agent();
     bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");

@@ -92,7 +92,7 @@ fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
 #[test]
 fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
     let device = DeviceId { node: NodeId(1), ordinal: 0 };
-    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true };
+    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true, milli_cores: 0, host_memory: 0 };
     let job = JobGrant {
         token: JobToken { job: 3, key: OTHER_KEY },
         user: "eva".into(),
@@ -298,6 +298,37 @@ fn agents_end_a_session_that_only_a_client_has_named_by_the_clients_key() {
         assert!(effects.contains(&Effect::ToAgent(LinkId(1), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY, None))));
         assert!(!is_closed_on(&effects, 1, EARLIER) && !is_closed_on(&effects, 2, EARLIER), "{effects:?}");
     }
+}
+
+#[test]
+fn an_agent_that_was_away_hears_that_a_session_which_only_a_client_had_named_has_ended() {
+    let device = DeviceId { node: NodeId(0), ordinal: 0 };
+    let close = |link| Effect::ToAgent(LinkId(link), AgentOrder::ClaimClosed(EARLIER, OTHER_KEY, None));
+    for granted in [vec![EARLIER], vec![]] {
+        let mut bench = Bench::new();
+        bench.register_with(1, "h1", vec![]);
+        bench.attach(1, EARLIER, OTHER_KEY, "mallory");
+        bench.give(Input::MayUse { client: ClientId(1), device });
+        bench.give(Input::LinkLost { link: LinkId(1) });
+        assert!(!bench.give(Input::ClientGone { client: ClientId(1) }).contains(&close(1)));
+        // An agent that was started anew knows nothing of it.
+        let back = |granted: &[SessionId]| Registration { granted: granted.to_vec(), ..registration("h1") };
+        let effects = bench.give(Input::Register { link: LinkId(2), registration: back(&granted) });
+        assert_eq!(effects.contains(&close(2)), !granted.is_empty(), "{effects:?}");
+        let effects = bench.give(Input::Register { link: LinkId(3), registration: back(&granted) });
+        assert!(!effects.contains(&close(3)), "once is enough: {effects:?}");
+    }
+}
+
+#[test]
+fn a_program_without_a_request_that_is_back_has_the_devices_that_are_offered() {
+    let mut bench = Bench::new();
+    bench.register_with(1, "h1", vec![]);
+    bench.attach(1, EARLIER, KEY, ALICE);
+    let count = |bench: &Bench| bench.cluster.device_count_of(bench.cluster.session(EARLIER).unwrap());
+    assert_eq!(count(&bench), 2);
+    bench.register_with(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+    assert_eq!(count(&bench), 4);
 }
 
 /// A liar's executor makes no session the liar's: its agent knows only what this coordinator told it because of the liar's word.

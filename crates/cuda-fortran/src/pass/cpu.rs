@@ -81,9 +81,11 @@ pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Vari
         }
         new.push(op);
     }
+    // A Fortran procedure without a body is device code of another source, which renames it in the same way.
+    let is_procedure = |op: &Op| op.body().next().is_some() || op.symbol().is_some_and(|name| name.starts_with("_Q"));
     let names: HashMap<String, String> = new
         .iter()
-        .filter(|op| op.name == "fir.global" || op.name == "func.func" && op.body().next().is_some())
+        .filter(|op| op.name == "fir.global" || op.name == "func.func" && is_procedure(op))
         .filter_map(Op::symbol)
         .map(|name| (name.to_owned(), format!("{PREFIX}{name}")))
         .collect();
@@ -235,4 +237,32 @@ fn register(name: &str) -> Option<usize> {
     let (register, axis) = name.strip_prefix("nvvm.read.ptx.sreg.")?.split_once('.')?;
     let axis = ["x", "y", "z"].iter().position(|one| *one == axis)?;
     Some(3 * REGISTERS.iter().position(|one| *one == register)? + axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mlir::module;
+
+    #[test]
+    fn procedures_of_other_sources_are_renamed_and_functions_of_the_runtime_are_not() {
+        let text = r#""builtin.module"() ({
+"func.func"() <{function_type = () -> (), sym_name = "_QMaPk"}> ({
+"fir.call"() <{callee = @_QMbPf}> : () -> ()
+"fir.call"() <{callee = @sin}> : () -> ()
+"func.return"() : () -> ()
+}) : () -> ()
+"func.func"() <{function_type = () -> (), sym_name = "_QMbPf", sym_visibility = "private"}> ({
+}) : () -> ()
+"func.func"() <{function_type = () -> (), sym_name = "sin", sym_visibility = "private"}> ({
+}) : () -> ()
+}) : () -> ()"#;
+        let mut whole = module(text).unwrap();
+        let list = std::mem::take(whole.op.list());
+        let (list, _) = lower(list, &whole).unwrap();
+        let names: Vec<_> = list.iter().filter_map(Op::symbol).take(3).collect();
+        assert_eq!(names, ["accord_dev__QMaPk", "accord_dev__QMbPf", "sin"]);
+        let called: Vec<_> = list[0].body().filter_map(|op| op.reference("callee")).collect();
+        assert_eq!(called, ["accord_dev__QMbPf", "sin"]);
+    }
 }

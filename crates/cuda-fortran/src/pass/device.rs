@@ -11,6 +11,8 @@ pub(super) struct Kernel {
     pub(super) symbol: String,
     /// The types of the parameters.
     pub(super) parameters: Vec<String>,
+    /// Bytes of static shared memory.
+    pub(super) shared: u64,
     pub(super) location: String,
 }
 
@@ -38,6 +40,11 @@ pub(super) fn take(module: &mut Module) -> Option<Device> {
             _ => {}
         });
     }
+    for kernel in &mut device.kernels {
+        let prefix = format!("{}__shared_mem__", kernel.symbol);
+        let own = |op: &&Op| is_shared(op) && op.symbol().is_some_and(|name| name.starts_with(&prefix));
+        kernel.shared = device.list.iter().filter(own).map(shared_size).sum();
+    }
     add_named(&mut device.list, list);
     Some(device)
 }
@@ -55,7 +62,7 @@ fn plain_function(op: &mut Op) -> Option<Kernel> {
     let entry = op.regions.first().and_then(|region| region.first());
     let parameters =
         entry.map(|block| block.arguments.iter().map(|(_, kind)| kind.clone()).collect()).unwrap_or_default();
-    is_kernel.then(|| Kernel { symbol, parameters, location: op.location.clone() })
+    is_kernel.then(|| Kernel { symbol, parameters, shared: 0, location: op.location.clone() })
 }
 
 /// Adds what the device code refers to and only the host's list has: constants and declarations of functions.

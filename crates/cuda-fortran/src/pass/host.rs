@@ -5,11 +5,12 @@ use super::gpu::replace;
 use super::launch::{self, Launches};
 use super::registration::{self, Registration};
 use super::{cpu, declare};
+use crate::embedded::GpuCode;
 use crate::mlir::{Module, Op};
 use crate::refusal::Error;
 
-/// Lowers a module for the host. `ptx` is the code for GPUs, or empty.
-pub(crate) fn lower(mut module: Module, ptx: &str) -> Result<Module, Error> {
+/// Lowers a module for the host. `gpu` is the code for GPUs.
+pub(crate) fn lower(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
     let device = take(&mut module);
     let known = module.clone();
     let mut launches = Launches::new(&known);
@@ -27,7 +28,7 @@ pub(crate) fn lower(mut module: Module, ptx: &str) -> Result<Module, Error> {
     }
     let Some(device) = device else { return Ok(module) };
     let (code, variables) = cpu::lower(device.list, &known)?;
-    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, ptx };
+    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, gpu };
     let mut own = registration.operations()?;
     if let Some(constructor) = list.iter_mut().find(|op| op.symbol() == Some(registration::CONSTRUCTOR)) {
         replace(constructor, &mut |op| registration.replacement(op))?;

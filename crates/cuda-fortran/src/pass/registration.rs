@@ -5,6 +5,7 @@ use super::cpu::{PREFIX, SLOT, Variable};
 use super::device::{Kernel, parameter};
 use super::types::{is_address, is_box};
 use super::{declare, ops};
+use crate::embedded::GpuCode;
 use crate::mlir::Op;
 use crate::refusal::Error;
 use std::fmt::Write;
@@ -14,7 +15,7 @@ pub(super) const CONSTRUCTOR: &str = "__cudaFortranConstructor";
 
 const FUNCTIONS: &[(&str, &str)] = &[
     ("accord_cuf_register_module", "(!llvm.ptr, i64) -> !llvm.ptr"),
-    ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32) -> ()"),
+    ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i64) -> ()"),
     ("accord_cuf_register_slot", "(!llvm.ptr, !llvm.ptr) -> ()"),
     ("accord_cuf_run", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
 ];
@@ -28,13 +29,17 @@ pub(super) struct Registration<'a> {
     pub(super) variables: &'a [Variable],
     /// Device code for CPU devices.
     pub(super) code: &'a [Op],
-    pub(super) ptx: &'a str,
+    pub(super) gpu: &'a GpuCode,
 }
 
 impl Registration<'_> {
     /// Returns globals and functions for each kernel.
     pub(super) fn operations(&self) -> Result<Vec<Op>, Error> {
-        let mut list = vec![text("accord_cuf_ptx", self.ptx)?, accessor("accord_cuf_own_place", super::cpu::PLACE)?];
+        let code = match self.gpu {
+            GpuCode::Ptx(texts) => texts.join("\0"),
+            GpuCode::None(why) => why.clone(),
+        };
+        let mut list = vec![text("accord_cuf_ptx", &code)?, accessor("accord_cuf_own_place", super::cpu::PLACE)?];
         for (at, kernel) in self.kernels.iter().enumerate() {
             list.push(text(&format!("accord_cuf_name_{at}"), &kernel.symbol)?);
             let parameters = kernel.parameters.iter().map(|kind| parameter(kind)).collect::<Vec<_>>().join(" ");
@@ -51,15 +56,19 @@ impl Registration<'_> {
     /// Returns the replacement of an operation of the constructor.
     pub(super) fn replacement(&self, op: &Op) -> Result<Option<Vec<Op>>, Error> {
         let mut text = String::new();
+        // With the final zero byte of the last text.
+        let bytes = match self.gpu {
+            GpuCode::Ptx(texts) => texts.iter().map(|text| text.len() + 1).sum(),
+            GpuCode::None(_) => 0,
+        };
         match &*op.name {
             "cuf.register_module" => {
                 let module = op.result().unwrap_or("%accord_module");
                 let _ = writeln!(
                     text,
                     "%accord_a = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_ptx}}> : () -> !llvm.ptr
-%accord_b = \"arith.constant\"() <{{value = {} : i64}}> : () -> i64
-{module} = \"fir.call\"(%accord_a, %accord_b) <{{callee = @accord_cuf_register_module}}> : (!llvm.ptr, i64) -> !llvm.ptr",
-                    self.ptx.len()
+%accord_b = \"arith.constant\"() <{{value = {bytes} : i64}}> : () -> i64
+{module} = \"fir.call\"(%accord_a, %accord_b) <{{callee = @accord_cuf_register_module}}> : (!llvm.ptr, i64) -> !llvm.ptr"
                 );
                 for (at, kernel) in self.kernels.iter().enumerate() {
                     self.register(&mut text, at, kernel, module);
@@ -84,7 +93,7 @@ impl Registration<'_> {
     fn register(&self, text: &mut String, at: usize, kernel: &Kernel, module: &str) {
         let n = format!("%accord_k{at}");
         let kinds = kernel.parameters.join(", ");
-        let flags = u32::from(self.waits(&format!("{PREFIX}{}", kernel.symbol)));
+        let waits = u32::from(self.waits(&format!("{PREFIX}{}", kernel.symbol)));
         let _ = writeln!(
             text,
             "{n}a = \"fir.address_of\"() <{{symbol = @\"{}\"}}> : () -> (({kinds}) -> ())
@@ -92,10 +101,12 @@ impl Registration<'_> {
 {n}c = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_name_{at}}}> : () -> !llvm.ptr
 {n}d = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_parameters_{at}}}> : () -> !llvm.ptr
 {n}e = \"llvm.mlir.addressof\"() <{{global_name = @\"{}\"}}> : () -> !llvm.ptr
-{n}f = \"arith.constant\"() <{{value = {flags} : i32}}> : () -> i32
-\"fir.call\"({module}, {n}b, {n}c, {n}d, {n}e, {n}f) <{{callee = @accord_cuf_register_kernel}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32) -> ()",
+{n}f = \"arith.constant\"() <{{value = {waits} : i32}}> : () -> i32
+{n}g = \"arith.constant\"() <{{value = {} : i64}}> : () -> i64
+\"fir.call\"({module}, {n}b, {n}c, {n}d, {n}e, {n}f, {n}g) <{{callee = @accord_cuf_register_kernel}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i64) -> ()",
             kernel.symbol,
-            region_name(&kernel.symbol)
+            region_name(&kernel.symbol),
+            kernel.shared
         );
     }
 
@@ -112,7 +123,7 @@ impl Registration<'_> {
                 continue;
             }
             if let Some(function) = self.code.iter().find(|op| op.name == "func.func" && op.symbol() == Some(&name)) {
-                if function.body().next().is_none() && name.starts_with("_Q") {
+                if function.body().next().is_none() && name.starts_with(PREFIX) {
                     return true;
                 }
                 function.walk(&mut |op| pending.extend(op.reference("callee").map(str::to_owned)));
@@ -219,4 +230,48 @@ fn region(at: usize, kernel: &Kernel) -> String {
 }}) : () -> ()",
         thunk = thunk_name(at)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mlir::Module;
+
+    fn printed(ops: Vec<Op>) -> String {
+        ops.into_iter().map(|op| Module { op, ..Module::default() }.to_string()).collect()
+    }
+
+    fn registered(gpu: &GpuCode) -> String {
+        let kernel = Kernel {
+            symbol: "_QMmPk".to_owned(),
+            parameters: vec!["!fir.ref<f32>".to_owned(), "f64".to_owned(), "!fir.box<f32>".to_owned()],
+            shared: 96,
+            location: "unknown".to_owned(),
+        };
+        let registration = Registration { kernels: &[kernel], variables: &[], code: &[], gpu };
+        let module = ops("unknown", "%m = \"cuf.register_module\"() : () -> !llvm.ptr").unwrap();
+        let constructor = registration.replacement(&module[0]).unwrap().unwrap();
+        printed(registration.operations().unwrap()) + &printed(constructor)
+    }
+
+    #[test]
+    fn a_kernel_is_registered_with_its_texts_parameters_and_shared_memory() {
+        let text = registered(&GpuCode::Ptx(vec!["one".to_owned(), "two".to_owned()]));
+        for part in [
+            "value = \"one\\00two\\00\"",
+            "value = 8 : i64",
+            "value = \"a 8 d\\00\"",
+            "value = 96 : i64",
+            "sym_name = \"m::k\"",
+            "accord_cuf_register_kernel",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_source_without_code_for_gpus_registers_the_reason() {
+        let text = registered(&GpuCode::None("a.cuf:5:1: error: no".to_owned()));
+        assert!(text.contains("value = \"a.cuf:5:1: error: no\\00\"") && text.contains("value = 0 : i64"), "{text}");
+    }
 }

@@ -28,6 +28,7 @@ use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceFault, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl,
     FunctionSpec, GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    os_text,
 };
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -195,11 +196,16 @@ impl CpuDevice {
         } else {
             let running =
                 (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
-            let killed = match self.out_of_memory.has_killed() {
-                true => format!("was killed, {}", out_of_memory::CAUSE),
-                false => "was killed".to_owned(),
+            let usual = symbol::remedy(libc::SIGKILL, 0, 0);
+            let killed = match self.out_of_memory.exceeded_limit() {
+                Some(limit) => {
+                    let had = format!("its control group had more than the {} MiB of host memory", limit >> 20);
+                    (format!("was killed, as {had} that the group may have"), out_of_memory::MORE_MEMORY)
+                }
+                None if self.out_of_memory.has_killed() => (format!("was killed, {}", out_of_memory::CAUSE), usual),
+                None => ("was killed".to_owned(), usual),
             };
-            (running.unwrap_or(u32::MAX), (killed, symbol::remedy(libc::SIGKILL, 0, 0)))
+            (running.unwrap_or(u32::MAX), killed)
         };
         let (end, remedy) = end;
         let function = (stream < STREAMS_MAX)
@@ -225,7 +231,12 @@ impl CpuDevice {
         };
         let error = Error::new(
             ErrorCode::Execution,
-            format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
+            format!(
+                "region {} ({position}{}+{:#x}) {end}",
+                function.spec.name,
+                os_text::shown(path),
+                function.spec.offset
+            ),
         )
         .device_fault(DeviceFault::signal(signal))
         .remedy(remedy);

@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::detach::{Detached, Started, above_stdio, pipe};
+use super::library_version;
 use super::output::Output;
 use super::process::{self, Handle, LOOK_AROUND};
 use super::watched::StartWatch;
@@ -29,6 +30,7 @@ pub(crate) struct Worker {
 
 /// Starts a worker for `program` on the memory of `arena`.
 pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> Result<Worker> {
+    library_version::check(program)?;
     let fail = |what: &str, error: std::io::Error| {
         Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id))
             .remedy_if(scarce(&error))

@@ -4,7 +4,7 @@ use super::futex;
 use super::owner_queue::{Op, Work};
 use super::stream::Stream;
 use crate::any_end::CopySink;
-use crate::sent_row::end_in_order;
+use crate::in_flight::{Sender, complete_in_order};
 use accord_types::spin_policy::SpinPolicy;
 use accord_types::{DevicePtr, Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
@@ -77,39 +77,54 @@ pub(crate) fn perform(stream: &Stream, seq: &mut u64, op: Op) -> Result<()> {
 }
 
 /// A copy out whose sink has received its bytes.
-struct Given {
+struct InFlight {
     seq: u64,
     len: u64,
     sink: CopySink,
     span: u64,
 }
 
-fn give(stream: &Stream, seq: u64, (src, len, mut sink): (DevicePtr, u64, CopySink)) -> Result<Given> {
-    let shared = &stream.shared;
-    let from = shared.arena.translate(src, len)?;
-    let span = shared.tracer.begin();
-    // SAFETY: as above.
-    sink.drain(unsafe { std::slice::from_raw_parts(from, len as usize) })?;
-    Ok(Given { seq, len, sink, span })
+/// The copies in flight of one stream, of which `last` is the latest.
+struct Window<'a> {
+    stream: &'a Stream,
+    last: &'a mut u64,
 }
 
-/// Performs the copy out at `last`, and those that may follow before it is finished. `last` is then the last one's.
-fn copy_out(stream: &Stream, last: &mut u64, copy: (DevicePtr, u64, CopySink)) -> Result<()> {
-    let first = give(stream, *last, copy)?;
-    let next = || {
-        let Some(copy) = stream.take_following(*last) else { return Ok(None) };
-        *last += 1;
-        give(stream, *last, copy).map(Some)
-    };
-    let end = |copy: Given, more| {
-        let Given { seq, len, mut sink, span } = copy;
+impl Window<'_> {
+    fn send(&self, seq: u64, (src, len, mut sink): (DevicePtr, u64, CopySink)) -> Result<InFlight> {
+        let shared = &self.stream.shared;
+        let from = shared.arena.translate(src, len)?;
+        let span = shared.tracer.begin();
+        // SAFETY: as above.
+        sink.drain(unsafe { std::slice::from_raw_parts(from, len as usize) })?;
+        Ok(InFlight { seq, len, sink, span })
+    }
+}
+
+impl Sender for Window<'_> {
+    type Copy = InFlight;
+
+    fn send_next(&mut self) -> Result<Option<InFlight>> {
+        let Some(copy) = self.stream.take_following(*self.last) else { return Ok(None) };
+        *self.last += 1;
+        self.send(*self.last, copy).map(Some)
+    }
+
+    fn complete(&mut self, copy: InFlight, others: bool) -> Result<()> {
+        let InFlight { seq, len, mut sink, span } = copy;
         sink.finish()?;
         drop(sink);
-        stream.shared.tracer.end(stream.queue, SpanKind::CopyOut, len, span);
-        if more {
-            stream.has_done_one(seq);
+        self.stream.shared.tracer.end(self.stream.queue, SpanKind::CopyOut, len, span);
+        if others {
+            self.stream.has_done_one(seq);
         }
         Ok(())
-    };
-    end_in_order(first, next, end)
+    }
+}
+
+/// Performs the copy out at `last`, and those that may follow before it is complete. `last` is then the last one's.
+fn copy_out(stream: &Stream, last: &mut u64, copy: (DevicePtr, u64, CopySink)) -> Result<()> {
+    let mut window = Window { stream, last };
+    let first = window.send(*window.last, copy)?;
+    complete_in_order(&mut window, first)
 }

@@ -1,11 +1,12 @@
 //! Names of code addresses for messages.
 
+use accord_types::os_text;
 use addr2line::Loader;
 
 /// Returns `file.c:12` for an offset in an object with line information. For inlined code it is the line of the outermost
-/// function, which was launched.
+/// function, which was launched. The path is encoded as by `os_text`.
 pub fn position(path: &str, offset: u64) -> Option<String> {
-    let loader = Loader::new(path).ok()?;
+    let loader = Loader::new(os_text::decode(path)).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
     let mut position = None;
     while let Ok(Some(frame)) = frames.next() {

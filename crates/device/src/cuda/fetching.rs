@@ -4,11 +4,11 @@
 //! Few bytes are copied to the host, which takes a third of the whole copy's time. More bytes, for a library, are copied to device memory that the driver
 //! has allocated: MPI reads them from there in half the time.
 
+use super::copy_out::fill_slot;
 use super::driver::DriverError;
 use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::slot_pool::{DEVICE_SLOT, SMALL_SLOT};
 use super::stream::{Op, Stream, StreamProgress};
-use super::stream_worker::fill_slot;
 use crate::{CopySink, FetchTo};
 use accord_types::{DevicePtr, Result, Seq, SpanKind};
 use std::sync::Arc;

@@ -1,20 +1,20 @@
-//! A region as the device resolved it, and the argument block of a pending launch.
+//! A region or kernel as the device resolved it, and the argument block of a pending launch.
 
 use super::gangs::Gangs;
 use crate::cpu::symbol;
-use crate::image::{BlockLayout, GangCount};
+use crate::image::{BlockLayout, EntryParameters, GangCount};
 use accord_types::ArgBlock;
+use accord_types::os_text;
 use cudarc::driver::sys::CUfunction;
 
-/// A region that a device has looked up.
+/// A region or kernel that a device has looked up.
 pub(crate) struct Function {
     /// The region's name in messages.
     pub(crate) name: String,
     /// The location of its host version: object and offset.
     pub(crate) place: (String, u64),
     pub(crate) raw: CUfunction,
-    /// The layout of the parameter, if the block is passed as one.
-    pub(crate) layout: Option<BlockLayout>,
+    pub(crate) parameters: Parameters,
     /// Dimensions fixed by the compiler; 0 if open.
     pub(crate) dims: [u32; 3],
     /// The number of gangs that the code relies on, where the image does not state it.
@@ -29,17 +29,41 @@ pub(crate) struct Function {
     pub(crate) gangs: Gangs,
 }
 
+/// The form in which a function takes what a launch passes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Parameters {
+    /// The address of the argument block, in device memory.
+    BlockAddress,
+    /// The argument block.
+    Block(BlockLayout),
+    /// The arguments of a CUDA kernel.
+    Kernel(KernelParameters),
+}
+
+/// The parameters of a CUDA kernel, and the limits of its launches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KernelParameters {
+    pub(crate) entry: EntryParameters,
+    /// Most bytes of dynamic shared memory.
+    pub(crate) shared_max: u32,
+}
+
 // SAFETY: functions may be used from any thread.
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
 impl Function {
+    /// Whether this is a CUDA kernel, whose launches bring their own dimensions.
+    pub(crate) fn is_kernel(&self) -> bool {
+        matches!(self.parameters, Parameters::Kernel(_))
+    }
+
     /// Formats `region main._omp_fn.0 (main.c:12, /path/program+0x1234)`.
     pub(crate) fn describe(&self) -> String {
         let (path, offset) = &self.place;
         let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
-        format!("region {} ({position}{path}+{offset:#x})", self.name)
+        format!("region {} ({position}{}+{offset:#x})", self.name, os_text::shown(path))
     }
 }
 

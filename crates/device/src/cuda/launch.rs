@@ -1,8 +1,10 @@
 //! Launches: dimensions, argument blocks, the driver's call.
 
+use super::block_upload::upload;
 use super::driver::DriverError;
-use super::function::{Function, Occupancy};
+use super::function::{Function, Occupancy, Parameters};
 use super::gangs::Way;
+use super::kernel_launch::{self, KernelGrid};
 use super::repeated::Kernel;
 use super::stream::{Stream, StreamProgress};
 use crate::image::{GangCount, Packed};
@@ -12,6 +14,28 @@ use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
 pub(super) const WARP: u32 = 32;
 /// Most workers of a gang whose vectors are longer than a warp: each needs a barrier of its own.
 const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
+
+/// The dimensions of one launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape<'a> {
+    Region(Grid),
+    Kernel(KernelGrid<'a>),
+}
+
+impl<'a> Shape<'a> {
+    /// Chooses the dimensions of a region's launch, or reads those of a kernel's from its argument block.
+    ///
+    /// # Errors
+    /// Returns `acc_error_invalid_argument` if the device does not support the dimensions, or if a kernel's arguments are not those
+    /// of its parameters.
+    #[inline]
+    pub(crate) fn new(function: &'a Function, asked: LaunchDims, block: &ArgBlock<'a>) -> Result<Self> {
+        match &function.parameters {
+            Parameters::Kernel(parameters) => KernelGrid::new(function, parameters, block).map(Self::Kernel),
+            _ => choose(function, asked).map(Self::Region),
+        }
+    }
+}
 
 /// Gangs, workers and vector length of one launch, all chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,14 +132,29 @@ pub(crate) fn issue(
     state: &mut StreamProgress,
     index: u32,
     function: &Function,
-    grid: Grid,
+    shape: Shape<'_>,
     block: &ArgBlock<'_>,
 ) -> Result<(), DriverError> {
     state.core.ran_kernel(index);
+    match shape {
+        Shape::Region(grid) => issue_region(stream, state, index, function, grid, block),
+        Shape::Kernel(grid) => kernel_launch::issue(stream, state, function, &grid, block),
+    }
+}
+
+#[inline]
+fn issue_region(
+    stream: &Stream,
+    state: &mut StreamProgress,
+    index: u32,
+    function: &Function,
+    grid: Grid,
+    block: &ArgBlock<'_>,
+) -> Result<(), DriverError> {
     let StreamProgress { parameter, repeated, .. } = state;
     let address;
-    let parameter = match &function.layout {
-        Some(layout) => {
+    let parameter = match &function.parameters {
+        Parameters::Block(layout) => {
             let bytes = layout.bytes as usize;
             if parameter.len() < bytes {
                 parameter.resize(bytes, 0);
@@ -126,7 +165,7 @@ pub(crate) fn issue(
             }
             &parameter[..bytes]
         }
-        None => {
+        _ => {
             address = if block.slots > 0 { upload(stream, block)? } else { 0 }.to_ne_bytes();
             &address
         }
@@ -157,24 +196,6 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Copies a block to the stream's own device memory, with its relative words made absolute.
-fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
-    let at = stream.block()?;
-    let mut bytes = [0; ArgBlock::BYTES_MAX];
-    let bytes = &mut bytes[..block.bytes.len()];
-    bytes.copy_from_slice(block.bytes);
-    for pointer in block.relative_offsets() {
-        let cell = &mut bytes[pointer..pointer + 8];
-        let mut offset = [0; 8];
-        offset.copy_from_slice(cell);
-        let offset = u64::from_ne_bytes(offset);
-        cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
-    }
-    // SAFETY: the target is as long as the largest block. The driver reads so few bytes before it returns.
-    unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(at, bytes.as_ptr().cast(), bytes.len(), stream.raw) }?;
-    Ok(at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +210,7 @@ mod tests {
             name: "main._omp_fn.0".into(),
             place: (String::new(), 0),
             raw: null_mut(),
-            layout: None,
+            parameters: Parameters::BlockAddress,
             dims,
             count: GangCount::AsGiven,
             threads_max: 1024,

@@ -3,11 +3,13 @@
 //! docs/design/cuda.md describes launches, copies and memory, and their costs.
 
 mod allocations;
+mod block_upload;
 mod cache;
 mod completing;
 mod completion;
 mod context;
 mod context_size;
+mod copy_out;
 pub mod current_context;
 mod device;
 mod device_stream;
@@ -20,14 +22,14 @@ mod function;
 mod gangs;
 mod holding;
 mod imports;
+mod in_flight;
+mod kernel_launch;
 mod launch;
 mod loss;
-mod mapped_row;
 mod memory;
 mod memory_uses;
 mod module;
 mod native;
-mod native_row;
 mod notify;
 mod numa;
 mod operations;
@@ -38,7 +40,6 @@ mod pending;
 mod probe;
 mod registrations;
 mod repeated;
-mod row;
 mod rows;
 mod scrubber;
 mod shared;

@@ -3,12 +3,12 @@
 use super::cache::{Cache, Key};
 use super::context::Context;
 use super::driver::DriverError;
-use super::function::{Function, GangBlocks, Occupancy};
+use super::function::{Function, GangBlocks, KernelParameters, Occupancy, Parameters};
 use super::gangs::Gangs;
 use super::launch::WARP;
 use crate::image::{
-    BlockPath, GangCount, GangUse, Image, ImageFunction, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal,
-    gangs_apart, rewrite, with_atomics,
+    BlockPath, EntryParameters, GangCount, GangUse, Image, ImageFunction, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION,
+    Refusal, gangs_apart, rewrite, with_atomics,
 };
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
@@ -136,36 +136,52 @@ impl Module {
             self.raw_function(&known.name).map_err(|error| missing(&format!("region {}: {error}", known.name)))?;
         let dims = known.dims.map(u32::from);
         let driver = self.context.driver;
-        let mut threads_max = 0;
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        let threads_max = self.limit(raw, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         // Known numbers of threads limit the driver's choice.
         let limit = if dims[1] != 0 && dims[2] != 0 { (dims[1] * dims[2]) as i32 } else { 0 };
         let (mut grid, mut block) = (0, 0);
         // SAFETY: all values are valid for writing, the function is the module's.
         unsafe {
-            driver.cuFuncGetAttribute(&raw mut threads_max, attribute, raw)?;
             driver.cuOccupancyMaxPotentialBlockSize(&raw mut grid, &raw mut block, raw, std::ptr::null(), 0, limit)?;
         }
-        let layout = match self.kernels.get(&known.name) {
-            Some(BlockPath::Parameter(layout)) => Some(*layout),
-            _ => None,
+        let parameters = match (self.kernels.get(&known.name), self.entry(&known.name)) {
+            (Some(BlockPath::Parameter(layout)), _) => Parameters::Block(*layout),
+            (None, Some(entry)) => Parameters::Kernel(KernelParameters {
+                entry,
+                shared_max: self.limit(raw, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
+            }),
+            _ => Parameters::BlockAddress,
         };
         // Gangs that update the same memory wait for these updates.
         let atomic = self.atomic.contains(&known.name);
         let shares_blocks = self.shares_blocks.get(index as usize).is_some_and(|shares| *shares) && !atomic;
-        let blocks = shares_blocks.then(|| self.gang_blocks(raw, threads_max.unsigned_abs())).flatten();
+        let blocks = shares_blocks.then(|| self.gang_blocks(raw, threads_max)).flatten();
         Ok(Function {
             name: name.clone(),
             place: (spec.object.path.clone(), spec.offset),
             raw,
-            layout,
+            parameters,
             dims,
             count: self.gangs.get(&known.name).map_or(GangCount::AsGiven, |gangs| gangs.count(known.dims[0])),
-            threads_max: threads_max.unsigned_abs(),
+            threads_max,
             blocks,
             occupancy: Occupancy { grid: grid.unsigned_abs(), block: block.unsigned_abs() },
             gangs: if atomic { Gangs::few() } else { Gangs::measured(&self.context) },
         })
+    }
+
+    /// Returns the parameters of a CUDA kernel; `None` if the function is a region's.
+    fn entry(&self, name: &str) -> Option<EntryParameters> {
+        let mut texts = self.image.objects.iter().filter_map(|object| std::str::from_utf8(object).ok());
+        texts.find_map(|text| EntryParameters::read(text, name))
+    }
+
+    /// Returns a limit of a function's launches.
+    fn limit(&self, raw: CUfunction, attribute: CUfunction_attribute) -> Result<u32, DriverError> {
+        let mut value = 0;
+        // SAFETY: the value is valid for writing, the function is the module's.
+        unsafe { self.context.driver.cuFuncGetAttribute(&raw mut value, attribute, raw) }?;
+        Ok(value.unsigned_abs())
     }
 
     /// Returns the number of gangs of one warp in the blocks of a kernel.

@@ -1,11 +1,12 @@
 //! A GPU's implementation of the device's operations.
 
+use super::copy_out;
 use super::device::CudaDevice;
 use super::direct::{self, Asked, Taken};
 use super::driver::DriverError;
 use super::fetching;
 use super::function::{Function, OwnedBlock};
-use super::launch::{self, Grid};
+use super::launch::{self, Shape};
 use super::page_registration;
 use super::peers;
 use super::probe;
@@ -184,8 +185,7 @@ impl Device for CudaDevice {
                 }
                 None => (copy_route::route(&facts, &mut NoMemory).route, None),
             };
-            let fits =
-                stream_worker::copy_out_now(stream, state, src, len as usize, (route, memory, middle), &mut sink)?;
+            let fits = copy_out::copy_out_now(stream, state, src, len as usize, (route, memory, middle), &mut sink)?;
             full = route == Route::SmallSlot && !fits;
             Ok(fits)
         })?;
@@ -286,7 +286,8 @@ impl Device for CudaDevice {
     }
 
     fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
-        let chosen = self.shared.functions.get(function.0).and_then(|function| launch::choose(function, dims).ok());
+        let function = self.shared.functions.get(function.0).filter(|function| !function.is_kernel());
+        let chosen = function.and_then(|function| launch::choose(function, dims).ok());
         chosen.map_or(dims, |grid| LaunchDims { gangs: grid.gangs, workers: grid.workers, vector: grid.vector })
     }
 
@@ -371,13 +372,13 @@ struct Launch<'a> {
     function: &'a Arc<Function>,
     index: u32,
     dims: LaunchDims,
-    grid: Grid,
+    shape: Shape<'a>,
     block: &'a ArgBlock<'a>,
 }
 
 impl Launch<'_> {
     fn issue(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
-        launch::issue(self.stream, state, self.index, self.function, self.grid, self.block)
+        launch::issue(self.stream, state, self.index, self.function, self.shape, self.block)
     }
 
     /// Copies the launch for a list.
@@ -419,7 +420,7 @@ impl CudaDevice {
         if !block.is_sound() {
             return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
         }
-        Ok(Launch { stream, function, index, dims, grid: launch::choose(function, dims)?, block })
+        Ok(Launch { stream, function, index, dims, shape: Shape::new(function, dims, block)?, block })
     }
 
     /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, which are read before the call returns.

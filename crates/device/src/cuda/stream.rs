@@ -4,7 +4,6 @@
 //! (bytes from a network, memory to unmap, host work) enters a list of the stream's worker. Until the list is empty, all
 //! later operations enter it too. The driver's stream never waits for the host, so that waiting for its end always ends.
 
-mod behind;
 mod busy;
 mod following;
 
@@ -53,7 +52,7 @@ pub(crate) struct Stream {
     pub(crate) egress: Egress,
 }
 
-/// What a stream signals to threads without its lock.
+/// Signals of a stream to threads that do not hold its lock.
 #[derive(Default)]
 pub(super) struct Signals {
     /// [`StreamCore::performing`].
@@ -348,6 +347,27 @@ impl Stream {
     /// Performs the operation at `seq`. All earlier ones are in the driver's stream or done, except for outcomes that other parties have to report.
     pub(crate) fn perform(&self, seq: u64, op: Op) -> Result<()> {
         (self.perform)(self, seq, op)
+    }
+
+    /// Takes the next listed operation, see [`StreamCore::take_next`].
+    pub(crate) fn take_if(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
+        self.lock().core.take_next(is_such)
+    }
+
+    /// Takes an operation that enters the driver's stream behind those in progress, see [`StreamCore::take_behind`].
+    pub(crate) fn take_behind(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
+        self.lock().core.take_behind(is_such)
+    }
+
+    /// Records that the operation at `seq` and all earlier ones are done, while the thread that performed it continues with others.
+    pub(crate) fn is_done(&self, seq: u64) {
+        // A trace has added events after the operation.
+        let is_traced = self.shared.tracer.is_on();
+        let mut state = self.lock();
+        state.core.done(seq, !is_traced);
+        self.signals.performing.store(state.core.performing(), Ordering::Release);
+        drop(state);
+        self.signals.moved.notify_all();
     }
 
     pub(super) fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {

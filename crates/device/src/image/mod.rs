@@ -4,6 +4,7 @@ mod atomics;
 mod block;
 mod definitions;
 mod encode;
+mod entry;
 mod gang_blocks;
 #[cfg(test)]
 mod gang_blocks_tests;
@@ -32,6 +33,7 @@ mod unroll_tests;
 pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
+pub use entry::EntryParameters;
 pub use gang_blocks::{Apart, gangs_apart};
 pub use gang_count::{GangCount, GangUse};
 pub use one_thread::on_one_thread;

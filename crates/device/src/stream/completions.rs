@@ -17,7 +17,7 @@ pub trait HostWork {
     fn may_write(&self, range: HostRange) -> bool;
 }
 
-/// How far the host's work for an operation is.
+/// The progress of the host's work for an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The thread that waits for the operation does the work, or reads its outcome.

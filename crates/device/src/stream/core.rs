@@ -35,7 +35,7 @@ pub struct Marks {
     pub fences: u64,
 }
 
-/// How far the operations up to a position are.
+/// The progress of the operations up to a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// The host has yet to put some into the driver's stream.
@@ -48,7 +48,7 @@ pub enum Progress {
     Done,
 }
 
-/// What a stream must wait for that follows another one.
+/// The dependence of a stream on another one that it follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dependence {
     /// Nothing: all is done.
@@ -61,7 +61,7 @@ pub enum Dependence {
     DriverThenHost,
 }
 
-/// What an operation in its turn accesses beyond its stream.
+/// Accesses of an operation beyond its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// A range of the program's memory.
@@ -72,7 +72,7 @@ pub enum Access {
     Device,
 }
 
-/// What an operation in its turn must wait for on the host.
+/// Waits of an operation on the host, before it is issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settle {
     Nothing,

@@ -34,7 +34,7 @@ pub(super) enum Performed {
     Fetched,
 }
 
-/// How operations proceed that follow those in progress.
+/// The handling of operations that follow those in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Later {
     /// They wait in the list.

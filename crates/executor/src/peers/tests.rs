@@ -4,9 +4,9 @@ use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, SameHostPeers, WorkerStart};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake;
-use accord_fabric::transfer::DirectWays;
+use accord_fabric::transfer::{DeviceRooms, Ending, IncomingBytes, TransferTarget};
 use accord_fabric::transport::{Listener, Transport, inproc_pair};
-use accord_types::{AddressRange, NodeId, TransferId};
+use accord_types::{AddressRange, NativeRange, NodeId, TransferId};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -25,6 +25,25 @@ impl DeviceFactory for NoDevices {
     ) -> Result<Arc<dyn Device>> {
         Err(Error::new(ErrorCode::DeviceUnavailable, "none"))
     }
+}
+
+/// A destination whose bytes never arrive.
+struct NoTarget;
+
+impl TransferTarget for NoTarget {
+    fn export(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        None
+    }
+
+    fn is_free(&self) -> bool {
+        true
+    }
+
+    fn start(&self, _: IncomingBytes, _: Ending) {}
 }
 
 fn peers(key: &Key) -> Arc<Peers> {
@@ -145,8 +164,7 @@ fn a_lane_without_a_thread_is_lost() {
     let (lane, far) = inproc_pair();
     let link = peers.new_link(from);
     assert!(matches!(peers.lock().arrive(from, LinkTo(link.clone())), Some(None)));
-    let place = Box::new(|_| ());
-    peers.exchange.expect(TransferId(1), from, 8, place, DirectWays::default()).unwrap();
+    peers.exchange.expect(TransferId(1), from, 8, Arc::new(NoTarget)).unwrap();
     drop(PushedLane { peers: peers.clone(), link, lane });
     assert_eq!(far.read(&mut [0; 1]).unwrap(), 0, "the pusher sees it");
     assert!(peers.exchange.is_over(from), "and what it was to push is forgotten");

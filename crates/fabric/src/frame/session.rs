@@ -140,6 +140,9 @@ const HELD: u8 = 25;
 const USE_ANSWERED: u8 = 26;
 const NOT_LEADING: u8 = 27;
 
+/// Stands for the position of a job on hold, which has none.
+const NO_POSITION: u32 = u32::MAX;
+
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
     let kind = match message {
@@ -165,7 +168,7 @@ fn encode(message: &Message) -> Vec<u8> {
         }
         Message::Queued(queued) => {
             out.token(&queued.token);
-            out.u32(queued.position);
+            out.u32(queued.position.unwrap_or(NO_POSITION));
             out.text(&queued.why, WORDS_MAX);
             out.option(queued.starts_in_ms, Writer::u64);
             QUEUED
@@ -281,7 +284,7 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         HELD => Message::Held(HeldJob { token: reader.token()?, devices: reader.u32()? }),
         QUEUED => Message::Queued(QueuedJob {
             token: reader.token()?,
-            position: reader.u32()?,
+            position: Some(reader.u32()?).filter(|position| *position != NO_POSITION),
             why: reader.text(WORDS_MAX)?,
             starts_in_ms: reader.option(Reader::u64)?,
         }),

@@ -57,20 +57,12 @@ pub enum ControlMessage {
     Lost(PeerId, Error),
 }
 
-/// The target's channel to a pusher. Called without locks. Implementations must not wait for the pusher.
+/// The target's channel to a source. Called without locks, except [`TransferControl::post`]. Implementations must not wait for the source.
 pub trait TransferControl: Send + Sync {
-    /// Allows the bytes to be sent, to the memory of this handle if the pusher can import it. An empty handle means none.
-    fn ready(&self, transfer: TransferId, handle: Vec<u8>);
-    /// Posts a receive for a message of the pusher, if the lane reaches device memory.
+    /// Sends a message about a transfer.
+    fn send(&self, message: ControlMessage);
+    /// Posts a receive for a message of the source, if the lane reaches device memory.
     fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
-    /// Allows the bytes to be sent to a posted receive.
-    fn ready_with_room(&self, transfer: TransferId, room: RoomWord);
-    /// Reports that the bytes have landed: all later work on that memory sees them.
-    fn landed(&self, transfer: TransferId);
-    /// Reports that the target can't take the bytes, which must not be sent.
-    fn refused(&self, transfer: TransferId, error: &Error);
-    /// Reports that the bytes were allowed to be sent, and did not land.
-    fn failed(&self, transfer: TransferId, error: &Error);
 }
 
 /// Sends control messages on a lane. Queues them until a lane is connected.
@@ -121,12 +113,6 @@ impl ControlSender {
         self.send(ControlMessage::Lost(peer, error.clone()));
     }
 
-    fn send(&self, message: ControlMessage) {
-        let mut state = self.lock();
-        state.waiting.push_back(message);
-        self.write_waiting(state);
-    }
-
     fn write_waiting<'a>(&'a self, mut state: ShortGuard<'a, Unsent>) {
         let Some(lane) = state.lane.clone().filter(|_| !state.writing) else { return };
         state.writing = true;
@@ -174,32 +160,20 @@ impl ControlSender {
 }
 
 impl TransferControl for ControlSender {
-    fn ready(&self, transfer: TransferId, mut handle: Vec<u8>) {
-        if handle.len() > HANDLE_MAX {
+    fn send(&self, mut message: ControlMessage) {
+        if let ControlMessage::Ready(_, handle) = &mut message
+            && handle.len() > HANDLE_MAX
+        {
             handle.clear();
         }
-        self.send(ControlMessage::Ready(transfer, handle));
+        let mut state = self.lock();
+        state.waiting.push_back(message);
+        self.write_waiting(state);
     }
 
     fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         let lane = self.lock().lane.clone()?;
         lane.remote_memory(MemoryKind::Device)?.post(room, ended)
-    }
-
-    fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {
-        self.send(ControlMessage::Room(transfer, room));
-    }
-
-    fn landed(&self, transfer: TransferId) {
-        self.send(ControlMessage::Landed(transfer));
-    }
-
-    fn refused(&self, transfer: TransferId, error: &Error) {
-        self.send(ControlMessage::Refused(transfer, error.clone()));
-    }
-
-    fn failed(&self, transfer: TransferId, error: &Error) {
-        self.send(ControlMessage::Failed(transfer, error.clone()));
     }
 }
 
@@ -281,13 +255,13 @@ mod tests {
         let (near, far) = pair().unwrap();
         let sender = ControlSender::new("h2", Arc::default());
         let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
-        sender.ready(TransferId(1), Vec::new());
-        sender.ready(TransferId(3), b"there".to_vec());
-        sender.ready(TransferId(4), vec![0; HANDLE_MAX + 1]);
+        sender.send(ControlMessage::Ready(TransferId(1), Vec::new()));
+        sender.send(ControlMessage::Ready(TransferId(3), b"there".to_vec()));
+        sender.send(ControlMessage::Ready(TransferId(4), vec![0; HANDLE_MAX + 1]));
         sender.connect(near);
-        sender.refused(TransferId(2), &error);
-        sender.failed(TransferId(5), &error);
-        sender.landed(TransferId(1));
+        sender.send(ControlMessage::Refused(TransferId(2), error.clone()));
+        sender.send(ControlMessage::Failed(TransferId(5), error.clone()));
+        sender.send(ControlMessage::Landed(TransferId(1)));
         sender.ask(vec![3, 9]);
         sender.alive(vec![(1, 1 << 40), (2, 0)]);
         sender.lost(PeerId::from_raw(u32::MAX - 1), &error);

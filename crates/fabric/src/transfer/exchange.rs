@@ -1,32 +1,25 @@
-//! Copies between devices of different processes: [`ExchangeCore`] with threads that block and lanes that carry the
+//! Copies between devices of different processes: [`TransferTable`] with threads that block and lanes that carry the
 //! bytes.
 
-mod core;
 mod posting;
 pub(super) mod pushing;
 mod rooms;
 
-pub use self::core::{ExchangeCore, ExchangeEffect};
-pub use self::rooms::{DeviceRoom, DeviceRooms, RoomPlace};
+pub use self::rooms::DeviceRooms;
 
 use self::rooms::TransferRoom;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::Outbox;
+use super::table::{TransferEffect, TransferTable};
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
+use crate::transport::PostedReceive;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::{SharedSpinPolicy, Signal};
 use accord_types::{Error, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
-
-/// Starts to receive a transfer's bytes. Runs on the lane's thread and must not wait for the device.
-pub type Starter = Box<dyn FnOnce(IncomingTransfer) + Send>;
-
-/// Returns a handle of a transfer's target memory, for a pusher that may import it, or an empty one if the memory can't
-/// be exported. At most [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may be sent.
-pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// Called with the numbers of pushed and expected copies that are over. Called without locks.
 pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
@@ -34,7 +27,7 @@ pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
 /// All copies that one process pushes or expects.
 #[derive(Default)]
 pub struct Exchange {
-    state: ShortLock<TransferTable>,
+    state: ShortLock<Transfers>,
     /// Notified when copies are over.
     over: Condvar,
     tell_over: Option<TellOver>,
@@ -42,31 +35,24 @@ pub struct Exchange {
     targets: SharedSpinPolicy,
 }
 
-struct TransferTable {
-    core: ExchangeCore<Expected>,
+struct Transfers {
+    table: TransferTable<TransferEnd>,
     peers: HashMap<PeerId, Present>,
-    /// Raised when a push may continue; its stream may be blocked on it.
-    pushing: HashMap<TransferId, Arc<Signal>>,
-    /// Receives posted for transfers.
-    rooms: HashMap<TransferId, TransferRoom>,
+    /// Receives of sources that are gone. A message may still be written there.
+    abandoned: Vec<Arc<dyn PostedReceive>>,
     /// Threads blocked on the exchange window.
     waiting: usize,
 }
 
-/// Ways by which bytes may reach a target's memory without its host.
-#[derive(Default)]
-pub struct DirectWays {
-    /// The memory's handle.
-    pub export: Option<Export>,
-    /// The memory itself, for a library that writes into it.
-    pub room: Option<DeviceRoom>,
-}
-
-/// A receive for an expected transfer.
-struct Expected {
-    len: u64,
-    starter: Starter,
-    ways: DirectWays,
+/// What this process keeps with a transfer.
+#[derive(Clone)]
+enum TransferEnd {
+    /// At the source: raised when the push may continue; its stream may be blocked on it.
+    Source(Arc<Signal>),
+    /// At the target, until the bytes may be sent: their number and destination.
+    Target(u64, Arc<dyn TransferTarget>),
+    /// At the target afterwards: the receive posted for the bytes.
+    Posted(TransferRoom),
 }
 
 #[derive(Clone)]
@@ -75,10 +61,10 @@ struct Present {
     inbox: Arc<Inbox>,
 }
 
-impl Default for TransferTable {
+impl Default for Transfers {
     fn default() -> Self {
-        let core = ExchangeCore::new(None);
-        Self { core, peers: HashMap::new(), pushing: HashMap::new(), rooms: HashMap::new(), waiting: 0 }
+        let table = TransferTable::new(None);
+        Self { table, peers: HashMap::new(), abandoned: Vec::new(), waiting: 0 }
     }
 }
 
@@ -90,31 +76,37 @@ impl Exchange {
 
     /// Creates an executor's exchange. It reports copies that are over, so that the program may start others.
     pub fn telling(tell_over: TellOver) -> Arc<Self> {
-        let core = ExchangeCore::new(Some(EXCHANGE_STEP));
-        let state = ShortLock::new(TransferTable { core, ..TransferTable::default() });
+        let table = TransferTable::new(Some(EXCHANGE_STEP));
+        let state = ShortLock::new(Transfers { table, ..Transfers::default() });
         Arc::new(Self { state, tell_over: Some(tell_over), ..Self::default() })
     }
 
-    fn lock(&self) -> ShortGuard<'_, TransferTable> {
+    fn lock(&self) -> ShortGuard<'_, Transfers> {
         self.state.lock()
     }
 
-    /// Carries out the core's effects. `outbox` is that of the pushed-to peer that they concern, if any.
-    fn act(self: &Arc<Self>, mut state: ShortGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
-        let TransferTable { core, peers, pushing, waiting, .. } = &mut *state;
-        let mut present = |effect: &ExchangeEffect<_>| match effect {
-            ExchangeEffect::Gone(peer, _) => peers.remove(peer),
-            effect => peers.get(&effect.peer()?).cloned(),
-        };
-        let (mut effects, mut going_on) = (Vec::new(), Vec::new());
-        for effect in core.effects() {
+    /// Carries out the table's effects. `outbox` is that of the pushed-to peer that they concern, if any.
+    fn act(self: &Arc<Self>, mut state: ShortGuard<'_, Transfers>, outbox: Option<&Arc<Outbox>>) {
+        let Transfers { table, peers, abandoned, waiting } = &mut *state;
+        let (mut effects, mut going_on, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+        for effect in table.effects() {
+            let present = match &effect {
+                TransferEffect::Gone(peer, told) => {
+                    ended.extend(abandoned.extract_if(.., |receive| receive.has_ended()));
+                    abandoned.extend(told.iter().filter_map(|(_, end)| end.as_ref()?.receive()));
+                    peers.remove(peer)
+                }
+                effect => effect.peer().and_then(|peer| peers.get(&peer).cloned()),
+            };
             match effect {
-                ExchangeEffect::Push(transfer) => going_on.extend(pushing.get(&transfer).cloned()),
-                effect => effects.push((present(&effect), effect)),
+                TransferEffect::Wake(_, Some(TransferEnd::Source(changed))) => going_on.push(changed),
+                TransferEffect::Wake(..) => {}
+                effect => effects.push((present, effect)),
             }
         }
         let room_wanted = *waiting > 0;
         drop(state);
+        drop(ended);
         going_on.iter().for_each(|changed| changed.raise());
         if room_wanted {
             self.over.notify_all();
@@ -124,35 +116,40 @@ impl Exchange {
 
     fn do_one(
         self: &Arc<Self>,
-        effect: ExchangeEffect<Expected>,
+        effect: TransferEffect<TransferEnd>,
         present: Option<Present>,
         outbox: Option<&Arc<Outbox>>,
     ) {
         match (effect, present) {
-            (ExchangeEffect::Ready { peer, transfer, expected: Expected { len, starter, ways } }, Some(present)) => {
-                let exchange = self.clone();
-                let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
+            (TransferEffect::Ready { peer, transfer, value: TransferEnd::Target(len, target) }, Some(present)) => {
+                let (exchange, destination) = (self.clone(), target.clone());
+                let begin = move |incoming| exchange.begin(transfer, peer, incoming, &*destination);
                 present.inbox.post(transfer, len, Box::new(begin));
-                let handle = ways.export.map_or_else(Vec::new, |export| export());
-                let room = ways.room.filter(|_| handle.is_empty());
-                match room.and_then(|room| self.post_room((transfer, len), peer, room, &present)) {
-                    Some(room) => present.control.ready_with_room(transfer, room),
-                    None => present.control.ready(transfer, handle),
-                }
+                let handle = target.export();
+                let room = if handle.is_empty() { self.post((transfer, len), peer, &*target, &present) } else { None };
+                present.control.send(match room {
+                    Some(room) => ControlMessage::Room(transfer, room),
+                    None => ControlMessage::Ready(transfer, handle),
+                });
             }
-            (ExchangeEffect::Landed(_, transfer), Some(present)) => present.control.landed(transfer),
-            (ExchangeEffect::Refused(_, transfer, error), Some(present)) => present.control.refused(transfer, &error),
-            (ExchangeEffect::Failed(_, transfer, error), Some(present)) => present.control.failed(transfer, &error),
-            (ExchangeEffect::Abandon(_, transfer), _) => {
+            (TransferEffect::Tell(_, message), Some(present)) => present.control.send(message),
+            (TransferEffect::Abandon(_, transfer), _) => {
                 if let Some(outbox) = outbox {
                     tell_abandoned(outbox, transfer);
                 }
             }
-            (ExchangeEffect::Gone(_, told), Some(present)) => {
-                told.iter().for_each(|transfer| present.inbox.forget(*transfer));
-                self.abandon_rooms(&told);
+            (TransferEffect::Gone(_, told), present) => {
+                for (transfer, end) in told {
+                    if let Some(present) = &present {
+                        present.inbox.forget(transfer);
+                    }
+                    if let Some(receive) = end.and_then(|end| end.receive()) {
+                        receive.abandon();
+                    }
+                }
             }
-            (ExchangeEffect::Over { pushes, expects }, _) => {
+            (TransferEffect::Drop(TransferEnd::Posted(room)), _) => room.receive.await_free(),
+            (TransferEffect::Over { pushes, expects }, _) => {
                 if let Some(tell) = &self.tell_over {
                     tell(pushes, expects);
                 }
@@ -167,11 +164,11 @@ impl Exchange {
     ///
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
-    fn wait_for_room(&self, transfers: impl Fn(&ExchangeCore<Expected>) -> usize) -> Result<()> {
+    fn wait_for_room(&self, transfers: impl Fn(&TransferTable<TransferEnd>) -> usize) -> Result<()> {
         let mut state = self.lock();
         loop {
-            state.core.check()?;
-            if transfers(&state.core) < EXCHANGE_WINDOW as usize {
+            state.table.check()?;
+            if transfers(&state.table) < EXCHANGE_WINDOW as usize {
                 return Ok(());
             }
             state.waiting += 1;
@@ -185,7 +182,7 @@ impl Exchange {
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_push(&self) -> Result<()> {
-        self.wait_for_room(ExchangeCore::pushes)
+        self.wait_for_room(TransferTable::pushes)
     }
 
     /// Waits as [`Exchange::wait_to_push`], to expect a transfer.
@@ -193,7 +190,7 @@ impl Exchange {
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_expect(&self) -> Result<()> {
-        self.wait_for_room(ExchangeCore::expects)
+        self.wait_for_room(TransferTable::expects)
     }
 
     // The pusher's side.
@@ -204,7 +201,7 @@ impl Exchange {
     /// Returns an error if the message breaks the protocol.
     pub fn on_control(self: &Arc<Self>, from: PeerId, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
         let mut state = self.lock();
-        state.core.on_control(from, message)?;
+        state.table.on_control(from, message)?;
         self.act(state, Some(outbox));
         Ok(())
     }
@@ -212,7 +209,7 @@ impl Exchange {
     /// Ends the pushes to a peer that can't be reached any more with `error`.
     pub fn push_lost(self: &Arc<Self>, peer: PeerId, error: &Error) {
         let mut state = self.lock();
-        state.core.push_lost(peer, error);
+        state.table.push_lost(peer, error);
         self.act(state, None);
     }
 
@@ -221,16 +218,15 @@ impl Exchange {
     /// Expects a transfer of `len` bytes. Nothing is requested before [`Exchange::due`].
     ///
     /// # Errors
-    /// Returns an error if the transfer is already expected, too many are, or the exchange is closed.
+    /// Returns an error if the transfer is already expected, too many are expected, or the exchange is closed.
     pub fn expect(
         self: &Arc<Self>,
         transfer: TransferId,
         from: PeerId,
         len: u64,
-        starter: Starter,
-        ways: DirectWays,
+        target: Arc<dyn TransferTarget>,
     ) -> Result<()> {
-        self.announced(transfer, from, Ok(Expected { len, starter, ways }))
+        self.announced(transfer, from, Ok(TransferEnd::Target(len, target)))
     }
 
     /// Refuses an announced transfer that has no destination: its pusher gets `why`.
@@ -241,9 +237,9 @@ impl Exchange {
         self.announced(transfer, from, Err(why))
     }
 
-    fn announced(self: &Arc<Self>, transfer: TransferId, from: PeerId, place: Result<Expected>) -> Result<()> {
+    fn announced(self: &Arc<Self>, transfer: TransferId, from: PeerId, place: Result<TransferEnd>) -> Result<()> {
         let mut state = self.lock();
-        let outcome = state.core.expect(transfer, from, place);
+        let outcome = state.table.expect(transfer, from, place);
         self.act(state, None);
         outcome
     }
@@ -251,65 +247,61 @@ impl Exchange {
     /// Records that all work ahead of the transfer on its target is done, or has failed.
     pub fn due(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
         let mut state = self.lock();
-        state.core.due(transfer, outcome);
+        state.table.due(transfer, outcome);
         self.act(state, None);
     }
 
     /// Whether the lane of a peer is no longer read.
     pub fn is_over(&self, peer: PeerId) -> bool {
-        self.lock().core.is_over(peer)
+        self.lock().table.is_over(peer)
     }
 
     /// Registers a peer, whose messages go over `control` and whose bytes arrive through `inbox`.
     pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();
         let before = state.peers.insert(peer, Present { control, inbox });
-        state.core.arrived(peer);
+        state.table.arrived(peer);
         self.act(state, None);
         drop(before);
     }
 
-    fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, starter: Starter) {
+    fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, target: &dyn TransferTarget) {
+        let aborted = incoming.aborted();
         let mut state = self.lock();
-        let begun = state.core.begin(transfer, peer, incoming.aborted());
-        let room = state.rooms.remove(&transfer);
+        let begun = state.table.begin(transfer, peer, aborted);
         self.act(state, None);
+        // Otherwise the peer was lost meanwhile.
+        let Ok(posted) = begun else { return };
         // The bytes arrive on a lane, or not at all.
-        if let Some(room) = room {
+        if let Some(TransferEnd::Posted(room)) = posted {
             room.withdraw(transfer);
         }
-        // Otherwise the peer was lost meanwhile, or has aborted the transfer.
-        if begun == Ok(true) {
-            starter(IncomingTransfer {
-                exchange: self.clone(),
-                peer,
-                incoming: Some(incoming),
-                transfer,
-                failed: None,
-            });
+        if !aborted {
+            let bytes = IncomingBytes { exchange: self.clone(), transfer, incoming, are_lost: false };
+            target.start(bytes, Ending { exchange: self.clone(), transfer, peer });
         }
     }
 
     /// Drops the expected transfers of a peer that is gone.
     pub fn peer_lost(self: &Arc<Self>, peer: PeerId) {
         let mut state = self.lock();
-        state.core.peer_lost(peer);
+        state.table.peer_lost(peer);
         self.act(state, None);
     }
 
     /// Ends all transfers; pushes fail with `error`. After the return no posted receive is written.
     pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
-        state.core.close(error);
-        let peers = std::mem::take(&mut state.peers);
+        state.table.close(error);
+        let (peers, abandoned) = (std::mem::take(&mut state.peers), std::mem::take(&mut state.abandoned));
         self.act(state, None);
         drop(peers);
-        self.end_rooms();
+        abandoned.iter().for_each(|receive| receive.await_free());
     }
 
     fn end(self: &Arc<Self>, transfer: TransferId, peer: PeerId, outcome: Result<()>) {
         let mut state = self.lock();
-        state.core.ended(transfer, peer, outcome);
+        state.table.ended(transfer, peer, outcome);
         self.act(state, None);
     }
 }
@@ -320,50 +312,54 @@ fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
     drop(outbox.begin(transfer, 1));
 }
 
-/// An arriving transfer, whose bytes go to the device. The caller must call [`Ending::landed`] with the outcome.
-pub struct IncomingTransfer {
-    exchange: Arc<Exchange>,
-    peer: PeerId,
-    incoming: Option<Incoming>,
-    transfer: TransferId,
-    failed: Option<Error>,
+/// The destination of a transfer's bytes. Its last reference may end the device, so it is dropped without locks.
+pub trait TransferTarget: Send + Sync {
+    /// Returns a handle of the memory, for a source that may import it, or an empty one if the memory can't be exported. At most
+    /// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may be sent.
+    fn export(&self) -> Vec<u8>;
+
+    /// Returns the memory for a library that writes into it, and the posted receives of its device, or `None` if a library can't
+    /// address it or another operation still writes there. Called without locks, when the bytes may be sent.
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)>;
+
+    /// Whether the memory still has no other writer, as far as known without the device. Called after posting, so that a later
+    /// writer sees the receive, and this call sees an earlier writer. Called with locks.
+    fn is_free(&self) -> bool;
+
+    /// Starts to receive the bytes. Runs on the lane's thread and must not wait for the device. The implementation calls
+    /// [`Ending::landed`] with the outcome.
+    fn start(&self, bytes: IncomingBytes, ending: Ending);
 }
 
-/// Reports how a transfer ended.
+/// The bytes of a transfer, for the device's stream.
+pub struct IncomingBytes {
+    exchange: Arc<Exchange>,
+    transfer: TransferId,
+    incoming: Incoming,
+    /// Whether the source has failed, which the transfer's record says.
+    are_lost: bool,
+}
+
+/// Reports how a transfer ended at its device.
 pub struct Ending {
     exchange: Arc<Exchange>,
-    peer: PeerId,
     transfer: TransferId,
-    failure: Arc<ShortLock<Option<Error>>>,
-}
-
-/// The bytes of an [`IncomingTransfer`].
-pub struct IncomingBytes {
-    incoming: Incoming,
-    failure: Arc<ShortLock<Option<Error>>>,
-}
-
-impl IncomingTransfer {
-    /// Returns the bytes, for the device's stream, and the object to report their outcome to.
-    pub fn split(mut self) -> Option<(IncomingBytes, Ending)> {
-        let failure = Arc::new(ShortLock::new(self.failed.take()));
-        let ending = Ending {
-            exchange: self.exchange.clone(),
-            peer: self.peer,
-            transfer: self.transfer,
-            failure: failure.clone(),
-        };
-        Some((IncomingBytes { incoming: self.incoming.take()?, failure }, ending))
-    }
+    peer: PeerId,
 }
 
 impl IncomingBytes {
-    /// Fills `piece` with the next bytes. If the pusher fails, `piece` stays unchanged and [`Ending`] reports the failure: the
-    /// stream serves copies from all peers, and must not fail with one of them.
+    /// Returns the number of bytes of the transfer.
+    pub fn total(&self) -> u64 {
+        self.incoming.total()
+    }
+
+    /// Fills `piece` with the next bytes. If the source fails, `piece` stays unchanged and its pusher learns of the failure from
+    /// [`Ending`]: the stream serves copies from all peers, and must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
-        let has_failed = self.failure.lock().is_some();
-        if !has_failed && let Err(error) = self.incoming.fill(piece) {
-            *self.failure.lock() = Some(error);
+        if !self.are_lost
+            && let Err(error) = self.incoming.fill(piece)
+        {
+            self.lost(error);
         }
     }
 
@@ -375,21 +371,24 @@ impl IncomingBytes {
     /// Receives bytes as [`IncomingBytes::fill`], into device memory. Returns their number, or 0 if the host has to read the
     /// next ones.
     pub fn fill_native(&mut self, room: NativeRange) -> usize {
-        if self.failure.lock().is_some() {
+        if self.are_lost {
             return room.len;
         }
         self.incoming.fill_native(room).unwrap_or_else(|error| {
-            *self.failure.lock() = Some(error);
+            self.lost(error);
             room.len
         })
+    }
+
+    fn lost(&mut self, error: Error) {
+        self.are_lost = true;
+        self.exchange.lock().table.bytes_lost(self.transfer, error);
     }
 }
 
 impl Ending {
     /// Reports that the device has consumed the bytes, or has failed.
     pub fn landed(self, outcome: Result<()>) {
-        let failure = self.failure.lock().take();
-        let outcome = failure.map_or(outcome, Err);
         self.exchange.end(self.transfer, self.peer, outcome);
     }
 }

@@ -188,12 +188,12 @@ fn a_blocked_control_message_delays_no_other_sender() {
     let sender = ControlSender::new("", Arc::default());
     sender.connect(near.clone());
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| sender.landed(TransferId(1)));
+        let first = scope.spawn(|| sender.send(ControlMessage::Landed(TransferId(1))));
         while !sender.is_writing() {
             std::thread::yield_now();
         }
         // The lane is full, and the first sender is blocked. A second call returns nevertheless.
-        sender.landed(TransferId(2));
+        sender.send(ControlMessage::Landed(TransferId(2)));
         assert!(!first.is_finished());
         far.read_exact(&mut vec![0; stuffed]).unwrap();
         first.join().unwrap();

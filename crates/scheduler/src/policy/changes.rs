@@ -4,9 +4,11 @@ use super::check::is_within;
 use super::draft::SITE;
 use super::site::SitePolicy;
 use super::{Account, Quota};
+use crate::amount::WHOLE;
 use crate::class::{ClassFilter, DeviceClass};
 use crate::ids::JobId;
 use crate::request::{Alternative, Request, Take};
+use crate::units::long_time_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -65,10 +67,19 @@ pub enum Change {
         /// The number that the account may have.
         most: u32,
     },
-    /// An account holds more than it may have. Its running jobs continue, and it gets no further devices until enough
+    /// A waiting job keeps a limit that an account would refuse to a new job.
+    KeepsLimit {
+        /// The job.
+        job: JobId,
+        /// The account, or the leaf of the job's user.
+        account: String,
+        /// The longest limit of the account's jobs, in milliseconds.
+        longest_ms: u64,
+    },
+    /// An account or a user holds more than it may have. Its running jobs continue, and it gets no further devices until enough
     /// are free.
     HoldsMore {
-        /// The account.
+        /// The account, or the leaf of a user.
         account: String,
         /// The class of devices.
         class: ClassFilter,
@@ -90,6 +101,10 @@ impl fmt::Display for Change {
             }
             Self::NeverStarts { job, account, class, most } => {
                 write!(f, "job {job} would wait without end: {account} would have at most {most} of {class}")
+            }
+            Self::KeepsLimit { job, account, longest_ms } => {
+                let longest = long_time_text(*longest_ms);
+                write!(f, "job {job} would keep its limit, although new jobs of {account} may last {longest} at most")
             }
             Self::HoldsMore { account, class, held, most } => {
                 write!(
@@ -119,10 +134,17 @@ pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<C
             }
             continue;
         }
-        if job.is_running() || beyond_ever(old, job).is_some() {
+        if job.is_running() {
             continue;
         }
-        if let Some((account, quota)) = beyond_ever(new, job) {
+        if too_long(old, job).is_none()
+            && let Some((longest_ms, account)) = too_long(new, job)
+        {
+            changes.push(Change::KeepsLimit { job: id, account, longest_ms });
+        }
+        if beyond_ever(old, job).is_none()
+            && let Some((account, quota)) = beyond_ever(new, job)
+        {
             changes.push(Change::NeverStarts { job: id, account, class: quota.class, most: quota.devices });
         }
     }
@@ -148,14 +170,17 @@ fn beyond_ever(policy: &SitePolicy, job: &JobSummary) -> Option<(String, Quota)>
 
 fn beyond(policy: &SitePolicy, job: &JobSummary, alternative: &Alternative, ranks: u64) -> Option<(String, Quota)> {
     let is_beyond = |quota: &&Quota| {
-        let parts = alternative
-            .parts
-            .iter()
-            .filter(|part| part.take == Take::Exclusive && is_within(&part.class, &quota.class));
-        parts.map(|part| u64::from(part.count.least)).sum::<u64>() * ranks > u64::from(quota.devices)
+        let parts = alternative.parts.iter().filter(|part| is_within(&part.class, &quota.class));
+        let milli = parts.map(|part| {
+            let each = match part.take {
+                Take::Exclusive => WHOLE,
+                Take::Shared(amount) => amount.milli,
+            };
+            u64::from(part.count.least) * u64::from(each)
+        });
+        milli.sum::<u64>() * ranks > u64::from(quota.devices) * u64::from(WHOLE)
     };
-    let rules = policy.core.account(&job.account).map(|at| &policy.rules[at.index()]);
-    let own = rules.map(|rules| rules.user.get(&job.user).unwrap_or(&rules.each_user));
+    let own = policy.limits_of(&job.account, &job.user);
     let leaf = own.and_then(|own| own.most.iter().find(is_beyond));
     if let Some(quota) = leaf {
         return Some((SitePolicy::leaf(&job.account, &job.user), quota.clone()));
@@ -166,22 +191,43 @@ fn beyond(policy: &SitePolicy, job: &JobSummary, alternative: &Alternative, rank
     accounts.into_iter().find_map(found)
 }
 
-/// Returns the accounts whose jobs hold more than they may have.
+/// Returns the shortest of the longest limits of a job's user, its account and the accounts above, with whose it is, if
+/// the job's limit is longer.
+fn too_long(policy: &SitePolicy, job: &JobSummary) -> Option<(u64, String)> {
+    let own = policy.limits_of(&job.account, &job.user).and_then(|own| own.longest_ms);
+    let own = own.map(|longest| (longest, SitePolicy::leaf(&job.account, &job.user)));
+    let accounts = policy.path(&job.account).into_iter().map(|at| &policy.core.accounts[at]);
+    let above = accounts.filter_map(|account| Some((account.longest_ms?, account.name.clone())));
+    let (longest, account) = own.into_iter().chain(above).min()?;
+    job.request.limit_ms.is_none_or(|limit| limit > longest).then_some((longest, account))
+}
+
+/// Returns the accounts and the leaves of users whose jobs hold more than they may have.
 fn holding_more(policy: &SitePolicy, jobs: &[JobSummary]) -> Vec<(String, Quota, u64)> {
-    let mut held: BTreeMap<usize, Vec<&(DeviceClass, u32)>> = BTreeMap::new();
+    type Held<'a> = Vec<&'a (DeviceClass, u32)>;
+    let mut of_account: BTreeMap<usize, Held<'_>> = BTreeMap::new();
+    let mut of_user: BTreeMap<(&str, &str), Held<'_>> = BTreeMap::new();
     for job in jobs {
         for at in policy.path(&job.account) {
-            held.entry(at).or_default().extend(&job.held);
+            of_account.entry(at).or_default().extend(&job.held);
         }
+        of_user.entry((&job.account, &job.user)).or_default().extend(&job.held);
     }
-    let mut found = Vec::new();
-    for (at, devices) in held {
+    let accounts = of_account.into_iter().map(|(at, held)| {
         let account = &policy.core.accounts[at];
-        for quota in &account.most {
+        (account.name.clone(), &account.most[..], held)
+    });
+    let users = of_user.into_iter().filter_map(|((account, user), held)| {
+        let limits = policy.limits_of(account, user)?;
+        Some((SitePolicy::leaf(account, user), &limits.most[..], held))
+    });
+    let mut found = Vec::new();
+    for (name, most, devices) in accounts.chain(users) {
+        for quota in most {
             let matching = devices.iter().filter(|(class, _)| quota.class.matches(class));
             let sum: u64 = matching.map(|(_, count)| u64::from(*count)).sum();
             if sum > u64::from(quota.devices) {
-                found.push((account.name.clone(), quota.clone(), sum));
+                found.push((name.clone(), quota.clone(), sum));
             }
         }
     }

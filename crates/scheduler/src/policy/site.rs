@@ -79,6 +79,12 @@ pub struct AccountRules {
     pub user: BTreeMap<String, UserLimits>,
 }
 
+impl AccountRules {
+    fn limits_of(&self, user: &str) -> &UserLimits {
+        self.user.get(user).unwrap_or(&self.each_user)
+    }
+}
+
 /// The part of other users' jobs that users see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OthersJobs {
@@ -257,9 +263,14 @@ impl SitePolicy {
         self.core.account(account).map(|at| self.leaf_of(at.index(), user))
     }
 
+    /// Returns the limits of a user of an account; `None` if the account does not exist.
+    pub(super) fn limits_of(&self, account: &str, user: &str) -> Option<&UserLimits> {
+        self.core.account(account).map(|at| self.rules[at.index()].limits_of(user))
+    }
+
     fn leaf_of(&self, at: usize, user: &str) -> Account {
-        let (account, rules) = (&self.core.accounts[at], &self.rules[at]);
-        let limits = rules.user.get(user).unwrap_or(&rules.each_user);
+        let account = &self.core.accounts[at];
+        let limits = self.rules[at].limits_of(user);
         let parent = u32::try_from(at).ok().map(crate::ids::AccountId);
         Account {
             most: limits.most.clone(),

@@ -1,5 +1,6 @@
 //! The devices of a class, indexed by their availability for new jobs, now and later.
 
+use super::beside::Beside;
 use super::device::{Spot, Use, Vacancy, Window};
 use crate::amount::Amount;
 use crate::bitset::BitSet;
@@ -49,22 +50,6 @@ pub(crate) struct ClassIndex {
     pub(crate) grown: u64,
     /// The pool's stamp at which a device of this class last became available sooner than planned.
     pub(crate) sooner: u64,
-}
-
-/// What nodes have left for jobs beside their free devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Beside {
-    /// Bytes.
-    pub(crate) memory: u64,
-    /// Thousandths.
-    pub(crate) cores: u64,
-}
-
-impl Beside {
-    /// Returns the most of each.
-    pub(crate) fn most(self, other: Self) -> Self {
-        Self { memory: self.memory.max(other.memory), cores: self.cores.max(other.cores) }
-    }
 }
 
 /// When the first devices of a node are available.

@@ -1,5 +1,6 @@
 //! A device, its holders, and the limits of its use.
 
+use super::beside::Beside;
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::effect::SlipCause;
@@ -24,6 +25,8 @@ pub(crate) struct Holder {
     pub(crate) long: bool,
     /// The end for planning; [`Millis::NEVER`] for a lease without a limit.
     pub(crate) ends: Millis,
+    /// What it takes of the node beside the device.
+    pub(crate) beside: Beside,
 }
 
 /// A reserved start on a device.
@@ -35,6 +38,8 @@ pub(crate) struct Claim {
     pub(crate) ends: Millis,
     /// The end of the lease, which a reservation may cut short. Without a limit it is the end of the first quantum.
     pub(crate) lease_ends: Millis,
+    /// What the job takes of the node beside the device.
+    pub(crate) beside: Beside,
 }
 
 /// A reservation on a device.

@@ -153,8 +153,17 @@ impl Pool {
         for on in &self.nodes[at as usize].classes {
             self.index[on.class.index()].grown = self.stamp;
         }
+        self.beside_is_sooner(at);
         for (id, _) in self.nodes[at as usize].devices.iter().flat_map(|device| &device.filed_within) {
             self.within.entry(*id).or_default().grown = self.stamp;
+        }
+    }
+
+    /// Notes that starts on a node may be planned sooner, because it will have more cores or host memory.
+    pub(crate) fn beside_is_sooner(&mut self, at: u32) {
+        self.stamp += 1;
+        for on in &self.nodes[at as usize].classes {
+            self.index[on.class.index()].sooner = self.stamp;
         }
     }
 

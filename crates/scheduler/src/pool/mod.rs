@@ -1,6 +1,7 @@
 //! Nodes and devices with their index: how many devices of a class are free on each node, now and later.
 
 mod around;
+mod beside;
 mod class_index;
 mod device;
 mod filing;
@@ -15,7 +16,8 @@ use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use around::Around;
-pub(crate) use class_index::{Beside, CHUNK_MAX, ClassIndex, Ends};
+pub(crate) use beside::Beside;
+pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +83,32 @@ impl Node {
     /// Returns the free host memory.
     pub(crate) fn host_memory_free(&self) -> u64 {
         self.host_memory.saturating_sub(self.host_memory_held)
+    }
+
+    /// Returns what the node has beside its devices.
+    pub(crate) fn beside(&self) -> Beside {
+        Beside { memory: self.host_memory, cores: self.cores }
+    }
+
+    /// Returns the time from which the node has this much beside its devices, by the ends of jobs and of reserved
+    /// starts; `None` if it never has.
+    fn beside_from(&self, needed: Beside) -> Option<Millis> {
+        let holders = self.devices.iter().flat_map(|device| &device.holders).map(|holder| (holder.ends, holder.beside));
+        let claims = self.devices.iter().flat_map(|device| &device.claims).map(|claim| (claim.ends, claim.beside));
+        let mut taken: Vec<(Millis, Beside)> =
+            holders.chain(claims).filter(|(_, beside)| *beside != Beside::default()).collect();
+        taken.sort_unstable_by_key(|(ends, _)| std::cmp::Reverse(*ends));
+        let mut left = self.beside();
+        if !left.covers(needed) {
+            return None;
+        }
+        for (ends, beside) in taken {
+            left = left.less(beside);
+            if !left.covers(needed) {
+                return (ends != Millis::NEVER).then_some(ends);
+            }
+        }
+        Some(Millis(0))
     }
 }
 
@@ -288,10 +316,10 @@ impl Pool {
     }
 
     /// Adds a job to a device. The caller must refresh the node.
-    pub(crate) fn hold(&mut self, spot: Spot, holder: Holder, cores: u64, host_memory: u64) {
+    pub(crate) fn hold(&mut self, spot: Spot, holder: Holder) {
         let node = &mut self.nodes[spot.node as usize];
-        node.cores_held += cores;
-        node.host_memory_held += host_memory;
+        node.cores_held += holder.beside.cores;
+        node.host_memory_held += holder.beside.memory;
         node.devices[spot.device as usize].holders.push(holder);
     }
 
@@ -309,11 +337,23 @@ impl Pool {
 
     /// Sets the end of a job on a device for planning.
     pub(crate) fn set_end(&mut self, spot: Spot, job: JobId, ends: Millis) {
-        for holder in &mut self.device_mut(spot).holders {
-            if holder.job == job {
-                holder.ends = ends;
-            }
+        let mut is_sooner = false;
+        for holder in self.device_mut(spot).holders.iter_mut().filter(|holder| holder.job == job) {
+            is_sooner |= ends < holder.ends && holder.beside != Beside::default();
+            holder.ends = ends;
         }
+        if is_sooner {
+            self.beside_is_sooner(spot.node);
+        }
+    }
+
+    /// Returns the time from which a node has this much beside its devices; `None` if it never has.
+    pub(crate) fn beside_from(&self, node: u32, needed: Beside) -> Option<Millis> {
+        if needed == Beside::default() {
+            return Some(Millis(0));
+        }
+        self.step();
+        self.node(node).beside_from(needed)
     }
 
     /// Sets whether a job's limit is longer than the quantum. The caller must refresh the node.

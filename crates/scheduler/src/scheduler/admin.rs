@@ -13,6 +13,9 @@ use crate::shapes::Shapes;
 use crate::units::long_time_text;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Most jobs that a line of the audit log names.
+const JOBS_NAMED_MAX: usize = 8;
+
 impl Scheduler {
     /// Puts a policy into effect. Jobs keep their accounts by name. Waiting jobs of accounts that no longer exist end.
     pub(super) fn apply_policy(&mut self, policy: Policy, by: &str, effects: &mut Vec<Effect>) {
@@ -152,13 +155,24 @@ impl Scheduler {
         }
     }
 
-    /// Ends the remaining jobs at a drain's deadline, if the drain ends jobs.
+    /// Ends the remaining jobs at a drain's deadline, if the drain ends jobs. The audit log names jobs that remain.
     pub(super) fn drain_is_due(&mut self, target: DrainTarget, effects: &mut Vec<Effect>) {
-        if !self.drains.get(&target).is_some_and(|drain| drain.end) {
+        let Some(ends) = self.drains.get(&target).map(|drain| drain.end) else { return };
+        let remaining = self.running_on(target);
+        if remaining.is_empty() {
             return;
         }
-        for id in self.running_on(target) {
-            self.end(id, EndCause::Drained, effects);
+        let name = self.name_of(target);
+        let few: Vec<String> = remaining.iter().take(JOBS_NAMED_MAX).map(JobId::to_string).collect();
+        let more = match remaining.len().saturating_sub(JOBS_NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let what = if ends { "end" } else { "run on" };
+        let jobs = few.join(", ");
+        effects.push(Effect::Audit(format!("the drain of {name} is due; these jobs there {what}: {jobs}{more}")));
+        if ends {
+            remaining.into_iter().for_each(|id| self.end(id, EndCause::Drained, effects));
         }
     }
 

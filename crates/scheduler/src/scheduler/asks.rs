@@ -2,11 +2,12 @@
 
 use super::{Scheduler, Timer};
 use crate::amount::WHOLE;
+use crate::arithmetic::charge;
 use crate::effect::{Effect, EndCause, Refusal};
 use crate::ids::JobId;
 use crate::job::Job;
 use crate::phase::Phase;
-use crate::policy::WAITING_MAX;
+use crate::policy::{Quota, WAITING_MAX};
 use crate::request::{Locality, Part, Request, Take};
 use crate::shapes::ShapeKey;
 use crate::time::Millis;
@@ -60,16 +61,15 @@ impl Scheduler {
                 let max = described.waiting_max.unwrap_or_default() as usize;
                 return Err(Refusal::Waiting { account: Some(name()), max });
             }
-            let hours = |billed: u128| billed / 3_600_000_000_000;
-            if described.hours_a_month.is_some_and(|max| hours(self.accounts.get(above).month) >= u128::from(max)) {
-                return Err(Refusal::Spent { account: name() });
-            }
             let limit = request.limit_ms.or(self.policy.default_limit_ms);
             if let Some(longest_ms) = described.longest_ms
                 && limit.is_none_or(|limit| limit > longest_ms)
             {
                 return Err(Refusal::TooLong { account: name(), longest_ms });
             }
+        }
+        if let Some(account) = self.accounts.spent(self.now, leaf) {
+            return Err(Refusal::Spent { account: self.policy.accounts[account as usize].name.clone() });
         }
         let allowed = self.policy.accounts[leaf as usize].priorities;
         if request.priority < allowed.0 || request.priority > allowed.1 {
@@ -97,24 +97,30 @@ impl Scheduler {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Returns an account whose quota is less than the minimum of exclusive parts, with the quota.
+    /// Returns an account whose quota is less than the minimum of the parts that count for it, with the quota.
     fn beyond_ever(&self, leaf: u32, parts: &[Part], chunks: u32) -> Option<(u32, u32)> {
         self.accounts.get(leaf).path.iter().copied().find_map(|account| {
             let quotas = &self.policy.accounts[account as usize].most;
             let beyond = quotas.iter().find(|quota| {
-                let within = |part: &&Part| {
-                    part.take == Take::Exclusive
-                        && self
-                            .pool
-                            .classes
-                            .iter()
-                            .all(|class| !part.class.matches(class) || quota.class.matches(class))
-                };
-                let devices: u64 = parts.iter().filter(within).map(|part| u64::from(part.count.least)).sum();
-                devices * u64::from(chunks) > u64::from(quota.devices)
+                let least: u64 = parts.iter().map(|part| self.least_of(part, quota)).sum();
+                least * u64::from(chunks) > u64::from(quota.devices) * u64::from(WHOLE)
             });
             beyond.map(|quota| (account, quota.devices))
         })
+    }
+
+    /// Returns the least thousandths of devices that a part holds of a quota; 0 if devices beyond the quota's classes
+    /// suffice.
+    fn least_of(&self, part: &Part, quota: &Quota) -> u64 {
+        let classes = self.pool.classes.iter().filter(|class| part.class.matches(class));
+        if !classes.clone().all(|class| quota.class.matches(class)) {
+            return 0;
+        }
+        let each = match part.take {
+            Take::Exclusive => WHOLE,
+            Take::Shared(amount) => classes.map(|class| charge(amount, false, class)).min().unwrap_or(amount.milli),
+        };
+        u64::from(part.count.least) * u64::from(each)
     }
 
     /// Numbers a request. It starts at once if it can and no other job waits, otherwise it is queued.

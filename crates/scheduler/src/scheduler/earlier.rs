@@ -9,7 +9,7 @@ use crate::effect::LeasedDevice;
 use crate::input::EarlierJob;
 use crate::job::{Grant, Job};
 use crate::phase::{Hold, Phase};
-use crate::pool::{Holder, Spot};
+use crate::pool::{Beside, Holder, Spot};
 use crate::request::{Part, Request, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -48,7 +48,8 @@ impl Scheduler {
             let of = &self.pool.classes[class.index()];
             let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
-            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends }, 0, host_memory);
+            let beside = Beside { memory: host_memory, cores: 0 };
+            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, beside });
             if charges(&self.quarantined, device) {
                 self.accounts.hold(self.now, account, class, milli, long, true);
             }

@@ -1,13 +1,15 @@
 //! Views of jobs for users: state, and the reason for waiting.
 
 use super::Scheduler;
+use super::lack::{Lack, together};
 use super::pass::Stop;
 use crate::charge::Usage;
-use crate::effect::LeasedDevice;
+use crate::effect::{LeasedDevice, Refusal};
 use crate::ids::{ClassId, JobId};
 use crate::input::Reservation;
 use crate::job::Job;
 use crate::phase::Phase;
+use crate::policy::SitePolicy;
 use crate::pool::Beside;
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
@@ -28,8 +30,15 @@ pub enum WaitReason {
     Paused,
     /// No known class of devices fits.
     NoSuchDevices,
+    /// The nodes that there are can never hold the job, whatever other jobs hold of them.
+    Never(Lack),
     /// The account has its most running jobs.
     Running {
+        /// The account.
+        account: String,
+    },
+    /// The account has spent its device-hours of the month.
+    Spent {
         /// The account.
         account: String,
     },
@@ -126,8 +135,8 @@ pub struct Explanation {
     pub view: JobView,
     /// The reason; `None` if it does not wait.
     pub reason: Option<WaitReason>,
-    /// Number of jobs before it in order.
-    pub position: usize,
+    /// Number of jobs before it in order; `None` for a job that does not wait, or is on hold.
+    pub position: Option<usize>,
     /// Its reserved start.
     pub starts: Option<Millis>,
 }
@@ -174,6 +183,19 @@ impl Scheduler {
         Some(self.accounts.usage(self.now, at))
     }
 
+    /// Refuses devices to a user whose account, or one above it, has spent its device-hours of the month by `now`. The user's
+    /// own device-hours count if the user has a leaf below the account.
+    ///
+    /// # Errors
+    /// Returns the account that has spent them.
+    pub fn check_spent(&self, now: Millis, account: &str, user: &str) -> Result<(), Refusal> {
+        let leaf = self.accounts.named(&SitePolicy::leaf(account, user)).or_else(|| self.accounts.named(account));
+        match leaf.and_then(|leaf| self.accounts.spent(now, leaf)) {
+            Some(account) => Err(Refusal::Spent { account: self.account_name(account) }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns why a job waits, its position and its reserved start.
     #[must_use]
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
@@ -182,7 +204,7 @@ impl Scheduler {
         Some(Explanation {
             view: self.view(job),
             reason: waits.then(|| self.wait_reason(job)),
-            position: if waits && !job.on_hold { self.position(job) } else { 0 },
+            position: (waits && !job.on_hold).then(|| self.position(job)),
             starts: job.promise.as_ref().map(|promise| promise.starts),
         })
     }
@@ -219,6 +241,7 @@ impl Scheduler {
         }
         match self.fit(job) {
             Err(Some(Stop::Running(account))) => WaitReason::Running { account: self.account_name(account) },
+            Err(Some(Stop::Spent(account))) => WaitReason::Spent { account: self.account_name(account) },
             Err(Some(Stop::Most(account))) => WaitReason::Most { account: self.account_name(account) },
             Err(Some(Stop::Guarantee)) => WaitReason::Guarantee,
             Err(None) | Ok(_) => match &job.request.reservation {
@@ -276,11 +299,7 @@ impl Scheduler {
             return None;
         }
         let shape = self.shapes.get(job.shape);
-        let together = u64::from(match shape.layout {
-            Layout::Nodes(nodes) => part.count.least / nodes.max(1),
-            Layout::Chunks(_) | Layout::Any(Locality::Local) => part.count.least,
-            Layout::Any(_) => 1,
-        });
+        let together = u64::from(together(shape.layout, part));
         let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
         let Beside { memory, cores } = self.most_beside(job, part)?;
         let model = self.pool.classes[part.class.index()].model.clone();

@@ -17,7 +17,7 @@ use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::plan::Plan;
 use crate::policy::RELEASE_MS;
-use crate::pool::Spot;
+use crate::pool::{Beside, Claim, Spot};
 use crate::shapes::classes_of;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::cmp::Ordering;
@@ -384,12 +384,16 @@ impl Scheduler {
         let starts = promise.starts;
         let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
         let lease_ends = starts.plus(job.lease_ms(self.policy.quantum()));
-        let (claim, spots) = (crate::pool::Claim { job: id, starts, ends, lease_ends }, promise.spots.clone());
+        let (choice, spots) = (promise.choice.clone(), promise.spots.clone());
         for &spot in &spots {
-            let claims = &mut self.pool.device_mut(spot).claims;
-            claims.retain(|claim| claim.job != id);
+            let device = self.pool.device_mut(spot);
+            device.claims.retain(|claim| claim.job != id);
+            let part = choice.iter().find(|part| part.class == device.class);
+            let beside = part.map(PartDemand::beside).unwrap_or_default();
             if on {
-                claims.push(claim);
+                device.claims.push(Claim { job: id, starts, ends, lease_ends, beside });
+            } else if beside != Beside::default() {
+                self.pool.beside_is_sooner(spot.node);
             }
         }
         self.refresh_all(&spots);

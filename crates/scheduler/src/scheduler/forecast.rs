@@ -75,9 +75,9 @@ impl Scheduler {
     /// Returns when a waiting job starts, and runs this snapshot on for it.
     pub(super) fn forecast_here(&mut self, job: JobId) -> Option<Forecast> {
         let explained = self.explain(job)?;
-        let (reason, position) = (explained.reason?, explained.position);
-        // Reserved starts are planned by devices alone: a job that needs more cores than a node has may have one.
+        let (reason, position) = (explained.reason?, explained.position.unwrap_or(0));
         if !self.may_ever_start(job) {
+            let reason = self.lack(job).map_or(reason, WaitReason::Never);
             return Some(Forecast::Unknown { reason, position });
         }
         if let Some(starts) = explained.starts {

@@ -60,8 +60,8 @@ impl Scheduler {
             let part = &choice[pick.part];
             let class = &self.pool.classes[part.class.index()];
             let milli = u64::from(crate::arithmetic::charge(pick.amount, pick.exclusive, class));
-            let holder = Holder { job: id, amount: pick.amount, exclusive: pick.exclusive, long, ends: planned_end };
-            self.pool.hold(pick.spot, holder, part.cores, part.host_memory);
+            let (amount, exclusive, beside) = (pick.amount, pick.exclusive, part.beside());
+            self.pool.hold(pick.spot, Holder { job: id, amount, exclusive, long, ends: planned_end, beside });
             nodes.insert(pick.spot.node);
             *held.entry(part.class).or_default() += milli;
             job.grants.push(Grant {

@@ -8,6 +8,7 @@ mod first;
 mod forecast;
 mod groups;
 mod invariants;
+mod lack;
 mod leases;
 mod nodes;
 mod pass;
@@ -20,6 +21,7 @@ mod reserved;
 mod saving;
 mod timers;
 mod view;
+mod waiting_order;
 
 use crate::accounts::{Accounts, Head, Queued};
 use crate::effect::{Effect, EndCause};
@@ -37,10 +39,12 @@ use crate::time::Millis;
 pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
+pub use lack::Lack;
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
-pub use view::DeviceState;
+pub use view::{Beside, DeviceState};
+pub use waiting_order::{AccountOrder, WaitingPlace};
 
 /// Interval at which the order of accounts is updated to their usage.
 pub const SETTLE_MS: u64 = 60_000;

@@ -23,6 +23,8 @@ const CORES_OF_DEVICE: u64 = 16;
 pub(super) enum Stop {
     /// The account has its most running jobs.
     Running(u32),
+    /// The account has spent its device-hours of the month.
+    Spent(u32),
     /// The account would exceed its maximum.
     Most(u32),
     /// The job would take devices that are guaranteed to others for longer than a quantum.
@@ -201,10 +203,15 @@ impl Scheduler {
 
     /// Returns the reason why a job's account prevents a start with its first choice, if any.
     pub(super) fn stopped_by(&self, account: u32, job: &Job) -> Option<Stop> {
-        self.too_many_run(account).or_else(|| {
+        self.stopped_at_all(account).or_else(|| {
             let demand = &self.shapes.get(job.shape).first_demand;
             self.accounts.beyond_most(account, demand).map(Stop::Most)
         })
+    }
+
+    /// Returns the reason why an account's jobs may not start, whatever their devices.
+    fn stopped_at_all(&self, account: u32) -> Option<Stop> {
+        self.too_many_run(account).or_else(|| self.accounts.spent(self.now, account).map(Stop::Spent))
     }
 
     fn too_many_run(&self, account: u32) -> Option<Stop> {
@@ -222,7 +229,7 @@ impl Scheduler {
     /// Returns a start that is possible now, or the reason why the account prevents it; `Err(None)` if devices are
     /// missing.
     pub(super) fn fit(&self, job: &Job) -> Result<Fit, Option<Stop>> {
-        if let Some(stop) = self.too_many_run(job.account) {
+        if let Some(stop) = self.stopped_at_all(job.account) {
             return Err(Some(stop));
         }
         let shape = self.shapes.get(job.shape);

@@ -1,11 +1,14 @@
-//! Whether a forecast may still find a start: of a job that no event starts, it need not run on for long.
+//! Whether a job can ever start on the nodes that there are, and whether a forecast may still find a start: of a job that
+//! no event starts, it need not run on for long.
 
+use super::lack::{Lack, together};
 use super::{ReservationState, Scheduler, Timer};
 use crate::demand::{Layout, PartDemand};
-use crate::ids::JobId;
+use crate::ids::{ClassId, JobId};
 use crate::phase::Phase;
-use crate::pool::Device;
+use crate::pool::{Beside, Device};
 use crate::request::Locality;
+use crate::shapes::Shape;
 
 impl Scheduler {
     /// Whether a waiting job may ever start on the nodes and devices that there are now, whatever other jobs hold of them. Drained
@@ -22,11 +25,7 @@ impl Scheduler {
     /// Whether all devices that work together, with all cores and memory of their nodes, suffice for a choice of a shape.
     pub(super) fn may_ever_fit(&self, shape: usize, origin: Option<u32>) -> bool {
         let shape = self.shapes.get(shape);
-        let nodes = (0..).zip(&self.pool.nodes).filter(|(at, node)| {
-            let is_own = shape.layout != Layout::Any(Locality::Local) || origin == Some(*at);
-            node.up && is_own && shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(*at))
-        });
-        let nodes: Vec<u32> = nodes.map(|(at, _)| at).collect();
+        let nodes = self.nodes_for(shape, origin);
         shape.choices.iter().any(|choice| match shape.layout {
             Layout::Any(_) => choice.iter().all(|part| {
                 let room: u64 = nodes.iter().map(|&node| self.whole_room(node, part)).sum();
@@ -48,13 +47,63 @@ impl Scheduler {
         })
     }
 
-    /// Returns how many devices a part may have of a node that no job uses.
-    fn whole_room(&self, node: u32, part: &PartDemand) -> u64 {
+    /// Returns the nodes that a shape's jobs may use.
+    fn nodes_for(&self, shape: &Shape, origin: Option<u32>) -> Vec<u32> {
+        let nodes = (0..).zip(&self.pool.nodes).filter(|(at, node)| {
+            let is_own = shape.layout != Layout::Any(Locality::Local) || origin == Some(*at);
+            node.up && is_own && shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(*at))
+        });
+        nodes.map(|(at, _)| at).collect()
+    }
+
+    /// Returns what keeps a waiting job from ever starting on the nodes that there are; `None` if they suffice.
+    #[must_use]
+    pub fn lack(&self, id: JobId) -> Option<Lack> {
+        let job = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting)?;
+        let shape = self.shapes.get(job.shape);
+        let choice = shape.choices.first().filter(|_| !self.may_ever_fit(job.shape, job.origin))?;
+        let nodes = self.nodes_for(shape, job.origin);
+        let of_part = |part: &PartDemand| {
+            let model = || self.pool.classes[part.class.index()].model.clone();
+            let (mut there, mut most) = (0, Beside::default());
+            for &node in &nodes {
+                let working = self.working(node, part.class);
+                there += working;
+                if working > 0 {
+                    most = most.most(self.pool.node(node).beside());
+                }
+            }
+            let chunks = if let Layout::Chunks(chunks) = shape.layout { u64::from(chunks) } else { 1 };
+            let devices = u64::from(part.count.least) * chunks;
+            let needed = Beside::default().plus(part.beside(), together(shape.layout, part));
+            if there < devices {
+                Some(Lack::Devices { model: model(), needed: devices, there })
+            } else if most.memory < needed.memory {
+                Some(Lack::HostMemory { model: model(), needed: needed.memory, most: most.memory })
+            } else {
+                (most.cores < needed.cores).then(|| Lack::Cores {
+                    model: model(),
+                    needed: needed.cores,
+                    most: most.cores,
+                })
+            }
+        };
+        Some(choice.iter().find_map(of_part).unwrap_or(Lack::Together))
+    }
+
+    /// Returns how many devices of a class on a node work and are not drained.
+    fn working(&self, node: u32, class: ClassId) -> u64 {
         self.pool.step();
         let node = self.pool.node(node);
         let is_drained = |device: &Device| device.drained.into_iter().chain(node.drained).any(|from| from <= self.now);
         let works = |device: &&Device| !device.faulty && !device.absent && !is_drained(device);
-        let devices = node.devices.iter().filter(|device| device.class == part.class).filter(works).count() as u64;
+        node.devices.iter().filter(|device| device.class == class).filter(works).count() as u64
+    }
+
+    /// Returns how many devices a part may have of a node that no job uses.
+    fn whole_room(&self, node: u32, part: &PartDemand) -> u64 {
+        let devices = self.working(node, part.class);
+        let node = self.pool.node(node);
         let by_cores = node.cores.checked_div(part.cores).unwrap_or(u64::MAX);
         let by_memory = node.host_memory.checked_div(part.host_memory).unwrap_or(u64::MAX);
         devices.min(by_cores).min(by_memory)

@@ -6,7 +6,7 @@ use crate::ids::JobId;
 use crate::job::{Job, Promise};
 use crate::phase::Rank;
 use crate::plan::{Plan, Planner};
-use crate::pool::Spot;
+use crate::pool::{Beside, Spot};
 use crate::saved::SavedPromise;
 use crate::search::{PartDemand, Pick};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
@@ -160,7 +160,12 @@ impl Scheduler {
         let (account, Some(promise)) = (job.account, job.promise.take()) else { return };
         self.count_rank(id, account, &promise.demand, promise.rank, false);
         for &spot in &promise.spots {
-            self.pool.device_mut(spot).claims.retain(|claim| claim.job != id);
+            let claims = &mut self.pool.device_mut(spot).claims;
+            let takes_beside = claims.iter().any(|claim| claim.job == id && claim.beside != Beside::default());
+            claims.retain(|claim| claim.job != id);
+            if takes_beside {
+                self.pool.beside_is_sooner(spot.node);
+            }
         }
         self.refresh_all(&promise.spots);
         for &spot in &promise.spots {

@@ -10,7 +10,7 @@ use crate::job::{Grant, Job};
 use crate::node::NodeDescription;
 use crate::phase::{Hold, Phase};
 use crate::policy::Policy;
-use crate::pool::Holder;
+use crate::pool::{Beside, Holder};
 use crate::saved::{
     SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedQuarantine,
     SavedReservation, SavedScheduler, SavedSite, SavedTarget,
@@ -295,8 +295,9 @@ impl Scheduler {
             };
             let (amount, exclusive) = (Amount { milli: saved.share, memory: saved.memory }, saved.exclusive);
             if saved.hold != Hold::Freed {
-                let holder = Holder { job: job.id, amount, exclusive, long: job.long, ends: job.planned_end };
-                self.pool.hold(spot, holder, saved.cores, saved.host_memory);
+                let beside = Beside { memory: saved.host_memory, cores: saved.cores };
+                let (long, ends) = (job.long, job.planned_end);
+                self.pool.hold(spot, Holder { job: job.id, amount, exclusive, long, ends, beside });
                 nodes.insert(spot.node);
             }
             if matches!(saved.hold, Hold::Held | Hold::Releasing) && charges(&self.quarantined, device) {

@@ -39,11 +39,16 @@ impl Scheduler {
     fn warn(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(&id) else { return };
         let renewed = job.ends.plus(self.policy.quantum());
-        if job.limit_ms.is_none() && !self.is_wanted(id, renewed) {
+        let cause = if job.limit_ms.is_some() {
+            EndCause::Limit
+        } else if self.accounts.spent(self.now, job.account).is_some() {
+            EndCause::Spent
+        } else if self.is_wanted(id, renewed) {
+            EndCause::Quantum
+        } else {
             self.move_end(id, renewed, effects);
             return;
-        }
-        let cause = if job.limit_ms.is_some() { EndCause::Limit } else { EndCause::Quantum };
+        };
         let ends = job.ends;
         if let Some(job) = self.jobs.get_mut(&id) {
             job.ending = Some(cause.clone());
@@ -86,6 +91,7 @@ impl Scheduler {
                     !demand.is_empty()
                         && demand.iter().any(|&(of, _)| of.index() == class)
                         && self.accounts.is_entitled(account, demand)
+                        && self.accounts.spent(self.now, account).is_none()
                 })
             })
         })

@@ -4,12 +4,13 @@ use super::quarantine::is_charged;
 use super::{ReservationState, Scheduler, WaitReason};
 use crate::charge::Rate;
 use crate::class::DeviceClass;
+use crate::demand::host_memory_of;
 use crate::effect::{DevicesOnNode, LeasedDevice};
 use crate::ids::{AccountId, JobId};
 use crate::input::DrainTarget;
 use crate::path_class::ChosenPaths;
 use crate::phase::Phase;
-use crate::request::Request;
+use crate::request::{Request, Take};
 use crate::time::Millis;
 use crate::units::{milli_text, size_text};
 use accord_types::{DeviceId, NodeId};
@@ -69,7 +70,29 @@ impl DeviceState {
     }
 }
 
+/// What a job has of a node beside one device there, beyond a CPU device's own processors and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beside {
+    /// Thousandths of the node's processors.
+    pub milli_cores: u64,
+    /// Bytes of the node's memory.
+    pub host_memory: u64,
+}
+
 impl Scheduler {
+    /// Returns what a job has beside its devices, without the devices beside which it has nothing.
+    #[must_use]
+    pub fn beside(&self, id: JobId) -> BTreeMap<DeviceId, Beside> {
+        let grants = self.jobs.get(&id).into_iter().flat_map(|job| &job.grants);
+        let beside = grants.map(|grant| {
+            let take = if grant.exclusive { Take::Exclusive } else { Take::Shared(grant.amount) };
+            let own = host_memory_of(&self.pool.classes[grant.class.index()], take);
+            let host_memory = grant.host_memory.saturating_sub(own);
+            (grant.device, Beside { milli_cores: grant.cores, host_memory })
+        });
+        beside.filter(|(_, beside)| *beside != Beside::default()).collect()
+    }
+
     /// Returns the request of a job.
     #[must_use]
     pub fn request(&self, id: JobId) -> Option<&Arc<Request>> {
@@ -135,20 +158,6 @@ impl Scheduler {
             }
         }
         rate
-    }
-
-    /// Returns the waiting jobs that are not on hold, in order: a job's position is its index.
-    #[must_use]
-    pub fn order_of_waiting(&self) -> Vec<JobId> {
-        let mut order: Vec<JobId> = self.front.values().copied().collect();
-        let front: BTreeSet<JobId> = order.iter().copied().collect();
-        self.accounts.visit(&mut |_, job| {
-            if !front.contains(&job) {
-                order.push(job);
-            }
-            true
-        });
-        order
     }
 
     /// Returns a node's name.
@@ -264,7 +273,12 @@ impl fmt::Display for WaitReason {
             Self::OnHold => f.write_str("it is on hold"),
             Self::Paused => f.write_str("all starts are paused"),
             Self::NoSuchDevices => f.write_str("the cluster has no such devices now"),
+            Self::Never(lack) => write!(f, "it can never start on the nodes that there are: {lack}"),
             Self::Running { account } => write!(f, "account {account} has as many running jobs as it may"),
+            Self::Spent { account } => write!(
+                f,
+                "account {account} has spent its device-hours of this month; its jobs start again on the first day of the next one (UTC)"
+            ),
             Self::Most { account } => write!(f, "account {account} has as many devices as it may"),
             Self::Guarantee => {
                 f.write_str("the free devices are guaranteed to other accounts, and its limit is longer than a quantum")

@@ -249,6 +249,9 @@ impl History {
         if self.random.one_in(3) {
             account.most.push(Quota { class: ClassFilter::ALL, devices: 2 });
         }
+        if self.random.one_in(6) {
+            account.hours_a_month = Some(1);
+        }
         if !self.accounts.contains(&name) {
             self.accounts.push(name);
         }
@@ -478,6 +481,9 @@ fn policy(random: &mut Random) -> Policy {
         }
         if random.one_in(8) {
             account.waiting_max = Some(3 + random.below(5) as u32);
+        }
+        if random.one_in(8) {
+            account.hours_a_month = Some(1 + random.below(3));
         }
         if random.one_in(12) {
             account.longest_ms = Some(30_000);

@@ -5,12 +5,13 @@
 
 mod history;
 mod naive;
+mod naive_near;
 mod naive_place;
 #[path = "../random/mod.rs"]
 mod random;
 
 use accord_scheduler::follower::{Follower, InputLog};
-use accord_scheduler::{Effect, Scheduler};
+use accord_scheduler::{Effect, EndCause, Scheduler};
 use history::History;
 use naive::Naive;
 
@@ -32,14 +33,14 @@ fn decisions(effects: &[Effect]) -> Vec<&Effect> {
         .collect()
 }
 
-/// Runs a history. Returns the number of started jobs.
-fn run(seed: u64, print: bool) -> Result<usize, String> {
+/// Runs a history. Returns the numbers of started jobs, and of jobs that end because their account is spent.
+fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
     let (mut history, policy) = History::new(seed);
     let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();
     let (mut fast, mut again, mut naive) =
         (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
     let (mut log, mut follower, mut copy) = (InputLog::default(), Follower::default(), None::<Scheduler>);
-    let mut started = 0;
+    let (mut started, mut spent) = (0, 0);
     for step in 0..STEPS {
         let (now, input) = history.next();
         if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
@@ -86,9 +87,11 @@ fn run(seed: u64, print: bool) -> Result<usize, String> {
             }
         }
         started += effects.0.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count();
+        let is_spent = |effect: &&Effect| matches!(effect, Effect::Ended { cause: EndCause::Spent, .. });
+        spent += effects.0.iter().filter(is_spent).count();
         history.take_note(&effects.0);
     }
-    Ok(started)
+    Ok((started, spent))
 }
 
 #[test]
@@ -99,12 +102,13 @@ fn decisions_equal_those_of_the_naive_scheduler() {
     }
     let count = accord_test_tier::pick(SHORT, LONG);
     let first = accord_test_tier::first_seed(count);
-    let mut started = 0;
+    let (mut started, mut spent) = (0, 0);
     for seed in first..first + count {
         match run(seed, false) {
-            Ok(jobs) => started += jobs,
+            Ok(jobs) => (started, spent) = (started + jobs.0, spent + jobs.1),
             Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={seed}"),
         }
     }
     assert!(started as u64 > 5 * count, "{started} jobs started in {count} histories");
+    assert!(spent as u64 > count / 50, "{spent} jobs of spent accounts ended in {count} histories");
 }

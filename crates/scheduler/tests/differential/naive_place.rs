@@ -1,11 +1,10 @@
-//! Placement of the naive scheduler, by sorting all nodes and devices. The choice of nearby nodes uses the same pure
-//! function as the fast scheduler, which has tests of its own.
+//! Placement of the naive scheduler, by sorting all nodes and devices.
 
+use crate::naive_near::{NearOffer, near};
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
 use accord_scheduler::amount::Amount;
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
-use accord_scheduler::placement::topology::{Offer, Shape, lay_out};
 use accord_scheduler::request::{Locality, Take};
 use accord_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +67,17 @@ pub(crate) struct Want {
     pub(crate) take: Take,
     pub(crate) cores: u64,
     pub(crate) memory: u64,
+}
+
+impl Want {
+    /// Returns the cores and the host memory that each device takes. The memory of CPU devices is the node's.
+    pub(crate) fn beside(&self, nodes: &[NNode]) -> (u64, u64) {
+        let mut devices = nodes.iter().flat_map(|node| &node.devices);
+        let own = devices
+            .find(|device| device.class == self.class && device.is_cpu)
+            .map_or(0, |device| if let Take::Shared(amount) = self.take { amount.memory } else { device.memory });
+        (self.cores, self.memory + own)
+    }
 }
 
 /// The free capacity for one job.
@@ -208,15 +218,10 @@ impl Vacancies<'_> {
     pub(crate) fn carries(&self, wants: &[Want], picks: &[(usize, At)]) -> bool {
         (0..self.nodes.len()).all(|node| {
             let there = picks.iter().filter(|(_, at)| at.0 == node).map(|(part, _)| &wants[*part]);
-            let own = |want: &Want| {
-                let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
-                let like = devices.find(|device| device.class == want.class && device.is_cpu);
-                like.map_or(
-                    0,
-                    |device| if let Take::Shared(amount) = want.take { amount.memory } else { device.memory },
-                )
-            };
-            let sum = there.fold((0, 0), |sum, want| (sum.0 + want.cores, sum.1 + want.memory + own(want)));
+            let sum = there.fold((0, 0), |sum, want| {
+                let each = want.beside(self.nodes);
+                (sum.0 + each.0, sum.1 + each.1)
+            });
             sum.0 <= self.free[node].0 && sum.1 <= self.free[node].1
         })
     }
@@ -305,22 +310,15 @@ impl Vacancies<'_> {
         let on = |node: usize, chunks: u32| {
             (0..chunks).try_fold(Picks::new(), |picks, _| self.chunk(node, wants, counts, &picks))
         };
-        let offers = self.allowed.iter().map(|&node| Offer {
-            node: node as u32,
+        let offers = self.allowed.iter().map(|&node| NearOffer {
+            node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
             room: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
-            cost: self.whole_on(node, wants[0].class).len() as i64,
+            free: self.whole_on(node, wants[0].class).len() as u32,
         });
-        let laid = lay_out(self.near_shape(), chunks, &offers.collect::<Vec<_>>())?.chunks;
-        laid.into_iter()
-            .map(|(node, chunks)| on(node as usize, chunks))
-            .collect::<Option<Vec<_>>>()
-            .map(|all| all.concat())
-    }
-
-    fn near_shape(&self) -> Shape {
-        if self.path_times.switches_first() { Shape::NearBySwitch } else { Shape::Near }
+        let laid = near(&offers.collect::<Vec<_>>(), chunks, &self.path_times)?;
+        laid.into_iter().map(|(node, chunks)| on(node, chunks)).collect::<Option<Vec<_>>>().map(|all| all.concat())
     }
 
     fn anywhere(&self, wants: &[Want], counts: &[u32]) -> Option<Picks> {
@@ -408,8 +406,8 @@ impl Vacancies<'_> {
 
     /// Adds devices of one rack, else of one switch, else of any nodes.
     fn add_near(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
-        let offers = self.allowed.iter().map(|&node| Offer {
-            node: node as u32,
+        let offers = self.allowed.iter().map(|&node| NearOffer {
+            node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
             room: match wants[part].take {
@@ -420,10 +418,10 @@ impl Vacancies<'_> {
                     devices.min(self.carried(node, wants, part, picks))
                 }
             },
-            cost: self.whole_on(node, wants[part].class).len() as i64,
+            free: self.whole_on(node, wants[part].class).len() as u32,
         });
-        for (node, devices) in lay_out(self.near_shape(), count, &offers.collect::<Vec<_>>())?.chunks {
-            let there = self.devices_of(node as usize, &wants[part], devices, picks)?;
+        for (node, devices) in near(&offers.collect::<Vec<_>>(), count, &self.path_times)? {
+            let there = self.devices_of(node, &wants[part], devices, picks)?;
             picks.extend(there.into_iter().map(|at| (part, at)));
         }
         Some(())
@@ -481,6 +479,7 @@ pub(crate) fn plan(
     wants: &[Want],
     request: &Request,
     origin: Option<usize>,
+    beside_from: &dyn Fn(usize, (u64, u64)) -> Option<Millis>,
 ) -> Option<(Millis, Vec<At>)> {
     const CHUNK_MAX: u32 = 16;
     let classes: BTreeSet<usize> = wants.iter().map(|want| want.class).collect();
@@ -494,51 +493,81 @@ pub(crate) fn plan(
         there.sort_unstable();
         there
     };
-    let first = |mut there: Vec<(Millis, At)>, count: u32| {
-        there.truncate(count as usize);
-        (there.len() == count as usize).then_some(there)
+    let plus = |taken: (u64, u64), want: &Want, count: u32| {
+        let each = want.beside(nodes);
+        (taken.0 + each.0 * u64::from(count), taken.1 + each.1 * u64::from(count))
     };
-    let by_chunk = |class: usize, count: u32| {
-        let mut order: Vec<(Millis, usize)> = Vec::new();
-        for node in (0..nodes.len()).filter(|_| count <= CHUNK_MAX) {
-            let chunk = first(of(Some(node), class), count);
-            order.extend(chunk.and_then(|chunk| chunk.last().map(|last| (last.0, node))));
+    // Returns the first devices of a node for each part, and when the node has them and enough cores and memory.
+    let on_node = |node: usize, wants: &[(&Want, u32)], mut taken: (u64, u64)| {
+        let (mut starts, mut places) = (Millis(0), Vec::new());
+        for (want, count) in wants {
+            let there = of(Some(node), want.class);
+            let first = there.get(..*count as usize)?;
+            starts = starts.max(first.last()?.0);
+            places.extend(first.iter().map(|(_, at)| *at));
+            taken = plus(taken, want, *count);
         }
+        Some((starts.max(beside_from(node, taken)?), places))
+    };
+    // Returns the nodes that have devices for all parts, in the order of their starts.
+    let by_start = |wants: &[(&Want, u32)]| {
+        let all = (0..nodes.len()).filter(|_| wants[0].1 <= CHUNK_MAX);
+        let mut order: Vec<(Millis, usize)> =
+            all.filter_map(|node| Some((on_node(node, wants, (0, 0))?.0, node))).collect();
         order.sort_unstable();
         order
     };
-    let mut all: Vec<(Millis, At)> = Vec::new();
+    let mut all: Vec<(Millis, Vec<At>)> = Vec::new();
     if let Some(count) = request.nodes.filter(|_| !request.per_rank) {
-        let mut found = 0;
-        for (_, node) in by_chunk(wants[0].class, wants[0].least / count) {
-            let chunks: Option<Vec<_>> =
-                wants.iter().map(|want| first(of(Some(node), want.class), want.least / count)).collect();
-            if let Some(chunks) = chunks.filter(|_| found < count) {
-                all.extend(chunks.concat());
-                found += 1;
-            }
-        }
-        if found < count {
+        let each: Vec<(&Want, u32)> = wants.iter().map(|want| (want, want.least / count)).collect();
+        let found = by_start(&each).into_iter().take(count as usize);
+        all.extend(found.filter_map(|(_, node)| on_node(node, &each, (0, 0))));
+        if all.len() < count as usize {
             return None;
         }
     } else if request.per_rank {
         let [want] = wants else { return None };
         let mut left = request.ranks;
-        for (_, node) in by_chunk(want.class, want.least) {
-            let there = of(Some(node), want.class);
-            let fits = left.min(there.len() as u32 / want.least);
-            all.extend(first(there, fits * want.least)?);
+        for (_, node) in by_start(&[(want, want.least)]) {
+            let chunks =
+                (1..=left).rev().find_map(|fits| Some((fits, on_node(node, &[(want, fits * want.least)], (0, 0))?)));
+            let Some((fits, found)) = chunks else { break };
+            all.push(found);
             left -= fits;
         }
         if left > 0 {
             return None;
         }
     } else {
+        let mut taken: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for want in wants {
-            let node = if request.locality == Locality::Local { Some(origin?) } else { None };
-            all.extend(first(of(node, want.class), want.least)?);
+            let of_node = |taken: &BTreeMap<usize, (u64, u64)>, node| taken.get(&node).copied().unwrap_or_default();
+            let (starts, places) = if request.locality == Locality::Local {
+                on_node(origin?, &[(want, want.least)], of_node(&taken, origin?))?
+            } else {
+                let (mut there, mut found) = (taken.clone(), Vec::new());
+                for (time, at) in of(None, want.class) {
+                    let needed = plus(of_node(&there, at.0), want, 1);
+                    let from = if want.beside(nodes) == (0, 0) { Some(Millis(0)) } else { beside_from(at.0, needed) };
+                    if let Some(from) = from {
+                        there.insert(at.0, needed);
+                        found.push((time.max(from), at));
+                    }
+                }
+                found.sort_unstable();
+                found.truncate(want.least as usize);
+                if found.len() < want.least as usize {
+                    return None;
+                }
+                (found.last()?.0, found.into_iter().map(|(_, at)| at).collect())
+            };
+            for at in &places {
+                let of_node = taken.entry(at.0).or_default();
+                *of_node = plus(*of_node, want, 1);
+            }
+            all.push((starts, places));
         }
     }
     let starts = all.iter().map(|(time, _)| *time).max()?;
-    Some((starts, all.into_iter().map(|(_, at)| at).collect()))
+    Some((starts, all.into_iter().flat_map(|(_, places)| places).collect()))
 }

@@ -1,5 +1,5 @@
-//! Transfers that an executor receives from another one. The core of an `Exchange` decides which may arrive, and which
-//! messages their pusher receives. The rest is modelled on `crates/executor/src/incoming_transfers.rs`.
+//! Transfers that an executor receives from another one. A `TransferTable` decides which may arrive, and which
+//! messages their source receives. The rest is modelled on `crates/executor/src/incoming_transfers.rs`.
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
@@ -22,7 +22,7 @@ impl World {
     ) -> Result<()> {
         let expected = place.map(|CopyTarget { device, dst, after }| (Destination { device, dst, len }, after));
         let after = expected.as_ref().ok().map(|(Destination { device, .. }, after)| (*device, *after));
-        self.executor.exchange.expect(transfer, from, expected.map(|(destination, _)| destination))?;
+        self.executor.transfers.expect(transfer, from, expected.map(|(destination, _)| Some(destination)))?;
         self.act_for_exchange();
         match after {
             Some((device, Some((stream, seq)))) => self.notify(device, stream, seq, Notice::Due(transfer)),
@@ -34,7 +34,7 @@ impl World {
 
     /// Notes that the operations before a transfer are done, or have failed.
     pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) {
-        self.executor.exchange.due(transfer, outcome);
+        self.executor.transfers.due(transfer, outcome);
         self.act_for_exchange();
     }
 
@@ -50,7 +50,7 @@ impl World {
     pub(super) fn peer_lost(&mut self, from: PeerLane) {
         let peer = self.peer_on(from);
         self.executor.peers.leave(&from);
-        self.executor.exchange.peer_lost(peer);
+        self.executor.transfers.peer_lost(peer);
         self.act_for_exchange();
         self.unblock(Block::PeerBytes(from));
     }
@@ -80,11 +80,11 @@ impl World {
         let Some(Destination { device, dst, len }) = self.executor.posted.remove(&transfer) else {
             return self.violation(format!("bytes of an unknown transfer {transfer} came"));
         };
-        let begun = self.executor.exchange.begin(transfer, peer, abort);
+        let begun = self.executor.transfers.begin(transfer, peer, abort);
         self.act_for_exchange();
         match begun {
-            Ok(true) => {}
-            Ok(false) => {
+            Ok(_) if !abort => {}
+            Ok(_) => {
                 self.take_lane(from, Some(Taken::Wasted(transfer)));
                 return self.schedule(Actor::PeerBytes(from));
             }
@@ -127,7 +127,7 @@ impl World {
     fn arrived(&mut self, from: PeerLane, transfer: TransferId, landed: bool) {
         let never = || Error::new(ErrorCode::DeviceUnavailable, "the bytes never came");
         let peer = self.peer_on(from);
-        self.executor.exchange.ended(transfer, peer, if landed { Ok(()) } else { Err(never()) });
+        self.executor.transfers.ended(transfer, peer, if landed { Ok(()) } else { Err(never()) });
         self.act_for_exchange();
     }
 

@@ -4,7 +4,7 @@
 //! The deciding code is the real one:
 //! * the program's connection (`accord_client::connection`),
 //! * the executor (`accord_executor::executor`),
-//! * the exchange and the lane pool of copies between executors (`accord_fabric::transfer`),
+//! * the table and the lane pool of copies between executors (`accord_fabric::transfer`),
 //! * the encoding of commands and events.
 //!
 //! The threads around them are modelled on `libacc/client/src/remote` and on the executor's driver and peers. They run

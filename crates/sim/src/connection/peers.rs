@@ -1,4 +1,4 @@
-//! Pushes from one executor to another. As in a real executor, the core of an `Exchange` decides about transfers and a
+//! Pushes from one executor to another. As in a real executor, a `TransferTable` decides about transfers and a
 //! `PeerTable` about lanes. The lanes and their readers and writers stand in for `crates/executor/src/peers.rs` and the
 //! exchange's threads.
 
@@ -10,7 +10,7 @@ use super::world::World;
 use accord_executor::peer_table::PushWay;
 use accord_fabric::frame::Event;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{ControlMessage, ExchangeEffect, PushStep};
+use accord_fabric::transfer::{ControlMessage, PushStep, TransferEffect};
 use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
 
 /// Time after which a lane to a silent node ends, in microseconds.
@@ -49,36 +49,28 @@ impl World {
         (lane.other, PeerLane { other: self.at, number: lane.number })
     }
 
-    /// Carries out the effects of this executor's exchange.
+    /// Carries out the effects of this executor's table of transfers.
     pub(super) fn act_for_exchange(&mut self) {
-        let effects: Vec<_> = self.executor.exchange.effects().collect();
+        let effects: Vec<_> = self.executor.transfers.effects().collect();
         for effect in effects {
             let peer = effect.peer().and_then(|peer| self.lane_of(peer));
             match (effect, peer) {
-                (ExchangeEffect::Push(transfer), _) => {
+                (TransferEffect::Wake(transfer, _), _) => {
                     self.unblock(Block::Push(transfer));
                     self.end_lingering();
                 }
-                (ExchangeEffect::Ready { transfer, expected, .. }, Some(from)) => {
-                    self.executor.posted.insert(transfer, expected);
+                (TransferEffect::Ready { transfer, value, .. }, Some(from)) => {
+                    self.executor.posted.extend(value.map(|destination| (transfer, destination)));
                     self.tell_pusher(from, ControlMessage::Ready(transfer, Vec::new()));
                 }
-                (ExchangeEffect::Landed(_, transfer), Some(from)) => {
-                    self.tell_pusher(from, ControlMessage::Landed(transfer));
-                }
-                (ExchangeEffect::Refused(_, transfer, error), Some(from)) => {
-                    self.tell_pusher(from, ControlMessage::Refused(transfer, error));
-                }
-                (ExchangeEffect::Failed(_, transfer, error), Some(from)) => {
-                    self.tell_pusher(from, ControlMessage::Failed(transfer, error));
-                }
-                (ExchangeEffect::Abandon(to, transfer), _) => {
+                (TransferEffect::Tell(_, message), Some(from)) => self.tell_pusher(from, message),
+                (TransferEffect::Abandon(to, transfer), _) => {
                     self.lane_of(to).into_iter().for_each(|lane| self.abandoned(lane, transfer));
                 }
-                (ExchangeEffect::Gone(_, told), _) => told.iter().for_each(|transfer| {
+                (TransferEffect::Gone(_, told), _) => told.iter().for_each(|(transfer, _)| {
                     self.executor.posted.remove(transfer);
                 }),
-                (ExchangeEffect::Over { pushes, expects }, _) => {
+                (TransferEffect::Over { pushes, expects }, _) => {
                     self.send_event(&Event::Exchanged { pushes, expects }, &[]);
                 }
                 (effect, None) if effect.peer().is_some() => {
@@ -110,7 +102,7 @@ impl World {
                 self.cut_peer(before);
             }
         }
-        self.executor.exchange.push(transfer, to)?;
+        self.executor.transfers.push(transfer, to, None)?;
         self.act_for_exchange();
         Ok(Outgoing { src, len, transfer, to: lane, lane: None, at: 0 })
     }
@@ -135,14 +127,14 @@ impl World {
         self.begin(Actor::PeerAborts(lane), Frame::Peer);
         self.unblock(Block::PeerLane);
         let executor = &mut self.connections[other].executor;
-        let over = executor.exchange.is_over(own);
+        let over = executor.transfers.is_over(own);
         let Some(before) = executor.peers.arrive(own, here).filter(|_| !over) else { return self.cut_peer(lane) };
         if let Some(before) = before {
             self.cut_peer(PeerLane { other, number: before.number });
         }
         self.on(other, |world| {
             world.begin(Actor::PeerBytes(here), Frame::Peer);
-            world.executor.exchange.arrived(own);
+            world.executor.transfers.arrived(own);
             world.act_for_exchange();
         });
     }
@@ -203,7 +195,7 @@ impl World {
             link.pool.close(&lost());
             link.aborts.clear();
         }
-        self.executor.exchange.push_lost(peer, &lost());
+        self.executor.transfers.push_lost(peer, &lost());
         self.executor.peers.push_ended();
         self.act_for_exchange();
         self.unblock(Block::PeerLane);
@@ -235,14 +227,14 @@ impl World {
             Ok(ends) => ends,
             Err(error) => return self.violation(format!("an executor that is lost is one too many: {error:?}")),
         };
-        self.executor.exchange.push_lost(peer, &lost());
+        self.executor.transfers.push_lost(peer, &lost());
         self.act_for_exchange();
         for lane in ends {
             self.cut_peer(lane);
             let (there, lane) = self.other_end(lane);
             self.on(there, |world| world.cut_peer(lane));
         }
-        self.executor.exchange.peer_lost(peer);
+        self.executor.transfers.peer_lost(peer);
         self.act_for_exchange();
         self.unblock(Block::PeerLane);
     }
@@ -253,7 +245,7 @@ impl World {
         let Some(message) = self.links.get_mut(&key).and_then(|link| link.control.take(now)) else {
             return self.block(Actor::PeerControl(lane), Block::PeerControl(lane));
         };
-        if let Err(error) = self.executor.exchange.on_control(peer, message) {
+        if let Err(error) = self.executor.transfers.on_control(peer, message) {
             return self.violation(format!("a target does not keep to the protocol: {error:?}"));
         }
         self.act_for_exchange();
@@ -304,7 +296,7 @@ impl World {
     /// Runs one step of a push in its stream. Returns whether it is done, or an error if it fails.
     pub(super) fn push_step(&mut self, device: u32, push: &mut Outgoing) -> std::result::Result<bool, ()> {
         let key = (self.at, push.to);
-        match self.executor.exchange.step(push.transfer) {
+        match self.executor.transfers.step(push.transfer) {
             PushStep::Wait => Ok(false),
             PushStep::Send if push.at < push.len => {
                 if push.lane.is_none() {
@@ -315,6 +307,7 @@ impl World {
                     }
                 }
                 let Some(lane) = push.lane else { return Ok(false) };
+                self.executor.transfers.start(push.transfer);
                 while push.at < push.len && self.links[&key].bytes.room() > 0 {
                     let end = (push.at + PIECE).min(push.len);
                     let Some(place) = self.executor.devices.0.get(&device) else { return Err(()) };
@@ -340,7 +333,7 @@ impl World {
                 if let Some(lane) = push.lane.take() {
                     self.give_lane_back(push.to, lane);
                 }
-                let _ = self.executor.exchange.push_done(push.transfer);
+                let _ = self.executor.transfers.push_done(push.transfer);
                 self.act_for_exchange();
                 if outcome.is_err() && !self.may_fail(push.to) {
                     self.violation(format!("{} fails for nothing: {outcome:?}", push.transfer));
@@ -359,7 +352,7 @@ impl World {
 
     /// Gives a push up.
     pub(super) fn drop_push(&mut self, push: &Outgoing) {
-        self.executor.exchange.give_up(push.transfer, push.lane.is_some());
+        self.executor.transfers.give_up(push.transfer, push.lane.is_some());
         if let Some(lane) = push.lane {
             let gone = PeerChunk { transfer: push.transfer, bytes: Vec::new(), last: true, abort: true };
             self.put_peer(push.to, gone);
@@ -370,6 +363,6 @@ impl World {
 
     /// Whether all bytes of a push were sent. Such a push completes even if its device ends.
     pub(super) fn is_sent(&self, push: &Outgoing) -> bool {
-        push.at == push.len && self.executor.exchange.step(push.transfer) == PushStep::Send
+        push.at == push.len && self.executor.transfers.step(push.transfer) == PushStep::Send
     }
 }

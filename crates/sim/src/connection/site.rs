@@ -116,13 +116,13 @@ impl SimulatedConnection {
 
     /// Returns the number of unfinished copies, waiters, operations, and transfers between executors.
     pub(super) fn left(&self) -> [usize; 5] {
-        let Executor { exchange, .. } = &self.executor;
+        let Executor { transfers, .. } = &self.executor;
         [
             self.machine.transfers(),
             self.machine.waiters(),
             self.executor.left(),
-            exchange.pushes(),
-            exchange.expects() + self.executor.posted.len(),
+            transfers.pushes(),
+            transfers.expects() + self.executor.posted.len(),
         ]
     }
 

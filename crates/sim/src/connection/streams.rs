@@ -8,7 +8,7 @@ use accord_executor::executor::{ExecutorCore, Facts, StreamPosition};
 use accord_executor::peer_table::PeerTable;
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
-use accord_fabric::transfer::ExchangeCore;
+use accord_fabric::transfer::TransferTable;
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,8 +40,8 @@ pub(super) struct Executor {
     pub(super) crashed: BTreeSet<u32>,
     /// Number of devices that were shut down.
     pub(super) closes: u32,
-    /// The real core of copies to and from other executors.
-    pub(super) exchange: ExchangeCore<Destination>,
+    /// The real table of copies to and from other executors, with the destinations of expected ones.
+    pub(super) transfers: TransferTable<Option<Destination>>,
     /// The real table of their lanes.
     pub(super) peers: PeerTable<PeerLane>,
     /// Destinations of transfers that may arrive.
@@ -123,7 +123,7 @@ impl Executor {
             lies: false,
             crashed: BTreeSet::new(),
             closes: 0,
-            exchange: ExchangeCore::new(Some(step)),
+            transfers: TransferTable::new(Some(step)),
             peers: PeerTable::default(),
             posted: BTreeMap::new(),
             lingering: Vec::new(),

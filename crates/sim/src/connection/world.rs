@@ -297,7 +297,7 @@ impl World {
         // A target may be ready before its pusher knows of the push: each thread has at most one copy that only one end
         // knows.
         let (window, threads) = (self.exchange_window as usize, self.threads.len());
-        let (pushes, expects) = (self.executor.exchange.pushes(), self.executor.exchange.expects());
+        let (pushes, expects) = (self.executor.transfers.pushes(), self.executor.transfers.expects());
         if pushes > window + threads || expects > window {
             self.violation(format!("{pushes} pushes and {expects} expected copies are remembered"));
         }

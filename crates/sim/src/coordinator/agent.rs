@@ -1,6 +1,6 @@
 //! A node's agent: the real rules, in a simulated environment.
 
-use accord_cluster::{AgentOrder, KernelLimits, LinkId, Registration};
+use accord_cluster::{AgentOrder, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
 use accord_types::node_labels::NodeLabels;
@@ -54,7 +54,7 @@ pub(super) struct Agent {
     pub(super) closed: BTreeSet<SessionId>,
     /// The same of sessions that only their programs had named to the coordinator. They may be announced again.
     pub(super) claims_closed: BTreeSet<SessionId>,
-    /// Of these it had an executor when the coordinator of that life told it so, and whether their program was there to be told too.
+    /// Sessions of `claims_closed` with an executor at the notification: the life of the coordinator, and whether the program was connected.
     pub(super) cut_short: BTreeMap<SessionId, (u64, bool)>,
 }
 
@@ -216,7 +216,7 @@ impl Agent {
             devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
             labels: NodeLabels::default(),
-            kernel_limits: KernelLimits::default(),
+            kernel_limits: accord_types::KernelLimits::default(),
             previous,
             coordinator_epoch: 0,
             sessions,

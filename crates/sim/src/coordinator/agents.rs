@@ -228,6 +228,7 @@ impl World {
                         Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         Word::Leaving => Input::Leaving { link },
                         Word::JobReleased(job) => Input::JobReleased { link, job },
+                        Word::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
                         Word::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
                         }
@@ -240,6 +241,7 @@ impl World {
                     self.send(link, input);
                 }
                 Effect::EndProcess(..) => return Err("no program drives devices itself".to_owned()),
+                Effect::RunScript(..) => return Err("the site has no scripts".to_owned()),
                 Effect::Measure => {
                     if let Some(rules) = &mut self.agents[agent].rules {
                         rules.measured(NodeFigures::default());

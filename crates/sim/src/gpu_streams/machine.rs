@@ -24,7 +24,7 @@ pub(super) struct Record {
     pub(super) seq: Option<u64>,
     /// Its parts that are not done.
     pub(super) left: u32,
-    /// What it waits for.
+    /// The stream and position that it waits for.
     pub(super) follows: Option<(usize, u64)>,
     /// The bytes at its other end, for copies to and from other processes.
     pub(super) elsewhere: Elsewhere,
@@ -54,7 +54,7 @@ pub(super) struct Held {
     pub(super) outs: Vec<Out>,
 }
 
-/// How far the simulation is.
+/// The phase of the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Running,
@@ -218,7 +218,7 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::check`], for a thread that enqueues an operation.
+    /// Checks as [`Machine::check`], for a thread that enqueues an operation.
     pub(super) fn check_to_put(&mut self, stream: usize) -> Result<()> {
         self.check(stream)?;
         if self.streams[stream].rules().is_closing() { Err(shut_down()) } else { self.flush(stream) }
@@ -365,7 +365,7 @@ impl Machine {
     }
 }
 
-/// What another thread does.
+/// An event that another thread causes.
 pub(super) enum Awaited {
     /// The report of the stream's failure.
     Failure,

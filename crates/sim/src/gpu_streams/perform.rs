@@ -1,4 +1,4 @@
-//! How a thread performs an operation in its turn: the steps of `crates/device/src/cuda/stream_worker.rs` and `row.rs`.
+//! How a thread performs an operation in its turn: the steps of `crates/device/src/cuda/stream_worker.rs` and `in_flight.rs`.
 
 use super::gpu::Action;
 use super::machine::{Download, Elsewhere, Machine, Phase, World, shut_down};

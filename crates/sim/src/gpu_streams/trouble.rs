@@ -6,7 +6,7 @@ use super::operation::Moving;
 use super::scheduler::step;
 use super::waits::reached;
 
-/// What goes wrong.
+/// A fault that the simulation injects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
     Nothing,

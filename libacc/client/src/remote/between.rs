@@ -11,7 +11,7 @@ use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Directions;
-use accord_fabric::transfer::{DirectWays, Exchange};
+use accord_fabric::transfer::Exchange;
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
 
@@ -117,14 +117,10 @@ pub(crate) fn remote_to_local(
     connection.machine().last(source.client.device(), queue)?;
     let transfer = connection.spec.transfer();
     let (hosted, dst) = (target.client.hosted()?, target.start);
-    let destination = Destination::new(&hosted, dst, len);
-    let export = connection.spec.same_host_peer(connection.link.peer());
-    let export = export.map(|peer| peer.export(hosted.device(), dst, len));
+    let destination = Destination::new(&hosted, dst, len, connection.spec.same_host_peer(connection.link.peer()));
     connection.serve_bulk_lanes();
     exchange.wait_to_expect()?;
-    // No library of this process writes into its devices' memory.
-    let ways = DirectWays { export, room: None };
-    exchange.expect(transfer, connection.link.peer(), len, Box::new(|incoming| destination.start(incoming)), ways)?;
+    exchange.expect(transfer, connection.link.peer(), len, Arc::new(destination))?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous(), ());
     connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
 }

@@ -181,7 +181,7 @@ impl Mapping<'_, '_> {
             (Some(id), _) => {
                 self.hold(id, range, data);
                 let device = self.translate(id, range.start);
-                if data.always && data.copy_in {
+                if data.always && data.copy_in && !self.state.table[id].is_constant() {
                     self.copy_in(device, range)?;
                     self.count(id, range.len);
                     self.repoint(id, range)?;
@@ -321,7 +321,8 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         entry.hold(counter);
         entry.used_by.insert(self.queue);
-        self.region.mapped.push(Mapped { id, out: data.copy_out.then_some(range), spaced: None, always: data.always });
+        let copy_out = data.copy_out && !entry.is_constant();
+        self.region.mapped.push(Mapped { id, out: copy_out.then_some(range), spaced: None, always: data.always });
     }
 
     /// Creates present data at `device`, which the caller has found absent.

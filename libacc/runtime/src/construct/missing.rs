@@ -15,7 +15,8 @@ pub(crate) fn not_present(range: HostRange, table: &Table) -> Error {
     let end = range.start.saturating_add(range.len);
     let is_near =
         |entry: &&Entry| range.start.saturating_sub(entry.end) < NEAR && entry.start.saturating_sub(end) < NEAR;
-    let near: Vec<&Entry> = table.around(range).into_iter().flatten().filter(is_near).collect();
+    let is_named = |entry: &&Entry| is_near(entry) && !entry.is_constant();
+    let near: Vec<&Entry> = table.around(range).into_iter().flatten().filter(is_named).collect();
     let more = match near.as_slice() {
         [] => String::new(),
         near => format!("nearest present data: {}", named(near)),

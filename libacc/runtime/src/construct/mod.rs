@@ -4,7 +4,6 @@ mod block;
 mod by_pointer;
 mod by_value;
 mod component;
-mod constants;
 mod data;
 mod declare;
 mod declared_pointer;

@@ -72,9 +72,6 @@ impl Runtime {
         if device.maps_unmapped {
             self.look_ahead(entries);
         }
-        if !device.constants.are_present_for(function) {
-            device.publish_constants(&*self.host, function, entries);
-        }
         let scratch = &mut t.scratch;
         scratch.region.function = function;
         self.entering(device, queue, Mode::Launch).decide(entries, scratch)?;

@@ -97,7 +97,7 @@ impl Mapping<'_, '_> {
     pub(super) fn count_member(&mut self, id: EntryId, range: HostRange) {
         let table = &mut self.state.table;
         let entry = &table[id];
-        if self.mode == Mode::Enter && entry.lifetime != Lifetime::Global && range.len < entry.len() {
+        if self.mode == Mode::Enter && !entry.is_static() && range.len < entry.len() {
             table.members.add(range, 1);
             self.region.members.push(range);
         }

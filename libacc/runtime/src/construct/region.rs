@@ -114,7 +114,7 @@ pub(crate) struct Stray {
     pub(crate) entry: usize,
     /// The address that it holds.
     pub(crate) pointer: usize,
-    /// How the region gets it.
+    /// The form in which the region gets the pointer.
     pub(crate) form: Form,
     /// The block that is copied for it, once there is one.
     pub(crate) block: Option<HostRange>,

@@ -144,6 +144,9 @@ impl super::map::Mapping<'_, '_> {
     #[inline]
     fn update_elements(&mut self, range: HostRange, direction: Direction, spaced: Option<Spaced>) -> Result<(), Stop> {
         let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };
+        if self.state.table[id].is_constant() {
+            return Ok(());
+        }
         self.count(id, range.len);
         if direction.out {
             Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }

@@ -36,6 +36,9 @@ pub(crate) enum Lifetime {
     Counted,
     /// The unloading of its object. Regions and `exit data` neither count nor copy it.
     Global,
+    /// The unloading of its object. Its contents are the same for the program and the device, except that each has its own addresses there, so that
+    /// nothing is copied.
+    Constant,
     /// `acc_unmap_data`. Its dynamic counter does not drop below one before that.
     Mapped,
 }
@@ -146,21 +149,34 @@ impl Entry {
     /// The present increment action (OpenACC 3.3, 2.7.2).
     pub(crate) fn hold(&mut self, counter: Counter) {
         match (self.lifetime, counter) {
-            (Lifetime::Global, _) => {}
+            (Lifetime::Global | Lifetime::Constant, _) => {}
             (_, Counter::Structured) => self.structured = self.structured.saturating_add(1),
             (_, Counter::Dynamic) => self.dynamic = self.dynamic.saturating_add(1),
         }
     }
 
+    /// Whether the entry belongs to a loaded object, and is present for as long as that.
+    pub(crate) fn is_static(&self) -> bool {
+        matches!(self.lifetime, Lifetime::Global | Lifetime::Constant)
+    }
+
+    /// Whether updates and forced copies leave the entry unchanged.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.lifetime == Lifetime::Constant
+    }
+
     /// Performs the present decrement action; `finalize` sets the dynamic counter to its least value.
     /// Returns true if that ended the entry's lifetime. A counter that is zero stays so, and ends nothing.
     pub(crate) fn release(&mut self, counter: Counter, finalize: bool) -> bool {
+        if self.is_static() {
+            return false;
+        }
         let dynamic_min = u32::from(self.lifetime == Lifetime::Mapped);
         let (count, least) = match counter {
             Counter::Structured => (&mut self.structured, 0),
             Counter::Dynamic => (&mut self.dynamic, dynamic_min),
         };
-        if self.lifetime == Lifetime::Global || *count <= least {
+        if *count <= least {
             return false;
         }
         *count = if finalize { least } else { *count - 1 };

@@ -227,7 +227,7 @@ impl Table {
             match entry.lifetime {
                 Lifetime::Counted => assert!(entry.structured + entry.dynamic > 0, "unheld: {entry:?}"),
                 Lifetime::Mapped => assert!(entry.dynamic > 0),
-                Lifetime::Global => assert_eq!((entry.structured, entry.dynamic), (0, 0)),
+                Lifetime::Global | Lifetime::Constant => assert_eq!((entry.structured, entry.dynamic), (0, 0)),
             }
             assert!(entry.attachments.is_sorted_by_key(|a| a.offset));
             assert!(entry.attachments.iter().all(|a| a.offset + super::Attachment::BYTES <= entry.len()));

@@ -1,10 +1,11 @@
 //! Copies to read-only memory of the program, and to and from memory that it does not have.
 
-use super::fake::NO_MEMORY;
-use super::world::World;
+use super::fake::{NO_MEMORY, object};
 use super::world::kind::*;
+use super::world::{SYNC, World};
 use crate::ports::TargetAccess;
-use accord_types::{ErrorCode, HostRange};
+use crate::{Global, GlobalKind, Settings};
+use accord_types::{DeviceType, ErrorCode, GlobalSpec, HostRange};
 
 const A: usize = 0x10_0000;
 const REGION: usize = 0x40_1000;
@@ -80,4 +81,55 @@ fn memory_that_is_not_there_is_an_error_before_anything_touches_it() {
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
     w.exit(&[(RELEASE, 40, NO_MEMORY)]).unwrap();
     w.assert_empty();
+}
+
+fn global(host: usize, bytes: usize, kind: GlobalKind) -> Global {
+    let spec = GlobalSpec { object: object(), offset: host as u64, len: bytes as u64, variable: None };
+    Global { host, bytes, kind, spec }
+}
+
+#[test]
+fn constants_with_addresses_are_the_devices_own_and_never_copied() {
+    let mut w = World::new();
+    w.put(A, &[3; 400]);
+    let declared = global(A + 64, 8, GlobalKind::Variable);
+    w.runtime.register_globals(1, vec![global(A, 400, GlobalKind::Constants), declared]);
+    let own = w.runtime.deviceptr(&mut w.t, A).unwrap() as u64;
+    let before = w.fake().counts();
+    // Each way by which a program maps a table, a part of one, or two that overlap.
+    w.enter(&[(TO, 40, A)]).unwrap();
+    w.enter(&[(TO, 80, A + 8)]).unwrap();
+    w.data_start(&[(TOFROM, 40, A + 200)]).unwrap();
+    w.runtime.copyin(&mut w.t, A + 300, 40, SYNC).unwrap();
+    w.update(&[(FORCE_TO, 40, A), (FORCE_FROM, 40, A + 8)]).unwrap();
+    w.runtime.update_device(&mut w.t, A, 400, SYNC).unwrap();
+    w.runtime.update_self(&mut w.t, A, 400, SYNC).unwrap();
+    for region in 0..200 {
+        let function = REGION + 16 * region;
+        w.kernel(function, move |k| assert_eq!(k.slots, [own, own + 64, own + 200]));
+        let args = [(FORCE_TOFROM, 40, A), (TO, 8, A + 64), (FORCE_TOFROM, 100, A + 200)];
+        w.parallel(function, &args, SYNC_TAGS).unwrap();
+    }
+    w.data_end();
+    w.exit(&[(FORCE_FROM, 40, A)]).unwrap();
+    w.runtime.copyout(&mut w.t, A + 300, 40, SYNC, true).unwrap();
+    let after = w.fake().counts();
+    assert_eq!(
+        (after.copies_in, after.copies_out, after.compares),
+        (before.copies_in, before.copies_out, before.compares)
+    );
+    assert!(w.present(A, 400));
+    w.runtime.unregister_globals(1, 0..0);
+    assert!(!w.present(A, 400));
+    w.assert_empty();
+}
+
+#[test]
+fn a_device_that_sees_named_memory_only_has_no_constants_of_objects() {
+    let mut w = World::with(&[DeviceType::Nvidia], 1 << 30, Settings::default());
+    w.put(A, &[3; 400]);
+    w.runtime.register_globals(1, vec![global(A, 400, GlobalKind::Constants)]);
+    assert!(!w.present(A, 400));
+    w.enter(&[(TO, 40, A)]).unwrap();
+    assert_eq!(w.on_device(A, 40), [3; 40]);
 }

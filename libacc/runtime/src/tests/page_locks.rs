@@ -117,7 +117,7 @@ fn a_declared_array_is_unlocked_when_its_object_is_unloaded() {
     let mut w = World::new();
     let object = ObjectSpec { path: "/lib/some.so".into(), build_id: "1".into(), executable: false };
     let spec = GlobalSpec { object, offset: 0, len: LEN as u64, variable: None };
-    w.runtime.register_globals(1, vec![crate::Global { host: A, bytes: LEN, link: false, spec }]);
+    w.runtime.register_globals(1, vec![crate::Global { host: A, bytes: LEN, kind: crate::GlobalKind::Variable, spec }]);
     locked(&mut w);
     w.runtime.unregister_globals(1, 0..0);
     assert_eq!(w.fake().locks(), [Lock::Unlock(None, ARRAY)]);

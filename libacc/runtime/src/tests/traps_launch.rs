@@ -3,7 +3,7 @@
 use super::fake::object;
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
-use crate::{Global, LocalThread, Settings};
+use crate::{Global, GlobalKind, LocalThread, Settings};
 use accord_types::{DeviceType, Error, ErrorCode, GlobalSpec, QueueId};
 
 const A: usize = 0x10_0000;
@@ -13,7 +13,7 @@ const ASYNC_1: &[u32] = &[0x2000_0001, 0];
 
 fn global(host: usize, bytes: usize, link: bool) -> Global {
     let spec = GlobalSpec { object: object(), offset: host as u64, len: bytes as u64, variable: None };
-    Global { host, bytes, link, spec }
+    Global { host, bytes, kind: if link { GlobalKind::Link } else { GlobalKind::Variable }, spec }
 }
 
 #[test]

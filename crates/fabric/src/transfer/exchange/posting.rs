@@ -1,7 +1,7 @@
 //! Posts receives for transfers, and handles their ends.
 
-use super::rooms::{DeviceRoom, TransferRoom};
-use super::{Exchange, Present};
+use super::rooms::TransferRoom;
+use super::{Exchange, Present, TransferEnd, TransferTarget};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
@@ -11,78 +11,71 @@ use std::sync::Arc;
 
 impl Exchange {
     /// Posts a receive for a transfer. Returns its announcement, or `None` if the bytes can't be received that way.
-    pub(super) fn post_room(
+    pub(super) fn post(
         self: &Arc<Self>,
         (transfer, len): (TransferId, u64),
         peer: PeerId,
-        room: DeviceRoom,
+        target: &dyn TransferTarget,
         present: &Present,
     ) -> Option<RoomWord> {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
-        // Dropped without locks, because `place` may hold the last reference to the device.
-        let DeviceRoom { device, place } = room;
-        let (range, exchange, of, posted) = (place.range()?, self.clone(), present.clone(), device.clone());
+        let (device, range) = target.native()?;
+        let (exchange, of, posted) = (self.clone(), present.clone(), device.clone());
         let told = move |filled| {
-            exchange.room_ended(transfer, peer, &of, (len, filled));
+            exchange.receive_ended(transfer, peer, &of, (len, filled));
             posted.remove(transfer);
         };
         let mut state = self.lock();
         if !state.peers.contains_key(&peer) {
             return None;
         }
-        // The lock is held so that the receive's callback finds its entry.
+        // The lock is held so that the receive's callback finds it.
         let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
-        let (number, room) = present.control.post(range, Box::new(told))?;
-        if let Some(overlaps) = device.add(transfer, &room, at)
-            && place.is_free()
+        let (number, receive) = present.control.post(range, Box::new(told))?;
+        let overlaps = device.add(transfer, &receive, at).filter(|_| target.is_free());
+        let room = TransferRoom { device, receive };
+        if let Some(overlaps) = overlaps
+            && state.table.keep(transfer, TransferEnd::Posted(room.clone())).is_none()
         {
-            state.rooms.insert(transfer, TransferRoom { device, room });
             return Some(RoomWord { number, overlaps });
         }
         drop(state);
-        // The device has ended or writes there, and the receive was not announced.
-        TransferRoom { device, room }.withdraw(transfer);
+        // The device has ended or writes there, or the source has begun unasked. The receive was not announced.
+        room.withdraw(transfer);
         None
     }
 
     /// Handles the end of a transfer's receive, whether `filled` or not.
-    fn room_ended(self: &Arc<Self>, transfer: TransferId, peer: PeerId, present: &Present, (len, filled): (u64, bool)) {
-        let mut state = self.lock();
-        let room = state.rooms.remove(&transfer);
+    fn receive_ended(
+        self: &Arc<Self>,
+        transfer: TransferId,
+        peer: PeerId,
+        present: &Present,
+        (len, filled): (u64, bool),
+    ) {
+        let begun = self.lock().table.begin(transfer, peer, false);
         // Otherwise the transfer has ended another way, or the peer is gone.
-        let begun = state.core.begin(transfer, peer, false) == Ok(true);
-        drop(state);
+        let Ok(room) = begun else { return };
         drop(room);
-        if begun {
-            // Dropped without locks, because the lane's receive may hold the last reference to the device.
-            present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
-            let mut state = self.lock();
-            if filled {
-                // The library has notified the pusher.
-                state.core.landed_unsaid(transfer);
-            } else {
-                state.core.ended(transfer, peer, Err(not_taken()));
-            }
-            self.act(state, None);
+        // Dropped without locks, because the lane's receive may hold the last reference to the device.
+        present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
+        let mut state = self.lock();
+        if filled {
+            // The library has notified the pusher.
+            state.table.landed_unsaid(transfer);
+        } else {
+            state.table.ended(transfer, peer, Err(not_taken()));
         }
+        self.act(state, None);
     }
+}
 
-    /// Abandons the receives of these transfers.
-    pub(super) fn abandon_rooms(&self, transfers: &[TransferId]) {
-        self.rooms(|transfer| transfers.contains(transfer)).iter().for_each(|room| room.abandon());
-    }
-
-    /// Ends all receives. After the return no device memory is written.
-    pub(super) fn end_rooms(&self) {
-        self.rooms(|_| true).iter().for_each(|room| room.await_free());
-    }
-
-    fn rooms(&self, which: impl Fn(&TransferId) -> bool) -> Vec<Arc<dyn PostedReceive>> {
-        let state = self.lock();
-        let rooms = state.rooms.iter().filter(|(transfer, _)| which(transfer));
-        rooms.map(|(_, posted)| posted.room.clone()).collect()
+impl TransferEnd {
+    /// Returns the posted receive, if there is one.
+    pub(super) fn receive(&self) -> Option<Arc<dyn PostedReceive>> {
+        if let Self::Posted(room) = self { Some(room.receive.clone()) } else { None }
     }
 }
 

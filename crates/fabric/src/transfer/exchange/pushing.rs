@@ -1,11 +1,11 @@
-//! The pusher's side of a copy.
+//! The source's side of a copy.
 
-use super::Exchange;
+use super::{Exchange, TransferEnd, Transfers};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
 use crate::transfer::control::RoomWord;
 use crate::transfer::outbox::{Outbox, Outgoing, PushingStream, Sent};
-use crate::transfer::rendezvous::PushStep;
+use crate::transfer::table::{Offer, PushStep};
 use crate::transport::PostedSend;
 use accord_types::signal::Signal;
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 /// The time after which a target's silence counts as a stall, and its liveness is checked.
 const SOON: Duration = Duration::from_millis(100);
 
-/// A push in flight. It gets the bytes from the device, in its stream's order.
+/// A push in flight, at the device's stream, from which it gets the bytes. How far the copy is, is in the exchange's
+/// record of the transfer; what carries the bytes is here.
 pub struct Pushing {
     exchange: Arc<Exchange>,
     outbox: Arc<Outbox>,
@@ -25,44 +26,41 @@ pub struct Pushing {
     len: u64,
     /// The stream whose order the bytes keep.
     stream: Option<PushingStream>,
-    state: PushState,
+    carrier: Carrier,
 }
 
-/// The way of a push's bytes, and its progress.
-enum PushState {
-    /// No way is chosen, and no byte was sent.
-    Announced,
-    /// The target has posted this receive, and no byte was sent.
-    Posted(RoomWord),
-    /// A part of the bytes was sent over this lane.
-    OnLane(Outgoing),
-    /// All bytes were sent over a lane that other transfers may use since. The stream's later bytes stay ordered after these.
+/// What carries the bytes of a push.
+enum Carrier {
+    /// No choice before the target is ready.
+    Unknown,
+    /// A choice of these ways.
+    Offered(Offer),
+    /// This lane. A part of the bytes was sent.
+    Lane(Outgoing),
+    /// A lane that other transfers may use since all bytes were sent. The stream's later bytes stay ordered after these.
     Sent { _order: Sent },
-    /// All bytes are in flight to the posted receive since this time.
-    InFlight(Box<dyn PostedSend>, Instant),
-    /// No more bytes are sent, and the target will report the outcome.
-    AwaitsOutcome,
-    /// The caller writes the bytes into the target's memory, and they land at once.
-    Direct,
-    /// The bytes have landed in the posted receive, and the target sends no message about it.
-    Landed,
-    /// The push has its outcome.
-    Over,
+    /// A message to the posted receive, in flight since this time.
+    Message(Box<dyn PostedSend>, Instant),
+    /// The caller, which writes the bytes into the target's memory. They land at once.
+    Caller,
+    /// Nothing any more: no more bytes are sent, and the target reports the outcome.
+    Done,
+    /// Nothing any more: the push has ended, and the exchange has forgotten the transfer.
+    Ended,
 }
 
 impl Exchange {
     /// Starts a push of `len` bytes, more than 0, over the lanes of `outbox`.
     ///
     /// # Errors
-    /// Returns an error if the transfer is already pushed, too many are, or the exchange is closed.
+    /// Returns an error if the transfer is already pushed, too many are pushed, or the exchange is closed.
     pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
-        let mut state = self.lock();
-        state.core.push(transfer, to)?;
         let changed = Arc::<Signal>::default();
-        state.pushing.insert(transfer, changed.clone());
+        let mut state = self.lock();
+        state.table.push(transfer, to, TransferEnd::Source(changed.clone()))?;
         self.act(state, Some(&outbox));
-        let (exchange, state) = (self.clone(), PushState::Announced);
-        Ok(Pushing { exchange, outbox, transfer, changed, len, stream: None, state })
+        let (exchange, carrier) = (self.clone(), Carrier::Unknown);
+        Ok(Pushing { exchange, outbox, transfer, changed, len, stream: None, carrier })
     }
 }
 
@@ -72,6 +70,11 @@ impl Pushing {
     pub fn of(mut self, stream: PushingStream) -> Self {
         self.stream = Some(stream);
         self
+    }
+
+    /// Returns the number of bytes.
+    pub fn total(&self) -> u64 {
+        self.len
     }
 
     /// Whether there is a lane to the target.
@@ -85,18 +88,23 @@ impl Pushing {
     /// # Errors
     /// Returns an error if the target refuses or is gone.
     pub fn reach<T>(&mut self, reach: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
-        let Some(handle) = self.handle()? else { return Ok(None) };
-        let reached = reach(&handle);
+        let Offer::Memory(handle) = self.offered()? else { return Ok(None) };
+        let reached = reach(handle);
         if reached.is_some() {
-            self.state = PushState::Direct;
+            self.carrier = Carrier::Caller;
         }
         Ok(reached)
     }
 
-    /// Blocks until the target is ready. Returns the handle of its memory, if it has sent one.
-    fn handle(&mut self) -> Result<Option<Vec<u8>>> {
-        self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().core.take_handle(self.transfer))
+    /// Blocks until the target is ready, and returns its offer.
+    fn offered(&mut self) -> Result<&Offer> {
+        if matches!(self.carrier, Carrier::Unknown) {
+            self.carrier = Carrier::Offered(self.wait(|state, _| state.table.start(self.transfer))?);
+        }
+        match &self.carrier {
+            Carrier::Offered(offer) => Ok(offer),
+            _ => Ok(&Offer::Lane),
+        }
     }
 
     /// Sends the next bytes, the first ones once the target is ready.
@@ -112,7 +120,7 @@ impl Pushing {
     /// Whether the bytes may be sent before those of the stream's earlier pushes have landed: the target is ready, and all
     /// pushes use one lane, which keeps their order. Does not block.
     pub fn follows(&self) -> bool {
-        self.stream.is_some() && self.exchange.lock().core.step(self.transfer) == PushStep::Send
+        self.stream.is_some() && self.exchange.lock().table.offer(self.transfer).is_some()
     }
 
     /// Whether [`Pushing::drains_native`] may return `true`.
@@ -129,26 +137,22 @@ impl Pushing {
         if !self.may_drain_native() {
             return Ok(false);
         }
-        if matches!(self.state, PushState::Announced) {
-            self.wait(&PushStep::Send)?;
-            let room = self.exchange.lock().core.take_room(self.transfer);
-            // A lane without such sends may have been added meanwhile: each end decides alone which memory MPI can address.
-            if let Some(room) = room.filter(|_| self.outbox.sends_native()) {
-                self.state = PushState::Posted(room);
-            }
+        let is_posted = matches!(self.offered()?, Offer::Receive(_));
+        // A lane without such sends may have been added meanwhile: each end decides alone which memory MPI can address.
+        if is_posted && self.outbox.sends_native() {
+            return Ok(true);
         }
-        let is_posted = matches!(self.state, PushState::Posted(_));
-        Ok(is_posted || CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
+        Ok(CopyWay::DeviceMpi.takes_offered(self.len) && self.outgoing()?.sends_native())
     }
 
     /// Whether the bytes may be in flight together with those of other such pushes, in any order: the target has posted a
     /// receive for each, and none overlaps. Does not block.
     pub fn goes_beside(&self) -> bool {
-        let is_beside = |room: RoomWord| !room.overlaps;
-        match &self.state {
-            PushState::Posted(room) => is_beside(*room),
-            PushState::Announced if self.outbox.sends_native() => {
-                self.exchange.lock().core.room(self.transfer).is_some_and(is_beside)
+        let is_beside = |offer: &Offer| matches!(offer, Offer::Receive(room) if !room.overlaps);
+        match &self.carrier {
+            Carrier::Offered(offer) => is_beside(offer),
+            Carrier::Unknown if self.outbox.sends_native() => {
+                self.exchange.lock().table.offer(self.transfer).is_some_and(is_beside)
             }
             _ => false,
         }
@@ -160,14 +164,13 @@ impl Pushing {
     /// # Errors
     /// Returns the errors of [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
-        if let PushState::Posted(room) = self.state {
-            // The receive accepts one message. If the message does not fit, the target ends the receive.
-            if bytes.len as u64 == self.len {
-                self.state = PushState::AwaitsOutcome;
-                self.state = PushState::InFlight(self.outbox.send_posted(room.number, bytes)?, Instant::now());
-                return Ok(());
-            }
-            self.state = PushState::Announced;
+        // The receive accepts one message.
+        if let Carrier::Offered(Offer::Receive(RoomWord { number, .. })) = self.carrier
+            && bytes.len as u64 == self.len
+        {
+            self.carrier = Carrier::Done;
+            self.carrier = Carrier::Message(self.outbox.send_posted(number, bytes)?, Instant::now());
+            return Ok(());
         }
         self.outgoing()?.send_native(bytes)?;
         self.give_lane_back();
@@ -179,30 +182,38 @@ impl Pushing {
     /// # Errors
     /// Returns an error if the bytes may not have been sent.
     pub fn await_native(&mut self) -> Result<()> {
-        if let Some((bytes, begin)) = self.state.take_in_flight()
+        if let Some((bytes, begin)) = self.carrier.take_message()
             && self.outbox.await_posted(bytes, self.len, begin)?
         {
-            self.state = PushState::Landed;
+            // The target sends no message about it. The outcome stands even if the target was lost since.
+            let _ = self.done(true);
         }
         Ok(())
     }
 
     /// Returns the push's lane once the target is ready.
     fn outgoing(&mut self) -> Result<&mut Outgoing> {
-        if matches!(self.state, PushState::Announced | PushState::Posted(_)) {
-            self.wait(&PushStep::Send)?;
-            self.state = PushState::OnLane(self.outbox.begin_behind(self.transfer, self.len, self.stream)?);
+        match self.carrier {
+            Carrier::Unknown => {
+                self.offered()?;
+            }
+            // The push may have failed since the target was ready.
+            Carrier::Offered(_) => self.check()?,
+            _ => {}
         }
-        match &mut self.state {
-            PushState::OnLane(outgoing) => Ok(outgoing),
+        if matches!(self.carrier, Carrier::Offered(_)) {
+            self.carrier = Carrier::Lane(self.outbox.begin_behind(self.transfer, self.len, self.stream)?);
+        }
+        match &mut self.carrier {
+            Carrier::Lane(outgoing) => Ok(outgoing),
             _ => Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes")),
         }
     }
 
     /// Releases the lane once all bytes were sent.
     fn give_lane_back(&mut self) {
-        if let Some(outgoing) = self.state.take_complete() {
-            self.state = PushState::Sent { _order: outgoing.sent(self.stream) };
+        if let Some(outgoing) = self.carrier.take_complete() {
+            self.carrier = Carrier::Sent { _order: outgoing.sent(self.stream) };
         }
     }
 
@@ -212,48 +223,54 @@ impl Pushing {
     /// Returns an error if the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
         self.await_native()?;
-        match self.state {
-            PushState::Landed => {
-                // The outcome stands even if the target was lost since.
-                let _ = self.done();
-                return Ok(());
-            }
-            PushState::Direct => return self.done(),
+        match self.carrier {
+            Carrier::Ended => return Ok(()),
+            Carrier::Caller => return self.done(false),
             // Dropping the lane notifies the target that no more bytes are sent.
-            PushState::OnLane(_) => self.state = PushState::AwaitsOutcome,
+            Carrier::Lane(_) => self.carrier = Carrier::Done,
             _ => {}
         }
-        let outcome = self.wait(&PushStep::End(Ok(())));
-        self.done().and(outcome)
+        let outcome = self.wait(|_, step| matches!(step, PushStep::End(_)).then_some(()));
+        self.done(false).and(outcome)
     }
 
-    fn done(&mut self) -> Result<()> {
+    /// Ends the push. `has_landed`: the bytes have, and the target sends no message about it.
+    fn done(&mut self, has_landed: bool) -> Result<()> {
         let mut state = self.exchange.lock();
-        state.pushing.remove(&self.transfer);
-        if matches!(self.state, PushState::Landed) {
-            state.core.has_landed(self.transfer);
+        if has_landed {
+            state.table.has_landed(self.transfer);
         }
-        let outcome = state.core.push_done(self.transfer);
+        let outcome = state.table.push_done(self.transfer);
         self.exchange.act(state, Some(&self.outbox));
-        self.state = PushState::Over;
+        self.carrier = Carrier::Ended;
         outcome
     }
 
-    fn wait(&self, until: &PushStep) -> Result<()> {
+    /// Returns the error of a push that has failed.
+    fn check(&self) -> Result<()> {
+        let step = self.exchange.lock().table.step(self.transfer);
+        match step {
+            PushStep::End(outcome) => outcome,
+            PushStep::Wait | PushStep::Send => Ok(()),
+        }
+    }
+
+    /// Blocks until `until`, which gets the next step of the push, returns a value.
+    fn wait<T>(&self, until: impl Fn(&mut Transfers, &PushStep) -> Option<T>) -> Result<T> {
         let start = Instant::now();
         let mut state = self.exchange.lock();
         let (mut stalled, mut looked) = (None, false);
         loop {
-            match state.core.step(self.transfer) {
-                PushStep::End(Err(error)) => return Err(error),
-                step if step == *until => {
-                    self.exchange.targets.waited(start);
-                    return Ok(());
-                }
-                PushStep::End(Ok(())) => {
-                    return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
-                }
-                PushStep::Wait | PushStep::Send => {}
+            let step = state.table.step(self.transfer);
+            if let PushStep::End(Err(error)) = step {
+                return Err(error);
+            }
+            if let Some(found) = until(&mut state, &step) {
+                self.exchange.targets.waited(start);
+                return Ok(found);
+            }
+            if step == PushStep::End(Ok(())) {
+                return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
             }
             if !std::mem::replace(&mut looked, true) && self.exchange.targets.has_any() {
                 let seen = self.changed.raised();
@@ -275,11 +292,11 @@ impl Pushing {
     }
 }
 
-impl PushState {
-    /// Returns the send in flight, if any. The push awaits the outcome from then on.
-    fn take_in_flight(&mut self) -> Option<(Box<dyn PostedSend>, Instant)> {
-        match std::mem::replace(self, Self::AwaitsOutcome) {
-            Self::InFlight(bytes, begin) => Some((bytes, begin)),
+impl Carrier {
+    /// Returns the message in flight, if any. Nothing carries bytes from then on.
+    fn take_message(&mut self) -> Option<(Box<dyn PostedSend>, Instant)> {
+        match std::mem::replace(self, Self::Done) {
+            Self::Message(bytes, begin) => Some((bytes, begin)),
             other => {
                 *self = other;
                 None
@@ -287,10 +304,10 @@ impl PushState {
         }
     }
 
-    /// Returns the lane if all bytes were sent over it. The push awaits the outcome from then on.
+    /// Returns the lane if all bytes were sent over it. Nothing carries bytes from then on.
     fn take_complete(&mut self) -> Option<Outgoing> {
-        match std::mem::replace(self, Self::AwaitsOutcome) {
-            Self::OnLane(outgoing) if outgoing.is_complete() => Some(outgoing),
+        match std::mem::replace(self, Self::Done) {
+            Self::Lane(outgoing) if outgoing.is_complete() => Some(outgoing),
             other => {
                 *self = other;
                 None
@@ -298,26 +315,26 @@ impl PushState {
         }
     }
 
-    /// Whether bytes were sent, which can't be withdrawn.
-    fn has_sent(&self) -> bool {
+    /// Whether the target gets bytes, or learns from the carrier that it gets no more.
+    fn tells(&self) -> bool {
         match self {
-            Self::OnLane(_) | Self::Sent { .. } | Self::InFlight(..) | Self::AwaitsOutcome | Self::Landed => true,
-            Self::Announced | Self::Posted(_) | Self::Direct | Self::Over => false,
+            Self::Lane(_) | Self::Sent { .. } | Self::Message(..) | Self::Done => true,
+            Self::Unknown | Self::Offered(_) | Self::Caller | Self::Ended => false,
         }
     }
 }
 
 impl Drop for Pushing {
     fn drop(&mut self) {
-        if matches!(self.state, PushState::Over) {
+        // Nothing waits for the outcome.
+        let _ = self.await_native();
+        if matches!(self.carrier, Carrier::Ended) {
             return;
         }
-        let _ = self.await_native();
         // The lane is dropped last, which notifies the target.
-        let before = std::mem::replace(&mut self.state, PushState::Over);
+        let before = std::mem::replace(&mut self.carrier, Carrier::Ended);
         let mut state = self.exchange.lock();
-        state.pushing.remove(&self.transfer);
-        state.core.give_up(self.transfer, before.has_sent());
+        state.table.give_up(self.transfer, before.tells());
         self.exchange.act(state, Some(&self.outbox));
         drop(before);
     }

@@ -6,28 +6,9 @@
 
 use crate::transport::PostedReceive;
 use accord_types::short_lock::ShortLock;
-use accord_types::{AddressRange, NativeRange, TransferId};
+use accord_types::{AddressRange, TransferId};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The target memory of a transfer, for a library that writes into it.
-pub struct DeviceRoom {
-    /// The posted receives of its device.
-    pub device: Arc<DeviceRooms>,
-    /// The location of the memory.
-    pub place: Box<dyn RoomPlace>,
-}
-
-/// The location of a transfer in device memory.
-pub trait RoomPlace: Send {
-    /// Returns the memory once no other operation writes to it, or `None` if a library can't address it. Called without
-    /// locks, when the bytes may be sent.
-    fn range(&self) -> Option<NativeRange>;
-
-    /// Whether the memory still has no other writer, as far as known without the device. Called after posting, so that a later
-    /// writer sees the receive, and this call sees an earlier writer. Called with locks.
-    fn is_free(&self) -> bool;
-}
 
 /// The posted receives of a device. They must end before the device's memory is freed.
 #[derive(Default)]
@@ -81,16 +62,17 @@ impl Posted {
 }
 
 /// A receive posted for a transfer.
+#[derive(Clone)]
 pub(super) struct TransferRoom {
     pub(super) device: Arc<DeviceRooms>,
-    pub(super) room: Arc<dyn PostedReceive>,
+    pub(super) receive: Arc<dyn PostedReceive>,
 }
 
 impl TransferRoom {
     /// Withdraws the receive, as the pusher has reported that it does not use it.
     pub(super) fn withdraw(&self, transfer: TransferId) {
         // If a message is arriving nevertheless, the device's memory must stay until it has arrived.
-        if self.room.withdraw() {
+        if self.receive.withdraw() {
             self.device.remove(transfer);
         }
     }

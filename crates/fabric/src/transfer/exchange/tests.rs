@@ -1,7 +1,6 @@
 use super::*;
-use crate::transfer::control::RoomWord;
-use crate::transport::{PostedReceive, ReceiveEnded};
-use accord_types::ErrorCode;
+use crate::transport::ReceiveEnded;
+use accord_types::{ErrorCode, NativeRange};
 use std::num::NonZeroU16;
 use std::sync::mpsc;
 
@@ -14,23 +13,32 @@ const TARGET: PeerId = PeerId::from_raw(2);
 struct Line(mpsc::Sender<ControlMessage>);
 
 impl TransferControl for Line {
-    fn ready(&self, transfer: TransferId, handle: Vec<u8>) {
-        self.0.send(ControlMessage::Ready(transfer, handle)).unwrap();
+    fn send(&self, message: ControlMessage) {
+        self.0.send(message).unwrap();
     }
     fn post(&self, _room: NativeRange, _told: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         None
     }
-    fn ready_with_room(&self, transfer: TransferId, room: RoomWord) {
-        self.0.send(ControlMessage::Room(transfer, room)).unwrap();
+}
+
+/// A destination in memory of the test, which receives bytes by a function.
+struct Taker<F> {
+    take: F,
+    handle: &'static [u8],
+}
+
+impl<F: Fn(IncomingBytes, Ending) + Send + Sync> TransferTarget for Taker<F> {
+    fn export(&self) -> Vec<u8> {
+        self.handle.to_vec()
     }
-    fn landed(&self, transfer: TransferId) {
-        self.0.send(ControlMessage::Landed(transfer)).unwrap();
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        None
     }
-    fn refused(&self, transfer: TransferId, error: &Error) {
-        self.0.send(ControlMessage::Refused(transfer, error.clone())).unwrap();
+    fn is_free(&self) -> bool {
+        true
     }
-    fn failed(&self, transfer: TransferId, error: &Error) {
-        self.0.send(ControlMessage::Failed(transfer, error.clone())).unwrap();
+    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+        (self.take)(bytes, ending);
     }
 }
 
@@ -59,16 +67,16 @@ fn two() -> Two {
     Two { pusher, target, outbox }
 }
 
-/// Returns a starter that receives all bytes at once and sends them to `to`.
-fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
-    Box::new(move |incoming| {
-        let (mut bytes, ending) = incoming.split().unwrap();
+/// Returns a target that receives all bytes at once and sends them to `to`. It exports `handle`.
+fn taker(len: usize, to: mpsc::Sender<Vec<u8>>, handle: &'static [u8]) -> Arc<dyn TransferTarget> {
+    let take = move |mut bytes: IncomingBytes, ending: Ending| {
         let mut buffer = vec![0; len];
         bytes.fill(&mut buffer);
         drop(bytes);
         to.send(buffer).unwrap();
         ending.landed(Ok(()));
-    })
+    };
+    Arc::new(Taker { take, handle })
 }
 
 #[test]
@@ -77,12 +85,12 @@ fn a_push_waits_for_ready_and_ends_with_landed() {
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
     let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to, b"")).unwrap();
     assert!(from.try_recv().is_err());
     two.target.due(TransferId(1), Ok(()));
     thread.join().unwrap().unwrap();
     assert_eq!(from.recv().unwrap(), b"abcd");
-    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0 && two.target.lock().table.expects() == 0);
 }
 
 #[test]
@@ -90,11 +98,11 @@ fn a_refusal_reaches_the_pusher() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to, b"")).unwrap();
     two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
     assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
     drop(pushing);
-    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0 && two.target.lock().table.expects() == 0);
 }
 
 #[test]
@@ -102,17 +110,17 @@ fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
     let two = two();
     let (to, from) = mpsc::channel();
     drop(two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap());
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), DirectWays::default()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone(), b"")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     let mut pushing = two.pusher.push(TransferId(2), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(2), PUSHER, 4, taker(4, to), DirectWays::default()).unwrap();
+    two.target.expect(TransferId(2), PUSHER, 4, taker(4, to, b"")).unwrap();
     two.target.due(TransferId(2), Ok(()));
     pushing.drain(b"ef").unwrap();
     pushing.drain(b"gh").unwrap();
     pushing.finish().unwrap();
     assert_eq!(from.recv().unwrap(), b"efgh");
     assert!(from.try_recv().is_err());
-    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0 && two.target.lock().table.expects() == 0);
 }
 
 #[test]
@@ -124,10 +132,6 @@ fn losing_the_target_ends_a_push() {
     assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
 }
 
-fn export(handle: &'static [u8]) -> DirectWays {
-    DirectWays { export: Some(Box::new(|| handle.to_vec())), room: None }
-}
-
 #[test]
 fn bytes_bypass_the_lane_if_the_target_sends_a_handle() {
     let two = two();
@@ -135,7 +139,7 @@ fn bytes_bypass_the_lane_if_the_target_sends_a_handle() {
     for (number, handle) in [(1, &b"there"[..]), (2, b"")] {
         let transfer = TransferId(number);
         let mut pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap();
-        two.target.expect(transfer, PUSHER, 4, taker(4, to.clone()), export(handle)).unwrap();
+        two.target.expect(transfer, PUSHER, 4, taker(4, to.clone(), handle)).unwrap();
         two.target.due(transfer, Ok(()));
         let reached = pushing.reach(|offered| Some(offered.to_vec())).unwrap();
         assert_eq!(reached.as_deref(), Some(handle).filter(|handle| !handle.is_empty()));
@@ -146,7 +150,7 @@ fn bytes_bypass_the_lane_if_the_target_sends_a_handle() {
     }
     assert_eq!(from.recv().unwrap(), b"abcd", "only the second one came over the lane");
     assert!(from.try_recv().is_err());
-    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0 && two.target.lock().table.expects() == 0);
 }
 
 #[test]
@@ -154,12 +158,12 @@ fn an_unused_handle_leaves_no_state() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), export(b"there")).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to, b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     pushing.drain(b"abcd").unwrap();
     pushing.finish().unwrap();
     assert_eq!(from.recv().unwrap(), b"abcd");
-    assert_eq!(two.pusher.lock().core.pushes(), 0);
+    assert_eq!(two.pusher.lock().table.pushes(), 0);
 }
 
 #[test]
@@ -186,11 +190,11 @@ fn a_direct_copy_to_a_lost_target_fails() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), export(b"there")).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to, b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     assert!(pushing.reach(|_| Some(())).unwrap().is_some());
     two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
     drop(pushing);
-    assert!(two.pusher.lock().core.pushes() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0);
 }

@@ -42,6 +42,7 @@ impl Naive {
             if passed > 0 {
                 of.used[class] = decayed(of.used[class], passed, self.policy.half_life_ms) + held * passed;
                 of.total += u128::from(held * passed);
+                of.month += u128::from(held * passed);
             }
         }
         self.accounts[account].settled = self.now;
@@ -137,6 +138,18 @@ impl Naive {
         })
     }
 
+    /// Returns the first of an account and those above it that has spent its device-hours of the month. Nothing is
+    /// billed with another weight than 1.
+    pub(super) fn spent(&self, leaf: usize) -> Option<usize> {
+        self.path(leaf).into_iter().find(|&account| {
+            let held: u64 = (0..self.classes.len()).map(|class| self.charged(account, class)).sum();
+            let passed = self.now.since(self.accounts[account].settled);
+            let used = self.accounts[account].month + u128::from(held) * u128::from(passed);
+            let max = self.policy.accounts[account].hours_a_month;
+            max.is_some_and(|hours| used >= u128::from(hours) * 1_000 * 3_600_000)
+        })
+    }
+
     /// Compares the order of two waiting jobs.
     pub(crate) fn order(&self, one: &NJob, other: &NJob) -> Ordering {
         match (one.front, other.front) {
@@ -165,6 +178,7 @@ impl Naive {
             self.settle(above);
             self.accounts[above].used[class] += milli_ms;
             self.accounts[above].total += u128::from(milli_ms);
+            self.accounts[above].month += u128::from(milli_ms);
         }
         if self.is_leaf(at) {
             self.touch(at);

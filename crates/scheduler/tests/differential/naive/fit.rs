@@ -198,7 +198,7 @@ impl Naive {
 
     /// Returns a start that is possible now.
     pub(super) fn fit(&self, job: &NJob) -> Option<Fit> {
-        if self.too_many_run(job.account) {
+        if self.too_many_run(job.account) || self.spent(job.account).is_some() {
             return None;
         }
         if let Some(picks) = self.promised(job) {
@@ -250,16 +250,17 @@ impl Naive {
         (nodes.len(), taken, free as u64 * 16_000 + cores)
     }
 
+    /// Returns the cores and the host memory that a grant takes. The memory of CPU devices is the node's.
+    pub(super) fn beside_of(&self, grant: &NGrant) -> (u64, u64) {
+        let is_cpu = self.classes[grant.class].kind == DeviceType::Cpu;
+        (grant.cores, grant.memory + if is_cpu { grant.amount.memory } else { 0 })
+    }
+
     /// Returns the cores and host memory of a node that no job holds.
     fn left_of(&self, node: usize) -> (u64, u64) {
         let grants = self.jobs.values().flat_map(|job| &job.grants);
         let there = grants.filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
-        // The memory of CPU devices is the node's.
-        let own = |grant: &NGrant| {
-            let is_cpu = self.classes[grant.class].kind == DeviceType::Cpu;
-            if is_cpu { grant.amount.memory } else { 0 }
-        };
-        let used = there.fold((0, 0), |sum, grant| (sum.0 + grant.cores, sum.1 + grant.memory + own(grant)));
+        let used = there.map(|grant| self.beside_of(grant)).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let of = &self.nodes[node];
         (of.cores.saturating_sub(used.0), of.memory.saturating_sub(used.1))
     }

@@ -88,6 +88,8 @@ pub(crate) struct NJob {
 struct NAccount {
     used: Vec<u64>,
     total: u128,
+    /// The same of this month.
+    month: u128,
     settled: Millis,
     last_start: Millis,
     settle_at: Option<Millis>,
@@ -206,7 +208,10 @@ impl Naive {
                 }
             }
             Input::PathTimes(times) => self.path_times = times,
-            Input::MonthBegan => (0..self.accounts.len()).for_each(|account| self.settle(account)),
+            Input::MonthBegan => (0..self.accounts.len()).for_each(|account| {
+                self.settle(account);
+                self.accounts[account].month = 0;
+            }),
             Input::Reserve(reservation) => {
                 let id = reservation.id;
                 let before = self.reservations.remove(&id);
@@ -415,11 +420,12 @@ impl Naive {
     fn warn(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         let job = &self.jobs[&id];
         let renewed = job.ends.plus(self.policy.quantum());
-        if job.limit.is_none() && !self.wanted(job, renewed) {
-            self.move_end(id, renewed, effects);
-            return;
-        }
-        let cause = if job.limit.is_some() { EndCause::Limit } else { EndCause::Quantum };
+        let cause = match job.limit {
+            Some(_) => EndCause::Limit,
+            None if self.spent(job.account).is_some() => EndCause::Spent,
+            None if self.wanted(job, renewed) => EndCause::Quantum,
+            None => return self.move_end(id, renewed, effects),
+        };
         let job = self.jobs.get_mut(&id).unwrap();
         job.warned = None;
         job.ending = Some(cause.clone());
@@ -451,7 +457,9 @@ impl Naive {
         }
         self.jobs.values().filter(|other| other.phase == NPhase::Waiting && !other.on_hold).any(|other| {
             let demand = self.first_demand(other);
-            demand.keys().any(|class| mine.contains(class)) && self.entitled(other.account, &demand)
+            demand.keys().any(|class| mine.contains(class))
+                && self.entitled(other.account, &demand)
+                && self.spent(other.account).is_none()
         })
     }
 
@@ -490,6 +498,10 @@ impl Naive {
                 let account = described.name.clone();
                 return effects.push(Effect::Refused(Refusal::TooLong { account, longest_ms }));
             }
+        }
+        if let Some(account) = self.spent(at) {
+            let account = self.policy.accounts[account].name.clone();
+            return effects.push(Effect::Refused(Refusal::Spent { account }));
         }
         let allowed = self.policy.accounts[at].priorities;
         if !(allowed.0..=allowed.1).contains(&request.priority) {
@@ -551,8 +563,16 @@ impl Naive {
                 let only = |filter: &ClassFilter| {
                     self.classes.iter().filter(|class| filter.matches(class)).all(|class| quota.class.matches(class))
                 };
-                let counted = parts.iter().filter(|part| part.take == Take::Exclusive && only(&part.class));
-                if counted.map(|part| part.count.least).sum::<u32>() * ranks > quota.devices {
+                let each = |part: &Part| match part.take {
+                    Take::Exclusive => 1_000,
+                    Take::Shared(amount) => {
+                        let classes = self.classes.iter().filter(|class| part.class.matches(class));
+                        classes.map(|class| charge(amount, false, class)).min().unwrap_or(amount.milli)
+                    }
+                };
+                let counted = parts.iter().filter(|part| only(&part.class));
+                let least: u32 = counted.map(|part| part.count.least * each(part)).sum();
+                if least * ranks > quota.devices * 1_000 {
                     return Some((above, quota.devices));
                 }
             }

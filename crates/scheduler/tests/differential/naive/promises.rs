@@ -106,7 +106,9 @@ impl Naive {
     }
 
     pub(super) fn is_stopped(&self, job: &NJob) -> bool {
-        self.too_many_run(job.account) || self.beyond_most(job.account, &self.first_demand(job))
+        self.too_many_run(job.account)
+            || self.spent(job.account).is_some()
+            || self.beyond_most(job.account, &self.first_demand(job))
     }
 
     /// Plans the reserved starts to which others yield. Returns whether anything has changed.
@@ -458,6 +460,35 @@ impl Naive {
         holders.chain(claims).max().unwrap_or(Millis(0))
     }
 
+    /// Returns the time from which a node has cores and host memory, by the ends of jobs and of reserved starts.
+    fn beside_from(&self, node: usize, needed: (u64, u64), but: JobId, ignored: u8, lent: &[JobId]) -> Option<Millis> {
+        let there = &self.nodes[node];
+        if needed == (0, 0) {
+            return Some(Millis(0));
+        }
+        let mut taken: Vec<(Millis, (u64, u64))> = Vec::new();
+        for job in self.jobs.values() {
+            let ends = if lent.contains(&job.id) { job.ends } else { job.planned_end };
+            let held = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+            taken.extend(held.map(|grant| (ends, self.beside_of(grant))));
+            let promise = job.promise.as_ref().filter(|promise| job.id != but && promise.rank >= ignored);
+            for (promise, at) in promise.iter().flat_map(|of| of.places.iter().map(move |at| (of, at))) {
+                let class = self.nodes[at.0].devices[at.1].class;
+                let want = promise.choice.iter().find(|want| want.class == class).filter(|_| at.0 == node);
+                taken.extend(want.map(|want| (promise.ends, want.beside(&self.nodes))));
+            }
+        }
+        let left_at = |time: Millis| {
+            let later = taken.iter().filter(|(ends, _)| *ends > time);
+            let sum = later.fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
+            (there.cores.saturating_sub(sum.0), there.memory.saturating_sub(sum.1))
+        };
+        let mut times: Vec<Millis> = taken.iter().map(|(ends, _)| *ends).chain([Millis(0)]).collect();
+        times.sort_unstable();
+        let has_enough = |time: &Millis| needed.0 <= left_at(*time).0 && needed.1 <= left_at(*time).1;
+        times.into_iter().find(has_enough).filter(|time| *time != Millis::NEVER)
+    }
+
     fn lease(&self, job: &NJob) -> u64 {
         job.limit.unwrap_or(self.policy.quantum())
     }
@@ -495,13 +526,17 @@ impl Naive {
             tried.insert(reservation.ends);
             tried.insert(Millis((reservation.starts.0 + 1).saturating_sub(self.lease(job))));
         }
+        let ends = self.jobs.values().map(|of| if lent.contains(&of.id) { of.ends } else { of.planned_end });
+        let promised = self.jobs.values().filter_map(|of| of.promise.as_ref()).map(|promise| promise.ends);
+        tried.extend(ends.chain(promised).filter(|time| *time != Millis::NEVER));
         tried.insert(self.now.plus(1));
+        let beside_from = |node, needed| self.beside_from(node, needed, job.id, ignored, lent);
         for time in tried.into_iter().filter(|&time| time >= from) {
             // A start that is possible now is planned a little later.
             let starts = if time <= self.now { self.now.plus(RELEASE_EXPECTED_MS) } else { time };
             let left = times.iter().filter(|(at, _)| self.is_left(job, **at, starts));
             let left: BTreeMap<At, Millis> = left.map(|(at, time)| (*at, *time)).collect();
-            let found = crate::naive_place::plan(&self.nodes, &left, choice, &job.request, job.origin);
+            let found = crate::naive_place::plan(&self.nodes, &left, choice, &job.request, job.origin, &beside_from);
             if let Some((available, places)) = found.filter(|found| found.0 <= time) {
                 let starts = available.max(from);
                 return Some((if time <= self.now { starts } else { time }, places));

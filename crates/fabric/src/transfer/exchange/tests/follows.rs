@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 const STREAM: PushingStream = (DeviceId { node: NodeId(1), ordinal: 0 }, StreamId(3));
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns a starter that receives four bytes, and sends them to `to` with their [`Ending`].
-fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Starter {
-    Box::new(move |incoming| {
-        let (mut bytes, ending) = incoming.split().unwrap();
+/// Returns a target that receives four bytes, and sends them to `to` with their [`Ending`].
+fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Arc<dyn TransferTarget> {
+    let take = move |mut bytes: IncomingBytes, ending: Ending| {
         let mut buffer = vec![0; 4];
         bytes.fill(&mut buffer);
         drop(bytes);
         to.send((buffer, ending)).unwrap();
-    })
+    };
+    Arc::new(Taker { take, handle: b"" })
 }
 
 /// Starts a push and its expected transfer, whose bytes may be sent if it is `due`.
 fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, Ending)>) -> Pushing {
     let transfer = TransferId(number);
     let pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap().of(STREAM);
-    two.target.expect(transfer, PUSHER, 4, keeper(to.clone()), DirectWays::default()).unwrap();
+    two.target.expect(transfer, PUSHER, 4, keeper(to.clone())).unwrap();
     if due {
         two.target.due(transfer, Ok(()));
     }
@@ -106,5 +106,5 @@ fn a_sent_push_can_not_be_aborted() {
     second.drain(b"efgh").unwrap();
     from.recv_timeout(SOON).unwrap().1.landed(Ok(()));
     second.finish().unwrap();
-    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
+    assert!(two.pusher.lock().table.pushes() == 0 && two.target.lock().table.expects() == 0);
 }

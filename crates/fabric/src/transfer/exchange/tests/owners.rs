@@ -2,6 +2,7 @@
 //! locks.
 
 use super::*;
+use crate::transport::PostedReceive;
 use accord_types::NativeContext;
 use accord_types::short_lock::DroppedUnlocked;
 
@@ -26,35 +27,34 @@ impl PostedReceive for Posted {
 }
 
 impl TransferControl for Posting {
-    fn ready(&self, _transfer: TransferId, _handle: Vec<u8>) {}
+    fn send(&self, _message: ControlMessage) {}
     fn post(&self, _room: NativeRange, told: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         self.0.lock().push(told);
         Some((NonZeroU16::MIN, Arc::new(Posted)))
     }
-    fn ready_with_room(&self, _transfer: TransferId, _room: RoomWord) {}
-    fn landed(&self, _transfer: TransferId) {}
-    fn refused(&self, _transfer: TransferId, _error: &Error) {}
-    fn failed(&self, _transfer: TransferId, _error: &Error) {}
 }
 
 /// Panics if it is dropped under a lock. Its references count the remaining owners.
 struct Owner(#[allow(dead_code, reason = "it looks when it is dropped")] DroppedUnlocked, Arc<()>);
 
-struct RoomOfTest {
+struct TargetOfTest {
     transfer: u64,
     is_free: bool,
     _owner: Owner,
 }
 
-impl RoomPlace for RoomOfTest {
-    fn range(&self) -> Option<NativeRange> {
-        let context = NativeContext::new(0, |_| true);
-        Some(NativeRange { address: self.transfer << 32, len: LEN as usize, context })
+impl TransferTarget for TargetOfTest {
+    fn export(&self) -> Vec<u8> {
+        Vec::new()
     }
-
+    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+        let context = NativeContext::new(0, |_| true);
+        Some((Arc::default(), NativeRange { address: self.transfer << 32, len: LEN as usize, context }))
+    }
     fn is_free(&self) -> bool {
         self.is_free
     }
+    fn start(&self, _bytes: IncomingBytes, _ending: Ending) {}
 }
 
 struct Target {
@@ -75,20 +75,9 @@ impl Target {
 
     /// Expects a transfer for which a receive can be posted.
     fn expect(&self, transfer: u64) -> Result<()> {
-        let owner = || Owner(DroppedUnlocked::default(), self.owners.clone());
-        let [taker, export, room] = [owner(), owner(), owner()];
-        let starter = Box::new(move |incoming| drop((incoming, taker)));
-        let ways = DirectWays {
-            export: Some(Box::new(move || {
-                drop(export);
-                Vec::new()
-            })),
-            room: Some(DeviceRoom {
-                device: Arc::default(),
-                place: Box::new(RoomOfTest { transfer, is_free: self.is_free, _owner: room }),
-            }),
-        };
-        self.exchange.expect(TransferId(transfer), PUSHER, LEN, starter, ways)
+        let owner = Owner(DroppedUnlocked::default(), self.owners.clone());
+        let target = TargetOfTest { transfer, is_free: self.is_free, _owner: owner };
+        self.exchange.expect(TransferId(transfer), PUSHER, LEN, Arc::new(target))
     }
 
     /// Expects transfers and lets their bytes be sent.

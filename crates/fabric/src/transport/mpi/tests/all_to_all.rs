@@ -6,7 +6,7 @@
 use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
 use crate::frame::EXCHANGE_WINDOW;
 use crate::peer::PeerId;
-use crate::transfer::{ControlMessage, ExchangeCore, ExchangeEffect, LanePool, PushStep, Random, RoomWord};
+use crate::transfer::{ControlMessage, LanePool, Offer, PushStep, Random, RoomWord, TransferEffect, TransferTable};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -59,7 +59,7 @@ struct Reading {
 struct Agent {
     streams: Streams,
     /// Expected copies, with their lengths.
-    core: ExchangeCore<usize>,
+    transfers: TransferTable<usize>,
     queues: [VecDeque<Work>; QUEUES],
     /// Lanes to push on, by peer, and which of them are in use.
     lanes: HashMap<u32, (Vec<LaneKey>, LanePool)>,
@@ -101,7 +101,7 @@ impl World {
     fn new() -> Self {
         let agent = |_| Agent {
             streams: Streams::default(),
-            core: ExchangeCore::new(None),
+            transfers: TransferTable::new(None),
             queues: Default::default(),
             lanes: HashMap::new(),
             reading: BTreeMap::new(),
@@ -136,9 +136,9 @@ impl World {
                     world.at(to).reading.insert(lane, Reading::default());
                     world.at(to).tell.insert(from, lane);
                 }
-                world.at(to).core.arrived(peer(from));
+                world.at(to).transfers.arrived(peer(from));
                 // The effects of the peers' arrival are not needed.
-                world.at(to).core.effects().for_each(drop);
+                world.at(to).transfers.effects().for_each(drop);
             }
         }
         world
@@ -180,7 +180,7 @@ impl World {
                 let sender = &mut self.at(from).streams;
                 sender.was_sent(lent.id);
                 assert_eq!(sender.next_sent(), lent.is_posted.then_some(lent.id));
-                let Agent { streams, core, posted, reading, .. } = self.at(to);
+                let Agent { streams, transfers, posted, reading, .. } = self.at(to);
                 let room = streams.comes(from, lent.tag, lent.len).unwrap();
                 streams.came(lent.tag);
                 match room {
@@ -194,8 +194,8 @@ impl World {
                     RoomOf::Posted(id) => {
                         assert_eq!(streams.next_ended_room(), Some((id, true)));
                         let (transfer, peer) = posted.remove(&id).unwrap();
-                        assert!(core.begin(transfer, peer, false).unwrap());
-                        core.ended(transfer, peer, Ok(()));
+                        transfers.begin(transfer, peer, false).unwrap();
+                        transfers.ended(transfer, peer, Ok(()));
                     }
                     RoomOf::Abandoned => panic!("no receive was abandoned"),
                 }
@@ -248,7 +248,7 @@ impl World {
 
     /// Handles a target's messages about copies that are pushed to it.
     fn hear(&mut self, at: u32, lane: LaneKey, bytes: &[u8]) {
-        let Agent { core, words, .. } = &mut self.agents[at as usize];
+        let Agent { transfers, words, .. } = &mut self.agents[at as usize];
         let words = words.entry(lane).or_default();
         words.extend_from_slice(bytes);
         for word in words.chunks_exact(WORD) {
@@ -260,7 +260,7 @@ impl World {
                 (0, Some(number)) => ControlMessage::Room(transfer, RoomWord { number, overlaps: false }),
                 _ => ControlMessage::Landed(transfer),
             };
-            core.on_control(peer(lane.peer), message).unwrap();
+            transfers.on_control(peer(lane.peer), message).unwrap();
         }
         words.drain(..words.len() / WORD * WORD);
     }
@@ -268,7 +268,7 @@ impl World {
     /// Handles a pusher's bytes.
     fn take(&mut self, at: u32, lane: LaneKey, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let Agent { core, reading, .. } = &mut self.agents[at as usize];
+            let Agent { transfers, reading, .. } = &mut self.agents[at as usize];
             let reading = reading.get_mut(&lane).unwrap();
             if reading.left == 0 {
                 let part = bytes.len().min(HEAD - reading.head.len());
@@ -278,7 +278,7 @@ impl World {
                     let number = |at: usize| u64::from_le_bytes(reading.head[at..at + 8].try_into().unwrap());
                     (reading.transfer, reading.left) = (TransferId(number(0)), number(8) as usize);
                     reading.head.clear();
-                    assert!(core.begin(reading.transfer, peer(lane.peer), false).unwrap());
+                    transfers.begin(reading.transfer, peer(lane.peer), false).unwrap();
                 }
                 continue;
             }
@@ -291,20 +291,20 @@ impl World {
     }
 
     fn end_of_copy(&mut self, at: u32, lane: LaneKey) {
-        let Agent { core, reading, .. } = &mut self.agents[at as usize];
+        let Agent { transfers, reading, .. } = &mut self.agents[at as usize];
         let reading = &reading[&lane];
         if reading.left == 0 {
-            core.ended(reading.transfer, peer(lane.peer), Ok(()));
+            transfers.ended(reading.transfer, peer(lane.peer), Ok(()));
         }
     }
 
     /// Sends the messages of an agent's exchange.
     fn tell(&mut self, at: u32) {
-        let Agent { streams, core, tell, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
-        for effect in core.effects() {
+        let Agent { streams, transfers, tell, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
+        for effect in transfers.effects() {
             let mut tag = 0;
             let (kind, to, transfer) = match effect {
-                ExchangeEffect::Ready { peer, transfer, expected } => {
+                TransferEffect::Ready { peer, transfer, value: expected } => {
                     let wants = expected == LARGE && transfer.0.is_multiple_of(2);
                     if let Some((id, number)) = wants.then(|| streams.post(tell[&agent(peer)], LARGE as u64)).flatten()
                     {
@@ -314,7 +314,7 @@ impl World {
                     }
                     (0, peer, transfer)
                 }
-                ExchangeEffect::Landed(peer, transfer) => {
+                TransferEffect::Tell(peer, ControlMessage::Landed(transfer)) => {
                     // The copy is the first in its queue, and leaves it.
                     let queue = queues
                         .iter_mut()
@@ -323,7 +323,7 @@ impl World {
                     *done += 1;
                     (1, peer, transfer)
                 }
-                ExchangeEffect::Push(_) => continue,
+                TransferEffect::Wake(..) => continue,
                 effect => panic!("unexpected {effect:?}"),
             };
             let mut word = vec![kind];
@@ -337,24 +337,26 @@ impl World {
 
     /// Advances the first copy of a queue. Returns whether that was possible.
     fn go_on(&mut self, at: u32, queue: usize) -> bool {
-        let Agent { streams, core, queues, lanes, done, .. } = &mut self.agents[at as usize];
+        let Agent { streams, transfers, queues, lanes, done, .. } = &mut self.agents[at as usize];
         match queues[queue].front_mut() {
             Some(Work::Expect(transfer, due @ false)) => {
                 *due = true;
-                core.due(*transfer, Ok(()));
+                transfers.due(*transfer, Ok(()));
                 true
             }
             Some(Work::Push(transfer, to, len, stage)) => {
                 let (lanes, pool) = lanes.get_mut(to).unwrap();
                 let next = match *stage {
-                    Stage::Waits if core.step(*transfer) == PushStep::Send => {
-                        if let Some(room) = core.take_room(*transfer) {
+                    Stage::Waits if transfers.step(*transfer) == PushStep::Send => {
+                        if let Some(&Offer::Receive(room)) = transfers.offer(*transfer) {
                             assert_eq!(*len, LARGE);
+                            transfers.start(*transfer);
                             streams.send_posted(lanes[0], room.number.get(), LARGE).unwrap();
                             *stage = Stage::Sent;
                             return true;
                         }
                         let Some(lane) = pool.lend().unwrap() else { return false };
+                        transfers.start(*transfer);
                         let mut head = transfer.0.to_le_bytes().to_vec();
                         head.extend_from_slice(&(*len as u64).to_le_bytes());
                         assert_eq!(streams.write(lanes[lane], &[IoSlice::new(&head)]).unwrap(), Some(HEAD));
@@ -380,8 +382,8 @@ impl World {
                         pool.give_back(lane);
                         Stage::Sent
                     }
-                    Stage::Sent if core.step(*transfer) == PushStep::End(Ok(())) => {
-                        core.push_done(*transfer).unwrap();
+                    Stage::Sent if transfers.step(*transfer) == PushStep::End(Ok(())) => {
+                        transfers.push_done(*transfer).unwrap();
                         queues[queue].pop_front();
                         *done += 1;
                         return true;
@@ -414,9 +416,9 @@ fn copy_all(seed: u64) {
     for (number, (from, to)) in pairs.into_iter().enumerate() {
         let transfer = TransferId(number as u64);
         let (len, queue) = (if chance.below(2) == 0 { SMALL } else { LARGE }, chance.below(QUEUES));
-        world.at(from).core.push(transfer, peer(to)).unwrap();
+        world.at(from).transfers.push(transfer, peer(to), 0).unwrap();
         world.at(from).queues[queue].push_back(Work::Push(transfer, to, len, Stage::Waits));
-        world.at(to).core.expect(transfer, peer(from), Ok(len)).unwrap();
+        world.at(to).transfers.expect(transfer, peer(from), Ok(len)).unwrap();
         world.at(to).queues[queue].push_back(Work::Expect(transfer, false));
     }
     let mut order: Vec<u32> = (0..AGENTS).collect();
@@ -436,8 +438,8 @@ fn copy_all(seed: u64) {
                     moved |= world.deliver(at, from);
                 }
             }
-            let Agent { core, .. } = &world.agents[at as usize];
-            assert!(core.pushes() <= EXCHANGE_WINDOW as usize && core.expects() <= EXCHANGE_WINDOW as usize);
+            let Agent { transfers, .. } = &world.agents[at as usize];
+            assert!(transfers.pushes() <= EXCHANGE_WINDOW as usize && transfers.expects() <= EXCHANGE_WINDOW as usize);
         }
         world.most_sent_bytes = world.most_sent_bytes.max(
             world
@@ -451,7 +453,7 @@ fn copy_all(seed: u64) {
     }
     let done: usize = world.agents.iter().map(|agent| agent.done).sum();
     assert_eq!(done, 2 * copies, "seed {seed}: something stands still");
-    assert!(world.agents.iter().all(|agent| (agent.core.pushes(), agent.core.expects()) == (0, 0)));
+    assert!(world.agents.iter().all(|agent| (agent.transfers.pushes(), agent.transfers.expects()) == (0, 0)));
     let posts: usize = world.agents.iter().map(|agent| agent.posts).sum();
     assert!(copies / 16 < posts && posts < copies / 4, "{posts} of {copies} copies had a posted receive");
     assert!(world.agents.iter().all(|agent| agent.posted.is_empty()));

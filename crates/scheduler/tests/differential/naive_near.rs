@@ -1,0 +1,72 @@
+//! The naive choice of near nodes, which tries all sets of nodes.
+
+use accord_scheduler::path_class::PathTimesByClass;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// What a node has for chunks, each of which must be on one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NearOffer {
+    pub(crate) node: usize,
+    pub(crate) rack: Option<u32>,
+    pub(crate) switch: Option<u32>,
+    /// Number of chunks that fit.
+    pub(crate) room: u32,
+    /// Devices of the class that are free: the cost of a chunk.
+    pub(crate) free: u32,
+}
+
+/// A node with its number of chunks.
+type Chunks = Vec<(usize, u32)>;
+
+/// Returns the domain of a node at a level: a node, a rack or a switch by number.
+type Level = dyn Fn(&NearOffer) -> Option<u32>;
+
+/// Lays out chunks on one node, else in one rack, else at one switch, else anywhere; switches come before racks where
+/// paths within them are faster. Of domains with enough room it takes the one that needs the fewest nodes, then the one
+/// with the least room left, then the one with the fewest free devices, then the first one.
+pub(crate) fn near(offers: &[NearOffer], wanted: u32, times: &PathTimesByClass) -> Option<Chunks> {
+    let node = |offer: &NearOffer| Some(offer.node as u32);
+    let (rack, switch) = (|offer: &NearOffer| offer.rack, |offer: &NearOffer| offer.switch);
+    let anywhere = |_: &NearOffer| Some(0);
+    let levels: [&Level; 4] = match times.switches_first() {
+        true => [&node, &switch, &rack, &anywhere],
+        false => [&node, &rack, &switch, &anywhere],
+    };
+    levels.into_iter().find_map(|domain_of| {
+        let domains: BTreeSet<u32> = offers.iter().filter_map(domain_of).collect();
+        let laid = domains.into_iter().filter_map(|domain| {
+            let there = offers.iter().filter(|offer| domain_of(offer) == Some(domain));
+            let there: Vec<NearOffer> = there.copied().collect();
+            let chunks = of_fewest_nodes(&there, wanted)?;
+            let left = there.iter().map(|offer| offer.room).sum::<u32>() - wanted;
+            let free = |node: usize| there.iter().find(|offer| offer.node == node).map_or(0, |offer| offer.free);
+            let cost: u32 = chunks.iter().map(|&(node, chunks)| free(node) * chunks).sum();
+            Some(((chunks.len(), left, cost, domain), chunks))
+        });
+        laid.min_by_key(|(score, _)| *score).map(|(_, chunks)| chunks)
+    })
+}
+
+/// Tries all sets of nodes. The best one has the fewest nodes. All but one of these are full, and have the most room.
+/// The rest is on a node with the least room that suffices. Among equals the node with fewer free devices is first.
+fn of_fewest_nodes(offers: &[NearOffer], wanted: u32) -> Option<Chunks> {
+    let sets = 1..1_u32 << offers.len();
+    let all = sets.filter_map(|set| {
+        let chosen = offers.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1).map(|(_, offer)| *offer);
+        let mut full: Vec<NearOffer> = chosen.collect();
+        full.sort_by_key(|offer| (Reverse(offer.room), offer.free, offer.node));
+        let last = full.pop()?;
+        let rest = wanted.checked_sub(full.iter().map(|offer| offer.room).sum())?;
+        if rest == 0 || rest > last.room || full.iter().any(|offer| offer.room == 0) {
+            return None;
+        }
+        let largest: Vec<_> = full.iter().map(|offer| (Reverse(offer.room), offer.free, offer.node)).collect();
+        let score = (full.len(), largest, (last.room, last.free, last.node));
+        let mut chunks: Chunks = full.iter().map(|offer| (offer.node, offer.room)).collect();
+        chunks.push((last.node, rest));
+        chunks.sort_unstable();
+        Some((score, chunks))
+    });
+    all.min_by(|one, other| one.0.cmp(&other.0)).map(|(_, chunks)| chunks)
+}
