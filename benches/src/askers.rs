@@ -14,7 +14,7 @@ use accord_coordinator::service::{Attestation, Listeners, PROGRAM_LOST_AFTER, se
 use accord_trust::Trust;
 use accord_trust::issue::Authority;
 use accord_trust::name::Role;
-use cluster::{Cluster, DEVICES, Took};
+use cluster::{Cluster, DEVICES, EventTimes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ pub(crate) fn run() -> Result<Report, String> {
     let names: Vec<String> = cluster.users().iter().cycle().take(sizes.askers).cloned().collect();
     let identities = names.into_iter().map(|name| identity(Role::Tenant(name))).collect::<Result<Vec<_>, _>>()?;
     let users = Users::connect(&address, identities, sizes.devices)?;
-    let mut rounds: BTreeMap<&str, Vec<Vec<Took>>> = BTreeMap::new();
+    let mut rounds: BTreeMap<&str, Vec<Vec<EventTimes>>> = BTreeMap::new();
     let mut answers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..=2 * sizes.rounds {
         let asks = round % 2 == 1;
@@ -117,7 +117,7 @@ pub(crate) fn run() -> Result<Report, String> {
 }
 
 /// Issues the events of a round at their due times. A late event's time includes the delay by earlier ones.
-fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<Took>, String> {
+fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<EventTimes>, String> {
     let begun = Instant::now();
     let due = |event: u64| begun + Duration::from_secs(1).mul_f64(event as f64 / sizes.rate as f64);
     let mut took = Vec::new();
@@ -136,11 +136,11 @@ fn events_of_a_round(cluster: &mut Cluster, sizes: Sizes) -> Result<Vec<Took>, S
 /// Adds the medians of the rounds to the report.
 fn put(
     report: &mut Report,
-    rounds: &BTreeMap<&str, Vec<Vec<Took>>>,
+    rounds: &BTreeMap<&str, Vec<Vec<EventTimes>>>,
     answers: &BTreeMap<&str, Vec<f64>>,
     sizes: Sizes,
 ) -> Result<(), String> {
-    type What = fn(&Took) -> f64;
+    type What = fn(&EventTimes) -> f64;
     let kinds: [(&str, What); 2] = [("decision", |took| took.decided_us), ("event_to_effects", |took| took.all_us)];
     for (when, rounds) in rounds {
         for (what, of) in kinds {

@@ -3,7 +3,9 @@
 
 use crate::report::Report;
 use accord_fabric::transport::SharedLane;
-use accord_fabric::transport::mpi::{Came, FindRoom, HEADER_LEN, Header, LentBytes, MessageKind, MpiFabric, World};
+use accord_fabric::transport::mpi::{
+    FindReceiveBuffer, HEADER_LEN, Header, MessageKind, MpiFabric, ReceivedItem, SendBuffer, World,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,7 +138,7 @@ impl World for Asks {
         Ok(())
     }
 
-    fn send_lent(&mut self, _to: u32, _tag: u16, _bytes: LentBytes, _id: u64) -> io::Result<()> {
+    fn send_exposed(&mut self, _to: u32, _tag: u16, _bytes: SendBuffer, _id: u64) -> io::Result<()> {
         Err(io::Error::other("nothing was to be lent"))
     }
 
@@ -144,17 +146,17 @@ impl World for Asks {
         (0, 0)
     }
 
-    fn moves_lent(&self) -> bool {
+    fn moves_exposed(&self) -> bool {
         false
     }
 
-    fn receive(&mut self, _room: FindRoom<'_>) -> io::Result<Option<Came>> {
+    fn receive(&mut self, _room: FindReceiveBuffer<'_>) -> io::Result<Option<ReceivedItem>> {
         let Some(next) = self.next.pop_front() else { return Ok(None) };
         if next.len() > HEADER_LEN {
             pause();
         }
         self.begun = Instant::now();
-        Ok(Some(Came::Message(1, next)))
+        Ok(Some(ReceivedItem::Message(1, next)))
     }
 }
 

@@ -7,7 +7,7 @@
 //! whole programs wait: commands of `accord run`, and programs that request devices themselves.
 
 use crate::report::{Report, build_folder, compile};
-use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_patiently};
+use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_with_retries};
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Identity;
 use accord_trust::issue::Authority;
@@ -125,8 +125,8 @@ pub(crate) fn in_namespace(line: &[String]) -> Result<(), String> {
 fn hold_all(identity: &Identity) -> Result<SessionConnection, String> {
     let begun = Instant::now();
     loop {
-        let retries = OpenRetries { time: START_MAX, tell: &|line| eprintln!("{line}"), waits: &|_| () };
-        match hold_patiently(&address(), identity, START_MAX, &retries, &request(DEVICES)) {
+        let retries = OpenRetries { time: START_MAX, notify: &|line| eprintln!("{line}"), waits: &|_| () };
+        match hold_with_retries(&address(), identity, START_MAX, &retries, &request(DEVICES)) {
             Ok((_, connection)) => return Ok(connection),
             Err(error) if begun.elapsed() > START_MAX => return Err(text(error)),
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
@@ -148,8 +148,8 @@ fn wait_by_threads(users: &[Arc<Identity>], count: usize) -> Result<(), String> 
                     known.fetch_add(1, Ordering::Relaxed);
                 }
             };
-            let retries = OpenRetries { time: START_MAX, tell: &|line| eprintln!("{line}"), waits: &waits };
-            let outcome = hold_patiently(&address(), &identity, START_MAX, &retries, &request(DEVICES));
+            let retries = OpenRetries { time: START_MAX, notify: &|line| eprintln!("{line}"), waits: &waits };
+            let outcome = hold_with_retries(&address(), &identity, START_MAX, &retries, &request(DEVICES));
             let _ = failed.send(outcome.map_or_else(text, |_| "it got the device".to_owned()));
         };
         // The threads last as long as this process.
@@ -197,7 +197,7 @@ fn request(devices: &str) -> SessionRequest {
 
 /// The use of some processes so far.
 #[derive(Clone, Copy, Default)]
-struct Taken {
+struct ProcessUse {
     wake_ups: f64,
     processor_us: f64,
 }
@@ -230,8 +230,8 @@ fn sent() -> Result<f64, String> {
 }
 
 /// Returns the use of all threads of these processes.
-fn taken(processes: &[u32]) -> Taken {
-    let mut all = Taken::default();
+fn taken(processes: &[u32]) -> ProcessUse {
+    let mut all = ProcessUse::default();
     let threads = processes.iter().filter_map(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
     for thread in threads.flatten().flatten() {
         let number = |file: &str, find: fn(&str) -> Option<&str>| {
@@ -303,11 +303,11 @@ impl Parts {
         let stderr = child.stderr.take().ok_or("no standard error")?;
         let id = child.id();
         self.children.push(child);
-        let mut said = String::new();
+        let mut printed = String::new();
         let mut lines = BufReader::new(stderr);
-        while !said.contains(" waits: ") {
-            if lines.read_line(&mut said).map_err(text)? == 0 {
-                return Err(format!("a program does not wait: {said}"));
+        while !printed.contains(" waits: ") {
+            if lines.read_line(&mut printed).map_err(text)? == 0 {
+                return Err(format!("a program does not wait: {printed}"));
             }
         }
         self.messages.push(lines);

@@ -35,7 +35,7 @@ const REACHED_WITHIN: Duration = Duration::from_secs(2);
 const PROBE: Duration = Duration::from_secs(5);
 
 /// Interval of requests for pending measurements.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Most tries to get an answer of several pages while the cluster changes.
 const ATTEMPTS: u32 = 4;
 
@@ -110,7 +110,7 @@ impl Coordinator {
             if view.measuring == 0 || begun.elapsed() >= wait {
                 return Ok(view);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -152,12 +152,12 @@ impl Coordinator {
         answered(&self.runtime, self.admin.drain_node(request)).map_err(|status| self.explain(&status))
     }
 
-    /// Calls `told` with the users of a node or device, at once and at each change, until there are none.
+    /// Calls `reported` with the users of a node or device, at once and at each change, until there are none.
     pub(crate) fn watch_drain(
         &mut self,
         node: &str,
         ordinal: Option<u32>,
-        mut told: impl FnMut(&DrainNodeReply),
+        mut reported: impl FnMut(&DrainNodeReply),
     ) -> Result<()> {
         let request = WatchDrainRequest { version: accord_proto::VERSION, node_name: node.to_owned(), ordinal };
         // The answer has no time limit, so probes detect the end of the coordinator's machine.
@@ -168,7 +168,7 @@ impl Coordinator {
             let mut admin = AdminClient::new(self.reach.connect(probed).await?);
             let mut uses = admin.watch_drain(request).await?.into_inner();
             while let Some(reply) = uses.message().await? {
-                told(&reply);
+                reported(&reply);
                 if reply.sessions.is_empty() && reply.jobs.is_empty() {
                     return Ok(());
                 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::machine;
 use accord_device::{cpu, registry};
-use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
 use accord_fabric::transport;
 use accord_proto::convert::node_labels;
 use accord_proto::json::node_state;
@@ -201,7 +201,7 @@ impl Cluster {
     }
 
     /// Sets the routes by which a program that starts on the node called `own` would reach the others.
-    pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted) {
+    pub(crate) fn find_routes(&mut self, own: &str, wanted: TransportChoice) {
         let plain_tcp = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.plain_tcp);
         let terms = LaneTerms { wanted, plain_tcp };
         for node in &mut self.nodes {

@@ -93,7 +93,7 @@ fn ended(result: failure::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            output::tell(format_args!("{failure}"));
+            output::report_line(format_args!("{failure}"));
             ExitCode::from(failure.code())
         }
     }

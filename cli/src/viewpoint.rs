@@ -3,7 +3,7 @@
 use crate::client::{Coordinator, variable};
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_proto::v1::Viewer;
 use accord_types::{OrderPolicy, Rank, settings};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn viewer() -> Result<Viewer> {
 }
 
 /// Returns the transport setting of a program that starts here.
-fn wanted() -> Result<Wanted> {
+fn wanted() -> Result<TransportChoice> {
     let (value, _) = settings::TRANSPORT.in_force(variable);
     value.parse().map_err(|remedy| Failure::new(format!("{}={value}: {remedy}", settings::TRANSPORT.name)))
 }

@@ -15,8 +15,9 @@ fn help_texts_are_the_programs_own() {
         fresh.push_str(line);
         fresh.push('\n');
         let Some(command) = line.strip_prefix("$ ") else { continue };
-        let shown: String = lines.by_ref().take_while(|&line| line != "```").map(|line| format!("{line}\n")).collect();
-        fresh.push_str(&help(command).unwrap_or(shown));
+        let displayed: String =
+            lines.by_ref().take_while(|&line| line != "```").map(|line| format!("{line}\n")).collect();
+        fresh.push_str(&help(command).unwrap_or(displayed));
         fresh.push_str("```\n");
     }
     compare("cli.md", &page, &fresh);

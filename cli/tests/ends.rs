@@ -85,7 +85,7 @@ fn a_run_that_may_have_no_descriptor_and_no_memory_any_more_still_takes_everythi
 }
 
 #[test]
-fn of_two_that_may_have_nothing_any_more_each_takes_everything_down_without_the_other() {
+fn launcher_and_supervisor_each_end_a_run_alone_at_resource_limits() {
     for way in ways().into_iter().filter(|_| can_limit()) {
         for want in LIMITS {
             for launcher_dies in [true, false] {
@@ -117,7 +117,7 @@ fn a_run_on_a_full_disk_says_so_and_leaves_nothing() {
         return;
     }
     let run = Run::cluster(&["--loopback"], "2x1");
-    let mut told = 0;
+    let mut reported = 0;
     // Pages of a disk on which each file needs at least one.
     for pages in (1..=16).chain([256]) {
         let disk = format!("mount -t tmpfs -o size={}k tmpfs \"$DIR\"", 4 * pages);
@@ -138,17 +138,17 @@ fn a_run_on_a_full_disk_says_so_and_leaves_nothing() {
             };
         }
         let output = on_disk.output().unwrap();
-        let (said, left) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-        assert_eq!(left, "", "{pages} pages: {said}");
+        let (printed, left) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert_eq!(left, "", "{pages} pages: {printed}");
         match output.status.code() {
             Some(0) => {}
             Some(125) => {
-                assert!(said.contains("No space left on device"), "{pages} pages: {said}");
-                told += 1;
+                assert!(printed.contains("No space left on device"), "{pages} pages: {printed}");
+                reported += 1;
             }
-            other => panic!("{pages} pages: {other:?}: {said}"),
+            other => panic!("{pages} pages: {other:?}: {printed}"),
         }
-        assert!(pages < 256 || output.status.success(), "{said}");
+        assert!(pages < 256 || output.status.success(), "{printed}");
     }
-    assert!(told > 4, "{told} times");
+    assert!(reported > 4, "{reported} times");
 }

@@ -27,8 +27,8 @@ fn is_built() -> bool {
 }
 
 /// Runs a cluster for an empty program, after a shell has run `limit`. Returns how often it failed with a message.
-fn told(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
-    let mut told = 0;
+fn reported(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
+    let mut reported = 0;
     for way in ways() {
         for limit in limits.clone() {
             let run = Run::cluster(way, "2x1");
@@ -43,30 +43,30 @@ fn told(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
                 };
             }
             let output = limited.output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            let report = format!("{way:?}, {limit}: {:?}: {said}", output.status);
+            let printed = String::from_utf8_lossy(&output.stderr);
+            let report = format!("{way:?}, {limit}: {:?}: {printed}", output.status);
             match output.status.code() {
                 Some(0) => {}
                 // The loader or the system failed before Accord could write a message.
-                Some(127) if !said.starts_with("accord: ") => assert!(said.contains(CANNOT_BEGIN), "{report}"),
-                None => assert_eq!(said, "", "{report}"),
+                Some(127) if !printed.starts_with("accord: ") => assert!(printed.contains(CANNOT_BEGIN), "{report}"),
+                None => assert_eq!(printed, "", "{report}"),
                 Some(125..=127) => {
-                    assert!(said.starts_with("accord: ") && said.contains(remedy), "{report}");
-                    told += 1;
+                    assert!(printed.starts_with("accord: ") && printed.contains(remedy), "{report}");
+                    reported += 1;
                 }
                 Some(_) => panic!("{report}"),
             }
             run.assert_nothing_left(None);
         }
     }
-    told
+    reported
 }
 
 #[test]
 fn too_few_descriptors() {
     if is_built() {
-        let told = told((3..20).map(|many| format!("ulimit -n {many}")), "(ulimit -n)");
-        assert!(told > 8, "{told} times");
+        let reported = reported((3..20).map(|many| format!("ulimit -n {many}")), "(ulimit -n)");
+        assert!(reported > 8, "{reported} times");
     }
 }
 
@@ -75,22 +75,22 @@ fn too_little_address_space() {
     if is_built() {
         // For a debug build, and for a smaller one.
         let amounts = (12_000..112_000).step_by(4_000).map(|kib| format!("ulimit -v {kib}"));
-        let told = told(amounts, "ulimit -v");
-        assert!(told > 4, "{told} times");
+        let reported = reported(amounts, "ulimit -v");
+        assert!(reported > 4, "{reported} times");
         // Without a cluster the loader would omit libacc, and the program would run.
         let mut plain = Command::new("sh");
         plain.args(["-c", "ulimit -v 52000; exec \"$0\" run -- true", env!("CARGO_BIN_EXE_accord")]);
         let output = plain.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(125) && said.contains("ulimit -v"), "{:?}: {said}", output.status);
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(125) && printed.contains("ulimit -v"), "{:?}: {printed}", output.status);
     }
 }
 
 #[test]
 fn too_little_room_in_files() {
     if is_built() {
-        let told = told((0..8).map(|blocks| format!("ulimit -f {blocks}")), "(ulimit -f)");
-        assert!(told > 0, "{told} times");
+        let reported = reported((0..8).map(|blocks| format!("ulimit -f {blocks}")), "(ulimit -f)");
+        assert!(reported > 0, "{reported} times");
     }
 }
 
@@ -101,8 +101,8 @@ fn too_few_processes_and_threads() {
     }
     if !nix::unistd::geteuid().is_root() {
         // This user's existing processes count, too.
-        let told = told([1, 2].into_iter().map(|many| format!("ulimit -u {many}")), "ulimit -u");
-        assert!(told > 0, "{told} times");
+        let reported = reported([1, 2].into_iter().map(|many| format!("ulimit -u {many}")), "ulimit -u");
+        assert!(reported > 0, "{reported} times");
         return;
     }
     // The limit on processes does not hold for root, but that of a control group does.
@@ -112,6 +112,6 @@ fn too_few_processes_and_threads() {
         return;
     }
     let limits = groups.iter().map(ProcessGroup::enter);
-    let told = told(limits, "ulimit -u");
-    assert!(told > 8, "{told} times");
+    let reported = reported(limits, "ulimit -u");
+    assert!(reported > 8, "{reported} times");
 }

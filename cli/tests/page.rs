@@ -26,8 +26,8 @@ impl Coordinator {
         command.arg("--socket").arg(folder.path().join("socket")).args(options);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let said = output.lines().take(lines).map(Result::unwrap).collect();
-        Some((Self { child, folder }, said))
+        let printed = output.lines().take(lines).map(Result::unwrap).collect();
+        Some((Self { child, folder }, printed))
     }
 
     fn page(&self, options: &[&str]) -> Output {
@@ -50,15 +50,15 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn the_address_is_a_page_with_a_code() {
-    let Some((coordinator, said)) = Coordinator::start(&["--page-listen", "127.0.0.1:0"], 2) else { return };
-    let page = said[1].strip_prefix("accord-coordinator shows its page at ").expect(&said[1]);
+    let Some((coordinator, printed)) = Coordinator::start(&["--page-listen", "127.0.0.1:0"], 2) else { return };
+    let page = printed[1].strip_prefix("accord-coordinator shows its page at ").expect(&printed[1]);
     let output = coordinator.page(&[]);
     assert!(output.status.success(), "{output:?}");
     let url = text(&output.stdout);
     let path = url.trim_end().strip_prefix(page).expect(&url);
     assert!(path.starts_with("/enter?code="), "{url}");
-    let told = text(&output.stderr);
-    assert!(told.contains("once, within 60 s") && told.contains("ssh -N -L "), "{told}");
+    let reported = text(&output.stderr);
+    assert!(reported.contains("once, within 60 s") && reported.contains("ssh -N -L "), "{reported}");
     let json: Value = serde_json::from_slice(&coordinator.page(&["--json"]).stdout).unwrap();
     assert_eq!((&json["valid_ms"], &json["local"]), (&60_000.into(), &true.into()), "{json}");
     assert_ne!(json["url"].as_str().unwrap(), url.trim_end(), "each code is another one");

@@ -21,8 +21,8 @@ const GOOD: &[u8] = b"[site]\nlongest = \"2d\"\n[account.physics]\nguaranteed = 
 fn a_good_policy_is_answered_with_the_longest_waits() {
     let output = check(GOOD, &["--cluster", "8:nvidia/h200 + 4:cpu"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let said = text(&output.stdout);
-    assert!(said.contains("physics\n  within its guarantee: 1h 2m\n  otherwise: "), "{said}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("physics\n  within its guarantee: 1h 2m\n  otherwise: "), "{printed}");
     let json: Value = serde_json::from_slice(&check(GOOD, &["--json"]).stdout).unwrap();
     assert_eq!(json["findings"], serde_json::json!([]));
     assert_eq!(json["longest_waits"][0]["account"], "physics");
@@ -32,7 +32,7 @@ fn a_good_policy_is_answered_with_the_longest_waits() {
 #[test]
 fn without_a_coordinator_it_is_said_that_the_changes_for_jobs_are_left_out() {
     let left_out = "What it would change for running and waiting jobs of a cluster is left out: ";
-    let said = |address: Option<&str>| {
+    let printed = |address: Option<&str>| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("site.toml"), GOOD).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_accord"));
@@ -43,7 +43,7 @@ fn without_a_coordinator_it_is_said_that_the_changes_for_jobs_are_left_out() {
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         text(&output.stdout)
     };
-    let (unset, silent) = (said(None), said(Some("unix:/nowhere/accord")));
+    let (unset, silent) = (printed(None), printed(Some("unix:/nowhere/accord")));
     assert!(unset.contains(&format!("{left_out}ACCORD_COORDINATOR is not set")), "{unset}");
     assert!(silent.contains(&format!("{left_out}no coordinator answers at unix:/nowhere/accord")), "{silent}");
     assert!(silent.contains("physics\n  within its guarantee: 1h 2m\n"), "{silent}");
@@ -54,10 +54,10 @@ fn all_that_is_wrong_is_told_with_its_line_and_column() {
     let bad = b"quantm = \"1h\"\n[account.a]\nparent = \"b\"\n";
     let output = check(bad, &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = text(&output.stdout);
-    assert!(said.contains("site.toml:1:1: a policy has no key quantm: did you mean quantum?"), "{said}");
-    assert!(said.contains("\n  quantm = \"1h\"\n  ^^^^^^\n"), "{said}");
-    assert!(said.contains("site.toml:3:10: there is no account b"), "{said}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("site.toml:1:1: a policy has no key quantm: did you mean quantum?"), "{printed}");
+    assert!(printed.contains("\n  quantm = \"1h\"\n  ^^^^^^\n"), "{printed}");
+    assert!(printed.contains("site.toml:3:10: there is no account b"), "{printed}");
     let json: Value = serde_json::from_slice(&check(bad, &["--json"]).stdout).unwrap();
     let places: Vec<_> =
         json["findings"].as_array().unwrap().iter().map(|found| (&found["line"], &found["column"])).collect();

@@ -91,7 +91,7 @@ fn the_machines_own_network_is_left_as_it_was() {
 }
 
 #[test]
-fn what_the_program_leaves_behind_ends_with_it() {
+fn background_processes_end_with_the_run() {
     for way in ways() {
         let run = Run::bare(way, "1x1");
         let output = run.output("setsid bash -c 'sleep 1000 & sleep 1000' $MARK >/dev/null 2>&1 & exit 3");

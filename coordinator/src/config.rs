@@ -1,7 +1,7 @@
 //! Command line flags and environment variables.
 
 use crate::etcd::EtcdTls;
-use crate::service::{ApiServer, Strangers, page_url};
+use crate::service::{AnonymousAccess, ApiServer, page_url};
 use crate::store::StateLocation;
 use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
@@ -167,13 +167,13 @@ impl Config {
     }
 
     /// Returns where the page listens and what strangers see there, if there is to be a page.
-    pub fn page(&self) -> Option<(SocketAddr, Strangers)> {
-        let strangers = match self.page {
-            PageAccess::Public => Strangers::Counts,
-            PageAccess::Users => Strangers::Nothing,
+    pub fn page(&self) -> Option<(SocketAddr, AnonymousAccess)> {
+        let anonymous_access = match self.page {
+            PageAccess::Public => AnonymousAccess::Counts,
+            PageAccess::Users => AnonymousAccess::Nothing,
             PageAccess::Off => return None,
         };
-        self.page_listen.map(|address| (address, strangers))
+        self.page_listen.map(|address| (address, anonymous_access))
     }
 
     /// Returns the API server that reviews tokens, if one is to.

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            log::tell(format_args!("accord-coordinator: {error}"));
+            log::report_line(format_args!("accord-coordinator: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -96,9 +96,9 @@ fn run(config: &Config) -> Result<(), String> {
         addresses
             .extend(config.socket.as_ref().map(|path| format!("{}{}", accord_trust::local::SCHEME, path.display())));
         let page = match config.page() {
-            Some((address, strangers)) => {
+            Some((address, anonymous_access)) => {
                 let trust = tcp.as_ref().map(|(_, trust)| trust.clone());
-                Some(PageListener::bind(address, trust, config.page_url.as_deref(), strangers).await?)
+                Some(PageListener::bind(address, trust, config.page_url.as_deref(), anonymous_access).await?)
             }
             None => None,
         };

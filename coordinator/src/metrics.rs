@@ -27,7 +27,7 @@ pub const TABLE: [Metric; 20] = [
     Metric::gauge(POLICY_VERSION, "version of the site's policy; 0 without one"),
     Metric::counter(DECISIONS, "decisions: what has happened, until all that follows is known"),
     Metric::counter(DECISION_TIME, "microseconds that these took"),
-    Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
+    Metric::counter(REFUSED, "connections turned away").by("why", &RefusalReason::NAMES),
     Metric::gauge(CERTIFICATE_EXPIRY, "when its certificate expires, in seconds since 1970").and("holder"),
     Metric::gauge(LEADS, "whether it leads the cluster: 1, or 0 while another coordinator does"),
     Metric::counter(LOG_DROPPED, "messages that standard error had no room for"),
@@ -108,7 +108,7 @@ pub fn log_dropped() {
 
 /// The reason for refusing a connection or a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Why {
+pub(crate) enum RefusalReason {
     /// The core has refused an agent.
     Agent,
     /// Too many connections were unauthenticated.
@@ -125,14 +125,14 @@ pub(crate) enum Why {
     Tls,
 }
 
-impl Why {
+impl RefusalReason {
     /// The label's values, in the order of the variants.
     const NAMES: [&str; 7] = ["agent", "full", "protocol", "quota", "role", "silent", "tls"];
 }
 
 /// Counts a refused caller.
-pub(crate) fn refused(why: Why) {
-    metrics::counter!(REFUSED, "why" => Why::NAMES[why as usize]).increment(1);
+pub(crate) fn refused(why: RefusalReason) {
+    metrics::counter!(REFUSED, "why" => RefusalReason::NAMES[why as usize]).increment(1);
 }
 
 /// Publishes metrics of the core's inputs, effects and state.
@@ -152,7 +152,7 @@ impl Metrics {
 
     pub(crate) fn effect(effect: &Effect) {
         match effect {
-            Effect::RefuseAgent(..) => refused(Why::Agent),
+            Effect::RefuseAgent(..) => refused(RefusalReason::Agent),
             Effect::ToClient(_, ClientPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
             Effect::ToClient(_, ClientPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
             _ => {}

@@ -151,7 +151,7 @@ impl Term<'_> {
 
 /// Starts this process anew, as a coordinator that follows: nothing of its time as leader is left. Returns why it can't.
 pub(crate) fn follow_anew(why: &str) -> String {
-    log::tell(format_args!("accord-coordinator: {why}; it starts anew, and follows"));
+    log::report_line(format_args!("accord-coordinator: {why}; it starts anew, and follows"));
     // Messages that wait would end with this program.
     drop(log::Flush);
     let error = Command::new(OWN_PROGRAM).args(std::env::args_os().skip(1)).exec();

@@ -19,7 +19,7 @@ pub(crate) struct Counting;
 
 /// The allocations of one piece of work: the most bytes at one time, and the number of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct AllocationUse {
     /// Most bytes allocated at one time.
     pub most: usize,
     /// Number of allocations.
@@ -27,11 +27,11 @@ pub(crate) struct Taken {
 }
 
 /// Runs `work` and returns its result with its allocations.
-pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Taken) {
+pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, AllocationUse) {
     COUNT.set(Count::default());
     let result = work();
     let Count { most, calls, .. } = COUNT.get();
-    (result, Taken { most, calls })
+    (result, AllocationUse { most, calls })
 }
 
 fn taken(bytes: usize) {

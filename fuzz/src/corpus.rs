@@ -22,7 +22,7 @@ const WIDTH: usize = 110;
 
 /// The reason why an input is in the corpus.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum EntryReason {
     /// The input reaches code that the seeds do not reach.
     Rare,
     /// The decoder failed with this input once, with this message.
@@ -31,9 +31,9 @@ pub enum Why {
 
 /// An input of the corpus.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct CorpusEntry {
     /// The reason.
-    pub why: Why,
+    pub why: EntryReason,
     /// The bytes.
     pub input: Vec<u8>,
 }
@@ -52,7 +52,7 @@ pub fn folder() -> PathBuf {
 ///
 /// # Errors
 /// Returns a message if the file can't be read, or is malformed.
-pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
+pub fn read(target: &Target) -> Result<Vec<CorpusEntry>, String> {
     let path = path(target);
     if !path.exists() {
         return Ok(Vec::new());
@@ -65,7 +65,7 @@ pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
 ///
 /// # Errors
 /// Returns any error of writing the file.
-pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
+pub fn write(target: &Target, kept: &[CorpusEntry]) -> std::io::Result<()> {
     let path = path(target);
     if kept.is_empty() {
         return if path.exists() { std::fs::remove_file(path) } else { Ok(()) };
@@ -75,14 +75,14 @@ pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
 }
 
 /// Formats a corpus file.
-pub fn text(name: &str, kept: &[Kept]) -> String {
+pub fn text(name: &str, kept: &[CorpusEntry]) -> String {
     let mut text = format!("# Inputs of `{name}`: see tests/README.md, Fuzzing.\n");
-    for Kept { why, input } in kept {
+    for CorpusEntry { why, input } in kept {
         text.push('\n');
         match why {
-            Why::Rare => text.push_str("kept"),
+            EntryReason::Rare => text.push_str("kept"),
             // One line per input.
-            Why::Found(what) => {
+            EntryReason::Found(what) => {
                 let _ = write!(text, "found: {}", what.split_whitespace().collect::<Vec<_>>().join(" "));
             }
         }
@@ -111,16 +111,16 @@ pub fn text(name: &str, kept: &[Kept]) -> String {
 ///
 /// # Errors
 /// Returns a message with the first malformed line.
-pub fn parse(text: &str) -> Result<Vec<Kept>, String> {
+pub fn parse(text: &str) -> Result<Vec<CorpusEntry>, String> {
     let blocks = text.split("\n\n").filter(|block| !block.starts_with('#'));
     blocks.map(|block| block_of(block.trim_end_matches('\n'))).collect()
 }
 
-fn block_of(block: &str) -> Result<Kept, String> {
+fn block_of(block: &str) -> Result<CorpusEntry, String> {
     let (head, body) = block.split_once('\n').unwrap_or((block, ""));
     let why = match (head, head.strip_prefix("found: ")) {
-        ("kept", _) => Why::Rare,
-        (_, Some(what)) => Why::Found(what.to_owned()),
+        ("kept", _) => EntryReason::Rare,
+        (_, Some(what)) => EntryReason::Found(what.to_owned()),
         _ => return Err(format!("{head:?} says neither \"kept\" nor \"found: \" and what")),
     };
     let mut input = Vec::new();
@@ -132,7 +132,7 @@ fn block_of(block: &str) -> Result<Kept, String> {
             rest = &rest[len..];
         }
     }
-    Ok(Kept { why, input })
+    Ok(CorpusEntry { why, input })
 }
 
 fn plain(letter: char) -> Result<u8, String> {

@@ -1,6 +1,6 @@
 //! Feeds inputs to targets and checks their effects.
 
-use crate::allocations::{Taken, counted};
+use crate::allocations::{AllocationUse, counted};
 use crate::mutate::{Chance, mutate};
 use crate::{Target, corpus, coverage};
 use rustix::time::{ClockId, clock_gettime};
@@ -51,8 +51,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}, with {} bytes:", self.target, self.what, self.input.len())?;
         self.input.iter().take(256).try_for_each(|byte| write!(f, " {byte:02x}"))?;
-        let shown = &self.input[..self.input.len().min(1024)];
-        write!(f, "\n  as text: {}", String::from_utf8_lossy(shown).escape_debug())
+        let displayed = &self.input[..self.input.len().min(1024)];
+        write!(f, "\n  as text: {}", String::from_utf8_lossy(displayed).escape_debug())
     }
 }
 
@@ -100,7 +100,7 @@ pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>
     let places: BTreeSet<u64> = left.iter().flat_map(|(news, ..)| news).copied().collect();
     let mut left: Vec<(BTreeSet<u64>, Vec<u8>)> =
         left.into_iter().map(|(_, all, input)| (&all & &places, input)).collect();
-    let (mut wanted, mut room) = (Vec::new(), CORPUS_BYTES_MAX);
+    let (mut wanted, mut space) = (Vec::new(), CORPUS_BYTES_MAX);
     while wanted.len() < CORPUS_MAX {
         left.retain(|(reached, _)| !reached.is_empty());
         // Chooses the input that reaches the most code for its length. Differences between short lengths hardly count.
@@ -108,9 +108,9 @@ pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>
         let best = (0..left.len()).max_by_key(|&at| (worth(&left[at]), Reverse(left[at].1.len())));
         let Some((met, input)) = best.map(|best| left.swap_remove(best)) else { break };
         let input = shortened(target, &met, input);
-        if input.len() <= room {
+        if input.len() <= space {
             left.iter_mut().for_each(|(reached, _)| reached.retain(|place| !met.contains(place)));
-            room -= input.len();
+            space -= input.len();
             wanted.push(input);
         }
     }
@@ -143,7 +143,7 @@ fn shortened(target: &Target, wanted: &BTreeSet<u64>, mut input: Vec<u8>) -> Vec
 
 /// Returns what an input has reached: in builds with counters its code, else one number of its count of allocations and the magnitude of
 /// its largest memory use. Each new number counts as one place.
-fn reach(taken: Taken) -> Vec<u64> {
+fn reach(taken: AllocationUse) -> Vec<u64> {
     let places = coverage::reached();
     let memory = u64::from(taken.calls) << 8 | u64::from(taken.most.checked_ilog2().map_or(0, |log| log + 1));
     if places.is_empty() { vec![memory] } else { places }
@@ -154,13 +154,13 @@ fn feed(
     mut pool: Vec<Vec<u8>>,
     budget: Budget,
     seed: u64,
-    tell: &mut dyn FnMut(&[u64], &[u8]),
+    notify: &mut dyn FnMut(&[u64], &[u8]),
 ) -> Result<u32, Failure> {
     let mut seen = HashSet::new();
     pool.extend((target.seeds)());
     for input in &pool {
         let reached = check(target, input).map_err(|what| small(target, what, input.clone()))?;
-        tell(&reached, input);
+        notify(&reached, input);
         seen.extend(reached);
     }
     if pool.is_empty() {
@@ -180,7 +180,7 @@ fn feed(
         mutate(&mut input, other, target.words, target.input_max, &mut chance);
         let reached = check(target, &input).map_err(|what| small(target, what, input.clone()))?;
         done += 1;
-        tell(&reached, &input);
+        notify(&reached, &input);
         let before = seen.len();
         seen.extend(reached);
         if seen.len() > before {

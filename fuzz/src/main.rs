@@ -1,7 +1,7 @@
 //! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: runs targets for a long time, or with one input. `--keep` writes short
 //! inputs that reach more than a target's seeds into the corpus, and replaces those of an earlier `--keep`.
 
-use accord_fuzz::corpus::{self, Kept, Why};
+use accord_fuzz::corpus::{self, CorpusEntry, EntryReason};
 use accord_fuzz::{ALL, Budget, Failure, Target, check, collect, drive};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -66,7 +66,7 @@ fn run() -> Result<(), String> {
 
 /// Adds a failing input to the corpus. Returns a message.
 fn remember(target: &Target, failure: &Failure) -> String {
-    let found = Kept { why: Why::Found(failure.what.clone()), input: failure.input.clone() };
+    let found = CorpusEntry { why: EntryReason::Found(failure.what.clone()), input: failure.input.clone() };
     let written = corpus::read(target).and_then(|mut kept| {
         kept.push(found);
         corpus::write(target, &kept).map_err(|error| error.to_string())
@@ -81,8 +81,8 @@ fn keep(target: &Target, budget: Budget, seed: u64) -> Result<(), String> {
     let found = collect(target, budget, seed).map_err(|failure| failure.to_string())?;
     println!("{}: {} inputs, {} bytes", target.name, found.len(), found.iter().map(Vec::len).sum::<usize>());
     let mut kept = corpus::read(target)?;
-    kept.retain(|kept| kept.why != Why::Rare);
-    kept.splice(..0, found.into_iter().map(|input| Kept { why: Why::Rare, input }));
+    kept.retain(|kept| kept.why != EntryReason::Rare);
+    kept.splice(..0, found.into_iter().map(|input| CorpusEntry { why: EntryReason::Rare, input }));
     corpus::write(target, &kept).map_err(|error| format!("{}: {error}", corpus::path(target).display()))
 }
 

@@ -1,18 +1,18 @@
 //! The format of the checked-in corpus, and that every test run uses it.
 
-use accord_fuzz::corpus::{self, Kept, Why};
+use accord_fuzz::corpus::{self, CorpusEntry, EntryReason};
 use accord_fuzz::{ALL, Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Memory, Target, collect, drive};
 use std::cell::RefCell;
 
 #[test]
 fn a_text_says_every_byte() {
     let all: Vec<u8> = (0..=255).chain(0..=255).collect();
-    let rare = |input: &[u8]| Kept { why: Why::Rare, input: input.to_vec() };
+    let rare = |input: &[u8]| CorpusEntry { why: EntryReason::Rare, input: input.to_vec() };
     let kept = [
         rare(&all),
         rare(b""),
         rare(b"kept\n\nfound: # \\x20 "),
-        Kept { why: Why::Found("a panic at x.rs:3".to_owned()), input: vec![b' '; 1000] },
+        CorpusEntry { why: EntryReason::Found("a panic at x.rs:3".to_owned()), input: vec![b' '; 1000] },
         rare(b"# no comment\n"),
     ];
     let text = corpus::text("ptx", &kept);
@@ -21,7 +21,7 @@ fn a_text_says_every_byte() {
 }
 
 #[test]
-fn what_is_no_input_is_refused() {
+fn malformed_corpus_entries_are_refused() {
     for wrong in ["sometimes\nabc", "kept\n\\x4", "kept\n\\q", "kept\n\\xgg", "kept\n\u{e9}", "kept\n\u{7}", "kept\n\\"]
     {
         assert!(corpus::parse(wrong).is_err(), "{wrong:?}");
@@ -39,7 +39,7 @@ fn each_target_has_inputs_that_are_kept_and_they_are_small() {
         let text = std::fs::read_to_string(entry.path()).unwrap();
         assert!(text == corpus::text(target.name, &kept), "{name} is not as accord-fuzz writes it");
         assert!(kept.iter().all(|kept| kept.input.len() <= target.input_max), "{name}");
-        let rare: Vec<_> = kept.iter().filter(|kept| kept.why == Why::Rare).collect();
+        let rare: Vec<_> = kept.iter().filter(|kept| kept.why == EntryReason::Rare).collect();
         let bytes: usize = rare.iter().map(|kept| kept.input.len()).sum();
         assert!(rare.len() <= CORPUS_MAX && bytes <= CORPUS_BYTES_MAX, "{name}: {} inputs, {bytes} bytes", rare.len());
         files.push(name);
@@ -88,7 +88,7 @@ fn deep(bytes: &[u8]) {
 }
 
 #[test]
-fn what_the_seeds_do_not_reach_is_found_and_made_short() {
+fn inputs_beyond_the_seeds_are_found_and_minimized() {
     let deep = |seed: &'static [u8]| {
         let seeds = if seed == b"ACC!" { || vec![b"ACC!".to_vec()] } else { || vec![b"A".to_vec()] };
         Target { run: deep, seeds, input_max: 64, ..noting("deep") }

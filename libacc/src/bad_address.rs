@@ -30,7 +30,7 @@ macro_rules! family {
                 // SAFETY: the arguments are the program's.
                 let done = unsafe { next($($arg),*) };
                 if done < 0 && errno() == libc::EFAULT {
-                    tell(stringify!($name), $given);
+                    notify(stringify!($name), $given);
                     set_errno(libc::EFAULT);
                 }
                 done
@@ -45,16 +45,16 @@ macro_rules! family {
 }
 
 family! {
-    writev / WRITEV (file: c_int, parts: *const iovec, count: c_int), Given::Parts(parts, count as usize);
-    readv / READV (file: c_int, parts: *const iovec, count: c_int), Given::Parts(parts, count as usize);
-    send / SEND (socket: c_int, start: *const c_void, len: size_t, flags: c_int), Given::One(start);
-    recv / RECV (socket: c_int, start: *mut c_void, len: size_t, flags: c_int), Given::One(start);
-    sendmsg / SENDMSG (socket: c_int, message: *const msghdr, flags: c_int), Given::Message(message);
-    recvmsg / RECVMSG (socket: c_int, message: *mut msghdr, flags: c_int), Given::Message(message);
+    writev / WRITEV (file: c_int, parts: *const iovec, count: c_int), CallArgument::Parts(parts, count as usize);
+    readv / READV (file: c_int, parts: *const iovec, count: c_int), CallArgument::Parts(parts, count as usize);
+    send / SEND (socket: c_int, start: *const c_void, len: size_t, flags: c_int), CallArgument::One(start);
+    recv / RECV (socket: c_int, start: *mut c_void, len: size_t, flags: c_int), CallArgument::One(start);
+    sendmsg / SENDMSG (socket: c_int, message: *const msghdr, flags: c_int), CallArgument::Message(message);
+    recvmsg / RECVMSG (socket: c_int, message: *mut msghdr, flags: c_int), CallArgument::Message(message);
     process_vm_readv / PROCESS_VM_READV (pid: pid_t, own: *const iovec, own_count: c_ulong, other: *const iovec, count: c_ulong, flags: c_ulong),
-        Given::Both(own, own_count as usize, other, count as usize);
+        CallArgument::Both(own, own_count as usize, other, count as usize);
     process_vm_writev / PROCESS_VM_WRITEV (pid: pid_t, own: *const iovec, own_count: c_ulong, other: *const iovec, count: c_ulong, flags: c_ulong),
-        Given::Both(own, own_count as usize, other, count as usize);
+        CallArgument::Both(own, own_count as usize, other, count as usize);
 }
 
 #[used]
@@ -62,7 +62,7 @@ family! {
 static AT_START: extern "C" fn() = resolve_at_start;
 
 /// The argument of a call.
-enum Given {
+enum CallArgument {
     One(*const c_void),
     Parts(*const iovec, usize),
     Message(*const msghdr),
@@ -71,16 +71,16 @@ enum Given {
 }
 
 #[cold]
-fn tell(call: &str, given: Given) {
+fn notify(call: &str, given: CallArgument) {
     match given {
-        Given::One(start) => device_address::given(call, start.addr() as u64),
-        Given::Parts(parts, count) => each(parts, count, |start| device_address::given(call, start)),
-        Given::Message(message) => {
+        CallArgument::One(start) => device_address::given(call, start.addr() as u64),
+        CallArgument::Parts(parts, count) => each(parts, count, |start| device_address::given(call, start)),
+        CallArgument::Message(message) => {
             if let Some(message) = copy(message) {
                 each(message.msg_iov, message.msg_iovlen, |start| device_address::given(call, start));
             }
         }
-        Given::Both(own, own_count, other, count) => {
+        CallArgument::Both(own, own_count, other, count) => {
             each(own, own_count, |start| device_address::given(call, start));
             each(other, count, |start| device_address::given_by_another(call, start));
         }
@@ -150,7 +150,7 @@ mod tests {
     const NOWHERE: *mut c_void = std::ptr::without_provenance_mut(1 << 44);
 
     #[test]
-    fn what_the_kernel_refuses_is_looked_at_without_a_fault() {
+    fn unreadable_arguments_are_inspected_without_a_fault() {
         let part = |start| iovec { iov_base: start, iov_len: 8 };
         let mut seen = Vec::new();
         let parts = [part(NOWHERE), part(std::ptr::null_mut())];

@@ -5,7 +5,7 @@ use crate::{company, device_address, gpus, loader, requested, settings, worker_e
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{SilenceLimit, StartConfig, cpu, registry};
 use accord_fabric::ProgramSpec;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_scheduler::Request;
@@ -65,7 +65,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         transport: transport()?,
         timeout: settings::timeout()?,
         open_timeout: settings::open_timeout()?,
-        tell: Box::new(tell),
+        notify: Box::new(notify),
         waits: Box::new(show_wait),
         trace,
     });
@@ -106,10 +106,10 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
             Some(true) => None,
             Some(false) => Some(|| true),
         };
-        let mut shown = None;
+        let mut visible = None;
         let mut drives = |info: &DeviceInfo| {
-            let shown = shown.get_or_insert_with(|| gpus::inventory(&info.node_name));
-            gpus::is_among(info, shown)
+            let visible = visible.get_or_insert_with(|| gpus::inventory(&info.node_name));
+            gpus::is_among(info, visible)
         };
         devices
             .iter()
@@ -140,15 +140,15 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
 
 /// Displays that the program's request waits.
 fn show_wait(line: Option<&str>) {
-    static SHOWN: StatusLine = StatusLine::new();
+    static DISPLAYED: StatusLine = StatusLine::new();
     match line {
-        Some(line) => SHOWN.show(line),
-        None => SHOWN.end(),
+        Some(line) => DISPLAYED.show(line),
+        None => DISPLAYED.end(),
     }
 }
 
 /// Prints one line for the user, to whom the program may seem to hang.
-fn tell(line: &str) {
+fn notify(line: &str) {
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "accord: {}", printable(line));
 }
@@ -168,7 +168,7 @@ fn worker_program() -> accord_device::ProgramSpec {
         cwd: worker_environment::left_folder().map(|folder| folder.start),
         env: Some(env),
         // A value without a meaning is an error where the session begins.
-        silence_limit: settings::timeout().ok().map(|timeout| SilenceLimit { timeout, tell: Arc::new(tell) }),
+        silence_limit: settings::timeout().ok().map(|timeout| SilenceLimit { timeout, notify: Arc::new(notify) }),
         ..own_program
     }
 }
@@ -208,7 +208,7 @@ fn coordinator() -> Result<Option<Coordinator>> {
     Ok(Some(Coordinator { address: PeerAddress::new(address), trust }))
 }
 
-fn transport() -> Result<Wanted> {
+fn transport() -> Result<TransportChoice> {
     let (text, _) = names::TRANSPORT.in_force(|name| std::env::var(name).ok());
     text.parse().map_err(|remedy: String| bad(&names::TRANSPORT, &text, &remedy))
 }

@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 const PLACES_MAX: usize = 64;
 
 /// Places with a warning: the program's call, and an entry of its construct.
-static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
+static REPORTED: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
 /// Returns the warning about entry `entry` of this thread's construct, `range` of elements of `element` bytes. Returns
 /// `None` if it was given before.
 #[cold]
-pub(crate) fn told(range: HostRange, entry: usize, element: usize) -> Option<String> {
+pub(crate) fn reported(range: HostRange, entry: usize, element: usize) -> Option<String> {
     let call = source::call()?;
-    let new = TOLD.with(|told| told.len() < PLACES_MAX && told.insert((call, entry)));
+    let new = REPORTED.with(|reported| reported.len() < PLACES_MAX && reported.insert((call, entry)));
     new.then(|| {
-        let place = source::apart(move || source::place(call)).flatten();
+        let place = source::on_helper_thread(move || source::place(call)).flatten();
         let place = place.map_or_else(|| format!("the call at {call:#x}"), |place| place.to_string());
         line(&place, range, entry, element)
     })

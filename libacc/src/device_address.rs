@@ -64,7 +64,8 @@ fn is_in_executable(handler: usize) -> bool {
 extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid information to SA_SIGINFO handlers. A signal sent by a process has no address.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
-    if by_kernel && say_whose(address, format_args!("the program, or a library it uses, follows {address:#x} itself")) {
+    if by_kernel && print_owner(address, format_args!("the program, or a library it uses, follows {address:#x} itself"))
+    {
         end_if_mpi();
     }
     // SAFETY: `watch_faults` has made the action, which is never freed.
@@ -90,7 +91,7 @@ fn end_if_mpi() {
 }
 
 /// Prints a line if `address` is a device's. Returns whether it is known to be. Neither allocates nor blocks, because the fault may be anywhere.
-fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
+fn print_owner(address: u64, what: fmt::Arguments<'_>) -> bool {
     if !AddressRange::is_in_window(address) {
         return false;
     }
@@ -108,19 +109,22 @@ fn say_whose(address: u64, what: fmt::Arguments<'_>) -> bool {
 
 /// Reports that the kernel has refused memory at `address`, in `call`. MPI would retry, or wait for ever.
 pub(crate) fn given(call: &str, address: u64) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.load(Ordering::Relaxed)
-        && say_whose(address, format_args!("the program, or a library it uses, gives {call} the address {address:#x}"))
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.load(Ordering::Relaxed)
+        && print_owner(
+            address,
+            format_args!("the program, or a library it uses, gives {call} the address {address:#x}"),
+        )
     {
-        TOLD.store(true, Ordering::Relaxed);
+        REPORTED.store(true, Ordering::Relaxed);
         end_if_mpi();
     }
 }
 
 /// Reports as [`given`] for memory of another process, whose devices are unknown here.
 pub(crate) fn given_by_another(call: &str, address: u64) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if AddressRange::is_in_window(address) && !TOLD.swap(true, Ordering::Relaxed) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if AddressRange::is_in_window(address) && !REPORTED.swap(true, Ordering::Relaxed) {
         let mut line = Line { text: [0; LINE_MAX], len: 0 };
         let _ = write!(
             line,
@@ -146,8 +150,8 @@ impl Line {
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = LINE_MAX - self.len;
-        let mut taken = text.len().min(room);
+        let space = LINE_MAX - self.len;
+        let mut taken = text.len().min(space);
         while !text.is_char_boundary(taken) {
             taken -= 1;
         }
@@ -166,13 +170,13 @@ pub(crate) fn program_has_mpi() -> bool {
 /// Prints a line, once per process, when `host_data` returns addresses of another node's device to a program with MPI. MPI can't access them, and
 /// at best reports "bad address".
 pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if TOLD.load(Ordering::Relaxed) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if REPORTED.load(Ordering::Relaxed) {
         return;
     }
     if let Some(name) = runtime.elsewhere(local)
         && program_has_mpi()
-        && !TOLD.swap(true, Ordering::Relaxed)
+        && !REPORTED.swap(true, Ordering::Relaxed)
         && !settings::is_without_devices()
     {
         output::print(&format!(

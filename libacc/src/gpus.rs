@@ -26,8 +26,8 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
 }
 
 /// Whether the driver shows a GPU to this process, under any number.
-pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
-    let found = shown.iter().any(|gpu| gpu.uuid == info.uuid);
+pub(crate) fn is_among(info: &DeviceInfo, visible: &[DeviceInfo]) -> bool {
+    let found = visible.iter().any(|gpu| gpu.uuid == info.uuid);
     if !found && settings::debug() {
         output::print(&format!(
             "accord: GPU {} of this node ({}) can't be used by this process; the node's agent drives it\n",

@@ -62,7 +62,7 @@ impl HostMemory for ProgramMemory {
         let name = self
             .region_name(&object.file, offset)
             .or_else(|| exported_name(address))
-            .unwrap_or_else(|| format!("region at {}+{offset:#x}", os_text::shown(&object.path)));
+            .unwrap_or_else(|| format!("region at {}+{offset:#x}", os_text::displayed(&object.path)));
         Ok(FunctionSpec { object: object.spec(), offset, name, kernel: self.kernels.function(address) })
     }
 
@@ -143,28 +143,28 @@ impl HostMemory for ProgramMemory {
         place.is_some_and(|place| place.file.as_deref().is_some_and(|file| !source::is_c(file)))
     }
 
-    fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
-        if let Some(line) = components::told(range, entry, element) {
+    fn report_possible_component(&self, range: HostRange, entry: usize, element: usize) {
+        if let Some(line) = components::reported(range, entry, element) {
             output::print(&format!("{line}\n"));
         }
     }
 
-    fn tell_no_guards(&self, error: &Error) {
+    fn report_no_guards(&self, error: &Error) {
         output::print(&format!("accord: {error}\n"));
     }
 
-    fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
-        if let Some(line) = pointer_updates::told(range, entry) {
+    fn report_pointer_itself(&self, range: HostRange, entry: usize) {
+        if let Some(line) = pointer_updates::reported(range, entry) {
             output::print(&format!("{line}\n"));
         }
     }
 
-    fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
+    fn report_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         if unmapped::is_new(function, entry) {
             let region = self.function(function).map_or_else(|_| format!("region at {function:#x}"), |spec| spec.name);
             let place = source::caller().and_then(source::place).map_or(region, |place| place.to_string());
             let variable = source::variable_at(pointer);
-            unmapped::tell(&unmapped::Mapped { place: &place, variable: variable.as_ref(), entry, pointer, block });
+            unmapped::notify(&unmapped::Mapped { place: &place, variable: variable.as_ref(), entry, pointer, block });
         }
     }
 }

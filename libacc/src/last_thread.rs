@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The interval at which the program's threads are counted once `main` has left.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The thread of `main` has ended, and the process has not.
 static MAIN_LEFT: AtomicBool = AtomicBool::new(false);
@@ -63,7 +63,7 @@ fn count_threads() {
     let _ = threads::spawn("accord-last", || {
         // Twice, because a thread of this library may end and another one start during the count.
         while others_left() || others_left() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         // SAFETY: as the C library ends a process after its last thread.
         unsafe { libc::exit(0) }

@@ -25,17 +25,17 @@ pub(crate) struct Objects {
     stamp: AtomicU64,
     /// The thread that compares now, whose own nested call must not wait for itself.
     comparing: AtomicI32,
-    known: Locked<Known>,
+    known: Locked<ObjectTable>,
 }
 
 const NEVER: u64 = u64::MAX;
 
-struct Known {
-    objects: Vec<KnownObject>,
+struct ObjectTable {
+    objects: Vec<ObjectEntry>,
     next_id: u64,
 }
 
-struct KnownObject {
+struct ObjectEntry {
     loaded: LoadedObject,
     /// The host tables that the object has registered: one of GCC's code, one of CUDA Fortran's.
     tables: Vec<usize>,
@@ -51,7 +51,7 @@ impl Objects {
             kernels,
             stamp: AtomicU64::new(NEVER),
             comparing: AtomicI32::new(0),
-            known: Locked::new(Known { objects: Vec::new(), next_id: 1 }),
+            known: Locked::new(ObjectTable { objects: Vec::new(), next_id: 1 }),
         }
     }
 
@@ -92,7 +92,7 @@ fn current_stamp() -> u64 {
     added.wrapping_add(removed).wrapping_add(images::changes())
 }
 
-impl Known {
+impl ObjectTable {
     fn update(&mut self, runtime: &Runtime, kernels: &Kernels) {
         let unregistered = images::take_unregistered();
         let images = images::registered();
@@ -126,7 +126,7 @@ impl Known {
                     }
                 }
                 None => {
-                    let mut known = KnownObject { loaded: object, tables, variables: Vec::new(), id: None };
+                    let mut known = ObjectEntry { loaded: object, tables, variables: Vec::new(), id: None };
                     let uses_openacc = !known.tables.is_empty() || known.loaded.uses_openacc();
                     if uses_openacc || may_be_named(&known.loaded) {
                         known.number(runtime, &mut self.next_id);
@@ -142,7 +142,7 @@ impl Known {
     }
 }
 
-impl KnownObject {
+impl ObjectEntry {
     /// Reads those of these images that are the object's, and informs the runtime of new variables.
     fn add(&mut self, images: &[Image], runtime: &Runtime, kernels: &Kernels, next_id: &mut u64) {
         let id = self.number(runtime, next_id);
@@ -228,14 +228,15 @@ fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
         if let Err(error) = unsafe { kernels.add(image) }
             && settings::debug()
         {
-            output::print(&format!("accord: {}: {error}\n", os_text::shown(&object.path)));
+            output::print(&format!("accord: {}: {error}\n", os_text::displayed(&object.path)));
         }
     }
 }
 
 /// Prints an object's contents under `ACCORD_DEBUG`.
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
-    let mut text = format!("accord: {}: {}", os_text::shown(&object.path), Count(globals.len(), "declare variable"));
+    let mut text =
+        format!("accord: {}: {}", os_text::displayed(&object.path), Count(globals.len(), "declare variable"));
     let of_object = |image: &&Image| object.span.contains(&image.table);
     if globals.is_empty() && !images.iter().any(|image| of_object(&image)) {
         return;

@@ -74,7 +74,7 @@ fn create() -> Result<&'static Session> {
     }
     output::install_panic_hook();
     if !settings::is_without_devices() {
-        tell_unknown_settings();
+        report_unknown_settings();
         end_with_threads();
     }
     watch_forks();
@@ -131,12 +131,12 @@ fn end_with_threads() {
 fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
     let times = if settings::is_without_devices() { None } else { prof::times::sink() };
     match (tracer.map(Tracer::sink), times) {
-        (Some(trace), Some(times)) => Some(Arc::new(prof::times::Both(trace, times))),
+        (Some(trace), Some(times)) => Some(Arc::new(prof::times::SpanTee(trace, times))),
         (trace, times) => trace.or(times),
     }
 }
 
-fn tell_unknown_settings() {
+fn report_unknown_settings() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| settings::unknown().iter().for_each(|unknown| output::print(&format!("accord: {unknown}\n"))));
 }
@@ -199,10 +199,10 @@ extern "C" fn at_exit() {
         if session.process != unsafe { libc::getpid() } {
             return;
         }
-        session.runtime.tell_end(true);
+        session.runtime.notify_end(true);
         closing::begin();
         close(session);
-        session.runtime.tell_end(false);
+        session.runtime.notify_end(false);
         prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
     });
     // The program's exit status stands; the hook has reported the panic.
@@ -265,10 +265,10 @@ mod tests {
         let mut program = Command::new(std::env::current_exe().unwrap());
         let test = "process::tests::a_panic_of_a_devices_thread_ends_the_program_with_an_error";
         let ended = program.args([test, "--exact", "--nocapture"]).env(IS_PROGRAM, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(1), "{said}");
+        let printed = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{printed}");
         let error = "accord: the thread fake-3 has panicked: on purpose [acc_error_implementation_defined]; this is a bug in Accord";
-        assert!(said.contains(error), "{said}");
-        assert!(said.contains("accord: internal error: the thread fake-3 has panicked at "), "{said}");
+        assert!(printed.contains(error), "{printed}");
+        assert!(printed.contains("accord: internal error: the thread fake-3 has panicked at "), "{printed}");
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn fatal(error: Error) -> ! {
     closing::is_closed();
     let claim = claim_the_end();
     let mut tellers = std::ptr::null_mut();
-    let message = tell(&error, claim, &mut tellers);
+    let message = notify(&error, claim, &mut tellers);
     finish(message, tellers)
 }
 
@@ -58,7 +58,7 @@ fn bug(cause: String) -> Error {
 }
 
 /// Returns the text to print, and sets the records for callbacks, if any. Both are never freed.
-fn tell(error: &Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
+fn notify(error: &Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
     let (error, place) = source::explain(error);
     let message = error.to_string();
     let mut text = format!("accord: {message}\n");

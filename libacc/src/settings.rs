@@ -306,7 +306,7 @@ pub(crate) fn is_preloaded() -> bool {
 
 /// Puts this library into `ACC_PROFLIB` where it is preloaded or `linked_as` a name, before tools, so that a libgomp that is loaded later announces
 /// itself. For the constructor, because later other threads may read the environment.
-pub(crate) fn be_told_of_libgomps(linked_as: Option<String>) {
+pub(crate) fn register_as_proflib(linked_as: Option<String>) {
     // A library that is linked with this one may be loaded when the program has several threads.
     let linked = || linked_as.filter(|path| is_libacc(path) && !has_more_rights() && is_one_thread());
     let Some(own) = preloaded_as().or_else(linked).filter(|_| !is_without_devices()) else { return };

@@ -54,7 +54,7 @@ impl Tracer {
 
 /// Returns the program's name as invoked, for messages.
 pub(crate) fn program_name() -> String {
-    std::env::args_os().next().map(|name| os_text::shown(&os_text::encode(&name))).unwrap_or_default()
+    std::env::args_os().next().map(|name| os_text::displayed(&os_text::encode(&name))).unwrap_or_default()
 }
 
 fn device(num: u32, client: &dyn DeviceClient) -> TraceDevice {

@@ -7,7 +7,7 @@ use accord_types::HostRange;
 use std::collections::BTreeSet;
 
 /// Reported places: a region's address and an entry of its construct.
-static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
+static REPORTED: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
 
 /// Most places that are reported. A program with more needs no more examples.
 const PLACES_MAX: usize = 64;
@@ -28,11 +28,11 @@ pub(crate) struct Mapped<'a> {
 
 /// Whether this place was not reported before. Records it.
 pub(crate) fn is_new(function: usize, entry: usize) -> bool {
-    TOLD.with(|told| told.len() < PLACES_MAX && told.insert((function, entry)))
+    REPORTED.with(|reported| reported.len() < PLACES_MAX && reported.insert((function, entry)))
 }
 
 /// Reports the mapping.
-pub(crate) fn tell(mapped: &Mapped<'_>) {
+pub(crate) fn notify(mapped: &Mapped<'_>) {
     output::print(&format!("{}\n", line(mapped)));
 }
 
@@ -65,12 +65,15 @@ mod tests {
     #[test]
     fn the_line_has_the_block_and_the_way_out() {
         let block = HostRange { start: 0x5000, len: 800 };
-        let told = |pointer| line(&Mapped { place: "a.c:3, main", variable: None, entry: 2, pointer, block });
-        assert!(told(0x5000).contains("a.c:3, main: argument 2: its block of 800 bytes at 0x5000 is copied"));
-        assert!(told(0x5010).contains("16 bytes into it"));
-        assert!(told(0x4ff8).contains("-8 bytes into it"));
+        let reported = |pointer| line(&Mapped { place: "a.c:3, main", variable: None, entry: 2, pointer, block });
+        assert!(reported(0x5000).contains("a.c:3, main: argument 2: its block of 800 bytes at 0x5000 is copied"));
+        assert!(reported(0x5010).contains("16 bytes into it"));
+        assert!(reported(0x4ff8).contains("-8 bytes into it"));
         let named = Variable { name: "a".into(), file: Some("a.c".into()), line: Some(1), function: None };
-        let told = line(&Mapped { place: "main", variable: Some(&named), entry: 2, pointer: 0x5000, block });
-        assert!(told.contains("main: a (a.c:1): its block") && told.contains("write copy(a[0:LENGTH])"), "{told}");
+        let reported = line(&Mapped { place: "main", variable: Some(&named), entry: 2, pointer: 0x5000, block });
+        assert!(
+            reported.contains("main: a (a.c:1): its block") && reported.contains("write copy(a[0:LENGTH])"),
+            "{reported}"
+        );
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_goes_and_nothing_else() {
+    fn only_listed_variables_reach_the_worker() {
         for name in ["PATH", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "ACCORD_EMULATE"] {
             assert!(sent(name, &[]), "{name}");
         }

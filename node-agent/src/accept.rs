@@ -22,7 +22,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepts connections until the process ends.
 pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! {
     let (proven, spare) = (Arc::new(AtomicUsize::new(0)), Spare::start());
-    supervisor.wake_at_news(acceptor.waker());
+    supervisor.wake_on_update(acceptor.waker());
     let mut key_of = |hello: &Hello, since: Instant| {
         check_purpose(hello)?;
         supervisor.key_or_wait(hello, since)
@@ -30,7 +30,7 @@ pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! 
     loop {
         match acceptor.next_outcome(&mut key_of) {
             Ok(Outcome::Proven(incoming, client)) if proven.load(Ordering::Relaxed) < PROVEN_MAX => {
-                introduce(Turn::begin(&proven), &spare, incoming, client, supervisor);
+                introduce(ProvenSlot::begin(&proven), &spare, incoming, client, supervisor);
             }
             Ok(Outcome::Proven(incoming, _)) => {
                 let why = Error::new(ErrorCode::DeviceUnavailable, "the agent has too many connections to introduce");
@@ -46,23 +46,23 @@ pub(crate) fn accept(mut acceptor: Acceptor, supervisor: &Arc<Supervisor>) -> ! 
 }
 
 /// A place among [`PROVEN_MAX`], released on drop.
-struct Turn(Arc<AtomicUsize>);
+struct ProvenSlot(Arc<AtomicUsize>);
 
-impl Turn {
+impl ProvenSlot {
     fn begin(proven: &Arc<AtomicUsize>) -> Self {
         proven.fetch_add(1, Ordering::Relaxed);
         Self(proven.clone())
     }
 }
 
-impl Drop for Turn {
+impl Drop for ProvenSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Finds the connection's executor, on a thread of its own or on the spare one.
-fn introduce(turn: Turn, spare: &Spare, incoming: IncomingLane, client: Proven, supervisor: &Arc<Supervisor>) {
+fn introduce(turn: ProvenSlot, spare: &Spare, incoming: IncomingLane, client: Proven, supervisor: &Arc<Supervisor>) {
     let supervisor = supervisor.clone();
     let work = move || {
         let _turn = turn;

@@ -8,8 +8,8 @@ use crate::supervise::Supervisor;
 use accord_fabric::handshake::{self, Hello};
 use accord_fabric::transport::SharedLane;
 use accord_fabric::transport::mpi::MpiFabric;
+use accord_types::connection_slots::{ConnectionSlots, Ticket};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::waiting_room::{Ticket, WaitingRoom};
 use accord_types::{Error, ErrorCode, Result};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ fn introduce(
     accept::start(spare, Box::new(work));
 }
 
-fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result<()> {
+fn receive(lane: &SharedLane, turn: &HandshakeSlot, supervisor: &Arc<Supervisor>) -> Result<()> {
     let key_of = |hello: &Hello| {
         check_purpose(hello)?;
         supervisor.key_of(hello, &|| turn.has_to_go())
@@ -79,7 +79,7 @@ struct Handshakes {
 }
 
 struct Places {
-    room: WaitingRoom,
+    slots: ConnectionSlots,
     unproven: HashMap<Ticket, SharedLane>,
     proven: usize,
     threads: usize,
@@ -87,9 +87,9 @@ struct Places {
 
 impl Default for Handshakes {
     fn default() -> Self {
-        let room = WaitingRoom::new(UNPROVEN_MAX, UNPROVEN_OF_ONE_RANK_MAX);
+        let slots = ConnectionSlots::new(UNPROVEN_MAX, UNPROVEN_OF_ONE_RANK_MAX);
         Self {
-            state: ShortLock::new(Places { room, unproven: HashMap::new(), proven: 0, threads: 0 }),
+            state: ShortLock::new(Places { slots, unproven: HashMap::new(), proven: 0, threads: 0 }),
             fewer: Condvar::new(),
         }
     }
@@ -97,11 +97,11 @@ impl Default for Handshakes {
 
 impl Handshakes {
     /// Begins a handshake. Shuts down the lane that it evicts.
-    fn begin(this: &Arc<Self>, rank: &str, lane: &SharedLane) -> Turn {
+    fn begin(this: &Arc<Self>, rank: &str, lane: &SharedLane) -> HandshakeSlot {
         let many = |places: &mut Places| places.threads >= THREADS_MAX + places.proven;
         let mut state = ShortGuard::wait_while(this.lock(), &this.fewer, many);
         state.threads += 1;
-        let (ticket, leaves) = state.room.enter(rank);
+        let (ticket, leaves) = state.slots.enter(rank);
         let leaves = leaves.and_then(|leaves| state.unproven.remove(&leaves));
         state.unproven.insert(ticket, lane.clone());
         drop(state);
@@ -109,7 +109,7 @@ impl Handshakes {
             metrics::refused();
             lane.shutdown();
         }
-        Turn { handshakes: this.clone(), ticket, proven: Cell::new(false) }
+        HandshakeSlot { handshakes: this.clone(), ticket, proven: Cell::new(false) }
     }
 
     fn lock(&self) -> ShortGuard<'_, Places> {
@@ -118,13 +118,13 @@ impl Handshakes {
 }
 
 /// One handshake, which ends on drop.
-struct Turn {
+struct HandshakeSlot {
     handshakes: Arc<Handshakes>,
     ticket: Ticket,
     proven: Cell<bool>,
 }
 
-impl Turn {
+impl HandshakeSlot {
     /// Whether another handshake has evicted this one.
     fn has_to_go(&self) -> bool {
         !self.proven.get() && !self.handshakes.lock().unproven.contains_key(&self.ticket)
@@ -133,7 +133,7 @@ impl Turn {
     /// Records that the key is proven: this handshake can't be evicted any more.
     fn prove(&self) -> Result<()> {
         let mut state = self.handshakes.lock();
-        if !state.room.leave(self.ticket) || state.proven >= PROVEN_MAX {
+        if !state.slots.leave(self.ticket) || state.proven >= PROVEN_MAX {
             return Err(Error::new(ErrorCode::DeviceUnavailable, "the agent has too many connections to introduce")
                 .remedy("try again"));
         }
@@ -144,10 +144,10 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
         let mut state = self.handshakes.lock();
-        state.room.leave(self.ticket);
+        state.slots.leave(self.ticket);
         state.unproven.remove(&self.ticket);
         state.proven -= usize::from(self.proven.get());
         state.threads -= 1;

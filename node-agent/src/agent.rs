@@ -7,12 +7,12 @@ use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};
 use crate::inventory::{InventoryConfig, inventory};
-use crate::kept_grants::{KeptGrants, default_folder};
 use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE, certificate_expiry};
 use crate::mpi_world::MpiWorld;
-use crate::node::{Ending, Quota};
+use crate::node::{AgentEnding, Quota};
 use crate::process::Spawner;
+use crate::saved_grants::{SavedGrants, default_folder};
 use crate::session_limits::SiteLimits;
 use crate::settings::Settings;
 use crate::site_scripts::SiteScripts;
@@ -71,9 +71,9 @@ pub fn run(config: &Config) -> Result<(), String> {
     let topology = topology();
     // Agents of an MPI job serve only that job: no device is shared.
     let measures = config.measure == Measure::On && config.fabric == Fabric::Tcp;
-    let gpus = gpus::look(&program, &node_name, &config.gpus, measures);
+    let gpus = gpus::list(&program, &node_name, &config.gpus, measures);
     let has_gpus = !gpus.is_empty();
-    let shown = config.gpus.shown_to_others(&gpus);
+    let visible = config.gpus.visible_to_others(&gpus);
     let devices = inventory(
         &node_name,
         gpus,
@@ -98,7 +98,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let acceptor = Acceptor::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let world = match config.fabric {
         Fabric::Tcp => None,
-        Fabric::Mpi => Some(MpiWorld::join(config, &program, has_gpus, shown.as_deref())?),
+        Fabric::Mpi => Some(MpiWorld::join(config, &program, has_gpus, visible.as_deref())?),
     };
     let hosting = match &world {
         Some(world) => Hosting::Here(ExecutorsHere::new(world.way_of_executors())),
@@ -126,7 +126,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         spawner: hosting.spawner().cloned(),
         libacc: settings.libacc.clone(),
         devices: devices.clone(),
-        shown,
+        visible,
         cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
         wanted: world.as_ref().map_or_else(wanted, |world| Ok(world.way_of_executors()))?,
         plain_tcp: config.insecure_plain_tcp,
@@ -185,11 +185,11 @@ pub fn run(config: &Config) -> Result<(), String> {
         world.leave();
     }
     match ending? {
-        Ending::Stopped | Ending::StoppedByCoordinator => Ok(()),
-        Ending::WorldLost(node) => {
+        AgentEnding::Stopped | AgentEnding::StoppedByCoordinator => Ok(()),
+        AgentEnding::WorldLost(node) => {
             Err(format!("the agent of node {node} has died, and an MPI world ends with any of its nodes"))
         }
-        Ending::Refused(why) => {
+        AgentEnding::Refused(why) => {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
         }
     }
@@ -197,14 +197,14 @@ pub fn run(config: &Config) -> Result<(), String> {
 
 /// Returns the file of grants for the agent's next start. `None` for ranks of an MPI world, which end together with
 /// their grants.
-fn kept_grants(config: &Config, node: &str) -> Option<KeptGrants> {
+fn kept_grants(config: &Config, node: &str) -> Option<SavedGrants> {
     let folder = match config.keep.as_deref() {
         Some(folder) if folder == Path::new("off") => return None,
         Some(folder) => folder.to_owned(),
         None => default_folder(),
     };
     let kept =
-        (config.fabric == Fabric::Tcp).then(|| KeptGrants::new(&folder, &boot_id(), &config.coordinator, node))?;
+        (config.fabric == Fabric::Tcp).then(|| SavedGrants::new(&folder, &boot_id(), &config.coordinator, node))?;
     let lost = |error: &std::io::Error| {
         tracing::warn!(
             "grants are not kept for this agent's next start in {}: {error}; name another folder by --keep",

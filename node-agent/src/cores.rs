@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn an_agent_that_was_bound_to_few_cores_is_told_what_to_do() {
-        let said = too_few((1, 32)).unwrap();
-        assert!(said.contains("1 of 32 cores") && said.contains("--bind-to none"), "{said}");
+        let printed = too_few((1, 32)).unwrap();
+        assert!(printed.contains("1 of 32 cores") && printed.contains("--bind-to none"), "{printed}");
         for enough in [(2, 2), (4, 32), (32, 32), (1, 1)] {
             assert_eq!(too_few(enough), None);
         }

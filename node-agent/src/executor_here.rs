@@ -4,9 +4,9 @@ use crate::device_memory::Account;
 use crate::executor_process::config_of;
 use crate::users::RunsAs;
 use accord_device::{MemoryAccount, Printed};
-use accord_executor::{HandedLanes, UseSink, run_here};
+use accord_executor::{LaneChannel, UseSink, run_here};
 use accord_fabric::handshake::Introduced;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::{Handover, SharedLane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Error, ErrorCode, Result, threads};
@@ -17,14 +17,14 @@ use std::thread::JoinHandle;
 /// Starts executors as threads.
 pub(crate) struct ExecutorsHere {
     /// The transport of executors to their peers.
-    wanted: Wanted,
+    wanted: TransportChoice,
     /// The captured output of regions on GPUs, shared by all sessions, because it goes through this process.
     printed: Arc<OnceLock<Option<Printed>>>,
 }
 
 impl ExecutorsHere {
     /// Creates a starter of executors that use this transport.
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    pub(crate) fn new(wanted: TransportChoice) -> Self {
         Self { wanted, printed: Arc::default() }
     }
 
@@ -57,7 +57,7 @@ impl ExecutorsHere {
 /// An executor in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct ExecutorHere {
-    lanes: Arc<HandedLanes>,
+    lanes: Arc<LaneChannel>,
 }
 
 impl ExecutorHere {
@@ -86,7 +86,7 @@ mod tests {
     fn no_other_users_executor_is_in_the_agents_process() {
         let account =
             Account { name: "bob".to_owned(), uid: 1001, gid: 1001, groups: Vec::new(), home: PathBuf::from("/") };
-        let executors = ExecutorsHere::new(Wanted::Auto);
+        let executors = ExecutorsHere::new(TransportChoice::Auto);
         let start = ExecutorStart { key: vec![1; 32], ..ExecutorStart::default() };
         let error = executors
             .start(start.clone(), &RunsAs::Other(account), None, Arc::new(|_| ()))

@@ -45,19 +45,19 @@ impl ExecutorOutput {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-            let came = |which: usize| handles.get(which).is_some_and(|handle| !handle.revents().is_empty());
-            let (ended, said) = (came(0), open && came(1));
-            let reported = readable.is_some() && came(usize::from(open) + 1);
+            let received = |which: usize| handles.get(which).is_some_and(|handle| !handle.revents().is_empty());
+            let (ended, printed) = (received(0), open && received(1));
+            let reported = readable.is_some() && received(usize::from(open) + 1);
             if reported || ended {
                 self.reports.pass_on();
             }
-            if ended && (!said || left == 0) {
+            if ended && (!printed || left == 0) {
                 break;
             }
             if ended {
                 left -= 1;
             }
-            if said {
+            if printed {
                 open = self.read();
             }
         }

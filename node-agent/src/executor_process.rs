@@ -9,7 +9,7 @@ use accord_device::{MemoryAccount, Printed, cache_folder};
 use accord_executor::{ExecutorConfig, Limits, UseSink};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
-use accord_fabric::route::{LaneTerms, Wanted};
+use accord_fabric::route::{LaneTerms, TransportChoice};
 use accord_fabric::transport::Handover;
 use accord_proto::bounds;
 use accord_proto::v1::{self, ExecutorStart};
@@ -129,7 +129,7 @@ fn keep_apart() -> std::io::Result<()> {
 /// CPU devices; `report` receives their use.
 pub(crate) fn config_of(
     start: ExecutorStart,
-    wanted: Wanted,
+    wanted: TransportChoice,
     printed: Arc<OnceLock<Option<Printed>>>,
     memory: Option<Arc<dyn MemoryAccount>>,
     report: UseSink,
@@ -175,7 +175,7 @@ fn ways(mapped: Option<v1::PathTimes>, lane: Option<v1::PathTimes>) -> CopyWays 
 }
 
 /// Returns the agent's transport setting, which executors inherit.
-pub(crate) fn wanted() -> Result<Wanted, String> {
+pub(crate) fn wanted() -> Result<TransportChoice, String> {
     let (text, _) = TRANSPORT.in_force(|name| std::env::var(name).ok());
     text.parse().map_err(|remedy: String| format!("{} is {text:?}: {remedy}", TRANSPORT.name))
 }

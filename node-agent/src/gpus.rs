@@ -18,7 +18,7 @@ pub const ARGUMENT: &str = "gpus";
 /// A second argument: also measure the memory that the driver takes for each process.
 const CONTEXTS: &str = "contexts";
 /// The time limit of the listing. Drivers of machines with many GPUs take seconds to start.
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const LISTING_MAX: Duration = Duration::from_secs(30);
 /// Most bytes of a [`Gpus`].
 const ANSWER_MAX: u64 = 1 << 20;
 
@@ -53,11 +53,11 @@ fn print() -> std::io::Result<()> {
 
 /// Returns the usable GPUs that are offered, listed by a child process of `program`, this one, and logs problems. With
 /// `measures` the child also measures the memory that the driver takes for each process.
-pub(crate) fn look(program: &Path, node_name: &str, wanted: &Gpus, measures: bool) -> Vec<DeviceInfo> {
+pub(crate) fn list(program: &Path, node_name: &str, wanted: &Gpus, measures: bool) -> Vec<DeviceInfo> {
     if *wanted == Gpus::Off {
         return Vec::new();
     }
-    let found = ask(program, LOOK_MAX, measures).and_then(|gpus| {
+    let found = ask(program, LISTING_MAX, measures).and_then(|gpus| {
         let devices = gpus.devices.into_iter().map(|device| {
             DeviceInfo::try_from(device).map(|info| DeviceInfo { node_name: node_name.to_owned(), ..info })
         });
@@ -127,18 +127,18 @@ mod tests {
 
     #[test]
     fn a_driver_that_crashes_ends_only_its_own_process() {
-        let why = ask_script("kill -SEGV $$", LOOK_MAX).unwrap_err();
+        let why = ask_script("kill -SEGV $$", LISTING_MAX).unwrap_err();
         assert!(why.contains("SIGSEGV"), "{why}");
-        let why = ask_script("exit 3", LOOK_MAX).unwrap_err();
+        let why = ask_script("exit 3", LISTING_MAX).unwrap_err();
         assert!(why.contains("exit status: 3"), "{why}");
     }
 
     #[test]
     fn an_answer_without_sense_is_none() {
-        let why = ask_script("echo no protobuf", LOOK_MAX).unwrap_err();
+        let why = ask_script("echo no protobuf", LISTING_MAX).unwrap_err();
         assert!(why.contains("did not say"), "{why}");
-        assert!(look(Path::new("/nonexistent"), "h", &Gpus::Auto, true).is_empty());
+        assert!(list(Path::new("/nonexistent"), "h", &Gpus::Auto, true).is_empty());
         // An empty output decodes as an empty message.
-        assert_eq!(ask_script("true", LOOK_MAX), Ok(v1::Gpus::default()));
+        assert_eq!(ask_script("true", LISTING_MAX), Ok(v1::Gpus::default()));
     }
 }

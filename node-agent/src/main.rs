@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            log::tell(format_args!("accord-node-agent: {error}"));
+            log::report_line(format_args!("accord-node-agent: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -140,7 +140,7 @@ impl MemoryAccount for AgentAccount {
 
     fn give_back(&self, ordinal: u32, bytes: u64) {
         // Without the agent, memory is not counted.
-        let _ = self.by_channel(|channel| channel.tell(ordinal, bytes));
+        let _ = self.by_channel(|channel| channel.notify(ordinal, bytes));
     }
 
     fn others(&self, ordinal: u32) -> u64 {

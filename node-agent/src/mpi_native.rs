@@ -25,7 +25,7 @@ const MESSAGE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the messages: MPIs handle short and long ones differently.
 const SIZES: [usize; 2] = [64 << 10, 4 << 20];
 /// Memory on each device: room for a message's source and target.
-const ROOM: u64 = 8 << 20;
+const SPACE: u64 = 8 << 20;
 /// The answer of a GPU-aware MPI.
 const YES: &[u8] = b"yes\n";
 /// Prefixes of launchers' variables. A child that inherited them would take the agent's place in the world.
@@ -48,21 +48,21 @@ const OF_LAUNCHERS: &[&str] = &[
     "PALS_",
 ];
 
-/// Returns whether MPI is GPU-aware, by the agent's setting or by the test. `object` is the agent's MPI object; `shown`
+/// Returns whether MPI is GPU-aware, by the agent's setting or by the test. `object` is the agent's MPI object; `visible`
 /// limits the GPUs of the test.
-pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path, shown: Option<&str>) -> GpuAware {
+pub(crate) fn probe(setting: MpiGpus, program: &Path, object: &Path, visible: Option<&str>) -> GpuAware {
     match setting {
         MpiGpus::On => GpuAware::Yes,
         MpiGpus::Off => GpuAware::Untried,
-        MpiGpus::Auto => ask(program, object, shown, TRY_MAX).map_or_else(GpuAware::No, |()| GpuAware::Yes),
+        MpiGpus::Auto => ask(program, object, visible, TRY_MAX).map_or_else(GpuAware::No, |()| GpuAware::Yes),
     }
 }
 
-fn ask(program: &Path, object: &Path, shown: Option<&str>, limit: Duration) -> std::result::Result<(), String> {
+fn ask(program: &Path, object: &Path, visible: Option<&str>, limit: Duration) -> std::result::Result<(), String> {
     let mut command = Command::new(program);
     command.arg(ARGUMENT).arg(object);
-    if let Some(shown) = shown {
-        command.env(VISIBLE, shown);
+    if let Some(visible) = visible {
+        command.env(VISIBLE, visible);
     }
     let names = std::env::vars_os().map(|(name, _)| name);
     let of_launcher = |name: &str| OF_LAUNCHERS.iter().any(|prefix| name.starts_with(prefix));
@@ -104,7 +104,8 @@ fn try_all(object: &Path) -> Result<()> {
     let system = |error: std::io::Error| Error::new(ErrorCode::System, error.to_string());
     let mut world = MpiObject::load(object).and_then(|object| object.join()).map_err(system)?;
     let found = registry::find(NodeId(0), "");
-    let devices: Result<Vec<_>> = found.devices.into_iter().map(Tried::start).filter_map(Result::transpose).collect();
+    let devices: Result<Vec<_>> =
+        found.devices.into_iter().map(TestDevice::start).filter_map(Result::transpose).collect();
     let devices = devices?;
     if devices.is_empty() {
         return Err(Error::new(ErrorCode::DeviceUnavailable, "there is no GPU that it could be tried with"));
@@ -115,9 +116,9 @@ fn try_all(object: &Path) -> Result<()> {
         for (round, len) in SIZES.into_iter().enumerate() {
             let pattern: Vec<u8> = (0..len).map(|at| (at % 251 + round) as u8).collect();
             from.write(from.start, &pattern)?;
-            let there = to.start.offset(ROOM / 2);
-            let (Some(bytes), Some(room)) = (from.range(from.start, len), to.range(there, len)) else { continue };
-            try_native(&mut *world, bytes, room, MESSAGE_MAX).map_err(system)?;
+            let there = to.start.offset(SPACE / 2);
+            let (Some(bytes), Some(space)) = (from.range(from.start, len), to.range(there, len)) else { continue };
+            try_native(&mut *world, bytes, space, MESSAGE_MAX).map_err(system)?;
             if to.read(there, len)? != pattern {
                 return Err(Error::new(ErrorCode::System, format!("MPI has lost {len} bytes of a GPU's memory")));
             }
@@ -128,12 +129,12 @@ fn try_all(object: &Path) -> Result<()> {
 }
 
 /// A device with some memory, as in an executor.
-struct Tried {
+struct TestDevice {
     device: Arc<dyn Device>,
     start: DevicePtr,
 }
 
-impl Tried {
+impl TestDevice {
     /// Returns `None` if libraries can't access memory of such devices.
     fn start(info: DeviceInfo) -> Result<Option<Self>> {
         let backend = registry::backend(info.kind)?;
@@ -142,7 +143,7 @@ impl Tried {
         }
         let device = (backend.start)(info, &StartConfig { ipc: true, scrub: true, ..StartConfig::default() })?;
         let start = device.addresses().0;
-        device.map(start, ROOM)?;
+        device.map(start, SPACE)?;
         Ok(Some(Self { device, start }))
     }
 
@@ -199,11 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn who_says_it_is_not_asked() {
+    fn mpi_setting_on_or_off_skips_the_test() {
         let nowhere = Path::new("/nonexistent");
-        assert_eq!(look(MpiGpus::On, nowhere, nowhere, None), GpuAware::Yes);
-        assert_eq!(look(MpiGpus::Off, nowhere, nowhere, None), GpuAware::Untried);
-        assert!(matches!(look(MpiGpus::Auto, nowhere, nowhere, None), GpuAware::No(why) if !why.is_empty()));
+        assert_eq!(probe(MpiGpus::On, nowhere, nowhere, None), GpuAware::Yes);
+        assert_eq!(probe(MpiGpus::Off, nowhere, nowhere, None), GpuAware::Untried);
+        assert!(matches!(probe(MpiGpus::Auto, nowhere, nowhere, None), GpuAware::No(why) if !why.is_empty()));
     }
 
     #[test]

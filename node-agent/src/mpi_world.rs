@@ -7,7 +7,7 @@ use crate::control::Joining;
 use crate::cores;
 use crate::mpi_native;
 use crate::supervise::Supervisor;
-use accord_fabric::route::{GatewayName, Wanted};
+use accord_fabric::route::{GatewayName, TransportChoice};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
 use accord_types::settings::MPI;
@@ -63,14 +63,14 @@ pub(crate) struct MpiWorld {
 
 impl MpiWorld {
     /// Joins the world that the launcher started this process in; `program` is this program. With `gpus`, a child
-    /// process tests whether MPI is GPU-aware, on the GPUs in `shown`, or all visible ones.
-    pub(crate) fn join(config: &Config, program: &Path, gpus: bool, shown: Option<&str>) -> Result<Self, String> {
+    /// process tests whether MPI is GPU-aware, on the GPUs in `visible`, or all visible ones.
+    pub(crate) fn join(config: &Config, program: &Path, gpus: bool, visible: Option<&str>) -> Result<Self, String> {
         let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
         // MPI starts while the test runs.
         let reaches_gpus = gpus.then(|| {
             let (setting, program, path) = (config.mpi_gpus, program.to_owned(), path.clone());
-            let shown = shown.map(str::to_owned);
-            threads::spawn("accord-mpi-gpus", move || mpi_native::look(setting, &program, &path, shown.as_deref()))
+            let visible = visible.map(str::to_owned);
+            threads::spawn("accord-mpi-gpus", move || mpi_native::probe(setting, &program, &path, visible.as_deref()))
         });
         let remedy = "use --fabric tcp, or build the MPI part for the MPI that is here (make mpi)";
         let object = MpiObject::load(&path)
@@ -119,8 +119,8 @@ impl MpiWorld {
     }
 
     /// Returns the transport of this agent's executors: this process is a rank itself.
-    pub(crate) fn way_of_executors(&self) -> Wanted {
-        Wanted::Mpi(self.name)
+    pub(crate) fn way_of_executors(&self) -> TransportChoice {
+        TransportChoice::Mpi(self.name)
     }
 
     /// Serves the gateway of this machine's processes, unless another agent of the machine does. Ranks open it one

@@ -67,13 +67,13 @@ impl fmt::Display for Gpu {
 }
 
 impl Gpu {
-    /// Returns the GPU of `shown` that this names.
-    fn find<'a>(&self, shown: &'a [DeviceInfo]) -> Result<&'a DeviceInfo, String> {
+    /// Returns the GPU of `visible` that this names.
+    fn find<'a>(&self, visible: &'a [DeviceInfo]) -> Result<&'a DeviceInfo, String> {
         let is_it = |info: &&DeviceInfo| match self {
             Self::Number(number) => info.id.ordinal == *number,
             Self::Name(name) => info.uuid.starts_with(name.as_str()),
         };
-        let mut found = shown.iter().filter(is_it);
+        let mut found = visible.iter().filter(is_it);
         match (found.next(), found.next()) {
             (Some(info), None) => Ok(info),
             (Some(_), Some(_)) => Err(format!("{self} may be several")),
@@ -83,17 +83,17 @@ impl Gpu {
 }
 
 impl Gpus {
-    /// Returns the offered GPUs out of `shown`, which have the driver's numbers, and notes on those of the list that
+    /// Returns the offered GPUs out of `visible`, which have the driver's numbers, and notes on those of the list that
     /// can't be. GPUs of a list are renumbered by it, from 0.
-    pub(crate) fn choose(&self, shown: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<String>) {
+    pub(crate) fn choose(&self, visible: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<String>) {
         let list = match self {
-            Self::Auto => return (shown, Vec::new()),
+            Self::Auto => return (visible, Vec::new()),
             Self::Off => return (Vec::new(), Vec::new()),
             Self::These(list) => list,
         };
         let (mut offered, mut notes) = (Vec::<DeviceInfo>::new(), Vec::new());
         for gpu in list {
-            match gpu.find(&shown) {
+            match gpu.find(&visible) {
                 Ok(info) if offered.iter().any(|known| known.uuid == info.uuid) => {
                     notes.push(format!("{gpu} is in the list twice"));
                 }
@@ -110,7 +110,7 @@ impl Gpus {
 
     /// Returns the value of the driver's own variable, [`accord_device::cuda::VISIBLE`], for a process that must use
     /// offered GPUs only. Returns `None` if it may use all that the agent sees.
-    pub(crate) fn shown_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
+    pub(crate) fn visible_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
         let names = || offered.iter().map(|info| info.uuid.as_str()).filter(|name| !name.is_empty());
         matches!(self, Self::These(_)).then(|| names().collect::<Vec<_>>().join(","))
     }
@@ -141,8 +141,8 @@ mod tests {
 
     /// Returns numbers and names of the GPUs that `text` offers out of three, and the notes.
     fn offered(text: &str) -> (Vec<(u32, String)>, Vec<String>) {
-        let shown = vec![gpu(0, "GPU-aa10"), gpu(1, "GPU-ab20"), gpu(3, "GPU-cc30")];
-        let (offered, notes) = text.parse::<Gpus>().unwrap().choose(shown);
+        let visible = vec![gpu(0, "GPU-aa10"), gpu(1, "GPU-ab20"), gpu(3, "GPU-cc30")];
+        let (offered, notes) = text.parse::<Gpus>().unwrap().choose(visible);
         (offered.into_iter().map(|info| (info.id.ordinal, info.uuid)).collect(), notes)
     }
 
@@ -156,18 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_and_the_others_are_offered() {
+    fn missing_gpus_are_reported_and_the_others_offered() {
         let (found, notes) = offered("2,1,GPU-a,GPU-ab,GPU-dd");
         assert_eq!(found, [(0, "GPU-ab20".to_owned())]);
-        let said = ["GPU 2 is not there", "GPU-a may be several", "GPU-ab is in the list twice", "GPU-dd is not there"];
+        let printed =
+            ["GPU 2 is not there", "GPU-a may be several", "GPU-ab is in the list twice", "GPU-dd is not there"];
         assert!(
-            notes.iter().zip(said).all(|(note, said)| note.starts_with(said)) && notes.len() == said.len(),
+            notes.iter().zip(printed).all(|(note, printed)| note.starts_with(printed)) && notes.len() == printed.len(),
             "{notes:?}"
         );
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_gpu_lists_are_refused() {
         for text in ["", "on", "0,", "0,0", "-1", "GPU-", "0;1", "4294967296", "MIG-12"] {
             assert!(text.parse::<Gpus>().is_err(), "{text}");
         }
@@ -175,10 +176,10 @@ mod tests {
 
     #[test]
     fn others_see_what_a_list_offers_and_nothing_else() {
-        let shown = [gpu(0, "GPU-aa10"), gpu(1, "GPU-ab20")];
-        assert_eq!(Gpus::Auto.shown_to_others(&shown), None);
+        let visible = [gpu(0, "GPU-aa10"), gpu(1, "GPU-ab20")];
+        assert_eq!(Gpus::Auto.visible_to_others(&visible), None);
         let list: Gpus = "1,0".parse().unwrap();
-        assert_eq!(list.shown_to_others(&list.choose(shown.to_vec()).0).unwrap(), "GPU-ab20,GPU-aa10");
-        assert_eq!(list.shown_to_others(&[]).unwrap(), "");
+        assert_eq!(list.visible_to_others(&list.choose(visible.to_vec()).0).unwrap(), "GPU-ab20,GPU-aa10");
+        assert_eq!(list.visible_to_others(&[]).unwrap(), "");
     }
 }

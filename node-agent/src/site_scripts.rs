@@ -128,8 +128,8 @@ impl SiteScripts {
         let by = Instant::now() + self.limit;
         let (mut lines, mut last) = (Lines::default(), String::new());
         let (mut open, mut left) = (true, READS_AFTER_END_MAX);
-        let mut log = |said: Vec<String>| {
-            for line in said {
+        let mut log = |printed: Vec<String>| {
+            for line in printed {
                 tracing::warn!("{subject} says: {line}");
                 last = line;
             }

@@ -48,17 +48,17 @@ mod tests {
     #[test]
     fn without_threads_the_spare_one_does_the_work() {
         let (spare, (did, done)) = (Spare::start(), channel());
-        let said = |what: u32| -> Work {
+        let printed = |what: u32| -> Work {
             let did = did.clone();
             Box::new(move || did.send((what, std::thread::current().name().map(str::to_owned))).unwrap())
         };
         let none = |_: Work| Err(std::io::Error::from_raw_os_error(11));
         let soon = Duration::from_secs(10);
         for what in [1, 2] {
-            spare.or_spare(said(what), none).unwrap();
+            spare.or_spare(printed(what), none).unwrap();
             assert_eq!(done.recv_timeout(soon).unwrap(), (what, Some("accord-spare".to_owned())));
         }
-        spare.or_spare(said(3), |work| std::thread::Builder::new().spawn(work).map(drop)).unwrap();
+        spare.or_spare(printed(3), |work| std::thread::Builder::new().spawn(work).map(drop)).unwrap();
         assert_eq!(done.recv_timeout(soon).unwrap(), (3, None));
 
         // The spare thread takes one work at a time, and its queue is short.
@@ -69,12 +69,12 @@ mod tests {
         };
         spare.or_spare(Box::new(holds), none).unwrap();
         begun.recv_timeout(soon).unwrap();
-        let waiting = (0..=SPARE_WAITING_MAX).take_while(|_| spare.or_spare(said(4), none).is_ok()).count();
+        let waiting = (0..=SPARE_WAITING_MAX).take_while(|_| spare.or_spare(printed(4), none).is_ok()).count();
         assert_eq!(waiting, SPARE_WAITING_MAX);
         hold.send(()).unwrap();
         for _ in 0..waiting {
             assert_eq!(done.recv_timeout(soon).unwrap().0, 4);
         }
-        assert!(Spare(None).or_spare(said(5), none).is_err());
+        assert!(Spare(None).or_spare(printed(5), none).is_err());
     }
 }

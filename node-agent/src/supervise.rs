@@ -4,11 +4,11 @@ use crate::accounts::{AccountUse, Accounts};
 use crate::device_memory::DeviceMemory;
 use crate::drivers;
 use crate::hosting::{Host, HostEnd, Hosting};
-use crate::kept_grants::KeptGrants;
 use crate::memory_service::serve_program;
 use crate::metrics;
-use crate::node::{CommandLane, DriverId, Effect, ExecutorId, Node, ProcessId, Way};
+use crate::node::{CommandLane, DriverId, Effect, ExecutorId, LanePath, Node, ProcessId};
 use crate::process::END_GRACE;
+use crate::saved_grants::SavedGrants;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
@@ -19,7 +19,9 @@ use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Asked, Handover, Lane, LaneProperties, LocalClient, SharedLane, Transport, Waker};
+use accord_fabric::transport::{
+    Handover, Lane, LaneProperties, LocalClient, RequiredProof, SharedLane, Transport, Waker,
+};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, scarce, threads};
 use std::collections::HashMap;
@@ -29,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How often a connection that waits for its session's announcement checks whether it was evicted.
-const ANNOUNCEMENT_LOOK: Duration = Duration::from_millis(100);
+const ANNOUNCEMENT_POLL: Duration = Duration::from_millis(100);
 
 /// Starts, feeds and ends executors. All methods are thread-safe.
 pub(crate) struct Supervisor {
@@ -37,7 +39,7 @@ pub(crate) struct Supervisor {
     hosting: Hosting,
     accounts: Arc<Accounts>,
     memory: Arc<DeviceMemory>,
-    kept: Option<KeptGrants>,
+    kept: Option<SavedGrants>,
     logs: Arc<SessionLogs>,
     state: ShortLock<ExecutorTable>,
     began: Instant,
@@ -59,7 +61,7 @@ struct ExecutorTable {
 
 impl Supervisor {
     /// Returns a supervisor without executors, which takes over the grants of an earlier agent.
-    pub(crate) fn new(settings: Settings, hosting: Hosting, kept: Option<KeptGrants>) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings, hosting: Hosting, kept: Option<SavedGrants>) -> Arc<Self> {
         let mut node =
             Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures).with_quota(settings.quota);
         if settings.has_scripts {
@@ -80,7 +82,7 @@ impl Supervisor {
 
     /// Watches the programs of an earlier agent that still drive devices, until they end.
     fn watch_left(self: &Arc<Self>) {
-        for (driver, process) in self.look(|node, _| node.unwatched_drivers()) {
+        for (driver, process) in self.inspect(|node, _| node.unwatched_drivers()) {
             let supervisor = self.clone();
             if let Err(error) = drivers::watch(process, move || supervisor.driver_gone(driver)) {
                 tracing::warn!("devices of process {} stay taken: cannot start a thread: {error}", process.pid);
@@ -104,13 +106,13 @@ impl Supervisor {
     /// Writes the state that outlives the agent, if it has changed.
     pub(crate) fn keep(&self) {
         if let Some(kept) = &self.kept {
-            let change = self.look(|node, _| node.kept_changes());
-            kept.write(change, || self.look(|node, now| node.kept(now)), since_boot());
+            let change = self.inspect(|node, _| node.kept_changes());
+            kept.write(change, || self.inspect(|node, now| node.kept(now)), since_boot());
         }
     }
 
     /// Applies an event to the rules.
-    pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Node, Duration, &mut Vec<ExecutorId>) -> R) -> R {
+    pub(crate) fn apply<R>(&self, what: impl FnOnce(&mut Node, Duration, &mut Vec<ExecutorId>) -> R) -> R {
         self.change(|state, now, ends| what(&mut state.node, now, ends))
     }
 
@@ -126,7 +128,7 @@ impl Supervisor {
     }
 
     /// Registers a waker, which is woken after each event.
-    pub(crate) fn wake_at_news(&self, waker: Arc<Waker>) {
+    pub(crate) fn wake_on_update(&self, waker: Arc<Waker>) {
         self.wakers.lock().push(waker);
     }
 
@@ -157,7 +159,7 @@ impl Supervisor {
     }
 
     /// Reads the state of the rules.
-    pub(crate) fn look<R>(&self, what: impl FnOnce(&Node, Duration) -> R) -> R {
+    pub(crate) fn inspect<R>(&self, what: impl FnOnce(&Node, Duration) -> R) -> R {
         what(&self.lock().node, self.now())
     }
 
@@ -172,10 +174,10 @@ impl Supervisor {
     ///
     /// # Errors
     /// Returns the errors of [`Node::key_of`].
-    pub(crate) fn key_or_wait(&self, hello: &Hello, since: Instant) -> Result<Asked> {
+    pub(crate) fn key_or_wait(&self, hello: &Hello, since: Instant) -> Result<RequiredProof> {
         let since = since.saturating_duration_since(self.began);
-        let key = self.look(|node, now| node.key_of(now, hello.purpose, hello.session, since))?;
-        Ok(key.map_or(Asked::Later(self.began + Node::key_within(since)), |key| Asked::Key(key.into())))
+        let key = self.inspect(|node, now| node.key_of(now, hello.purpose, hello.session, since))?;
+        Ok(key.map_or(RequiredProof::Later(self.began + Node::key_within(since)), |key| RequiredProof::Key(key.into())))
     }
 
     /// Returns the key as [`Supervisor::key_or_wait`], but blocks until it is known.
@@ -184,16 +186,16 @@ impl Supervisor {
     /// Returns the errors of [`Node::key_of`], or soon an error if `has_to_go`.
     pub(crate) fn key_of(&self, hello: &Hello, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
         let since = self.now();
-        let look = |node: &Node, now| node.key_of(now, hello.purpose, hello.session, since);
+        let inspect = |node: &Node, now| node.key_of(now, hello.purpose, hello.session, since);
         loop {
-            if let Some(key) = self.look(look)? {
+            if let Some(key) = self.inspect(inspect)? {
                 return Ok(key.into());
             }
             if has_to_go() {
                 return Err(Error::new(ErrorCode::DeviceUnavailable, "too many connections wait for their sessions"));
             }
-            let left = Node::key_within(since).saturating_sub(self.now()).min(ANNOUNCEMENT_LOOK);
-            let waits = |state: &mut ExecutorTable| matches!(look(&state.node, self.now()), Ok(None));
+            let left = Node::key_within(since).saturating_sub(self.now()).min(ANNOUNCEMENT_POLL);
+            let waits = |state: &mut ExecutorTable| matches!(inspect(&state.node, self.now()), Ok(None));
             drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, left, waits));
         }
     }
@@ -214,7 +216,7 @@ impl Supervisor {
             | Purpose::Control
             | Purpose::Measure
             | Purpose::Memory
-            | Purpose::Driver => self.look(|node, now| node.executor_of(now, session)),
+            | Purpose::Driver => self.inspect(|node, now| node.executor_of(now, session)),
         }
     }
 
@@ -224,7 +226,7 @@ impl Supervisor {
     /// Returns an error with the reason for the client.
     pub(crate) fn granted(&self, hello: &Hello, lane: &dyn Lane) -> Result<SessionGrant> {
         let way = way_of(lane);
-        let grant = self.look(|node, now| node.admit(now, hello, way))?;
+        let grant = self.inspect(|node, now| node.admit(now, hello, way))?;
         if let Some(LocalClient { user, .. }) = lane.properties().client {
             self.check_user(&grant, user)?;
         }
@@ -239,12 +241,12 @@ impl Supervisor {
     pub(crate) fn count_memory(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let grant = move |node: &Node, now| node.grant(now, session);
-        let account = self.memory.open(&self.look(grant)?)?;
+        let account = self.memory.open(&self.inspect(grant)?)?;
         let (lane, client) = Handover::within_process(lane, client)?;
         let supervisor = self.clone();
         let serve = move || {
             let served = client.secure(lane).map(|lane| {
-                let goes_on = || supervisor.look(grant).is_ok();
+                let goes_on = || supervisor.inspect(grant).is_ok();
                 serve_program(lane, &account, goes_on)
             });
             if let Err(error) = served {
@@ -262,7 +264,7 @@ impl Supervisor {
     pub(crate) fn admit_driver(&self, hello: &Hello, lane: &dyn Lane) -> Result<DriverId> {
         self.granted(hello, lane)?;
         let process = lane.properties().client.and_then(|client| drivers::process_of(client.process));
-        let driver = self.tell(|node, now, _| node.drives(now, hello.session, process))?;
+        let driver = self.apply(|node, now, _| node.drives(now, hello.session, process))?;
         let pid = process.map_or_else(|| "?".to_owned(), |process| process.pid.to_string());
         tracing::debug!("process {pid} drives devices of session {} itself", hello.session);
         self.keep();
@@ -291,7 +293,7 @@ impl Supervisor {
 
     /// Records that a program drives no device any more.
     pub(crate) fn driver_gone(&self, driver: DriverId) {
-        self.tell(|node, _, _| node.drives_no_longer(driver));
+        self.apply(|node, _, _| node.drives_no_longer(driver));
     }
 
     /// Answers another agent's measurement, over a lane that has proven its key.
@@ -309,7 +311,7 @@ impl Supervisor {
     /// Returns an error with the reason for the client.
     pub(crate) fn admit_measurement(&self, hello: &Hello, lane: &dyn Lane) -> Result<()> {
         let way = way_of(lane);
-        self.tell(|node, now, _| node.admit_measurement(now, hello, way))
+        self.apply(|node, now, _| node.admit_measurement(now, hello, way))
     }
 
     /// Checks that a process of this machine, whose user the system attests, belongs to the session's user.
@@ -334,14 +336,14 @@ impl Supervisor {
             Error::new(ErrorCode::DeviceUnavailable, format!("the executor of session {session} has just ended"))
         })?;
         let give_up = |_: &Error| {
-            self.tell(|node, _, ends| node.unreachable(session, executor, ends));
+            self.apply(|node, _, ends| node.unreachable(session, executor, ends));
         };
         host.send(lane, client).inspect_err(give_up)
     }
 
     /// Ends all executors, and waits until they have ended or their grace period is over.
     pub(crate) fn stop(&self) {
-        self.tell(|node, _, ends| node.stop(ends));
+        self.apply(|node, _, ends| node.stop(ends));
         let running = |state: &mut ExecutorTable| !state.node.is_idle();
         drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, 2 * END_GRACE, running));
         self.hosting.close();
@@ -376,7 +378,7 @@ impl Supervisor {
             supervisor.ended(session, executor, &why, Some(&user));
             remains.await_end();
             drop(account_use);
-            supervisor.tell(|node, _, _| node.remains_gone(&user));
+            supervisor.apply(|node, _, _| node.remains_gone(&user));
         };
         // Only this thread reports the executor's end.
         let reaper = threads::spawn("accord-reap", reaper);
@@ -392,7 +394,7 @@ impl Supervisor {
                 Ok(executor)
             }
             Err(error) => {
-                self.tell(|node, _, _| node.not_started(session, executor));
+                self.apply(|node, _, _| node.not_started(session, executor));
                 Err(error)
             }
         }
@@ -418,7 +420,7 @@ impl Supervisor {
             RunsAs::Agent => String::new(),
             RunsAs::Other(account) => format!(", which runs as {}", account.name),
         };
-        let (node, figures, held) = self.look(|node, _| {
+        let (node, figures, held) = self.inspect(|node, _| {
             let own = node.endpoint().map(|endpoint| endpoint.node).unwrap_or_default();
             (own, node.figures().cloned(), node.held_by(grant.job))
         });
@@ -472,9 +474,9 @@ pub(crate) fn since_boot() -> Duration {
 }
 
 /// Returns the path by which a lane arrived.
-fn way_of(lane: &dyn Lane) -> Way {
+fn way_of(lane: &dyn Lane) -> LanePath {
     let LaneProperties { transport, leaves_machine, .. } = lane.properties();
-    Way { leaves_machine, is_of_world: transport == Transport::Mpi }
+    LanePath { leaves_machine, is_of_world: transport == Transport::Mpi }
 }
 
 /// Logs a refused session.

@@ -192,13 +192,13 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
 fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     let cluster = Cluster::new();
     let mut agent = cluster.agent("h1");
-    let said = Said::by(agent.child.stderr.take().unwrap());
+    let printed = OutputLines::by(agent.child.stderr.take().unwrap());
     let folder = cluster.tls(&Role::Agent("h1".into()));
     std::fs::write(folder.join("tls.crt"), "half of one").unwrap();
     let is_up = |view: &v1::ClusterView| view.nodes.iter().any(|node| node.name == "h1" && node.state == up());
     let cluster = cluster.restart_coordinator();
     cluster.until(is_up);
-    said.await_line("the certificates stay as they were");
+    printed.await_line("the certificates stay as they were");
     let other = cluster.dir.path().join("other");
     Authority::new("tests", HOUR).unwrap().issue_into(&other, Role::Agent("h1".into()), HOUR).unwrap();
     for name in ["ca.crt", "tls.crt", "tls.key"] {
@@ -206,7 +206,7 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     }
     // The files are valid, but their authority is not trusted.
     let cluster = cluster.restart_coordinator();
-    said.await_line("of another authority");
+    printed.await_line("of another authority");
     assert!(!is_up(&cluster.view()));
     std::fs::remove_dir_all(&folder).unwrap();
     let _ = cluster.tls(&Role::Agent("h1".into()));
@@ -216,17 +216,17 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
 }
 
 /// A process's output, line by line.
-struct Said(Receiver<String>);
+struct OutputLines(Receiver<String>);
 
-impl Said {
+impl OutputLines {
     fn by(stderr: ChildStderr) -> Self {
-        let (say, said) = channel();
+        let (say, printed) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(std::io::Result::ok) {
                 let _ = say.send(line);
             }
         });
-        Self(said)
+        Self(printed)
     }
 
     /// Waits for a line with these words, and skips the lines before.
@@ -287,7 +287,7 @@ fn a_refused_agent_says_why_and_ends() {
 }
 
 #[test]
-fn of_two_agents_with_one_name_the_later_one_stays() {
+fn second_agent_with_the_same_node_name_replaces_the_first() {
     let cluster = Cluster::new();
     let mut first = cluster.agent("h1");
     let second = cluster.agent("h1");

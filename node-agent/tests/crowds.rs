@@ -8,7 +8,7 @@ mod support;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_types::{Lease, SessionId};
-use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room, measured};
+use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_space, measured};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use support::{Cluster, SOON, command_lane};
@@ -26,7 +26,7 @@ const OPENS_WITHIN: Duration = Duration::from_secs(1);
 /// Opens honest sessions while a crowd of connections sends `words` for an existing session. `waits` says whether these
 /// wait until a timeout or an eviction.
 fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease) -> Vec<u8>) {
-    if !has_room() {
+    if !has_space() {
         return;
     }
     let cluster = Cluster::new();

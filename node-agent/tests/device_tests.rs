@@ -1,7 +1,7 @@
 //! Tests of devices: one at a time, each verdict is sent once; and the process that runs them.
 
 use accord_fabric::route::Endpoint;
-use accord_node_agent::node::{Disconnect, Effect, Node, Word};
+use accord_node_agent::node::{AgentReport, Disconnect, Effect, Node};
 use accord_types::{DeviceVerdict, NodeId};
 use std::process::Command;
 use std::time::Duration;
@@ -29,16 +29,18 @@ impl Bench {
 
     /// Returns the tests that begin, and the verdicts for the coordinator.
     fn poll(&mut self) -> (Vec<(u32, u64)>, Vec<Verdict>) {
-        let (mut tests, mut told) = (Vec::new(), Vec::new());
+        let (mut tests, mut reported) = (Vec::new(), Vec::new());
         for effect in self.node.poll(self.now, &mut Vec::new()) {
             match effect {
                 Effect::Test(ordinal, number) => tests.push((ordinal, number)),
-                Effect::Send(Word::Tested(ordinal, number, verdict)) => told.push((ordinal, number, verdict)),
+                Effect::Send(AgentReport::Tested(ordinal, number, verdict)) => {
+                    reported.push((ordinal, number, verdict));
+                }
                 _ => {}
             }
         }
         self.node.check_invariants(self.now).unwrap();
-        (tests, told)
+        (tests, reported)
     }
 }
 
@@ -67,7 +69,7 @@ fn one_device_is_tested_at_a_time_and_each_verdict_is_told_once() {
 }
 
 #[test]
-fn an_order_with_another_number_has_a_test_of_its_own() {
+fn order_with_a_new_number_starts_its_own_device_test() {
     let mut bench = Bench::new();
     bench.node.test_soon(1, 7);
     assert_eq!(bench.poll(), (vec![(1, 7)], vec![]));
@@ -114,6 +116,6 @@ fn a_coordinator_that_names_devices_without_end_has_a_node_s_devices_tested_at_m
 fn the_process_that_tests_finds_a_cpu_device_that_works() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
     let output = command.args(["test-device", "cpu"]).output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((&*said, output.status.success()), ("works \n", true), "{errors}");
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&*printed, output.status.success()), ("works \n", true), "{errors}");
 }

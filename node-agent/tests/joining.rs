@@ -73,9 +73,9 @@ fn an_agent_that_ends_while_it_joins_is_told_to_the_ranks_of_its_launchers_run()
         (agent, [same.hears_of(SOON).await, other.hears_of(QUIET).await])
     });
     let ended = ended.join().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("/nonexistent/libaccord_mpi.so"), "{said}");
-    assert_eq!(same.as_deref(), Some("h1"), "{said}");
+    let printed = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("/nonexistent/libaccord_mpi.so"), "{printed}");
+    assert_eq!(same.as_deref(), Some("h1"), "{printed}");
     assert_eq!(other, None, "it is of another run");
 }

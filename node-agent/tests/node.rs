@@ -7,7 +7,8 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{
-    CommandLane, Disconnect, DriverId, EXECUTORS_MAX, Effect, Ending, ExecutorId, Node, ProcessId, Quota, Way, Word,
+    AgentEnding, AgentReport, CommandLane, Disconnect, DriverId, EXECUTORS_MAX, Effect, ExecutorId, LanePath, Node,
+    ProcessId, Quota,
 };
 use accord_types::{HeldDevice, JobGrant, JobToken, NodeId, SessionGrant, SessionId, SessionKey};
 use granted::grant;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
-const HERE: Way = Way { leaves_machine: false, is_of_world: false };
+const HERE: LanePath = LanePath { leaves_machine: false, is_of_world: false };
 
 /// An agent under the test's control.
 struct Bench {
@@ -48,7 +49,7 @@ impl Bench {
         let mut effects = self.node.poll(self.now, &mut self.ends);
         self.node.check_invariants(self.now).unwrap();
         // `uses.rs` tests these.
-        effects.retain(|effect| !matches!(effect, Effect::Send(Word::UseEnded(_))));
+        effects.retain(|effect| !matches!(effect, Effect::Send(AgentReport::UseEnded(_))));
         effects
     }
 
@@ -106,7 +107,7 @@ fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
     let mut node = Node::new("h1".into(), false, false);
     node.poll(Duration::ZERO, &mut Vec::new());
     node.disconnected(Duration::ZERO, refused());
-    let ending = Effect::Leave(Ending::Refused("another authority".to_owned()));
+    let ending = Effect::Leave(AgentEnding::Refused("another authority".to_owned()));
     assert_eq!(node.poll(Duration::ZERO, &mut Vec::new()), [ending]);
     // The effect is returned once, and nothing happens afterwards.
     node.disconnected(Duration::ZERO, unreachable());
@@ -118,7 +119,7 @@ fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
     bench.pass(1_000);
     assert!(connects(&bench.poll()).is_some());
     bench.node.disconnected(bench.now, Disconnect::Replaced("a later one".to_owned()));
-    assert_eq!(bench.poll(), [Effect::Leave(Ending::Refused("a later one".to_owned()))]);
+    assert_eq!(bench.poll(), [Effect::Leave(AgentEnding::Refused("a later one".to_owned()))]);
 }
 
 #[test]
@@ -128,26 +129,29 @@ fn a_world_ends_with_any_of_its_nodes() {
     bench.node.node_lost("h2", false);
     assert!(bench.poll().is_empty());
     bench.node.node_lost("h2", true);
-    assert_eq!(bench.poll(), [Effect::Leave(Ending::WorldLost("h2".to_owned()))]);
+    assert_eq!(bench.poll(), [Effect::Leave(AgentEnding::WorldLost("h2".to_owned()))]);
 }
 
 #[test]
 fn the_coordinator_is_told_of_executors_before_a_heartbeat_names_them() {
     let mut bench = Bench::new();
-    assert_eq!(bench.poll(), [Effect::Send(Word::Heartbeat(vec![]))]);
+    assert_eq!(bench.poll(), [Effect::Send(AgentReport::Heartbeat(vec![]))]);
     bench.node.opened(bench.now, grant(A, None));
     let executor = bench.run(A);
     bench.pass(500);
     let words = bench.poll();
-    assert_eq!(words, [Effect::Send(Word::Started(grant(A, None))), Effect::Send(Word::Heartbeat(vec![A]))]);
+    assert_eq!(
+        words,
+        [Effect::Send(AgentReport::Started(grant(A, None))), Effect::Send(AgentReport::Heartbeat(vec![A]))]
+    );
     assert!(!bench.node.ended(A, executor, "signal: 6 (SIGABRT)"));
-    assert_eq!(bench.poll(), [Effect::Send(Word::Ended(A, "signal: 6 (SIGABRT)".to_owned()))]);
+    assert_eq!(bench.poll(), [Effect::Send(AgentReport::Ended(A, "signal: 6 (SIGABRT)".to_owned()))]);
     assert!(bench.poll().is_empty());
 }
 
 /// Events during a registration are reported after it, because the registration could not contain them.
 #[test]
-fn what_happens_while_it_registers_is_told() {
+fn events_during_registration_are_reported_after_it() {
     let mut bench = Bench::new();
     bench.poll();
     bench.node.opened(bench.now, grant(A, None));
@@ -161,8 +165,8 @@ fn what_happens_while_it_registers_is_told() {
     assert!(bench.poll().is_empty());
     bench.register();
     let words = bench.poll();
-    assert_eq!(words[0], Effect::Send(Word::Ended(A, String::new())));
-    assert_eq!(words[1], Effect::Send(Word::Started(grant(B, None))));
+    assert_eq!(words[0], Effect::Send(AgentReport::Ended(A, String::new())));
+    assert_eq!(words[1], Effect::Send(AgentReport::Started(grant(B, None))));
 }
 
 #[test]
@@ -208,21 +212,21 @@ fn an_executor_that_does_not_end_blocks_no_session_for_ever() {
 }
 
 #[test]
-fn a_lane_that_finds_no_executor_hears_how_the_last_one_has_ended() {
+fn lane_without_an_executor_gets_the_previous_end_reason() {
     let mut bench = Bench::new();
     bench.node.opened(bench.now, grant(A, None));
-    let told = |bench: &Bench| bench.node.executor_of(bench.now, A).unwrap_err();
-    assert_eq!(told(&bench).cause(), "session s1 has no executor on node h1 any more");
+    let reported = |bench: &Bench| bench.node.executor_of(bench.now, A).unwrap_err();
+    assert_eq!(reported(&bench).cause(), "session s1 has no executor on node h1 any more");
     let executor = bench.run(A);
     assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), executor);
     bench.node.ended(A, executor, "exit status: 1");
-    let error = told(&bench);
+    let error = reported(&bench);
     assert!(error.cause().ends_with("any more: its process has ended: exit status: 1"), "{error}");
     assert_eq!(error.remedy_text(), Some("see the agent's messages"));
     // For an orderly end there is no reason to report.
     let executor = bench.run(A);
     bench.node.ended(A, executor, "");
-    assert_eq!(told(&bench).cause(), "session s1 has no executor on node h1 any more");
+    assert_eq!(reported(&bench).cause(), "session s1 has no executor on node h1 any more");
 }
 
 #[test]
@@ -282,9 +286,9 @@ fn lanes_for_another_node_or_in_clear_are_refused() {
     bench.node.opened(bench.now, grant(A, None));
     let hello = Hello::new(Purpose::Bulk, A, 0, PeerId::PROGRAM);
     let admit = |hello: &Hello, way| bench.node.admit(bench.now, hello, way).is_ok();
-    assert!(admit(&hello, HERE) && admit(&hello, Way { is_of_world: true, leaves_machine: true }));
-    assert!(!admit(&hello, Way { leaves_machine: true, ..HERE }), "in clear");
-    assert!(admit(&Hello { secure: true, ..hello }, Way { leaves_machine: true, ..HERE }));
+    assert!(admit(&hello, HERE) && admit(&hello, LanePath { is_of_world: true, leaves_machine: true }));
+    assert!(!admit(&hello, LanePath { leaves_machine: true, ..HERE }), "in clear");
+    assert!(admit(&Hello { secure: true, ..hello }, LanePath { leaves_machine: true, ..HERE }));
     assert!(admit(&Hello { to: Some(NodeId(3)), ..hello }, HERE));
     assert!(!admit(&Hello { to: Some(NodeId(2)), ..hello }, HERE), "another node is meant");
     assert!(!admit(&Hello { session: B, ..hello }, HERE), "it was not announced");
@@ -292,7 +296,7 @@ fn lanes_for_another_node_or_in_clear_are_refused() {
 
 /// An event. The number chooses a session, a lane or an executor.
 #[derive(Clone, Copy, Debug)]
-enum Happens {
+enum AgentInput {
     Opened(usize),
     Closed(usize),
     Lane(usize),
@@ -305,24 +309,24 @@ enum Happens {
     Passes(u64),
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn happens() -> impl Strategy<Value = AgentInput> {
     let any = 0..8usize;
     prop_oneof![
-        2 => any.clone().prop_map(Happens::Opened),
-        1 => any.clone().prop_map(Happens::Closed),
-        6 => any.clone().prop_map(Happens::Lane),
-        6 => any.clone().prop_map(Happens::Started),
-        1 => any.clone().prop_map(Happens::NotStarted),
-        4 => any.clone().prop_map(Happens::Ended),
-        1 => any.prop_map(Happens::Unreachable),
-        1 => Just(Happens::Lost),
-        2 => Just(Happens::Registered),
-        3 => (0..5_000u64).prop_map(Happens::Passes),
+        2 => any.clone().prop_map(AgentInput::Opened),
+        1 => any.clone().prop_map(AgentInput::Closed),
+        6 => any.clone().prop_map(AgentInput::Lane),
+        6 => any.clone().prop_map(AgentInput::Started),
+        1 => any.clone().prop_map(AgentInput::NotStarted),
+        4 => any.clone().prop_map(AgentInput::Ended),
+        1 => any.prop_map(AgentInput::Unreachable),
+        1 => Just(AgentInput::Lost),
+        2 => Just(AgentInput::Registered),
+        3 => (0..5_000u64).prop_map(AgentInput::Passes),
     ]
 }
 
 /// The surroundings of an agent's rules.
-struct Around {
+struct AgentModel {
     bench: Bench,
     granted: BTreeSet<SessionId>,
     closed: BTreeSet<SessionId>,
@@ -331,62 +335,62 @@ struct Around {
     hosts: BTreeMap<ExecutorId, SessionId>,
     connecting: bool,
     /// The sessions that the coordinator believes to run here.
-    told: BTreeSet<SessionId>,
+    reported: BTreeSet<SessionId>,
 }
 
-impl Around {
-    fn happen(&mut self, what: Happens) {
+impl AgentModel {
+    fn happen(&mut self, what: AgentInput) {
         let session = |index: usize| SessionId(index as u64 % 3);
         let nth = |of: &BTreeMap<ExecutorId, SessionId>, index: usize| {
             of.iter().nth(index % of.len().max(1)).map(|(executor, session)| (*executor, *session))
         };
         let bench = &mut self.bench;
         match what {
-            Happens::Opened(index) => {
+            AgentInput::Opened(index) => {
                 bench.node.opened(bench.now, grant(session(index), None));
                 self.granted.insert(session(index));
             }
-            Happens::Closed(index) => {
+            AgentInput::Closed(index) => {
                 bench.close(session(index));
                 self.closed.insert(session(index));
             }
-            Happens::Lane(index) => {
+            AgentInput::Lane(index) => {
                 self.waiting.push((session(index), CommandLane::new(bench.now, session(index))));
             }
-            Happens::Started(index) => {
+            AgentInput::Started(index) => {
                 if let Some((executor, session)) = nth(&self.starting, index) {
                     self.starting.remove(&executor);
                     self.hosts.insert(executor, session);
                     bench.node.started(bench.now, session, executor, &mut bench.ends);
                 }
             }
-            Happens::NotStarted(index) => {
+            AgentInput::NotStarted(index) => {
                 if let Some((executor, session)) = nth(&self.starting, index) {
                     self.starting.remove(&executor);
                     bench.node.not_started(session, executor);
                 }
             }
-            Happens::Ended(index) => {
+            AgentInput::Ended(index) => {
                 if let Some((executor, session)) = nth(&self.hosts, index) {
                     self.hosts.remove(&executor);
                     bench.node.ended(session, executor, "");
                 }
             }
-            Happens::Unreachable(index) => {
+            AgentInput::Unreachable(index) => {
                 if let Some((executor, session)) = nth(&self.hosts, index) {
                     bench.node.unreachable(session, executor, &mut bench.ends);
                 }
             }
-            Happens::Lost if bench.node.is_in() || self.connecting => {
+            AgentInput::Lost if bench.node.is_in() || self.connecting => {
                 self.connecting = false;
                 bench.node.disconnected(bench.now, unreachable());
             }
-            Happens::Registered if self.connecting => {
+            AgentInput::Registered if self.connecting => {
                 self.connecting = false;
                 bench.register();
             }
-            Happens::Lost | Happens::Registered => {}
-            Happens::Passes(ms) => bench.pass(ms),
+            AgentInput::Lost | AgentInput::Registered => {}
+            AgentInput::Passes(ms) => bench.pass(ms),
         }
     }
 
@@ -411,21 +415,25 @@ impl Around {
             match effect {
                 Effect::Connect { sessions, .. } => {
                     self.connecting = true;
-                    self.told = sessions.iter().map(|grant| grant.session).collect();
+                    self.reported = sessions.iter().map(|grant| grant.session).collect();
                 }
-                Effect::Send(Word::Started(grant)) => assert!(self.told.insert(grant.session)),
-                Effect::Send(Word::Ended(session, _)) => assert!(self.told.remove(&session)),
-                Effect::Send(Word::Heartbeat(sessions)) => {
-                    assert_eq!(sessions.iter().copied().collect::<BTreeSet<_>>(), self.told);
+                Effect::Send(AgentReport::Started(grant)) => assert!(self.reported.insert(grant.session)),
+                Effect::Send(AgentReport::Ended(session, _)) => assert!(self.reported.remove(&session)),
+                Effect::Send(AgentReport::Heartbeat(sessions)) => {
+                    assert_eq!(sessions.iter().copied().collect::<BTreeSet<_>>(), self.reported);
                 }
-                Effect::Send(Word::Measured(_) | Word::PathMeasured { .. }) | Effect::Measure => {
+                Effect::Send(AgentReport::Measured(_) | AgentReport::PathMeasured { .. }) | Effect::Measure => {
                     panic!("it was told not to measure: {effect:?}")
                 }
-                Effect::Send(Word::Used(_) | Word::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
-                Effect::Send(Word::Leaving) => panic!("the agent was not told to stop"),
-                Effect::Send(Word::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
-                Effect::RunScript(..) | Effect::Send(Word::EpilogFailed(..)) => panic!("the site has no scripts"),
-                Effect::Send(Word::Tested(..)) | Effect::Test(..) => panic!("no device is to be tested: {effect:?}"),
+                Effect::Send(AgentReport::Used(_) | AgentReport::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
+                Effect::Send(AgentReport::Leaving) => panic!("the agent was not told to stop"),
+                Effect::Send(AgentReport::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
+                Effect::RunScript(..) | Effect::Send(AgentReport::EpilogFailed(..)) => {
+                    panic!("the site has no scripts")
+                }
+                Effect::Send(AgentReport::Tested(..)) | Effect::Test(..) => {
+                    panic!("no device is to be tested: {effect:?}")
+                }
                 Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),
             }
@@ -434,7 +442,7 @@ impl Around {
             assert!(self.hosts.contains_key(&executor), "{executor:?} is not there");
         }
         if self.bench.node.is_in() {
-            assert_eq!(self.told, self.bench.node.running(self.bench.now));
+            assert_eq!(self.reported, self.bench.node.running(self.bench.now));
         }
     }
 }
@@ -503,10 +511,10 @@ fn no_user_takes_all_executors_of_a_node_and_few_are_left_to_others() {
 
 proptest! {
     #[test]
-    fn whatever_happens_a_session_has_one_executor_and_the_coordinator_knows(
+    fn random_events_leave_one_reported_executor_per_session(
         events in prop::collection::vec(happens(), 0..80)
     ) {
-        let mut around = Around {
+        let mut around = AgentModel {
             bench: Bench::new(),
             granted: BTreeSet::new(),
             closed: BTreeSet::new(),
@@ -514,21 +522,21 @@ proptest! {
             starting: BTreeMap::new(),
             hosts: BTreeMap::new(),
             connecting: false,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         for event in events {
             around.happen(event);
             around.settle();
         }
         // Everything ends once the sessions are closed.
-        (0..3).for_each(|index| around.happen(Happens::Closed(index)));
+        (0..3).for_each(|index| around.happen(AgentInput::Closed(index)));
         while !around.starting.is_empty() {
-            around.happen(Happens::Started(0));
+            around.happen(AgentInput::Started(0));
         }
         around.settle();
         prop_assert!(around.waiting.is_empty());
         while !around.hosts.is_empty() {
-            around.happen(Happens::Ended(0));
+            around.happen(AgentInput::Ended(0));
         }
         around.settle();
         prop_assert!(around.bench.node.is_idle());
@@ -570,7 +578,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
     assert_eq!(jobs, Some(&vec![JobGrant { sessions: vec![A], ..grant_of_job }]));
     bench.register();
 
-    let released = |effects: &[Effect]| effects.contains(&Effect::Send(Word::JobReleased(job)));
+    let released = |effects: &[Effect]| effects.contains(&Effect::Send(AgentReport::JobReleased(job)));
     bench.node.release(job, &mut bench.ends);
     assert_eq!(bench.ends, [executor]);
     assert!(!released(&bench.poll()));
@@ -612,14 +620,16 @@ fn driven(ends_in_ms: Option<u64>) -> (Bench, SessionKey, DriverId) {
 }
 
 fn is_released(effects: &[Effect], job: SessionKey) -> bool {
-    effects.contains(&Effect::Send(Word::JobReleased(job)))
+    effects.contains(&Effect::Send(AgentReport::JobReleased(job)))
 }
 
 #[test]
 fn a_job_is_released_once_its_program_drives_no_device() {
     let (mut bench, job, driver) = driven(None);
     let effects = bench.poll();
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Send(Word::Started(grant)) if grant.session == A)));
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::Send(AgentReport::Started(grant)) if grant.session == A))
+    );
     bench.node.closed(bench.now, A, "its job has ended", &mut bench.ends);
     bench.node.release(job, &mut bench.ends);
     assert!(!is_released(&bench.poll(), job));
@@ -733,11 +743,11 @@ fn a_claim_that_is_closed_ends_the_session_of_its_key_only_until_it_is_announced
     assert!(bench.node.serves(A));
 }
 
-const LEAVES: Effect = Effect::Leave(Ending::Stopped);
+const LEAVES: Effect = Effect::Leave(AgentEnding::Stopped);
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_stopped_agent_leaves_at_once_without_a_time_to_drain_and_when_it_is_told_again() {
+fn stopped_agent_leaves_at_once_without_a_drain_time_or_at_the_second_signal() {
     for times in [&[Duration::ZERO][..], &[LONG, LONG]] {
         let mut bench = Bench::new();
         bench.node.opened(bench.now, grant(A, None));
@@ -756,7 +766,7 @@ fn a_departing_agent_waits_for_sessions_and_jobs() {
     bench.node.job_started(bench.now, exclusive(job, None));
     bench.poll();
     bench.node.depart(bench.now, LONG);
-    assert_eq!(bench.poll(), [Effect::Send(Word::Leaving)]);
+    assert_eq!(bench.poll(), [Effect::Send(AgentReport::Leaving)]);
     // The coordinator has opened this one before it has heard that, and answers.
     bench.node.opened(bench.now, grant(B, None));
     assert!(!bench.node.drained(true));
@@ -767,7 +777,7 @@ fn a_departing_agent_waits_for_sessions_and_jobs() {
     bench.close(B);
     assert!(!bench.poll().contains(&LEAVES));
     bench.node.release(job, &mut bench.ends);
-    assert_eq!(bench.poll(), [Effect::Send(Word::JobReleased(job)), LEAVES]);
+    assert_eq!(bench.poll(), [Effect::Send(AgentReport::JobReleased(job)), LEAVES]);
 }
 
 #[test]
@@ -776,7 +786,7 @@ fn a_departing_agent_that_nothing_uses_waits_for_the_coordinators_answer() {
     assert!(bench.node.drained(true), "an order for longer");
     bench.poll();
     bench.node.depart(bench.now, LONG);
-    assert_eq!(bench.poll(), [Effect::Send(Word::Leaving)]);
+    assert_eq!(bench.poll(), [Effect::Send(AgentReport::Leaving)]);
     assert!(bench.poll().is_empty());
     // Nor is it lost with the connection.
     bench.node.opened(bench.now, grant(A, None));
@@ -788,7 +798,7 @@ fn a_departing_agent_that_nothing_uses_waits_for_the_coordinators_answer() {
     bench.node.drained(true);
     bench.close(A);
     let effects = bench.poll();
-    assert!(effects.contains(&Effect::Send(Word::Leaving)) && !effects.contains(&LEAVES), "{effects:?}");
+    assert!(effects.contains(&Effect::Send(AgentReport::Leaving)) && !effects.contains(&LEAVES), "{effects:?}");
     bench.node.drained(true);
     assert_eq!(bench.poll(), [LEAVES]);
 }

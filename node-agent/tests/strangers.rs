@@ -54,9 +54,9 @@ fn one_sessions_key_opens_no_lane_of_another() {
     let agent = cluster.agent("h1");
     let (victim, _door) = cluster.open("elsewhere");
     let _command = command_lane(&victim).unwrap();
-    let (stranger, _other_door) = cluster.open("elsewhere");
-    assert_ne!(victim.key, stranger.key);
-    assert_kept_out(&agent, victim.session, &stranger.key.into());
+    let (unauthenticated, _other_door) = cluster.open("elsewhere");
+    assert_ne!(victim.key, unauthenticated.key);
+    assert_kept_out(&agent, victim.session, &unauthenticated.key.into());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_session_ends_when_its_time_is_over_whether_its_coordinator_is_there_or_not(
 struct Tap {
     address: PeerAddress,
     /// Keeps the connections open; returns what was recorded.
-    heard: std::thread::JoinHandle<(Vec<u8>, [TcpStream; 2])>,
+    observed: std::thread::JoinHandle<(Vec<u8>, [TcpStream; 2])>,
 }
 
 impl Tap {
@@ -128,11 +128,11 @@ impl Tap {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = PeerAddress::new(listener.local_addr().unwrap());
         let to = agent.address.to_string();
-        let heard = std::thread::spawn(move || {
+        let observed = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             let mut agent = TcpStream::connect(to).unwrap();
-            let mut heard = vec![0; HELLO + PROOF];
-            let (hello, proof) = heard.split_at_mut(HELLO);
+            let mut observed = vec![0; HELLO + PROOF];
+            let (hello, proof) = observed.split_at_mut(HELLO);
             client.read_exact(hello).unwrap();
             agent.write_all(hello).unwrap();
             let mut challenge = [0; CHALLENGE];
@@ -143,9 +143,9 @@ impl Tap {
             let mut welcome = [0; 16];
             agent.read_exact(&mut welcome).unwrap();
             client.write_all(&welcome).unwrap();
-            (heard, [client, agent])
+            (observed, [client, agent])
         });
-        Self { address, heard }
+        Self { address, observed }
     }
 }
 
@@ -157,9 +157,9 @@ fn a_recorded_introduction_opens_nothing() {
     let _command = command_lane(&lease).unwrap();
     let tap = Tap::new(&agent);
     let _bulk = lane(&tap.address, Purpose::Bulk, &lease).unwrap();
-    let (heard, _open) = tap.heard.join().unwrap();
+    let (observed, _open) = tap.observed.join().unwrap();
 
-    let (hello, proof) = heard.split_at(HELLO);
+    let (hello, proof) = observed.split_at(HELLO);
     assert_eq!(refusal(&agent, hello, proof).as_deref(), Some("the keys differ"));
     // The agent's own proof, sent back, and a proof of another hello fail, too.
     let mut other = Hello::new(Purpose::Command, lease.session, 0, PeerId::PROGRAM).encode(&[1; 32]);
@@ -206,7 +206,7 @@ fn a_lease_is_of_its_own_session_only() {
 /// While the coordinator is away, any process may bind its port: a tenant of the cluster, or an attacker with an
 /// authority of its own.
 #[test]
-fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
+fn impostor_coordinator_ends_no_agent_and_no_session() {
     let cluster = Cluster::new();
     let mut agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
@@ -230,10 +230,10 @@ fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     cluster.until(|view| view.nodes.iter().any(|node| node.name == "h1" && node.state == up()));
     let _bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
     agent.child.kill().unwrap();
-    let mut said = String::new();
-    agent.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut printed = String::new();
+    agent.child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
     for words in ["tenant mallory may not be the coordinator", "of another authority"] {
-        assert!(said.contains(words), "no {words:?} in {said}");
+        assert!(printed.contains(words), "no {words:?} in {printed}");
     }
 }
 
@@ -254,13 +254,13 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     let (victim, _door) = cluster.open("elsewhere");
     let _command = command_lane(&victim).unwrap();
     let (wanted, executor) = agent.executor();
-    let (stranger, _other_door) = cluster.open("elsewhere");
+    let (unauthenticated, _other_door) = cluster.open("elsewhere");
     let (ended, endpoint) = cluster.open("elsewhere");
     drop(command_lane(&ended).unwrap());
     drop(endpoint);
     let tap = Tap::new(&agent);
     let bulk = lane(&tap.address, Purpose::Bulk, &victim).unwrap();
-    let (heard, _open) = tap.heard.join().unwrap();
+    let (observed, _open) = tap.observed.join().unwrap();
     drop(bulk);
     let begin = Instant::now();
     while !lane(&agent.address, Purpose::Bulk, &ended).is_err_and(|error| error.cause().contains("has ended")) {
@@ -273,20 +273,20 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     for round in 0..ROUNDS {
         for purpose in LANES {
             let own_key = lane_with(&agent.address, purpose, victim.session, &Key::random().unwrap());
-            let other_tenants = lane_with(&agent.address, purpose, victim.session, &stranger.key.into());
+            let other_tenants = lane_with(&agent.address, purpose, victim.session, &unauthenticated.key.into());
             let expired = lane(&agent.address, purpose, &ended);
             for refused in [own_key, other_tenants, expired] {
                 assert!(refused.is_err(), "{purpose:?} was let in");
                 tried += 1;
             }
         }
-        assert_eq!(refusal(&agent, &heard[..HELLO], &heard[HELLO..]).as_deref(), Some("the keys differ"));
+        assert_eq!(refusal(&agent, &observed[..HELLO], &observed[HELLO..]).as_deref(), Some("the keys differ"));
         tried += 1;
         // The recording with each byte changed in turn. The test does not wait for the answers, some of which take
         // seconds.
         let changed: Vec<TcpStream> = (0..HELLO + PROOF)
             .map(|at| {
-                let mut bytes = heard.clone();
+                let mut bytes = observed.clone();
                 bytes[at] ^= 1 << (round % 8);
                 let mut stream = TcpStream::connect(agent.address.as_str()).unwrap();
                 let _ = stream.write_all(&bytes);

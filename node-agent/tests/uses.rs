@@ -3,7 +3,7 @@
 mod granted;
 
 use accord_fabric::route::Endpoint;
-use accord_node_agent::node::{CommandLane, Disconnect, Effect, ExecutorId, Node, Word};
+use accord_node_agent::node::{AgentReport, CommandLane, Disconnect, Effect, ExecutorId, Node};
 use accord_types::{DeviceUse, NodeId, SessionId};
 use granted::grant;
 use std::time::Duration;
@@ -22,10 +22,12 @@ impl Bench {
     }
 
     /// Returns reports and ends in order.
-    fn words(&mut self) -> Vec<Word> {
+    fn words(&mut self) -> Vec<AgentReport> {
         let effects = self.node.poll(self.now, &mut self.ends);
         let words = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Send(word @ (Word::Used(_) | Word::UseEnded(_) | Word::Ended(..))) => Some(word),
+            Effect::Send(word @ (AgentReport::Used(_) | AgentReport::UseEnded(_) | AgentReport::Ended(..))) => {
+                Some(word)
+            }
             _ => None,
         });
         words.collect()
@@ -40,8 +42,8 @@ fn used(busy_ms: u64) -> DeviceUse {
     DeviceUse { busy_ms: Some(busy_ms), bytes_in: busy_ms, bytes_out: 0, held: 0, fault: None }
 }
 
-fn reported(busy_ms: u64) -> Word {
-    Word::Used(vec![(SESSION, 0, used(busy_ms))])
+fn reported(busy_ms: u64) -> AgentReport {
+    AgentReport::Used(vec![(SESSION, 0, used(busy_ms))])
 }
 
 /// Returns a registered agent with an executor of its only session.
@@ -69,7 +71,10 @@ fn changes_are_reported_with_heartbeats_and_the_last_one_before_the_end_of_the_e
     assert_eq!(bench.words(), [], "nothing has changed");
     bench.node.used(SESSION, &[(0, used(250))]);
     bench.node.ended(SESSION, executor, "");
-    assert_eq!(bench.words(), [reported(250), Word::Ended(SESSION, String::new()), Word::UseEnded(vec![SESSION])]);
+    assert_eq!(
+        bench.words(),
+        [reported(250), AgentReport::Ended(SESSION, String::new()), AgentReport::UseEnded(vec![SESSION])]
+    );
 }
 
 #[test]
@@ -77,11 +82,11 @@ fn the_last_report_of_a_closed_session_is_sent_when_its_executor_has_ended() {
     let (mut bench, executor) = bench();
     bench.node.used(SESSION, &[(0, used(100))]);
     bench.node.closed(bench.now, SESSION, "", &mut bench.ends);
-    assert_eq!(bench.words(), [reported(100), Word::Ended(SESSION, String::new())], "the session has ended");
+    assert_eq!(bench.words(), [reported(100), AgentReport::Ended(SESSION, String::new())], "the session has ended");
     bench.node.used(SESSION, &[(0, used(250))]);
     assert_eq!(bench.words(), [], "its executor has not");
     bench.node.ended(SESSION, executor, "");
-    assert_eq!(bench.words(), [reported(250), Word::UseEnded(vec![SESSION])]);
+    assert_eq!(bench.words(), [reported(250), AgentReport::UseEnded(vec![SESSION])]);
     bench.pass();
     assert_eq!(bench.words(), []);
 }

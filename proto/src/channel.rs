@@ -42,19 +42,19 @@ pub struct Coordinator {
     trust: Arc<Trust>,
     timeout: Duration,
     /// Called with the error of new certificates that can't be used.
-    tell: fn(&Error),
+    notify: fn(&Error),
 }
 
 impl Coordinator {
     /// The one at `host:port` or `unix:/path`, or several as [`Coordinator::each`] takes them apart. A connection and its handshake may take `timeout`.
     pub fn new(address: &str, trust: Arc<Trust>, timeout: Duration) -> Self {
-        Self { address: address.to_owned(), trust, timeout, tell: |_| () }
+        Self { address: address.to_owned(), trust, timeout, notify: |_| () }
     }
 
     /// Sets a function that is called once if new certificates can't be used. Connections then use the previous ones.
     #[must_use]
-    pub fn telling(self, tell: fn(&Error)) -> Self {
-        Self { tell, ..self }
+    pub fn telling(self, notify: fn(&Error)) -> Self {
+        Self { notify, ..self }
     }
 
     /// Returns the coordinators of a list of addresses, one each. Only those are connected to.
@@ -90,8 +90,8 @@ impl Coordinator {
 
     fn endpoint(&self) -> Result<Endpoint, Status> {
         // The connector adds TLS and resolves the address itself, so tonic only sees a plain URI.
-        let shown = if local::path_of(&self.address).is_some() { "localhost" } else { self.address.as_str() };
-        Endpoint::from_shared(format!("http://{shown}"))
+        let displayed = if local::path_of(&self.address).is_some() { "localhost" } else { self.address.as_str() };
+        Endpoint::from_shared(format!("http://{displayed}"))
             .map_err(|error| Status::invalid_argument(format!("{:?} is no host:port: {error}", self.address)))
     }
 
@@ -123,7 +123,7 @@ impl Coordinator {
         let stream = connect(&self.resolve().await?).await.map_err(unavailable)?;
         stream.set_nodelay(true).map_err(unavailable)?;
         // If new certificates can't be used, the previous ones are, until the files change again.
-        let identity = self.trust.current(self.tell);
+        let identity = self.trust.current(self.notify);
         let config = identity.to_coordinator(PROTOCOL).map_err(|error| Status::unauthenticated(words(&error)))?;
         let name = rustls::pki_types::ServerName::try_from("accord.invalid")
             .map_err(|error| Status::internal(error.to_string()))?;
@@ -139,7 +139,7 @@ impl Coordinator {
             let asked = on_thread("accord-attester", place, move || attester.credential(&nonce)).await;
             let credential = asked.map_err(|error| Status::unavailable(words(&error)))?;
             let credential = credential.map_err(|error| Status::unauthenticated(words(&error)))?;
-            stream.write_all(&attest::shown(&credential)).await.map_err(refused)?;
+            stream.write_all(&attest::encode_credential(&credential)).await.map_err(refused)?;
             stream.flush().await.map_err(refused)?;
             let mut stream = Stream::Tls(Box::new(stream.into()));
             await_answer(&mut stream).await?;
@@ -190,9 +190,9 @@ async fn await_answer(stream: &mut Stream) -> Result<(), Status> {
         return Ok(());
     }
     let len = stream.read_u16_le().await.map_err(unavailable)?.to_le_bytes();
-    let mut said = vec![0; attest::words_len(len)];
-    stream.read_exact(&mut said).await.map_err(unavailable)?;
-    Err(Status::unauthenticated(attest::words(&said)))
+    let mut printed = vec![0; attest::words_len(len)];
+    stream.read_exact(&mut printed).await.map_err(unavailable)?;
+    Err(Status::unauthenticated(attest::words(&printed)))
 }
 
 fn unavailable(error: io::Error) -> Status {

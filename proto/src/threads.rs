@@ -75,9 +75,9 @@ mod tests {
         let mut service = Command::new(std::env::current_exe().unwrap());
         let test = "threads::tests::a_panic_in_a_task_ends_a_process_of_ours";
         let ended = service.args([test, "--exact", "--nocapture"]).env(IS_SERVICE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.signal(), Some(6), "{said}");
-        assert!(said.contains("accord-example: the thread ") && said.contains(": on purpose; "), "{said}");
+        let printed = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.signal(), Some(6), "{printed}");
+        assert!(printed.contains("accord-example: the thread ") && printed.contains(": on purpose; "), "{printed}");
     }
 
     fn places_are_none() -> bool {

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Less address space than a thread's stack needs.
-const ROOM: u64 = 1 << 20;
+const SPACE: u64 = 1 << 20;
 
 /// Returns the size of the process's address space.
 fn size() -> u64 {
@@ -31,7 +31,7 @@ fn a_name_that_can_not_be_looked_up_for_want_of_a_thread_is_an_error() {
     let connect = || -> Status { runtime.block_on(coordinator.connect(|endpoint| endpoint)).unwrap_err() };
     // Must precede any other thread, because the system caches the stacks of finished threads.
     let before = getrlimit(Resource::As);
-    setrlimit(Resource::As, Rlimit { current: Some(size() + ROOM), maximum: before.maximum }).unwrap();
+    setrlimit(Resource::As, Rlimit { current: Some(size() + SPACE), maximum: before.maximum }).unwrap();
     let without = [connect(), connect()];
     setrlimit(Resource::As, before).unwrap();
     for error in without {

@@ -24,7 +24,7 @@ const UP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Validity of certificates: longer than any test.
 const CERTIFICATES_LAST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Interval of checks of the cluster's state.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The parameters of a cluster.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct ClusterBuilder {
     listen: Option<String>,
     labels: Vec<String>,
     insecure: [bool; 2],
-    known_by: KnownBy,
+    known_by: IdentifiedBy,
     taken: Option<String>,
     preload: Option<PathBuf>,
     agents_libacc: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub struct ClusterBuilder {
 
 /// The means by which the coordinator identifies programs.
 #[derive(Clone, Debug)]
-enum KnownBy {
+enum IdentifiedBy {
     Certificates,
     /// Without certificates: the operating system identifies processes at a UNIX socket.
     System,
@@ -205,21 +205,21 @@ impl ClusterBuilder {
     /// processes.
     #[must_use]
     pub fn known_by_system(mut self) -> Self {
-        self.known_by = KnownBy::System;
+        self.known_by = IdentifiedBy::System;
         self
     }
 
     /// Gives programs no certificate: MUNGE's daemon at this socket attests their users.
     #[must_use]
     pub fn known_by_munge(mut self, socket: &Path) -> Self {
-        self.known_by = KnownBy::Munge(socket.to_owned());
+        self.known_by = IdentifiedBy::Munge(socket.to_owned());
         self
     }
 
     /// Gives programs no certificate: this API server attests the owner of the token in a file.
     #[must_use]
     pub fn known_by_token(mut self, server: &ApiServer, token: &Path) -> Self {
-        self.known_by = KnownBy::Token(token.to_owned());
+        self.known_by = IdentifiedBy::Token(token.to_owned());
         self.env("ACCORD_TOKEN_REVIEW", server.address()).env("ACCORD_TOKEN_REVIEW_ACCOUNT", server.account())
     }
 
@@ -307,7 +307,7 @@ impl Cluster {
             listen: None,
             labels: Vec::new(),
             insecure: [false; 2],
-            known_by: KnownBy::Certificates,
+            known_by: IdentifiedBy::Certificates,
             taken: None,
             preload: None,
             agents_libacc: None,
@@ -341,7 +341,7 @@ impl Cluster {
         std::fs::copy(folder.path().join("tls/program/ca.crt"), everybody.join("ca.crt"))
             .map_err(|error| error.to_string())?;
         // Programs of any user connect.
-        let open = !matches!(size.known_by, KnownBy::Certificates);
+        let open = !matches!(size.known_by, IdentifiedBy::Certificates);
         if open {
             enter(&everybody)?;
             std::fs::set_permissions(everybody.join("ca.crt"), Permissions::from_mode(0o644))
@@ -354,8 +354,8 @@ impl Cluster {
         let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
         let agents = (0..size.hosts).map(|_| None).collect();
         let address = match size.known_by {
-            KnownBy::System => format!("unix:{}", folder.path().join("coordinator").display()),
-            KnownBy::Certificates | KnownBy::Munge(_) | KnownBy::Token(_) => {
+            IdentifiedBy::System => format!("unix:{}", folder.path().join("coordinator").display()),
+            IdentifiedBy::Certificates | IdentifiedBy::Munge(_) | IdentifiedBy::Token(_) => {
                 format!("{}:0", size.coordinator_at.as_deref().unwrap_or("127.0.0.1"))
             }
         };
@@ -391,23 +391,23 @@ impl Cluster {
     }
 
     /// Returns the variables with a program's credentials for the coordinator.
-    fn shown(&self) -> Vec<(String, OsString)> {
+    fn displayed(&self) -> Vec<(String, OsString)> {
         let folder = |name: &str| ("ACCORD_TLS".to_owned(), self.tls_of(name).into_os_string());
         match &self.size.known_by {
-            KnownBy::Certificates => vec![folder("program")],
-            KnownBy::System => Vec::new(),
-            KnownBy::Munge(socket) => vec![folder("everybody"), ("ACCORD_MUNGE".to_owned(), socket.into())],
-            KnownBy::Token(file) => vec![folder("everybody"), ("ACCORD_TOKEN_FILE".to_owned(), file.into())],
+            IdentifiedBy::Certificates => vec![folder("program")],
+            IdentifiedBy::System => Vec::new(),
+            IdentifiedBy::Munge(socket) => vec![folder("everybody"), ("ACCORD_MUNGE".to_owned(), socket.into())],
+            IdentifiedBy::Token(file) => vec![folder("everybody"), ("ACCORD_TOKEN_FILE".to_owned(), file.into())],
         }
     }
 
     /// Returns the variables with an administrator's credentials, who sees the sessions of all users.
     fn shown_by_admin(&self) -> Vec<(String, OsString)> {
         match &self.size.known_by {
-            KnownBy::Certificates | KnownBy::Token(_) => {
+            IdentifiedBy::Certificates | IdentifiedBy::Token(_) => {
                 vec![("ACCORD_TLS".to_owned(), self.tls_of("admin").into_os_string())]
             }
-            KnownBy::System | KnownBy::Munge(_) => self.shown(),
+            IdentifiedBy::System | IdentifiedBy::Munge(_) => self.displayed(),
         }
     }
 
@@ -463,7 +463,7 @@ impl Cluster {
         command.args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
         match (self.address.strip_prefix("unix:"), &self.size.known_by) {
             (Some(path), _) => command.args(["--socket", path]),
-            (None, KnownBy::Munge(socket)) => command.args(["--listen", &self.address]).arg("--munge").arg(socket),
+            (None, IdentifiedBy::Munge(socket)) => command.args(["--listen", &self.address]).arg("--munge").arg(socket),
             (None, _) => command.args(["--listen", &self.address]),
         };
         command.args(self.size.taken.iter().flat_map(|rules| ["--users", rules]));
@@ -565,7 +565,7 @@ impl Cluster {
                 let _ = part.child.wait();
                 return Err("did not end on SIGTERM".to_owned());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -592,7 +592,7 @@ impl Cluster {
         Ok(job
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", self.addresses())
-            .envs(self.shown())
+            .envs(self.displayed())
             .env("ACCORD_NODE", self.host(host))
             .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
             .env("ACCORD_CPU_MEMORY", &self.size.memory)
@@ -678,10 +678,10 @@ impl Cluster {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let shown = info.map_or_else(|error| error, |info| info.to_string());
-                return Err(format!("waited in vain for {what}: {shown}\n{}", self.messages()));
+                let displayed = info.map_or_else(|error| error, |info| info.to_string());
+                return Err(format!("waited in vain for {what}: {displayed}\n{}", self.messages()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -701,7 +701,7 @@ impl Cluster {
             if left.is_empty() || Instant::now() >= deadline {
                 return left;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -717,7 +717,7 @@ impl Cluster {
             if left.is_empty() || Instant::now() >= deadline {
                 return left;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -736,7 +736,7 @@ impl Cluster {
             if Instant::now() >= deadline {
                 return Err(format!("a message did not come:\n{messages}"));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -784,8 +784,8 @@ impl Cluster {
         if line.is_empty() {
             let _ = child.kill();
             let _ = child.wait();
-            let said = std::fs::read_to_string(&stderr).unwrap_or_default();
-            return Err(format!("{name} did not start: {said}"));
+            let printed = std::fs::read_to_string(&stderr).unwrap_or_default();
+            return Err(format!("{name} did not start: {printed}"));
         }
         let monitored = self.size.monitored.then(|| last_word(&monitored)).transpose()?;
         Ok((Part { child, stderr, address: last_word(&line)?, monitored }, line))
@@ -814,7 +814,7 @@ fn await_parts<'a>(parts: impl Iterator<Item = &'a mut Part>) -> Result<()> {
             if Instant::now() > deadline {
                 return Err("coordinator or agents did not end".to_owned());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 /// The time limit for the daemon to listen.
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running daemon, ended on drop.
 pub struct Munged {
@@ -52,7 +52,7 @@ impl Munged {
                 let log = std::fs::read_to_string(munged.folder.path().join("log")).unwrap_or_default();
                 return Err(format!("munged does not come up: {log}"));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(Some(munged))
     }

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time limit for descendants after the program's end.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of polls for conditions that can't be awaited.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command to run.
 pub struct Job {
@@ -187,8 +187,8 @@ impl Running {
     /// # Errors
     /// Returns the output so far if the text doesn't come within its time limit.
     pub fn await_output(&self, text: &str) -> Result<()> {
-        self.stdout.await_text(text, self.timeout).map_err(|said| {
-            format!("waited in vain for {text:?}\n-- stdout\n{said}\n-- stderr\n{}", self.stderr.so_far())
+        self.stdout.await_text(text, self.timeout).map_err(|printed| {
+            format!("waited in vain for {text:?}\n-- stdout\n{printed}\n-- stderr\n{}", self.stderr.so_far())
         })
     }
 
@@ -197,7 +197,7 @@ impl Running {
     /// # Errors
     /// Returns the output so far if the text doesn't come within its time limit.
     pub fn await_errors(&self, text: &str) -> Result<()> {
-        self.stderr.await_text(text, self.timeout).map_err(|said| format!("waited in vain for {text:?}\n{said}"))
+        self.stderr.await_text(text, self.timeout).map_err(|printed| format!("waited in vain for {text:?}\n{printed}"))
     }
 
     /// Returns its standard output so far.
@@ -300,7 +300,7 @@ pub(crate) fn await_leftovers(mark: &str, timeout: Duration) -> Vec<String> {
         if left.is_empty() || Instant::now() >= deadline {
             return left;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

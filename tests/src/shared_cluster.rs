@@ -29,8 +29,8 @@ impl SharedCluster {
         let script = format!("env -0; printf '{STARTED}'; cat");
         let shell = accord_run.args(["sh", "-c", &script]).stdin(output).start()?;
         shell.await_output(STARTED)?;
-        let said = shell.output();
-        let set = said.split('\0').filter(|line| SET_BY_RUN.iter().any(|name| line.starts_with(name)));
+        let printed = shell.output();
+        let set = printed.split('\0').filter(|line| SET_BY_RUN.iter().any(|name| line.starts_with(name)));
         let settings = set.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.into()));
         Ok(Self { settings: settings.filter(|(name, _)| name != Job::MARK).collect(), shell, input })
     }

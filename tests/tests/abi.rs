@@ -295,8 +295,8 @@ fn headers_compile_by_themselves_in_every_standard() {
                     .arg(format!("-I{}", include.display()))
                     .output()
                     .unwrap();
-                let said = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success() && said.is_empty(), "{header} as {standard}: {said}");
+                let printed = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && printed.is_empty(), "{header} as {standard}: {printed}");
             }
         }
     }

@@ -12,9 +12,9 @@ fn cluster() -> Cluster {
 }
 
 /// Runs `accord` with the certificates of one role.
-fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
+fn accord(cluster: &Cluster, user_name: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
-    job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who)).run().unwrap()
+    job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(user_name)).run().unwrap()
 }
 
 fn states(info: &Value) -> Vec<&str> {
@@ -50,7 +50,7 @@ fn a_drained_node_takes_part_in_no_new_session_until_that_is_taken_back() {
 }
 
 #[test]
-fn a_closed_sessions_program_is_told() {
+fn program_is_notified_when_its_session_is_closed() {
     let cluster = cluster();
     let program = test_program("cluster/endless.c").unwrap();
     let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();

@@ -228,12 +228,12 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         launch(&mut thread, ASYNC_1);
         kernels(&mut thread);
     }
-    let (before, told) = (counting::here(), notices.load(Ordering::Relaxed));
+    let (before, reported) = (counting::here(), notices.load(Ordering::Relaxed));
     for _ in 0..1000 {
         launch(&mut thread, ASYNC_1);
         kernels(&mut thread);
     }
-    assert!(notices.load(Ordering::Relaxed) - told >= 2 * 2 * 1000, "start and end of each launch");
+    assert!(notices.load(Ordering::Relaxed) - reported >= 2 * 2 * 1000, "start and end of each launch");
     assert_eq!(counting::here() - before, 0, "heap allocations in 2000 watched regions");
     let before = counting::here();
     drop(Vec::<u8>::with_capacity(1));

@@ -7,7 +7,7 @@ use accord_coordinator::service::Attestation;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_tests::{Cluster, Finished, Job, Munged, Tool, gcc, repository_file, test_program, tool};
-use accord_trust::attest::{NONCE_LEN, TAKEN, payload, shown, words, words_len};
+use accord_trust::attest::{NONCE_LEN, TAKEN, encode_credential, payload, words, words_len};
 use accord_trust::attester::Attester;
 use accord_trust::issue::Authority;
 use accord_trust::munge::{CREDENTIAL_MAX, Munge};
@@ -38,7 +38,7 @@ fn is_root() -> bool {
 }
 
 /// Creates a program that every user may run, and that prints the owner of a region's process.
-fn who_am_i() -> (tempfile::TempDir, PathBuf) {
+fn owner_program() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("who_am_i");
@@ -60,24 +60,24 @@ fn run(cluster: &Cluster, program: &Path, user: u32) -> Finished {
 }
 
 /// Runs `accord info` as this user.
-fn info(cluster: &Cluster, user: u32, shown: &[(&str, PathBuf)]) -> Finished {
+fn info(cluster: &Cluster, user: u32, displayed: &[(&str, PathBuf)]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(["info"]).env("ACCORD_COORDINATOR", cluster.address());
-    let job = shown.iter().fold(job, |job, (name, value)| job.env(name, value));
+    let job = displayed.iter().fold(job, |job, (name, value)| job.env(name, value));
     job.env("ACCORD_NODE", cluster.host(0)).user(user).run().unwrap()
 }
 
 /// Asserts that each user's regions run as that user, and that a refused user gets the reason.
-fn assert_everybody_is_themselves(cluster: &Cluster, shown: &[(&str, PathBuf)]) {
-    let (_folder, program) = who_am_i();
+fn assert_everybody_is_themselves(cluster: &Cluster, displayed: &[(&str, PathBuf)]) {
+    let (_folder, program) = owner_program();
     for user in [ALICE, BOB] {
         let finished = run(cluster, &program, user);
         assert_eq!(finished.code(), 0, "{}", finished.report());
         assert!(finished.stdout.contains(&format!("uid={user} euid={user}")), "{}", finished.report());
-        let finished = info(cluster, user, shown);
+        let finished = info(cluster, user, displayed);
         assert!(finished.code() == 0 && finished.stdout.contains("cpu"), "{}", finished.report());
     }
     let mallory = BOB + 1;
-    for (finished, code) in [(run(cluster, &program, mallory), 1), (info(cluster, mallory, shown), OWN_FAILURE)] {
+    for (finished, code) in [(run(cluster, &program, mallory), 1), (info(cluster, mallory, displayed), OWN_FAILURE)] {
         assert_eq!(finished.code(), code, "{}", finished.report());
         assert!(finished.stderr.contains(&format!("does not take user {mallory}")), "{}", finished.report());
     }
@@ -223,7 +223,7 @@ impl Hostile {
     }
 
     /// Sends bytes as a credential, and returns the outcome.
-    fn said(lane: &SharedLane, bytes: &[u8]) -> Result<(), String> {
+    fn printed(lane: &SharedLane, bytes: &[u8]) -> Result<(), String> {
         lane.send(bytes).unwrap();
         let mut verdict = [0];
         lane.read_exact(&mut verdict).map_err(|error| error.to_string())?;
@@ -240,7 +240,7 @@ impl Hostile {
     /// Sends a credential that MUNGE's own program makes, with the payload for the nonce, and returns the outcome.
     fn tried(&self, options: &[&str], payload_of: impl Fn(&[u8; NONCE_LEN]) -> Vec<u8>) -> Result<(), String> {
         let (lane, nonce) = self.connect();
-        Self::said(&lane, &shown(&self.munged.credential(&payload_of(&nonce), options).unwrap()))
+        Self::printed(&lane, &encode_credential(&self.munged.credential(&payload_of(&nonce), options).unwrap()))
     }
 }
 
@@ -271,9 +271,9 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
     // A credential from another connection: it is bound to that one, and MUNGE accepts it once.
     let (first, nonce) = hostile.connect();
     let (second, _) = hostile.connect();
-    let credential = shown(&hostile.munged.credential(&payload(&nonce), &[]).unwrap());
-    refused(Hostile::said(&second, &credential), "made for something else");
-    refused(Hostile::said(&first, &credential), "Replayed credential");
+    let credential = encode_credential(&hostile.munged.credential(&payload(&nonce), &[]).unwrap());
+    refused(Hostile::printed(&second, &credential), "made for something else");
+    refused(Hostile::printed(&first, &credential), "Replayed credential");
 
     // A credential that only another user may decode.
     if geteuid().is_root() {
@@ -283,20 +283,20 @@ fn credentials_that_are_not_for_this_connection_are_refused() {
     let other = Munged::start().unwrap().unwrap();
     let (lane, nonce) = hostile.connect();
     let credential = other.credential(&payload(&nonce), &[]).unwrap();
-    refused(Hostile::said(&lane, &shown(&credential)), "Invalid credential");
+    refused(Hostile::printed(&lane, &encode_credential(&credential)), "Invalid credential");
     // No credential.
-    for bytes in [shown(b""), shown(b"MUNGE:AwQF:"), shown(&[0xff; 300])] {
+    for bytes in [encode_credential(b""), encode_credential(b"MUNGE:AwQF:"), encode_credential(&[0xff; 300])] {
         let (lane, _) = hostile.connect();
-        assert!(Hostile::said(&lane, &bytes).unwrap_err().contains("munged says"));
+        assert!(Hostile::printed(&lane, &bytes).unwrap_err().contains("munged says"));
     }
     let (lane, _) = hostile.connect();
-    refused(Hostile::said(&lane, &shown(&vec![b'x'; CREDENTIAL_MAX + 1])), "too long");
+    refused(Hostile::printed(&lane, &encode_credential(&vec![b'x'; CREDENTIAL_MAX + 1])), "too long");
 
     // An expired credential.
     let (lane, nonce) = hostile.connect();
     let credential = hostile.munged.credential(&payload(&nonce), &["--ttl=1"]).unwrap();
     std::thread::sleep(Duration::from_millis(2_100));
-    refused(Hostile::said(&lane, &shown(&credential)), "Expired credential");
+    refused(Hostile::printed(&lane, &encode_credential(&credential)), "Expired credential");
     assert_eq!(hostile.tried(&[], payload), Ok(()));
 }
 

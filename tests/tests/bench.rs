@@ -35,10 +35,10 @@ fn succeeded(job: Job) -> Finished {
 }
 
 fn figures(job: Job) -> Vec<Value> {
-    let told: Value = serde_json::from_str(&succeeded(job).stdout).unwrap();
-    let figures = told["figures"].as_array().unwrap().clone();
+    let reported: Value = serde_json::from_str(&succeeded(job).stdout).unwrap();
+    let figures = reported["figures"].as_array().unwrap().clone();
     // On a busy machine the time may not suffice for all figures.
-    assert!(figures.iter().any(|figure| figure["runs"] != 0), "{told:#}");
+    assert!(figures.iter().any(|figure| figure["runs"] != 0), "{reported:#}");
     for figure in figures.iter().filter(|figure| figure["runs"] != 0) {
         let [p10, median, p90] = ["p10_us", "median_us", "p90_us"].map(|name| figure[name].as_f64().unwrap());
         assert!(0.0 < p10 && p10 <= median && median <= p90 && figure["runs"].as_u64().unwrap() > 0, "{figure:#}");
@@ -121,7 +121,7 @@ fn gpus_are_measured_by_the_driver_that_tests_bring_along() {
 }
 
 #[test]
-fn what_cannot_be_measured_says_why() {
+fn bench_reports_why_a_measurement_is_impossible() {
     let one = accord().env("ACCORD_CPU_DEVICES", "1").args(["bench", "p2p"]).run().unwrap();
     assert!(one.code() == 125 && one.stderr.contains("p2p takes two devices"), "{}", one.report());
     let large = accord().args(["bench", "copy", "--sizes", "2G"]).run().unwrap();

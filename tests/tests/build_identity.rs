@@ -76,25 +76,25 @@ fn a_library_of_another_version_is_named_with_the_one_to_reinstall() {
         assert!(made.success());
         let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").agents_libacc(&library).start().unwrap();
         let finished = cluster.job(0, &program).unwrap().run().unwrap();
-        let said = &finished.stderr;
+        let printed = &finished.stderr;
         assert_eq!(finished.code(), 1, "{}", finished.report());
         let number = version.split('"').nth(1).map(|number| number.trim_end_matches("\\0"));
         let theirs =
             number.map_or_else(|| "a version that it does not name".into(), |number| format!("version {number}"));
         let named = format!("{} is of {theirs}", library.display());
-        assert!(said.contains(&named), "{said}");
+        assert!(printed.contains(&named), "{printed}");
         let own = format!("the node agent that loads it into workers is of version {}", env!("CARGO_PKG_VERSION"));
-        assert!(said.contains(&own) && said.contains(&format!("reinstall {older} on this node")), "{said}");
+        assert!(printed.contains(&own) && printed.contains(&format!("reinstall {older} on this node")), "{printed}");
     }
 }
 
 fn refused(finished: &Finished, file: &Path) {
-    let said = &finished.stderr;
+    let printed = &finished.stderr;
     assert!(!finished.stdout.contains("answer"), "runs other code: {}", finished.report());
     assert_eq!(finished.code(), 1, "{}", finished.report());
     let file = file.display().to_string();
     for word in [&*file, "h1", "another file than the program's", "copy the program's file"] {
-        assert!(said.contains(word), "no {word:?}: {}", finished.report());
+        assert!(printed.contains(word), "no {word:?}: {}", finished.report());
     }
 }
 

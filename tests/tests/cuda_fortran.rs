@@ -53,8 +53,8 @@ fn passes(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     good(&cuf(folder.path(), [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]));
-    let said = run(&program, &["2x1", "--remote-only"], "1");
-    assert!(said.contains("PASS"), "{said}");
+    let printed = run(&program, &["2x1", "--remote-only"], "1");
+    assert!(printed.contains("PASS"), "{printed}");
 }
 
 macro_rules! programs {
@@ -145,8 +145,8 @@ fn a_kernel_uses_another_sources_module() {
     let program = folder.path().join("program");
     let (module, main) = (source("two_sources_module.cuf"), source("47_two_sources.cuf"));
     good(&cuf(folder.path(), [module.as_os_str(), main.as_os_str(), "-o".as_ref(), program.as_os_str()]));
-    let said = run(&program, &["2x1", "--remote-only"], "1");
-    assert!(said.contains("PASS"), "{said}");
+    let printed = run(&program, &["2x1", "--remote-only"], "1");
+    assert!(printed.contains("PASS"), "{printed}");
 }
 
 /// One device array is used by GCC's OpenACC in C and in Fortran, and by CUDA Fortran.
@@ -167,14 +167,14 @@ fn openacc_and_cuda_fortran_share_an_array() {
         [mix.as_os_str(), "scale.o".as_ref(), "scale_f.o".as_ref(), "-o".as_ref(), program.as_os_str()];
     good(&cuf(folder.path(), words));
     for device in ["0", "1"] {
-        let said = run(&program, &["2x1", "--remote-only"], device);
-        assert!(said.contains("PASS"), "{device}: {said}");
+        let printed = run(&program, &["2x1", "--remote-only"], device);
+        assert!(printed.contains("PASS"), "{device}: {printed}");
     }
 }
 
 /// A refusal has file, line and remedy.
 #[test]
-fn what_is_not_supported_is_refused_with_its_line() {
+fn unsupported_cuda_fortran_is_refused_with_its_line() {
     if is_skipped() {
         return;
     }
@@ -183,7 +183,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
     let text = "subroutine s(n)\n  use cudafor\n  integer :: n\n  real, device :: a(100)\n  real :: x\n  x = 0\n  \
                 !$cuf kernel do <<<*,*>>>\n  do i = 1, n\n    x = max(x, a(i))\n  end do\n  print *, x\nend subroutine\n";
     std::fs::write(&carried, text).unwrap();
-    for (path, said) in [
+    for (path, printed) in [
         (source("25_texture.cuf"), "25_texture.cuf:2:29: error: ATTRIBUTES(TEXTURE)"),
         (source("27_openacc_and_cuf.cuf"), "27_openacc_and_cuf.cuf:6:1: error: OpenACC in a CUDA Fortran source"),
         (
@@ -194,7 +194,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
     ] {
         let output = cuf(folder.path(), ["-c".as_ref(), path.as_os_str()]);
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains(said), "{}: {text}", path.display());
+        assert!(!output.status.success() && text.contains(printed), "{}: {text}", path.display());
     }
 }
 

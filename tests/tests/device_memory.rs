@@ -39,7 +39,7 @@ impl Site {
         if finished.code() == 0 { Ok(()) } else { Err(finished) }
     }
 
-    fn await_room(&self, place: DeviceSide) {
+    fn await_space(&self, place: DeviceSide) {
         let begin = Instant::now();
         while let Err(finished) = self.try_to_hold(place) {
             assert!(finished.stderr.contains("other sessions hold"), "{}", finished.report());
@@ -49,8 +49,8 @@ impl Site {
 }
 
 fn free_bytes(finished: &Finished) -> u64 {
-    let said = finished.stdout.lines().find_map(|line| line.strip_prefix("free "));
-    said.unwrap_or_else(|| panic!("{}", finished.report())).parse().unwrap()
+    let printed = finished.stdout.lines().find_map(|line| line.strip_prefix("free "));
+    printed.unwrap_or_else(|| panic!("{}", finished.report())).parse().unwrap()
 }
 
 #[test]
@@ -62,17 +62,17 @@ fn sessions_share_the_memory_of_a_device() {
         let holder = site.holder(first);
         let refused = site.try_to_hold(second).expect_err("there is no room");
         assert_eq!(refused.code(), 1, "{first:?} {second:?} {}", refused.report());
-        let told = &refused.stderr;
+        let reported = &refused.stderr;
         let words = ["bytes asked for", "other sessions hold", "wait until other sessions have ended", "h1", "device"];
-        assert!(words.iter().all(|word| told.contains(word)), "{first:?} {second:?} {}", refused.report());
+        assert!(words.iter().all(|word| reported.contains(word)), "{first:?} {second:?} {}", refused.report());
         assert!(free_bytes(&refused) <= MEMORY - (40 << 20), "{}", refused.report());
         // A killed program returns its memory, and so does one that ends.
         holder.signal(Signal::SIGKILL).unwrap();
         drop(holder.finish().unwrap());
-        site.await_room(second);
+        site.await_space(second);
         let holder = site.holder(first);
         holder.signal(Signal::SIGTERM).unwrap();
         assert_eq!(holder.finish().unwrap().code(), 0);
-        site.await_room(second);
+        site.await_space(second);
     }
 }

@@ -22,9 +22,9 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(1).devices(2).memory("64M").other_tenants(&[OTHER]).start().unwrap()
 }
 
-fn json(cluster: &Cluster, who: &str, arguments: &[&str]) -> Value {
+fn json(cluster: &Cluster, user_name: &str, arguments: &[&str]) -> Value {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied()).args(["--json"]);
-    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
+    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(user_name));
     let finished = job.env("ACCORD_NODE", cluster.host(0)).run().unwrap();
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
 }

@@ -227,8 +227,8 @@ fn mpi_takes_device_addresses_of_the_ranks_own_node() {
     // One rank's device is on the other rank's node: MPI aborts, and the reason is printed.
     let finished = run("2x1", &["1"]);
     assert_ne!(finished.code(), 0, "{}", finished.report());
-    let told = "host_data gives addresses of dev1 (node h2), which MPI calls of this process can't reach";
-    assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
+    let reported = "host_data gives addresses of dev1 (node h2), which MPI calls of this process can't reach";
+    assert_eq!(finished.stderr.matches(reported).count(), 1, "{}", finished.report());
 }
 
 /// With more ranks on a node than devices, one of them uses another node's device, whose addresses MPI can't access.
@@ -282,8 +282,8 @@ fn mpi_is_told_whose_memory_it_was_given() {
             .args([sends, len]);
         let finished = job.run().unwrap();
         assert_ne!(finished.code(), 0, "{}", finished.report());
-        let told = "It is memory of dev1 (node h2), where this process has none: only regions, data clauses and acc_ routines reach it";
-        assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
+        let reported = "It is memory of dev1 (node h2), where this process has none: only regions, data clauses and acc_ routines reach it";
+        assert_eq!(finished.stderr.matches(reported).count(), 1, "{}", finished.report());
     }
 }
 

@@ -26,7 +26,7 @@ fn secrets_in_the_environment_stay_on_their_node() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
 
-    let said = run(&cluster, &program, None).stdout;
+    let printed = run(&cluster, &program, None).stdout;
     for (device, name, state) in [
         (0, "MY_TOKEN", "set"),
         (0, "OMP_DYNAMIC", "set"),
@@ -35,12 +35,12 @@ fn secrets_in_the_environment_stay_on_their_node() {
         (1, "ACCORD_TLS", "unset"),
         (1, "ACCORD_COORDINATOR", "unset"),
     ] {
-        assert!(said.contains(&format!("device {device}: {name} {state}\n")), "{said}");
+        assert!(printed.contains(&format!("device {device}: {name} {state}\n")), "{printed}");
     }
     for more in ["OTHER, MY_TOKEN", "MY_*", "*"] {
-        let said = run(&cluster, &program, Some(more)).stdout;
-        assert!(said.contains("device 1: MY_TOKEN set\n"), "{more}: {said}");
-        assert!(said.contains("device 1: ACCORD_TLS unset\n"), "{more}: {said}");
+        let printed = run(&cluster, &program, Some(more)).stdout;
+        assert!(printed.contains("device 1: MY_TOKEN set\n"), "{more}: {printed}");
+        assert!(printed.contains("device 1: ACCORD_TLS unset\n"), "{more}: {printed}");
     }
 }
 
@@ -58,8 +58,8 @@ fn waits_reckon_with_as_many_cores_as_is_said() {
     for job in [cluster.job(0, &program).unwrap(), agent] {
         let finished = job.env("ACCORD_SPIN_CORES", "all").run().unwrap();
         assert_ne!(finished.code(), 0, "{}", finished.report());
-        let said = &finished.stderr;
-        assert!(said.contains("ACCORD_SPIN_CORES is \"all\""), "{}", finished.report());
-        assert!(said.contains("set it to a number of cores"), "{}", finished.report());
+        let printed = &finished.stderr;
+        assert!(printed.contains("ACCORD_SPIN_CORES is \"all\""), "{}", finished.report());
+        assert!(printed.contains("set it to a number of cores"), "{}", finished.report());
     }
 }

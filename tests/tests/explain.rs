@@ -32,9 +32,10 @@ fn json(file: &Path) -> Value {
 }
 
 /// Returns the only object with code.
-fn image(told: &Value) -> &Value {
-    let objects: Vec<&Value> = told["objects"].as_array().unwrap().iter().filter(|o| !o["image"].is_null()).collect();
-    assert_eq!(objects.len(), 1, "{told:#}");
+fn image(reported: &Value) -> &Value {
+    let objects: Vec<&Value> =
+        reported["objects"].as_array().unwrap().iter().filter(|o| !o["image"].is_null()).collect();
+    assert_eq!(objects.len(), 1, "{reported:#}");
     &objects[0]["image"]
 }
 
@@ -53,9 +54,9 @@ fn refused(file: &Path, code: i32, why: &str) -> Finished {
 #[test]
 fn optimized_regions_take_their_block_as_parameter() {
     let program = regions(OPTIMIZED);
-    let told = json(&program);
-    assert_eq!((&told["regions"], &told["by_parameter"]), (&5.into(), &5.into()), "{told:#}");
-    let image = image(&told);
+    let reported = json(&program);
+    assert_eq!((&reported["regions"], &reported["by_parameter"]), (&5.into(), &5.into()), "{reported:#}");
+    let image = image(&reported);
     assert_eq!(image["id"].as_str().unwrap().len(), 64);
     assert!(
         image["ptx"].as_array().unwrap().iter().all(|ptx| ptx["target"].as_str().unwrap().starts_with("sm_")),
@@ -94,9 +95,9 @@ fn optimized_regions_take_their_block_as_parameter() {
 #[test]
 fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
     let program = regions(UNOPTIMIZED);
-    let told = json(&program);
-    assert_eq!((&told["by_memory"], &told["regions"]), (&5.into(), &5.into()), "{told:#}");
-    let block = &region(image(&told), "main._omp_fn.0")["argument_block"];
+    let reported = json(&program);
+    assert_eq!((&reported["by_memory"], &reported["regions"]), (&5.into(), &5.into()), "{reported:#}");
+    let block = &region(image(&reported), "main._omp_fn.0")["argument_block"];
     assert_eq!(block["way"], "memory");
     assert!(block["remedy"].as_str().unwrap().contains("-O2"), "{block}");
     let text = text(&program);
@@ -110,29 +111,29 @@ fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
 #[test]
 fn updates_of_shared_results_are_told() {
     let program = built("crates/device/src/image/fixtures/reductions.c", Language::C, OPTIMIZED).program;
-    let told = json(&program);
+    let reported = json(&program);
     for (number, hardware, loops) in [(0, 1, 0), (1, 0, 1), (2, 2, 0), (3, 0, 1), (4, 1, 0)] {
-        let region = region(image(&told), &format!("main._omp_fn.{number}"));
+        let region = region(image(&reported), &format!("main._omp_fn.{number}"));
         assert_eq!(region["updates"], serde_json::json!({ "hardware": hardware, "loops": loops }), "{region:#}");
     }
-    let said = "Reductions and atomic updates: 4 updates by one operation of the GPU each, 2 by loops";
-    assert!(text(&program).contains(said), "{}", text(&program));
+    let printed = "Reductions and atomic updates: 4 updates by one operation of the GPU each, 2 by loops";
+    assert!(text(&program).contains(printed), "{}", text(&program));
 }
 
 /// GCC keeps 16 bits of a constant number of gangs.
 #[test]
 fn gangs_are_those_of_the_code_or_said_to_be_lost() {
     let program = built("tests/programs/gpu/lost_gangs.c", Language::C, OPTIMIZED).program;
-    let told = json(&program);
-    let [shown, lost] = ["shown._omp_fn.0", "lost._omp_fn.0"].map(|name| region(image(&told), name));
-    assert_eq!((&shown["gangs"], &shown["problem"]), (&100_000.into(), &Value::Null), "{shown:#}");
+    let reported = json(&program);
+    let [displayed, lost] = ["shown._omp_fn.0", "lost._omp_fn.0"].map(|name| region(image(&reported), name));
+    assert_eq!((&displayed["gangs"], &displayed["problem"]), (&100_000.into(), &Value::Null), "{displayed:#}");
     assert!(lost["problem"].as_str().unwrap().contains("a variable in num_gangs"), "{lost:#}");
     let text = text(&program);
     assert!(text.contains("lost [1]") && text.contains("[1] compiled for a constant number of gangs"), "{text}");
     let program = built("tests/programs/gpu/own_gang_numbers.c", Language::C, OPTIMIZED).program;
-    let told = json(&program);
+    let reported = json(&program);
     for number in 0..3 {
-        let region = region(image(&told), &format!("main._omp_fn.{number}"));
+        let region = region(image(&reported), &format!("main._omp_fn.{number}"));
         assert_eq!((&region["gangs"], &region["problem"]), (&32.into(), &Value::Null), "{region:#}");
     }
 }
@@ -140,11 +141,11 @@ fn gangs_are_those_of_the_code_or_said_to_be_lost() {
 #[test]
 fn regions_on_one_thread_are_marked() {
     let program = built("tests/programs/gpu/one_thread.c", Language::C, OPTIMIZED).program;
-    let told = json(&program);
+    let reported = json(&program);
     for (name, one) in [("alone._omp_fn.0", true), ("together._omp_fn.0", false)] {
-        assert_eq!(region(image(&told), name)["one_thread"], one, "{told:#}");
+        assert_eq!(region(image(&reported), name)["one_thread"], one, "{reported:#}");
     }
-    let loops = &region(image(&told), "alone._omp_fn.0")["kernels"];
+    let loops = &region(image(&reported), "alone._omp_fn.0")["kernels"];
     let found = "GCC found no independent loop";
     assert_eq!((&loops[0]["line"], &loops[0]["reason"]), (&9.into(), &found.into()), "{loops:#}");
     let text = text(&program);
@@ -156,8 +157,8 @@ fn regions_on_one_thread_are_marked() {
 #[test]
 fn loops_of_kernels_constructs_on_one_thread_have_their_reasons() {
     let program = built("tests/programs/wrappers/kernels.c", Language::C, OPTIMIZED).program;
-    let (told, text) = (json(&program), text(&program));
-    let regions = image(&told)["regions"].as_array().unwrap();
+    let (reported, text) = (json(&program), text(&program));
+    let regions = image(&reported)["regions"].as_array().unwrap();
     let loops: Vec<&Value> = regions.iter().flat_map(|region| region["kernels"].as_array().unwrap()).collect();
     let carried = "loop carried dependence of a prevents parallelization";
     let independent = "write: loop independent, if the iterations don't need each other's values";
@@ -165,7 +166,7 @@ fn loops_of_kernels_constructs_on_one_thread_have_their_reasons() {
         [(68, carried, independent), (40, "GCC found no independent loop", "accord cc opens it")]
     {
         let known = loops.iter().any(|one| one["line"] == line && one["reason"] == reason && one["remedy"] == remedy);
-        assert!(known, "{line}: {told:#}");
+        assert!(known, "{line}: {reported:#}");
         assert!(text.contains(&format!("kernels.c:{line}: {reason}; {remedy}")), "{text}");
     }
 }
@@ -173,8 +174,8 @@ fn loops_of_kernels_constructs_on_one_thread_have_their_reasons() {
 #[test]
 fn fortran_is_explained_too() {
     let program = built("tests/programs/fortran/module_declare.f90", Language::Fortran, OPTIMIZED).program;
-    let told = json(&program);
-    let image = image(&told);
+    let reported = json(&program);
+    let image = image(&reported);
     // Regions of the program and of the module that it uses, each from its own file.
     for file in ["module_declare.f90:", "check.f90:"] {
         let all = image["regions"].as_array().unwrap();
@@ -194,8 +195,8 @@ fn shared_objects_are_explained_alone_and_with_their_program() {
     refused(&built.program, 1, "no regions");
     let finished =
         job(&built.program).unwrap().env("LD_PRELOAD", &plugin).arg("--json").run().unwrap().success().unwrap();
-    let told: Value = serde_json::from_str(&finished.stdout).unwrap();
-    assert_eq!(image(&told), image(&alone));
+    let reported: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(image(&reported), image(&alone));
 }
 
 #[test]
@@ -210,8 +211,8 @@ fn nothing_of_main_runs_and_constructors_get_no_device() {
         finished.report()
     );
     assert!(!finished.stdout.contains("main has run"), "{}", finished.report());
-    let told = json(&program);
-    let only = &image(&told)["regions"][0];
+    let reported = json(&program);
+    let only = &image(&reported)["regions"][0];
     assert_eq!((&only["gangs"], &only["vector"]), (&7.into(), &64.into()), "{only:#}");
 }
 
@@ -225,14 +226,14 @@ fn a_stripped_program_has_its_kernels_names() {
         println!("skipped: no strip command (package binutils)");
         return;
     }
-    let told = json(&stripped);
-    let first = region(image(&told), "main$_omp_fn$0");
+    let reported = json(&stripped);
+    let first = region(image(&reported), "main$_omp_fn$0");
     assert_eq!(first["source"], Value::Null, "{first:#}");
-    assert_eq!(image(&told)["id"], image(&json(&program))["id"]);
+    assert_eq!(image(&reported)["id"], image(&json(&program))["id"]);
 }
 
 #[test]
-fn what_cant_be_explained_says_why() {
+fn explain_reports_why_a_program_has_no_regions() {
     let host_only = regions(Variant { offload: false, ..OPTIMIZED });
     let finished = refused(&host_only, 1, "5 regions, but no code for NVIDIA GPUs");
     assert!(finished.stderr.contains("-foffload=nvptx-none"), "{}", finished.report());

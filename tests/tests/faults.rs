@@ -215,8 +215,8 @@ fn a_loss_in_d2d_names_the_node_that_was_lost() {
         let (named, other) = (format!("h{lost}"), format!("h{}", 3 - lost));
         let line = finished.stderr.lines().find(|line| line.contains("acc_error_")).unwrap().to_owned();
         // The prefix names the device of the call, which may be the other one; the lost one follows.
-        let said = line.split_once("): ").map_or(&*line, |(_, said)| said);
-        if !said.contains(&named) || said.contains(&other) {
+        let printed = line.split_once("): ").map_or(&*line, |(_, printed)| printed);
+        if !printed.contains(&named) || printed.contains(&other) {
             wrong.push(format!("{lost} was lost in {arguments:?}: {line}"));
         }
     }

@@ -414,7 +414,7 @@ fn program(seed: u64) -> String {
 }
 
 /// Returns the procedure that a report names, or else the whole program.
-fn shown(text: &str, report: &str) -> String {
+fn displayed(text: &str, report: &str) -> String {
     let index = report.split("FAIL case").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
     match text.split_once(&format!("subroutine case{index}(")) {
         Some((_, rest)) if !index.is_empty() => {
@@ -432,8 +432,9 @@ fn check(seed: u64) -> Result<()> {
     std::fs::write(&path, &text).map_err(|error| error.to_string())?;
     let optimize = if seed.is_multiple_of(2) { Optimize::No } else { Optimize::Yes };
     let variant = Variant { optimize, offload: false, linked: false };
-    let failed =
-        |how: &str, why: String| format!("ACCORD_TEST_SEED={seed}, {how}, {variant}: {why}\n{}", shown(&text, &why));
+    let failed = |how: &str, why: String| {
+        format!("ACCORD_TEST_SEED={seed}, {how}, {variant}: {why}\n{}", displayed(&text, &why))
+    };
     let built = compile(&Program::read(path, Language::Fortran)?, variant).map_err(|why| failed("compiling", why))?;
     let local =
         || -> Result<Job> { Ok(Job::new(&built.program).env("LD_PRELOAD", libacc()?).env("ACCORD_CPU_DEVICES", "1")) };

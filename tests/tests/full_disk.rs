@@ -68,7 +68,7 @@ impl Disk {
         written.is_err_and(|error| error.kind() == ErrorKind::StorageFull)
     }
 
-    fn make_room(&self) {
+    fn make_space(&self) {
         fs::remove_file(self.path("filler")).unwrap();
     }
 
@@ -181,7 +181,7 @@ fn coordinator_agents_and_executors_go_on_without_room_for_messages() {
     assert!(disk.is_full());
     assert_eq!(disk.files(), files);
     // Messages are written again as soon as there is room.
-    disk.make_room();
+    disk.make_space();
     let before = cluster.messages().len();
     executor_killed(&cluster);
     cluster.await_messages(|messages| messages[before..].contains("executor")).unwrap();
@@ -207,13 +207,13 @@ fn without_room_for_the_state_requests_are_refused_and_running_programs_go_on() 
     step(&mut program, 1);
     disk.fill_up_to(0);
     // The file's last page may have room for a few more requests.
-    let said = format!("the state file {}: No space left on device", state.display());
+    let printed = format!("the state file {}: No space left on device", state.display());
     let mut askers = Vec::new();
-    comes(&said, || {
+    comes(&printed, || {
         if askers.len() < 50 {
             askers.push(asks(&cluster));
         }
-        cluster.messages().contains(&said)
+        cluster.messages().contains(&printed)
     });
     let (refused, ends) = asks(&cluster);
     let refused = refused.finish().unwrap();
@@ -222,7 +222,7 @@ fn without_room_for_the_state_requests_are_refused_and_running_programs_go_on() 
     assert!(refused.code() != 0 && refused.stderr.contains(expected), "{}", refused.report());
     assert!(refused.stderr.contains("make room on its disk"), "{}", refused.report());
     step(&mut program, 2);
-    disk.make_room();
+    disk.make_space();
     comes("the state is written again", || cluster.messages().contains("the state is written again"));
     let (again, ends) = asks(&cluster);
     askers.into_iter().for_each(|(running, ends)| {
@@ -291,13 +291,13 @@ fn figures_are_measured_and_kept_when_there_is_room() {
     // Messages have room, and report it.
     let builder = Cluster::builder().env("ACCORD_CACHE", disk.path("cache")).env("ACCORD_LOG", "info");
     let mut cluster = builder.env("ACCORD_MEASURE", "on").memory("64M").start().unwrap();
-    let said = "figures of this node are not kept: No space left on device";
-    comes(said, || cluster.messages().contains(said));
+    let printed = "figures of this node are not kept: No space left on device";
+    comes(printed, || cluster.messages().contains(printed));
     assert_eq!(disk.files(), Vec::<PathBuf>::new());
     let job = cluster.job(1, &test_program("c/devices_each.c").unwrap()).unwrap();
     job.timeout(LIMIT).run().unwrap().success().unwrap();
     nothing_is_left(&cluster);
-    disk.make_room();
+    disk.make_space();
     cluster.kill_agent(0);
     cluster.start_agent(0).unwrap();
     comes("a file with figures", || {

@@ -77,11 +77,11 @@ fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
     let program = Program::read(repository_file("tests/programs/gpu/unmapped.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let kernels = compile_support("cluster_kernels", driver.path()).unwrap();
-    for (reaches, said) in [("0", "round 2: a copy"), ("1", "round 2: as it is")] {
+    for (reaches, printed) in [("0", "round 2: a copy"), ("1", "round 2: as it is")] {
         let job =
             job(&program, driver.path()).unwrap().env("ACCORD_UNMAPPED", "map").env("FAKE_CUDA_KERNELS", &kernels);
         let finished = job.env("FAKE_CUDA_PAGEABLE", reaches).run().unwrap().success().unwrap();
-        assert!(finished.stdout.contains("PASS") && finished.stdout.contains(said), "{}", finished.report());
+        assert!(finished.stdout.contains("PASS") && finished.stdout.contains(printed), "{}", finished.report());
         assert_eq!(finished.stderr.contains("is copied in and out"), reaches == "0", "{}", finished.report());
     }
 }
@@ -270,10 +270,10 @@ fn a_local_cluster_that_cannot_have_its_gpus_does_not_start() {
         ("2x1gpu", Some((VISIBLE, "1")), "has 1 GPU with CUDA_VISIBLE_DEVICES=1"),
         ("1x1gpu", Some(("FAKE_CUDA_INIT", "crash")), "nvidia-smi says): SIGABRT"),
     ];
-    for (size, setting, said) in cases {
+    for (size, setting, printed) in cases {
         let finished = gpus_of_the_program(&[size], "true", setting).unwrap();
         assert_eq!(finished.code(), 125, "{}", finished.report());
-        assert!(finished.stderr.contains(said), "{}", finished.report());
+        assert!(finished.stderr.contains(printed), "{}", finished.report());
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// An argument of the program: list the devices only, instead of running everything.
-const LOOK: &str = "look";
+const POLL_INTERVAL: &str = "look";
 
 /// The common parts of a cluster's processes.
 struct Setup {
@@ -79,7 +79,7 @@ fn everybody_sees_the_gpus_of_all_nodes() {
         assert_eq!(row["uuid"].as_str(), Some(&*uuid), "{row}");
     }
     for host in [0, 1] {
-        let finished = passed(run(&cluster, host, &setup.program, &[LOOK], &[]));
+        let finished = passed(run(&cluster, host, &setup.program, &[POLL_INTERVAL], &[]));
         assert!(finished.stdout.contains("3 nvidia, 0 cpu, default nvidia"), "{}", finished.report());
         for num in 0..3 {
             let line = format!("nvidia {num}: NVIDIA Fake GPU, CUDA 13.0, 1073741824 bytes, some free");
@@ -125,7 +125,7 @@ fn a_gpu_whose_context_is_lost_works_again_in_another_executor() {
 }
 
 #[test]
-fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
+fn remote_region_output_is_complete_after_the_wait() {
     let setup = Setup::new();
     let program = compiled("tests/programs/gpu/printed.c", true);
     let cluster = setup.cluster(&[0, 1]).start().unwrap();
@@ -167,7 +167,7 @@ fn requests_leave_a_gpus_driver_its_part_of_the_memory() {
 }
 
 #[test]
-fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
+fn profiling_reports_all_gangs_of_remote_gpus() {
     let (driver, program) = (driver(), compiled("tests/programs/gpu/lost_gangs.c", true));
     let builder = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("ACCORD_CACHE", "off");
     let cluster = builder.env("LD_LIBRARY_PATH", driver.path()).start().unwrap();
@@ -195,18 +195,18 @@ fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
     let setup = Setup::new();
     let cluster = setup.cluster(&[2]).start().unwrap();
     let debug = ("ACCORD_DEBUG", "1");
-    let said = |finished: Finished| {
+    let printed = |finished: Finished| {
         let finished = passed(finished);
-        let said = [0, 1].map(|gpu| finished.stderr.contains(&format!("GPU {gpu} of this node")));
+        let printed = [0, 1].map(|gpu| finished.stderr.contains(&format!("GPU {gpu} of this node")));
         assert!(finished.stdout.contains("2 nvidia"), "{}", finished.report());
-        said
+        printed
     };
     let visible = |value| run(&cluster, 0, &setup.program, &[], &[debug, ("CUDA_VISIBLE_DEVICES", value)]);
-    assert_eq!(said(visible("1")), [true, false]);
-    assert_eq!(said(visible("1,0")), [false, false]);
-    assert_eq!(said(visible("")), [true, true]);
+    assert_eq!(printed(visible("1")), [true, false]);
+    assert_eq!(printed(visible("1,0")), [false, false]);
+    assert_eq!(printed(visible("")), [true, true]);
     let without_driver = ("LD_LIBRARY_PATH", "/nonexistent");
-    assert_eq!(said(run(&cluster, 0, &setup.program, &[], &[debug, without_driver])), [true, true]);
+    assert_eq!(printed(run(&cluster, 0, &setup.program, &[], &[debug, without_driver])), [true, true]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_program_without_code_for_gpus_gets_cpu_devices() {
     let cluster = setup.cluster(&[1, 1]).devices(1).start().unwrap();
     let finished = passed(run(&cluster, 0, &program, &[], &[]));
     assert!(finished.stdout.contains("0 nvidia, 2 cpu, default other"), "{}", finished.report());
-    let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
+    let finished = passed(run(&cluster, 0, &setup.program, &[POLL_INTERVAL], &[]));
     assert!(finished.stdout.contains("2 nvidia, 2 cpu, default nvidia"), "{}", finished.report());
     drop(cluster);
 
@@ -242,15 +242,16 @@ fn a_program_without_code_for_gpus_gets_cpu_devices() {
 
 #[test]
 fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
-    for (init, said) in [("crash", "SIGABRT"), ("803", "restart the machine after a driver update")] {
+    for (init, printed) in [("crash", "SIGABRT"), ("803", "restart the machine after a driver update")] {
         let setup = Setup::new();
         let builder = setup.cluster(&[0]).devices(1).env("FAKE_CUDA_INIT", init);
         let cluster = builder.start().unwrap();
         let info = cluster.info().unwrap();
         let kinds: Vec<_> = devices(&info).iter().map(|row| row["kind"].as_str()).collect();
         assert_eq!(kinds, [Some("cpu")]);
-        let is_said =
-            |messages: &str| messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(said);
+        let is_said = |messages: &str| {
+            messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(printed)
+        };
         cluster.await_messages(is_said).unwrap();
     }
 }
@@ -342,35 +343,35 @@ fn agents_of_one_machine_see_each_others_gpus_and_offer_their_own() {
             job = job.env("CUDA_VISIBLE_DEVICES", visible);
         }
         let finished = job.run().expect("it runs").success().unwrap();
-        let (said, info) = finished.stdout.split_once('{').expect("accord info --json");
-        let mut said: Vec<String> = said.lines().map(str::to_owned).collect();
-        said.sort();
+        let (printed, info) = finished.stdout.split_once('{').expect("accord info --json");
+        let mut printed: Vec<String> = printed.lines().map(str::to_owned).collect();
+        printed.sort();
         let info: Value = serde_json::from_str(&format!("{{{info}")).expect("JSON");
         let devices: Vec<_> = devices(&info).iter().map(|row| (row["node"].clone(), row["ordinal"].clone())).collect();
-        (said, devices)
+        (printed, devices)
     };
     let numbered = |node: &str, ordinal: u32| (Value::from(node), Value::from(ordinal));
     let all = [("h1", 0), ("h1", 1), ("h2", 0), ("h2", 1)].map(|(node, ordinal)| numbered(node, ordinal));
-    let (said, devices) = seen(None);
-    assert_eq!(said, ["has 0,1", "offers 0,1", "offers 2,3"]);
+    let (printed, devices) = seen(None);
+    assert_eq!(printed, ["has 0,1", "offers 0,1", "offers 2,3"]);
     assert_eq!(devices, all);
-    let (said, devices) = seen(Some("4,2,0,3"));
-    assert_eq!(said, ["has 4,2", "offers 0,1", "offers 2,3", "sees 4,2,0,3", "sees 4,2,0,3"]);
+    let (printed, devices) = seen(Some("4,2,0,3"));
+    assert_eq!(printed, ["has 4,2", "offers 0,1", "offers 2,3", "sees 4,2,0,3", "sees 4,2,0,3"]);
     assert_eq!(devices, all);
 }
 
 #[test]
 fn an_agent_offers_the_gpus_of_its_list() {
     let setup = Setup::new();
-    for (list, offered, said) in
+    for (list, offered, printed) in
         [("1,GPU-00000000-0000-0000-0000-000000000000", 2, ""), ("1,7", 1, "warn: GPUs offered: 1; GPU 7 is not there")]
     {
         let cluster = setup.cluster(&[offered]).env("FAKE_CUDA_DEVICES", "3").env("ACCORD_GPUS", list).start().unwrap();
         let info = cluster.info().unwrap();
         let ordinals: Vec<_> = devices(&info).iter().filter_map(|row| row["ordinal"].as_u64()).collect();
         assert_eq!(ordinals, (0..u64::from(offered)).collect::<Vec<_>>());
-        cluster.await_messages(|messages| messages.contains(said)).unwrap();
-        let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
+        cluster.await_messages(|messages| messages.contains(printed)).unwrap();
+        let finished = passed(run(&cluster, 0, &setup.program, &[POLL_INTERVAL], &[]));
         assert!(finished.stdout.contains(&format!("{offered} nvidia")), "{}", finished.report());
     }
 }
@@ -381,7 +382,7 @@ fn executors_without_threads_say_so_in_time() {
     let setup = Setup::new();
     let few_threads = compile_support("few_threads", setup.driver.path()).unwrap();
     let program = compiled("tests/programs/c/d2d_queues.c", true);
-    let (mut worked, mut told) = (0, 0);
+    let (mut worked, mut reported) = (0, 0);
     for threads in [4, 7, 8, 9, 10, 14, 20, 23, 27, 28, 31, 38, 42, 200] {
         let builder = setup.cluster(&[1, 1]).preload(&few_threads).env("EXECUTOR_THREADS", threads.to_string());
         let cluster = builder.env("ACCORD_IPC", "off").start().unwrap();
@@ -394,10 +395,10 @@ fn executors_without_threads_say_so_in_time() {
             worked += 1;
         } else {
             assert!(finished.stderr.contains("[acc_error_"), "{what}");
-            told += usize::from(finished.stderr.contains("a thread"));
+            reported += usize::from(finished.stderr.contains("a thread"));
         }
     }
-    assert!(worked > 0 && told > 2, "{worked} {told}");
+    assert!(worked > 0 && reported > 2, "{worked} {reported}");
 }
 
 /// Copies of a program on a GPU of its own node, which it drives itself, fail with the reason when its job ends. The

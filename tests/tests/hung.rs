@@ -34,9 +34,9 @@ fn executors(cluster: &Cluster) -> Vec<Pid> {
     found.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).map(Pid::from_raw).collect()
 }
 
-fn signal(who: &[Pid], signal: Signal) {
-    assert!(!who.is_empty(), "there is no such process");
-    for &pid in who {
+fn signal(user_name: &[Pid], signal: Signal) {
+    assert!(!user_name.is_empty(), "there is no such process");
+    for &pid in user_name {
         kill(pid, signal).unwrap();
     }
 }
@@ -160,17 +160,17 @@ fn a_stopped_agent_is_named_while_a_program_opens_there() {
 }
 
 #[test]
-fn who_is_stopped_for_less_than_that_goes_on() {
+fn process_stopped_for_less_than_the_timeout_continues() {
     let cluster = cluster();
     for its_executor in [true, false] {
         let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
         let running = job.arg("8").env("ACCORD_TIMEOUT", "30").timeout(LIMIT).start().unwrap();
         running.await_output("ready").unwrap();
         std::thread::sleep(Duration::from_secs(1));
-        let who = if its_executor { executors(&cluster) } else { workers_of(&running) };
-        signal(&who, Signal::SIGSTOP);
+        let user_name = if its_executor { executors(&cluster) } else { workers_of(&running) };
+        signal(&user_name, Signal::SIGSTOP);
         std::thread::sleep(Duration::from_millis(6_500));
-        signal(&who, Signal::SIGCONT);
+        signal(&user_name, Signal::SIGCONT);
         let finished = running.finish().unwrap().success().unwrap();
         assert_eq!(finished.stderr.matches("no answer for 5 s").count(), 1, "{}", finished.stderr);
     }

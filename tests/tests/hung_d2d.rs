@@ -31,8 +31,8 @@ fn worker(running: &Running, executor: Pid) -> Pid {
         let environment =
             std::fs::read(Path::new("/proc").join(process.to_string()).join("environ")).unwrap_or_default();
         let mut variables = environment.split(|byte| *byte == 0).filter_map(|text| str::from_utf8(text).ok());
-        let told = variables.find_map(|text| text.strip_prefix("ACCORD_WORKER="));
-        told.and_then(|text| text.split(',').nth(3)) == Some(&*executor.to_string())
+        let reported = variables.find_map(|text| text.strip_prefix("ACCORD_WORKER="));
+        reported.and_then(|text| text.split(',').nth(3)) == Some(&*executor.to_string())
     };
     let lines = accord_tests::leftovers(running.mark());
     let mut processes = lines.iter().filter_map(|line| Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?)));
@@ -107,7 +107,7 @@ fn both_executors() {
 /// The target's executor does not read in-flight bytes while it is stopped, and the system's buffers fill up. Their
 /// lane must tolerate that.
 #[test]
-fn a_target_may_stand_still_for_less_than_that() {
+fn target_may_stall_for_less_than_the_limit() {
     /// Longer than a host may be silent.
     const STOPPED: Duration = Duration::from_secs(9);
     let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_TRANSPORT", "tls").start().unwrap();

@@ -160,12 +160,13 @@ fn the_environment_module_leads_to_what_is_installed() {
     let script = "proc prepend-path {name path} { puts \"$name=$path\" }\nproc setenv {name value} { puts \"$name=$value\" }\n\
         proc conflict {name} {}\nproc module-whatis {text} {}\nsource [lindex $argv 0]\n";
     std::fs::write(installed.at("load.tcl"), script).unwrap();
-    let said = good(installed.command("tclsh").arg("load.tcl").arg(file).output().unwrap());
-    let value = |name: &str| said.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap().to_owned();
-    assert!(Path::new(&value("PATH")).join("accord-cc").exists(), "{said}");
-    assert!(Path::new(&value("LD_LIBRARY_PATH")).join("libacc.so").exists(), "{said}");
-    assert!(Path::new(&value("PKG_CONFIG_PATH")).join("accord.pc").exists(), "{said}");
-    assert!(Path::new(&value("CMAKE_PREFIX_PATH")).join("lib/cmake/Accord/AccordConfig.cmake").exists(), "{said}");
+    let printed = good(installed.command("tclsh").arg("load.tcl").arg(file).output().unwrap());
+    let value =
+        |name: &str| printed.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap().to_owned();
+    assert!(Path::new(&value("PATH")).join("accord-cc").exists(), "{printed}");
+    assert!(Path::new(&value("LD_LIBRARY_PATH")).join("libacc.so").exists(), "{printed}");
+    assert!(Path::new(&value("PKG_CONFIG_PATH")).join("accord.pc").exists(), "{printed}");
+    assert!(Path::new(&value("CMAKE_PREFIX_PATH")).join("lib/cmake/Accord/AccordConfig.cmake").exists(), "{printed}");
     assert_eq!(value("ACCORD_HOME"), installed.prefix().display().to_string());
 }
 

@@ -5,7 +5,7 @@ mod driver;
 
 use accord_client::{InProcess, LocalDeviceClient, Order, Session, SessionSettings, connect_direct};
 use accord_device::{SameHostPeers, StartConfig};
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::PeerAddress;
 use accord_fabric::{ProgramSpec, session_endpoint};
 use accord_runtime::ports::{Cluster as _, DeviceClient, ReadWhen};
@@ -86,7 +86,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         connection.next()?;
     }
     let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
-    let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
+    let displayed = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
     let settings = SessionSettings {
         coordinator: None,
         kind: None,
@@ -101,15 +101,15 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
                 let config = StartConfig { ipc, ..StartConfig::default() };
                 Arc::new(InProcess::new(info.clone(), None, config, None).expect("a GPU"))
             };
-            Ok(devices.iter().map(|info| (info.id.ordinal < shown).then(|| client(info))).collect())
+            Ok(devices.iter().map(|info| (info.id.ordinal < displayed).then(|| client(info))).collect())
         }),
         images: Arc::default(),
         same_host: ipc.then(|| SameHostPeers::new(|why| println!("note: {why}"))),
         program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
-        transport: Wanted::Auto,
+        transport: TransportChoice::Auto,
         timeout: None,
         open_timeout: Duration::ZERO,
-        tell: Box::new(|_| ()),
+        notify: Box::new(|_| ()),
         waits: Box::new(|_| ()),
         trace: None,
     };
@@ -283,8 +283,8 @@ fn driver_refuses() -> Test {
     many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
     // Each of the two executors maps the other one's memory.
     cluster.await_messages(|messages| {
-        let said = messages.matches("copies go over the network").count();
-        said == 2 && messages.contains("cuMemImportFromShareableHandle")
+        let printed = messages.matches("copies go over the network").count();
+        printed == 2 && messages.contains("cuMemImportFromShareableHandle")
     })?;
     let finished = program(&cluster, driver.path(), "h0", "copies")?.env("FAKE_CUDA_IMPORT", "0").run()?;
     many(&finished, 2)?;
@@ -307,8 +307,8 @@ fn way_by_figures(cluster: &Cluster) -> Result<String, Failed> {
     let explain = Job::new(tool(Tool::Accord)?).args(["explain", "d2d", "0", "2", "64M", "--wait", "2m", "--json"]);
     let explain = explain.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls());
     let finished = explain.env("ACCORD_NODE", ELSEWHERE).timeout(Duration::from_secs(180)).run()?;
-    let told: Value = serde_json::from_str(&finished.stdout).map_err(|_| finished.report())?;
-    match (&told["taken"]["source"], told["taken"]["way"].as_str()) {
+    let reported: Value = serde_json::from_str(&finished.stdout).map_err(|_| finished.report())?;
+    match (&reported["taken"]["source"], reported["taken"]["way"].as_str()) {
         (source, Some(way)) if source != "default" => Ok(way.to_owned()),
         _ => Err(finished.report().into()),
     }

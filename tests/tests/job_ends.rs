@@ -38,7 +38,7 @@ fn cancel(cluster: &Cluster) {
 
 /// Asserts that the program failed with this reason, without consequential errors.
 #[track_caller]
-fn is_told(finished: &Finished, words: &[&str]) {
+fn assert_reports(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.code(), 1, "{}", finished.report());
     for word in words {
         assert!(finished.stderr.contains(word), "no {word:?}: {}", finished.report());
@@ -62,7 +62,7 @@ fn a_program_stops_at_its_jobs_limit() {
     let cluster = cluster();
     for (args, devices) in WORKS {
         let running = works(&cluster, ENDLESS, args, &format!("{devices}:cpu limit=2s"));
-        is_told(&running.finish().unwrap(), &["has ended: its time limit", "ask for a longer limit", "h0"]);
+        assert_reports(&running.finish().unwrap(), &["has ended: its time limit", "ask for a longer limit", "h0"]);
         are_free(&cluster);
     }
 }
@@ -73,7 +73,7 @@ fn a_program_stops_when_its_job_is_cancelled() {
     for (args, devices) in WORKS {
         let running = works(&cluster, ENDLESS, args, &format!("{devices}:cpu"));
         cancel(&cluster);
-        is_told(&running.finish().unwrap(), &["has ended: cancelled by", "h0"]);
+        assert_reports(&running.finish().unwrap(), &["has ended: cancelled by", "h0"]);
         are_free(&cluster);
     }
 }
@@ -82,7 +82,7 @@ fn a_program_stops_when_its_job_is_cancelled() {
 fn a_region_that_does_not_end_stops_with_its_job() {
     let cluster = cluster();
     let running = works(&cluster, AFTER, &["endless"], "1:cpu limit=2s");
-    is_told(&running.finish().unwrap(), &["has ended: its time limit"]);
+    assert_reports(&running.finish().unwrap(), &["has ended: its time limit"]);
     are_free(&cluster);
 }
 
@@ -98,7 +98,7 @@ fn a_program_that_uses_no_device_goes_on_after_its_job() {
     are_free(&cluster);
     assert!(running.goes_on());
     drop(ends);
-    is_told(&running.finish().unwrap(), &["has ended: cancelled by"]);
+    assert_reports(&running.finish().unwrap(), &["has ended: cancelled by"]);
 }
 
 #[test]
@@ -124,6 +124,6 @@ fn a_program_stops_when_an_administrator_closes_its_session() {
         running.await_output("ready").unwrap();
         let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
         cluster.accord_as("admin").unwrap().args(["close", &session]).run().unwrap().success().unwrap();
-        is_told(&running.finish().unwrap(), &["an administrator has closed session", "ask them why"]);
+        assert_reports(&running.finish().unwrap(), &["an administrator has closed session", "ask them why"]);
     }
 }

@@ -26,19 +26,19 @@ fn cluster() -> Option<Cluster> {
 }
 
 /// Runs `accord` with the certificates of a user.
-fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
+fn accord(cluster: &Cluster, user_name: &str, arguments: &[&str]) -> Finished {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
-    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
+    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(user_name));
     job.env("ACCORD_NODE", cluster.host(0)).run().unwrap()
 }
 
-fn json(cluster: &Cluster, who: &str, arguments: &[&str]) -> Value {
-    let finished = accord(cluster, who, &[arguments, &["--json"]].concat());
+fn json(cluster: &Cluster, user_name: &str, arguments: &[&str]) -> Value {
+    let finished = accord(cluster, user_name, &[arguments, &["--json"]].concat());
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()))
 }
 
 /// Asserts that the command ended with `code`, and that its output contains all words.
-fn says(finished: &Finished, code: i32, words: &[&str]) {
+fn assert_prints(finished: &Finished, code: i32, words: &[&str]) {
     assert_eq!(finished.code(), code, "{}", finished.report());
     for word in words {
         assert!(finished.stdout.contains(word) || finished.stderr.contains(word), "no {word:?}\n{}", finished.report());
@@ -50,17 +50,17 @@ fn other() -> String {
 }
 
 /// Starts a program of a user that requests devices. Dropping the pipe ends it.
-fn asks(cluster: &Cluster, who: &str, request: &str) -> (Running, PipeWriter) {
+fn asks(cluster: &Cluster, user_name: &str, request: &str) -> (Running, PipeWriter) {
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap();
-    let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request).stdin(input);
+    let job = job.env("ACCORD_TLS", cluster.tls_of(user_name)).env("ACCORD_DEVICES", request).stdin(input);
     (job.start().unwrap(), ends)
 }
 
 /// Starts a program of a user, on a machine outside of the cluster, that requests devices and uses them forever.
-fn works(cluster: &Cluster, who: &str, request: &str) -> Running {
+fn works(cluster: &Cluster, user_name: &str, request: &str) -> Running {
     let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().args(["launch", "0"]);
-    let job = job.env("ACCORD_TLS", cluster.tls_of(who)).env("ACCORD_DEVICES", request);
+    let job = job.env("ACCORD_TLS", cluster.tls_of(user_name)).env("ACCORD_DEVICES", request);
     job.env("ACCORD_NODE", "elsewhere").start().unwrap()
 }
 
@@ -81,11 +81,11 @@ fn state(queue: &Value, job: u64) -> Option<&str> {
     queue["jobs"].as_array().unwrap().iter().find(|known| known["job"] == job)?["state"].as_str()
 }
 
-fn policy(cluster: &Cluster, who: &str, text: &str, more: &[&str]) -> Finished {
+fn policy(cluster: &Cluster, user_name: &str, text: &str, more: &[&str]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("p.toml");
     std::fs::write(&file, text).unwrap();
-    accord(cluster, who, &[&["policy", "apply", file.to_str().unwrap()], more].concat())
+    accord(cluster, user_name, &[&["policy", "apply", file.to_str().unwrap()], more].concat())
 }
 
 /// Replays an exported history, also with a policy, and asserts that each queue starts all of its jobs.
@@ -96,7 +96,7 @@ fn assert_replayed(export: &str, jobs: usize) {
     std::fs::write(&policy, "half-life = \"1d\"\n[site]\nlongest = \"1h\"\n").unwrap();
     let replay = Job::new(package_example("accord-scheduler", "sched-replay").unwrap()).arg("history").arg(&history);
     let replay = replay.arg("--policy").arg(&policy).run().unwrap();
-    says(&replay, 0, &[]);
+    assert_prints(&replay, 0, &[]);
     let started = format!(", {jobs} of {jobs} started");
     for queue in
         ["first come, first served, best fit", "strict backfill, best fit", "Accord", "Accord with this policy"]
@@ -119,7 +119,11 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
 
     // A user sees own jobs, and the number of others'. A user with less usage is ahead.
     let own = accord(&cluster, "program", &["queue"]);
-    says(&own, 0, &["2:cpu limit=1h", "h0/0-1", "WHY IT WAITS", "min, reserved", "1 job of other users waits"]);
+    assert_prints(
+        &own,
+        0,
+        &["2:cpu limit=1h", "h0/0-1", "WHY IT WAITS", "min, reserved", "1 job of other users waits"],
+    );
     assert!(!own.stdout.contains(&OTHER.to_string()), "{}", own.report());
     let queue = json(&cluster, "program", &["queue"]);
     assert_eq!((queue["jobs"].as_array().unwrap().len(), &queue["others_waiting"]), (2, &Value::from(1)));
@@ -134,45 +138,45 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     assert_eq!([1, 2, 3].map(|job| state(&all, job)), [Some("running"), Some("waiting"), Some("waiting")]);
     let page = json(&cluster, "admin", &["queue", "--page", "3", "--rows", "1"]);
     assert_eq!((page["jobs"].as_array().unwrap().len(), &page["jobs"][0]["job"]), (1, &2.into()));
-    says(&accord(&cluster, "admin", &["queue", "--page", "4", "--rows", "1"]), 2, &["there are 3 pages"]);
-    says(&accord(&cluster, "admin", &["queue", "--page", "0"]), 2, &["--page"]);
+    assert_prints(&accord(&cluster, "admin", &["queue", "--page", "4", "--rows", "1"]), 2, &["there are 3 pages"]);
+    assert_prints(&accord(&cluster, "admin", &["queue", "--page", "0"]), 2, &["--page"]);
 
     let explained = accord(&cluster, "program", &["explain", "job", "2"]);
-    says(
+    assert_prints(
         &explained,
         0,
         &["1 job is before it", "a reserved start in", "it gets 1 device on h0 once these end: job 1 ("],
     );
     let why = accord(&cluster, &other(), &["explain", "job", "3"]);
-    says(&why, 0, &["no job is before it", "once these end: 1 job of other users"]);
-    says(
+    assert_prints(&why, 0, &["no job is before it", "once these end: 1 job of other users"]);
+    assert_prints(
         &accord(&cluster, "program", &["explain", "job", "1"]),
         0,
         &["its time limit ends it in", "2 devices (cpu", "on h0: to itself"],
     );
-    says(&accord(&cluster, "program", &["explain", "job", "3"]), 125, &["job 3 is another user's"]);
-    says(&accord(&cluster, "program", &["explain", "job", "99"]), 125, &["no waiting or running job 99"]);
+    assert_prints(&accord(&cluster, "program", &["explain", "job", "3"]), 125, &["job 3 is another user's"]);
+    assert_prints(&accord(&cluster, "program", &["explain", "job", "99"]), 125, &["no waiting or running job 99"]);
 
     for act in ["cancel", "hold", "release"] {
-        says(&accord(&cluster, "program", &[act, "3"]), 125, &["job 3 is another user's", act]);
-        says(&accord(&cluster, "program", &[act, "99"]), 125, &["no waiting or running job 99"]);
+        assert_prints(&accord(&cluster, "program", &[act, "3"]), 125, &["job 3 is another user's", act]);
+        assert_prints(&accord(&cluster, "program", &[act, "99"]), 125, &["no waiting or running job 99"]);
     }
-    says(&accord(&cluster, "program", &["release", "2"]), 125, &["job 2 is not on hold"]);
-    says(&accord(&cluster, "program", &["hold", "1"]), 125, &["job 1 does not wait"]);
-    says(&accord(&cluster, "program", &["hold", "2"]), 0, &["job 2 is on hold"]);
+    assert_prints(&accord(&cluster, "program", &["release", "2"]), 125, &["job 2 is not on hold"]);
+    assert_prints(&accord(&cluster, "program", &["hold", "1"]), 125, &["job 1 does not wait"]);
+    assert_prints(&accord(&cluster, "program", &["hold", "2"]), 0, &["job 2 is on hold"]);
     second.await_errors("job 2 waits: it is on hold").unwrap();
     let held = accord(&cluster, "program", &["explain", "job", "2"]);
-    says(&held, 0, &["why: it is on hold", "accord release 2"]);
+    assert_prints(&held, 0, &["why: it is on hold", "accord release 2"]);
 
     // The job on hold is skipped.
-    says(&accord(&cluster, "program", &["cancel", "1"]), 0, &["job 1 is ended"]);
+    assert_prints(&accord(&cluster, "program", &["cancel", "1"]), 0, &["job 1 is ended"]);
     third.await_output("has 1").unwrap();
     let cancelled = first.finish().unwrap();
-    says(&cancelled, 1, &["job 1 has ended: cancelled by"]);
+    assert_prints(&cancelled, 1, &["job 1 has ended: cancelled by"]);
     assert!(!cancelled.stderr.contains("longer limit"), "it was no limit: {}", cancelled.report());
-    says(&accord(&cluster, "program", &["release", "2"]), 0, &["job 2 "]);
+    assert_prints(&accord(&cluster, "program", &["release", "2"]), 0, &["job 2 "]);
     second.await_output("has 1").unwrap();
-    says(&accord(&cluster, "admin", &["cancel", "3"]), 0, &["job 3 is ended"]);
+    assert_prints(&accord(&cluster, "admin", &["cancel", "3"]), 0, &["job 3 is ended"]);
     drop(ends_third);
     third.finish().unwrap();
     drop(ends_second);
@@ -196,7 +200,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
         assert!(used >= ran * devices, "charged until its devices are free: {job:#}");
     }
     let table = accord(&cluster, "admin", &["history", "--page", "1", "--rows", "2"]);
-    says(&table, 0, &["cancelled by admin", "DEVICE-HOURS", "since "]);
+    assert_prints(&table, 0, &["cancelled by admin", "DEVICE-HOURS", "since "]);
     for (by, rows) in [("user", 2), ("account", 1), ("day", 1)] {
         let usage = json(&cluster, "admin", &["usage", "--by", by]);
         let found = usage["rows"].as_array().unwrap();
@@ -208,7 +212,7 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
     }
     let own = json(&cluster, "program", &["usage"]);
     assert_eq!((own["rows"].as_array().unwrap().len(), &own["rows"][0]["jobs"]), (1, &2.into()));
-    says(&accord(&cluster, "program", &["usage", "--by", "year"]), 2, &["user|account|day"]);
+    assert_prints(&accord(&cluster, "program", &["usage", "--by", "year"]), 2, &["user|account|day"]);
     let export = accord(&cluster, "admin", &["history", "--export"]).success().unwrap();
     let lines: Vec<Value> = export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["node"], &lines[0]["devices"]), (&"h0".into(), &2.into()), "{}", export.report());
@@ -227,35 +231,35 @@ fn jobs_are_shown_explained_held_and_cancelled_by_their_users_and_by_administrat
 }
 
 #[test]
-fn what_if_says_when_a_request_would_start_and_asks_for_nothing() {
+fn what_if_reports_the_start_without_queueing_a_job() {
     let Some(cluster) = cluster() else { return };
     let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if"], words].concat());
-    says(&what_if(&["--devices", "2:cpu"]), 0, &["2:cpu of account site would start now, on h0/0-1"]);
+    assert_prints(&what_if(&["--devices", "2:cpu"]), 0, &["2:cpu of account site would start now, on h0/0-1"]);
     let two_nodes = what_if(&["--devices", "2:cpu", "--nodes", "2"]);
-    says(&two_nodes, 0, &["it needs 2 of ", "2 are free for as long as its limit, elsewhere or kept"]);
-    says(&what_if(&["--devices", "1:cpu", "--on", "h9"]), 0, &["the cluster has no such devices now"]);
+    assert_prints(&two_nodes, 0, &["it needs 2 of ", "2 are free for as long as its limit, elsewhere or kept"]);
+    assert_prints(&what_if(&["--devices", "1:cpu", "--on", "h9"]), 0, &["the cluster has no such devices now"]);
     let (running, _ends) = asks(&cluster, &other(), "2:cpu limit=1h");
     running.await_output("has 2").unwrap();
-    says(
+    assert_prints(
         &what_if(&["--devices", "1:cpu", "--limit", "30m"]),
         0,
         &["would start in 5", " min", "with 0 jobs before it"],
     );
     let later = json(&cluster, "program", &["what-if", "--devices", "1:cpu"]);
     assert_eq!((&later["outcome"], &later["account"]), (&"later".into(), &"site".into()), "{later:#}");
-    says(
+    assert_prints(
         &what_if(&["--devices", "1:nvidia"]),
         0,
         &["nothing that is known lets it start", "the cluster has no such devices"],
     );
-    says(
+    assert_prints(
         &what_if(&["--devices", "1:cpu", "--account", "physics"]),
         1,
         &["would be refused: the account \"physics\" is not"],
     );
-    says(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
-    says(&what_if(&["--near"]), 2, &["--near is about devices"]);
-    says(&what_if(&[]), 2, &["--devices 4:nvidia names the devices"]);
+    assert_prints(&what_if(&["--devices", "1:cpuu"]), 2, &["did you mean cpu?"]);
+    assert_prints(&what_if(&["--near"]), 2, &["--near is about devices"]);
+    assert_prints(&what_if(&[]), 2, &["--devices 4:nvidia names the devices"]);
     // Nothing was submitted.
     assert_eq!(json(&cluster, "admin", &["queue"])["jobs"].as_array().unwrap().len(), 1);
 }
@@ -267,10 +271,10 @@ fn requests_choose_nodes_by_the_labels_of_their_agents() {
     let mut cluster = cluster.start().unwrap();
     for _ in 0..2 {
         let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if", "--devices"], words].concat());
-        says(&what_if(&["2:cpu", "--label", "disk=fast"]), 0, &["would start now, on h1/0-1"]);
-        says(&what_if(&["4:cpu", "--near"]), 0, &["would start now, on h", "h0/0-1", "h2/0-1"]);
-        says(&what_if(&["1:cpu", "--label", "rack=r3"]), 0, &["the cluster has no such devices now"]);
-        says(&accord(&cluster, "program", &["info"]), 0, &["LABELS", "disk=fast,rack=r2"]);
+        assert_prints(&what_if(&["2:cpu", "--label", "disk=fast"]), 0, &["would start now, on h1/0-1"]);
+        assert_prints(&what_if(&["4:cpu", "--near"]), 0, &["would start now, on h", "h0/0-1", "h2/0-1"]);
+        assert_prints(&what_if(&["1:cpu", "--label", "rack=r3"]), 0, &["the cluster has no such devices now"]);
+        assert_prints(&accord(&cluster, "program", &["info"]), 0, &["LABELS", "disk=fast,rack=r2"]);
         // A coordinator knows labels only from present agents.
         cluster.kill_coordinator();
         cluster.start_coordinator().unwrap();
@@ -290,7 +294,7 @@ fn a_job_that_its_own_node_has_no_devices_for_gets_near_ones() {
     let (second, _ends) = asks(&cluster, "program", "1:cpu");
     second.await_output("has 1").unwrap();
     let explained = accord(&cluster, "program", &["explain", "job", "2"]);
-    says(
+    assert_prints(
         &explained,
         0,
         &[
@@ -302,7 +306,7 @@ fn a_job_that_its_own_node_has_no_devices_for_gets_near_ones() {
     let (third, _ends) = asks(&cluster, "program", "2:cpu");
     third.await_output("has 2").unwrap();
     let words = ["as seen from its program's own node, h1 is neither in the same rack nor at the same switch"];
-    says(&accord(&cluster, "program", &["explain", "job", "3"]), 0, &words);
+    assert_prints(&accord(&cluster, "program", &["explain", "job", "3"]), 0, &words);
 }
 
 #[test]
@@ -310,34 +314,34 @@ fn a_drain_is_of_a_node_or_a_device_and_may_have_a_deadline() {
     let Some(cluster) = cluster() else { return };
     let drain = |words: &[&str]| accord(&cluster, "admin", &[&["drain"], words].concat());
     let what_if = |words: &[&str]| accord(&cluster, "program", &[&["what-if", "--devices"], words].concat());
-    says(&drain(&["h0/0"]), 0, &["h0/0 is given to no job and no new session; no session uses it\n"]);
-    says(&what_if(&["1:cpu"]), 0, &["would start now, on h0/1"]);
-    says(&what_if(&["2:cpu"]), 0, &["nothing that is known lets it start"]);
+    assert_prints(&drain(&["h0/0"]), 0, &["h0/0 is given to no job and no new session; no session uses it\n"]);
+    assert_prints(&what_if(&["1:cpu"]), 0, &["would start now, on h0/1"]);
+    assert_prints(&what_if(&["2:cpu"]), 0, &["nothing that is known lets it start"]);
     let counts = cluster.job(0, &test_program("cluster/device_count.c").unwrap()).unwrap();
-    says(&counts.run().unwrap(), 0, &["devices=1\n"]);
-    says(&drain(&["h0/0", "--undo"]), 0, &["h0/0 is given to jobs and new sessions again"]);
-    says(&drain(&["h0/9"]), 125, &["node h0 has no device 9"]);
+    assert_prints(&counts.run().unwrap(), 0, &["devices=1\n"]);
+    assert_prints(&drain(&["h0/0", "--undo"]), 0, &["h0/0 is given to jobs and new sessions again"]);
+    assert_prints(&drain(&["h0/9"]), 125, &["node h0 has no device 9"]);
 
-    says(
+    assert_prints(
         &drain(&["h0", "--by", "1h", "--reason", "new fans"]),
         0,
         &["jobs may run there until ", " UTC, in ", "go on"],
     );
-    says(&what_if(&["1:cpu", "--limit", "30m"]), 0, &["would start now, on h0/"]);
-    says(&what_if(&["1:cpu", "--limit", "2h"]), 0, &["nothing that is known lets it start"]);
-    says(&drain(&["h0", "--undo"]), 0, &["takes part in new sessions again"]);
+    assert_prints(&what_if(&["1:cpu", "--limit", "30m"]), 0, &["would start now, on h0/"]);
+    assert_prints(&what_if(&["1:cpu", "--limit", "2h"]), 0, &["nothing that is known lets it start"]);
+    assert_prints(&drain(&["h0", "--undo"]), 0, &["takes part in new sessions again"]);
 
     let (running, _ends) = asks(&cluster, "program", "1:cpu limit=1h");
     running.await_output("has 1").unwrap();
-    says(
+    assert_prints(
         &drain(&["h0", "--by", "1s", "--end"]),
         0,
         &["job 1 holds devices there", "jobs that are left then are ended"],
     );
     await_queue(&cluster, "the end of the job", |queue| state(queue, 1) != Some("running"));
     let history = accord(&cluster, "admin", &["history"]);
-    says(&history, 0, &["drained"]);
-    says(&drain(&["h0", "--by", "6pm"]), 2, &["a time of day in UTC such as 18:00"]);
+    assert_prints(&history, 0, &["drained"]);
+    assert_prints(&drain(&["h0", "--by", "6pm"]), 2, &["a time of day in UTC such as 18:00"]);
     // Each action is in the audit log once, with the node's name.
     let log = cluster.messages();
     let audit: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once(" audit: ")?.1)).collect();
@@ -378,35 +382,40 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
     let (second, _ends) = asks(&cluster, "program", "2:cpu");
     second.await_errors("job 2 waits").unwrap();
 
-    says(&policy(&cluster, "program", POLICY, &[]), 125, &["may not apply a policy"]);
+    assert_prints(&policy(&cluster, "program", POLICY, &[]), 125, &["may not apply a policy"]);
     let wrong = POLICY.replace("longest = \"2h\"", "longest = \"2 hours\"").replace("each-user", "each-users");
-    says(
+    assert_prints(
         &policy(&cluster, "admin", &wrong, &[]),
         1,
         &["p.toml:8:", "p.toml:13:1: ", "policy version 0 stays in effect", "^^^"],
     );
-    says(&policy(&cluster, "admin", "half-life = [", &[]), 1, &["p.toml:1:", "version 0 stays"]);
+    assert_prints(&policy(&cluster, "admin", "half-life = [", &[]), 1, &["p.toml:1:", "version 0 stays"]);
     // Jobs of a removed account stop waiting; others are checked against their requests.
     let dry = policy(&cluster, "admin", POLICY, &["--dry-run"]);
-    says(&dry, 0, &["job 2 would stop waiting", "version 0 stays in effect"]);
-    let checked = |who: &str| {
+    assert_prints(&dry, 0, &["job 2 would stop waiting", "version 0 stays in effect"]);
+    let checked = |user_name: &str| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("p.toml");
         std::fs::write(&file, POLICY).unwrap();
-        accord(&cluster, who, &["policy", "check", file.to_str().unwrap()])
+        accord(&cluster, user_name, &["policy", "check", file.to_str().unwrap()])
     };
-    says(&checked("admin"), 0, &["physics\n", "job 2 would stop waiting", "version 0 stays in effect"]);
-    says(&checked("program"), 0, &["physics\n", "is left out: the coordinator at ", "may not apply a policy"]);
+    assert_prints(&checked("admin"), 0, &["physics\n", "job 2 would stop waiting", "version 0 stays in effect"]);
+    assert_prints(&checked("program"), 0, &["physics\n", "is left out: the coordinator at ", "may not apply a policy"]);
     let applied = policy(&cluster, "admin", POLICY, &["--json"]);
-    let shown: Value = serde_json::from_str(&applied.stdout).unwrap();
-    assert_eq!((&shown["applied"], &shown["policy_version"]), (&true.into(), &1.into()), "{}", applied.report());
-    says(&second.finish().unwrap(), 1, &["the policy has its account no longer"]);
+    let displayed: Value = serde_json::from_str(&applied.stdout).unwrap();
+    assert_eq!(
+        (&displayed["applied"], &displayed["policy_version"]),
+        (&true.into(), &1.into()),
+        "{}",
+        applied.report()
+    );
+    assert_prints(&second.finish().unwrap(), 1, &["the policy has its account no longer"]);
 
     // Accounts, limits, and the visibility of other users' jobs.
     let (third, _ends) = asks(&cluster, &other(), "2:cpu");
-    says(&third.finish().unwrap(), 1, &["may have 1 of these devices"]);
+    assert_prints(&third.finish().unwrap(), 1, &["may have 1 of these devices"]);
     let (third, _ends) = asks(&cluster, &other(), "1:cpu limit=3h");
-    says(&third.finish().unwrap(), 1, &["may last 7200 s"]);
+    assert_prints(&third.finish().unwrap(), 1, &["may last 7200 s"]);
     let (third, _ends) = asks(&cluster, &other(), "1:cpu");
     third.await_errors("waits").unwrap();
     let seen = json(&cluster, "program", &["queue"]);
@@ -420,7 +429,7 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
     let (device, billed) = (physics["device_ms"].as_u64().unwrap(), physics["billed_ms"].as_u64().unwrap());
     assert!(device.abs_diff(2 * billed) <= 2, "{usage:#}");
     let limits = accord(&cluster, "program", &["info"]);
-    says(&limits, 0, &["16.0 MiB of memory on each device"]);
+    assert_prints(&limits, 0, &["16.0 MiB of memory on each device"]);
     let log = cluster.messages();
     assert!(log.contains("applies a policy of"), "{log}");
     assert!(log.contains("is refused a policy with "), "{log}");
@@ -430,7 +439,7 @@ fn a_policy_is_applied_as_a_whole_and_a_wrong_one_changes_nothing() {
 fn a_default_gives_programs_that_ask_for_nothing_a_job() {
     let Some(cluster) = cluster() else { return };
     let text = "[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n";
-    says(&policy(&cluster, "admin", text, &[]), 0, &["policy version 1 is in effect"]);
+    assert_prints(&policy(&cluster, "admin", text, &[]), 0, &["policy version 1 is in effect"]);
     let (input, ends) = std::io::pipe().unwrap();
     let job = cluster.job(0, &test_program(HOLDS).unwrap()).unwrap().stdin(input).start().unwrap();
     job.await_output("has 1").unwrap();
@@ -453,14 +462,14 @@ fn a_coordinator_starts_with_a_policy_and_refuses_one_beside_its_flags() {
         }
     };
     let cluster = start("stream-quota = 4\n", None).unwrap();
-    says(&accord(&cluster, "program", &["info"]), 0, &["4 streams on each device"]);
+    assert_prints(&accord(&cluster, "program", &["info"]), 0, &["4 streams on each device"]);
     // A replacement policy.
-    says(&policy(&cluster, "admin", "[site]\n", &[]), 0, &["policy version 2 is in effect"]);
-    says(&accord(&cluster, "program", &["info"]), 0, &["32 streams on each device"]);
+    assert_prints(&policy(&cluster, "admin", "[site]\n", &[]), 0, &["policy version 2 is in effect"]);
+    assert_prints(&accord(&cluster, "program", &["info"]), 0, &["32 streams on each device"]);
     let cluster = start("[account.default]\n", Some("5")).unwrap();
-    says(&accord(&cluster, "program", &["info"]), 0, &["5 streams on each device"]);
+    assert_prints(&accord(&cluster, "program", &["info"]), 0, &["5 streams on each device"]);
     let both = policy(&cluster, "admin", "stream-quota = 4\n", &[]);
-    says(&both, 125, &["the coordinator has --stream-quota, and the policy sets stream-quota, too"]);
+    assert_prints(&both, 125, &["the coordinator has --stream-quota, and the policy sets stream-quota, too"]);
     let twice = start("stream-quota = 4\n", Some("5")).err().unwrap();
     assert!(twice.contains("the coordinator has --stream-quota"), "{twice}");
     let wrong = start("longst = 4\n", None).err().unwrap();
@@ -470,31 +479,39 @@ fn a_coordinator_starts_with_a_policy_and_refuses_one_beside_its_flags() {
 #[test]
 fn an_administrator_pauses_all_starts_and_changes_limits_and_places() {
     let Some(cluster) = cluster() else { return };
-    says(&accord(&cluster, "program", &["pause"]), 125, &["may not pause all starts"]);
-    says(&accord(&cluster, "admin", &["pause"]), 0, &["no job starts until accord pause --undo"]);
+    assert_prints(&accord(&cluster, "program", &["pause"]), 125, &["may not pause all starts"]);
+    assert_prints(&accord(&cluster, "admin", &["pause"]), 0, &["no job starts until accord pause --undo"]);
     let (first, _ends) = asks(&cluster, "program", "2:cpu");
     first.await_errors("job 1 waits: all starts are paused").unwrap();
     let second = works(&cluster, "program", "2:cpu");
     second.await_errors("job 2 waits").unwrap();
-    says(&accord(&cluster, "program", &["queue"]), 0, &["no job starts: an administrator has paused all"]);
-    says(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["accord pause --undo"]);
+    assert_prints(&accord(&cluster, "program", &["queue"]), 0, &["no job starts: an administrator has paused all"]);
+    assert_prints(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["accord pause --undo"]);
 
-    says(&accord(&cluster, "program", &["change", "2", "--first"]), 125, &["may not change the jobs of all users"]);
-    says(&accord(&cluster, "admin", &["change", "2"]), 2, &["--limit"]);
-    says(&accord(&cluster, "admin", &["change", "2", "--limit", "2x"]), 2, &["a time such as"]);
-    says(&accord(&cluster, "admin", &["change", "99", "--first"]), 125, &["no waiting or running job 99"]);
-    says(
+    assert_prints(
+        &accord(&cluster, "program", &["change", "2", "--first"]),
+        125,
+        &["may not change the jobs of all users"],
+    );
+    assert_prints(&accord(&cluster, "admin", &["change", "2"]), 2, &["--limit"]);
+    assert_prints(&accord(&cluster, "admin", &["change", "2", "--limit", "2x"]), 2, &["a time such as"]);
+    assert_prints(&accord(&cluster, "admin", &["change", "99", "--first"]), 125, &["no waiting or running job 99"]);
+    assert_prints(
         &accord(&cluster, "admin", &["change", "2", "--first", "--limit", "3h"]),
         0,
         &["job 2 has a limit of 3h and is before all others"],
     );
-    says(&accord(&cluster, "admin", &["pause", "--undo"]), 0, &["jobs start again: waiting 1 job, running 1 job"]);
+    assert_prints(
+        &accord(&cluster, "admin", &["pause", "--undo"]),
+        0,
+        &["jobs start again: waiting 1 job, running 1 job"],
+    );
     second.await_output("ready").unwrap();
-    says(&accord(&cluster, "admin", &["change", "2", "--first"]), 125, &["job 2 does not wait"]);
-    says(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["its time limit ends it in "]);
+    assert_prints(&accord(&cluster, "admin", &["change", "2", "--first"]), 125, &["job 2 does not wait"]);
+    assert_prints(&accord(&cluster, "program", &["explain", "job", "2"]), 0, &["its time limit ends it in "]);
     // The limit of a running job counts from its start.
-    says(&accord(&cluster, "admin", &["change", "2", "--limit", "1s"]), 0, &["job 2 has a limit of 1s"]);
-    says(&second.finish().unwrap(), 1, &["job 2 has ended: its time limit"]);
+    assert_prints(&accord(&cluster, "admin", &["change", "2", "--limit", "1s"]), 0, &["job 2 has a limit of 1s"]);
+    assert_prints(&second.finish().unwrap(), 1, &["job 2 has ended: its time limit"]);
     first.await_output("has 2").unwrap();
     let log = cluster.messages();
     for act in ["pauses all starts", "puts job 2 first", "sets the limit of job 2", "resumes all starts"] {
@@ -506,10 +523,10 @@ fn an_administrator_pauses_all_starts_and_changes_limits_and_places() {
 fn without_a_coordinator_the_setting_is_named() {
     for words in [&["queue"][..], &["cancel", "1"], &["history"], &["usage"], &["pause"], &["explain", "job", "1"]] {
         let finished = Job::new(tool(Tool::Accord).unwrap()).args(words.iter().copied()).run().unwrap();
-        says(&finished, 125, &["ACCORD_COORDINATOR is not set"]);
+        assert_prints(&finished, 125, &["ACCORD_COORDINATOR is not set"]);
     }
     let missing = Path::new("/nowhere/p.toml");
     let apply = ["policy", "apply", missing.to_str().unwrap()];
     let finished = Job::new(tool(Tool::Accord).unwrap()).args(apply).env("ACCORD_COORDINATOR", "127.0.0.1:1").run();
-    says(&finished.unwrap(), 125, &["/nowhere/p.toml"]);
+    assert_prints(&finished.unwrap(), 125, &["/nowhere/p.toml"]);
 }

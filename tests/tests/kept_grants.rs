@@ -60,7 +60,7 @@ fn an_agent_that_is_killed_and_restarted_keeps_the_grant_of_a_program_that_drive
 }
 
 #[test]
-fn a_coordinator_that_is_killed_and_restarted_hears_of_the_grant() {
+fn restarted_coordinator_learns_of_the_grant() {
     let mut cluster = cluster();
     let driver = driver(&cluster);
     cluster.kill_coordinator();

@@ -33,8 +33,8 @@ fn passes(folder: &Path, host: bool) {
     if host {
         command.env("ACC_DEVICE_TYPE", "host");
     }
-    let said = good(&command.output().unwrap());
-    assert!(said.contains("PASS"), "{said}");
+    let printed = good(&command.output().unwrap());
+    assert!(printed.contains("PASS"), "{printed}");
 }
 
 /// Runs the built program on devices of other nodes.
@@ -74,8 +74,8 @@ fn other_modes_leave_the_text_as_it_is() {
     // Debug information does not make GCC refuse it.
     text("cc -O2 -g --kernels=decompose");
     assert!(!text("cc --accord-show --kernels=gcc").contains("kernels="));
-    let said = text("cc -O1 --kernels=gcc -Minfo");
-    assert!(!said.contains("parallel"), "{said}");
+    let printed = text("cc -O1 --kernels=gcc -Minfo");
+    assert!(!printed.contains("parallel"), "{printed}");
     let refused = build(folder.path(), "cc --kernels=fast", &source("kernels.c"));
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--kernels=fast"));
 }
@@ -95,7 +95,7 @@ fn decisions_hold_in_another_order_of_iterations() {
 #[test]
 fn decisions_are_said_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
-    let said = good(&build(folder.path(), "cc -O1 -Minfo", &source("kernels.c")));
+    let printed = good(&build(folder.path(), "cc -O1 -Minfo", &source("kernels.c")));
     for (file, line, text) in [
         ("kernels.h", 5, "loop is parallelizable"),
         ("kernels.c", 20, "loop is parallelizable (independent)"),
@@ -105,18 +105,22 @@ fn decisions_are_said_with_file_and_line() {
         ("kernels.c", 68, "loop carried dependence of a prevents parallelization"),
     ] {
         assert!(
-            said.lines().any(|one| one.split("; write: ").next().unwrap().ends_with(&format!("{file}:{line}: {text}"))),
-            "{file}:{line}: {text}\n{said}"
+            printed.lines().any(|one| one
+                .split("; write: ")
+                .next()
+                .unwrap()
+                .ends_with(&format!("{file}:{line}: {text}"))),
+            "{file}:{line}: {text}\n{printed}"
         );
     }
     let written = "loop carried dependence of a prevents parallelization; write: loop independent, if the iterations";
-    assert!(said.contains(&format!("kernels.c:68: {written}")), "{said}");
+    assert!(printed.contains(&format!("kernels.c:68: {written}")), "{printed}");
     // Remaining loops are reported without the option, too.
-    let said = good(&build(folder.path(), "cc -O1", &source("kernels.c")));
-    assert!(said.contains("kernels.c:68: note: loop carried dependence of a"), "{said}");
-    assert!(!said.contains("parallelizable"), "{said}");
-    let said = good(&build(folder.path(), "cc -O1 --no-implicit-reductions -Minfo", &source("kernels.c")));
-    assert!(said.contains("kernels.c:28: loop carried dependence of s prevents parallelization"), "{said}");
+    let printed = good(&build(folder.path(), "cc -O1", &source("kernels.c")));
+    assert!(printed.contains("kernels.c:68: note: loop carried dependence of a"), "{printed}");
+    assert!(!printed.contains("parallelizable"), "{printed}");
+    let printed = good(&build(folder.path(), "cc -O1 --no-implicit-reductions -Minfo", &source("kernels.c")));
+    assert!(printed.contains("kernels.c:28: loop carried dependence of s prevents parallelization"), "{printed}");
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn opened_cxx_computes_what_the_source_says() {
 #[test]
 fn decisions_of_cxx_are_said_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
-    let said = good(&build(folder.path(), "c++ -O1 -Minfo", &source("kernels.cpp")));
+    let printed = good(&build(folder.path(), "c++ -O1 -Minfo", &source("kernels.cpp")));
     let independent = "loop is parallelizable (independent)";
     for (line, text) in [
         (23, independent),
@@ -157,7 +161,10 @@ fn decisions_of_cxx_are_said_with_file_and_line() {
         (148, "a loop over a range, which counts no iterations"),
     ] {
         let wanted = format!("kernels.cpp:{line}: {text}");
-        assert!(said.lines().any(|one| one.split("; write: ").next().unwrap().ends_with(&wanted)), "{wanted}\n{said}");
+        assert!(
+            printed.lines().any(|one| one.split("; write: ").next().unwrap().ends_with(&wanted)),
+            "{wanted}\n{printed}"
+        );
     }
 }
 
@@ -169,8 +176,8 @@ fn messages_and_dependencies_name_the_source() {
                 a[i] = TWO * a[i];\n    int unused;\n}\n";
     std::fs::write(folder.path().join("one.c"), text).unwrap();
     std::fs::write(folder.path().join("two.h"), "#define TWO 2\n").unwrap();
-    let said = good(&build(folder.path(), "cc -Wall -c -MMD", Path::new("one.c")));
-    assert!(said.contains("one.c:7:9: warning: unused variable"), "{said}");
+    let printed = good(&build(folder.path(), "cc -Wall -c -MMD", Path::new("one.c")));
+    assert!(printed.contains("one.c:7:9: warning: unused variable"), "{printed}");
     let dependencies = std::fs::read_to_string(folder.path().join("program.d")).unwrap();
     assert_eq!(dependencies.split_whitespace().collect::<Vec<_>>(), ["program:", "one.c", "two.h"]);
 }
@@ -206,19 +213,19 @@ fn opened_fortran_computes_what_the_source_says() {
 fn fortran_modules_and_included_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["wrappers/kernels_data.f90", "wrappers/kernels_modules.f90"];
-    let says = |said: &str, first: &str| {
+    let assert_prints = |printed: &str, first: &str| {
         let carried = "loop carried dependence of a prevents parallelization";
         for (line, text) in [(10, first), (13, "loop is parallelizable"), (16, carried)] {
             let wanted = format!("kernels_modules.f90:{line}: {text}");
             let is_wanted = |one: &str| one.split("; write: ").next().unwrap().ends_with(&wanted);
-            assert!(said.lines().any(is_wanted), "{wanted}\n{said}");
+            assert!(printed.lines().any(is_wanted), "{wanted}\n{printed}");
         }
     };
-    says(&good(&build_fortran(folder.path(), "-O1 -Minfo", &names)), "loop is parallelizable");
+    assert_prints(&good(&build_fortran(folder.path(), "-O1 -Minfo", &names)), "loop is parallelizable");
     passes(folder.path(), false);
     // The module's file exists now, which does not say what its procedures read.
     let alone = build(folder.path(), "fc -O1 -Minfo -c", &root().join("tests/programs").join(names[1]));
-    says(&good(&alone), "a call of times prevents parallelization");
+    assert_prints(&good(&alone), "a call of times prevents parallelization");
 }
 
 /// The compiler sees each rewritten line with the source's line number, in either form and after the preprocessor.
@@ -227,7 +234,7 @@ fn fortran_messages_name_the_source() {
     let folder = tempfile::tempdir().unwrap();
     let text = "      subroutine s(a, n)\n      real a(n)\nc$acc kernels\n      do 10 i = 1, n\n   10 a(i) = TWO\nc$acc end kernels\n      k = 1.5\n      end\n";
     std::fs::write(folder.path().join("one.F"), text).unwrap();
-    let said = good(&build(folder.path(), "fc -c -DTWO=2 -Wconversion -Minfo", Path::new("one.F")));
-    assert!(said.contains("one.F:4: loop is parallelizable"), "{said}");
-    assert!(said.contains("one.F:7:") && said.contains("Warning: Change of value in conversion"), "{said}");
+    let printed = good(&build(folder.path(), "fc -c -DTWO=2 -Wconversion -Minfo", Path::new("one.F")));
+    assert!(printed.contains("one.F:4: loop is parallelizable"), "{printed}");
+    assert!(printed.contains("one.F:7:") && printed.contains("Warning: Change of value in conversion"), "{printed}");
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const DATA: &[u8] = b"these bytes are the program's ow";
 const WORDS: &str = "and this is an argument of it";
 /// The time in which the program must get the error of a disturbed lane.
-const TOLD: Duration = Duration::from_secs(6);
+const REPORT_LIMIT: Duration = Duration::from_secs(6);
 
 fn count(haystack: &[u8], needle: &[u8]) -> usize {
     let (mut found, mut rest) = (0, haystack);
@@ -146,7 +146,7 @@ fn traffic_between_hosts_is_unreadable() {
 
 /// The relay's attack.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Harm {
+enum Attack {
     None,
     /// Changes a byte from the program.
     ChangeUp,
@@ -162,7 +162,7 @@ enum Harm {
 struct Relay {
     address: String,
     target: Arc<Mutex<String>>,
-    harm: Arc<Mutex<Harm>>,
+    harm: Arc<Mutex<Attack>>,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -175,7 +175,7 @@ impl Relay {
         let relay = Self {
             address: listener.local_addr().unwrap().to_string(),
             target: Arc::default(),
-            harm: Arc::new(Mutex::new(Harm::None)),
+            harm: Arc::new(Mutex::new(Attack::None)),
             seen: Arc::default(),
         };
         let (target, harm, seen) = (relay.target.clone(), relay.harm.clone(), relay.seen.clone());
@@ -202,7 +202,7 @@ impl Relay {
     }
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>, seen: &Mutex<Vec<u8>>) {
+fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Attack>, seen: &Mutex<Vec<u8>>) {
     const SEEN_MAX: usize = 64 << 20;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
@@ -214,11 +214,11 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>,
         drop(all);
         let harm = *harm.lock().unwrap();
         match harm {
-            Harm::ChangeUp if up => piece[n / 2] ^= 1,
-            Harm::ChangeDown if !up => piece[n / 2] ^= 1,
+            Attack::ChangeUp if up => piece[n / 2] ^= 1,
+            Attack::ChangeDown if !up => piece[n / 2] ^= 1,
             // A TLS record with arbitrary content.
-            Harm::Inject if up => drop(piece.splice(..0, [23, 3, 3, 0, 64].into_iter().chain([7; 64]))),
-            Harm::Swallow if up => piece.clear(),
+            Attack::Inject if up => drop(piece.splice(..0, [23, 3, 3, 0, 64].into_iter().chain([7; 64]))),
+            Attack::Swallow if up => piece.clear(),
             _ => {}
         }
         if to.write_all(&piece).is_err() {
@@ -238,8 +238,8 @@ fn endless(cluster: &Cluster, work: &str) -> Running {
 }
 
 #[test]
-fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
-    for harm in [Harm::ChangeUp, Harm::ChangeDown, Harm::Inject] {
+fn tampered_or_injected_bytes_end_the_session_with_a_reason() {
+    for harm in [Attack::ChangeUp, Attack::ChangeDown, Attack::Inject] {
         for work in ["launch", "copy"] {
             let relay = Relay::new();
             let cluster = relay.cluster("tls");
@@ -248,14 +248,14 @@ fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
             *relay.harm.lock().unwrap() = harm;
             let finished = running.finish().unwrap();
             let took = begin.elapsed();
-            assert!(!finished.timed_out && took < TOLD, "{harm:?} of {work}: {took:?}: {}", finished.report());
+            assert!(!finished.timed_out && took < REPORT_LIMIT, "{harm:?} of {work}: {took:?}: {}", finished.report());
             assert_eq!(finished.code(), 1, "{harm:?} of {work}: {}", finished.report());
             assert!(finished.left_behind.is_empty(), "{}", finished.report());
             let words = ["changed on its way", "acc_error_device_unavailable", "node h1"];
             for word in words {
                 assert!(finished.stderr.contains(word), "{harm:?} of {work}: no {word:?}: {}", finished.report());
             }
-            let left = cluster.processes_besides_parts(TOLD);
+            let left = cluster.processes_besides_parts(REPORT_LIMIT);
             assert!(left.is_empty(), "{harm:?} of {work}: {left:?}");
         }
     }
@@ -263,13 +263,13 @@ fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
 
 /// An unreachable host, or an attacker that drops everything: the outcome is the same as without TLS.
 #[test]
-fn what_is_swallowed_on_its_way_is_missed() {
+fn dropped_traffic_is_detected_by_the_timeout() {
     let relay = Relay::new();
     let cluster = relay.cluster("tls");
     let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().env("ACCORD_TIMEOUT", "3s");
     let running = job.args(["launch", "1"]).timeout(Duration::from_secs(60)).start().unwrap();
     running.await_output("ready").unwrap();
-    *relay.harm.lock().unwrap() = Harm::Swallow;
+    *relay.harm.lock().unwrap() = Attack::Swallow;
     let finished = running.finish().unwrap();
     assert_eq!((finished.timed_out, finished.code()), (false, 1), "{}", finished.report());
     assert!(finished.stderr.contains("acc_error_device_unavailable"), "{}", finished.report());
@@ -277,7 +277,7 @@ fn what_is_swallowed_on_its_way_is_missed() {
 
 /// The relay can read unencrypted traffic on this machine's loopback.
 #[test]
-fn who_passes_lanes_on_reads_them_only_without_tls() {
+fn relay_reads_traffic_only_without_tls() {
     for (transport, readable) in [("tcp", true), ("tls", false)] {
         let relay = Relay::new();
         let cluster = relay.cluster(transport);

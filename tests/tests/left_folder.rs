@@ -67,8 +67,8 @@ impl Folders {
             .current_dir(self.first.path())
             .output()
             .unwrap();
-        let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
-        (output.status.code(), said)
+        let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
+        (output.status.code(), printed)
     }
 }
 
@@ -84,10 +84,10 @@ fn libraries_found_by_relative_paths_are_themselves_elsewhere() {
                 ("by_variable", &[]),
                 ("by_name", &["before"]),
             ] {
-                let (code, said) = folders.run(options, program, words);
+                let (code, printed) = folders.run(options, program, words);
                 assert!(
-                    code == Some(0) && said.contains("answer 33"),
-                    "{build_id} {options:?} {program} {words:?}: {said}"
+                    code == Some(0) && printed.contains("answer 33"),
+                    "{build_id} {options:?} {program} {words:?}: {printed}"
                 );
             }
         }
@@ -99,10 +99,10 @@ fn a_library_that_was_removed_is_itself_or_an_error() {
     for build_id in [NO_BUILD_ID, "-Wl,--build-id"] {
         for options in [&[][..], REMOTE] {
             let folders = Folders::new(build_id);
-            let (code, said) = folders.run(options, "opens", &["open", "./libanswer.so", "remove"]);
-            let right = code == Some(0) && said.contains("answer 33");
-            let refused = code == Some(1) && said.contains("libanswer.so") && !said.contains("answer 1");
-            assert!(right || refused, "{build_id} {options:?}: {said}");
+            let (code, printed) = folders.run(options, "opens", &["open", "./libanswer.so", "remove"]);
+            let right = code == Some(0) && printed.contains("answer 33");
+            let refused = code == Some(1) && printed.contains("libanswer.so") && !printed.contains("answer 1");
+            assert!(right || refused, "{build_id} {options:?}: {printed}");
         }
     }
 }
@@ -116,8 +116,8 @@ fn a_library_that_was_replaced_is_itself_or_an_error() {
             let place = folders.first.path().join("libanswer.so");
             fs::rename(&place, folders.first.path().join("loaded.so")).unwrap();
             std::os::unix::fs::symlink("loaded.so", &place).unwrap();
-            let (code, said) = folders.run(options, "opens", &["open", "./libanswer.so", "remove"]);
-            assert!(code == Some(0) && said.contains("answer 33"), "{build_id} {options:?}: {said}");
+            let (code, printed) = folders.run(options, "opens", &["open", "./libanswer.so", "remove"]);
+            assert!(code == Some(0) && printed.contains("answer 33"), "{build_id} {options:?}: {printed}");
         }
     }
 }

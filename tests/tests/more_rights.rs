@@ -26,7 +26,7 @@ fn program(folder: &Path) -> Option<PathBuf> {
         .envs([("ACCORD_LIBACC", library.as_os_str()), ("ACCORD_CC", gcc("gcc").as_ref())])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     if chown(&program, Some(OTHER), None).is_err() {
         println!("skipped: only root can make a program another user's");
         return None;
@@ -35,7 +35,7 @@ fn program(folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
@@ -74,14 +74,14 @@ fn no_setting_writes_files_or_loads_code() {
             .unwrap()
     };
     let output = with_settings(&mut command(&program));
-    let text = said(&output);
+    let text = printed(&output);
     assert!(output.status.success() && text == "45\n", "{:?} {text}", output.status);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before, "files were written");
 
     // The same program without these rights obeys them.
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     let output = with_settings(&mut command(&program));
-    assert!(file("explained").exists(), "{}", said(&output));
+    assert!(file("explained").exists(), "{}", printed(&output));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn no_other_user_makes_it_a_worker() {
     fcntl(&memory, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let worker = format!("{},{},{},{},1", memory.as_raw_fd(), theirs.as_raw_fd(), 1u64 << 40, std::process::id());
     let output = command(&program).env("ACCORD_WORKER", worker).output().unwrap();
-    let text = said(&output);
+    let text = printed(&output);
     assert!(output.status.success() && text == "45\n", "{:?} {text}", output.status);
     drop(socket);
 }

@@ -144,8 +144,8 @@ fn a_job_whose_name_another_one_has_on_this_machine_says_so() {
     let first = agent().start().unwrap();
     first.await_output("listening on").unwrap();
     let finished = agent().run().unwrap();
-    let said = format!("another world {name} runs on this machine; end it, or choose another --world");
-    assert!(finished.code() == 1 && finished.stderr.contains(&said), "{}", finished.report());
+    let printed = format!("another world {name} runs on this machine; end it, or choose another --world");
+    assert!(finished.code() == 1 && finished.stderr.contains(&printed), "{}", finished.report());
     // The previous one may still be ending.
     let next = agent().start().unwrap();
     std::thread::sleep(Duration::from_secs(1));

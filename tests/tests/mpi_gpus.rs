@@ -76,7 +76,7 @@ fn ask(settings: &[(&str, &str)], arguments: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
+fn gpu_aware_mpi_is_tested_and_copies_from_gpu_memory() {
     let Some((finished, pushed)) = run(&[]) else { return };
     let tried = finished.stderr.matches("MPI copies from and to GPUs' own memory").count();
     assert_eq!(tried, 2, "{}", finished.report());
@@ -85,10 +85,10 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
 }
 
 #[test]
-fn what_mpi_does_not_reach_goes_through_the_host() {
+fn copies_are_staged_through_the_host_if_mpi_is_not_gpu_aware() {
     let Some((finished, pushed)) = run(&[("ACCORD_MPI_GPUS", "off")]) else { return };
-    let told = finished.stderr.matches("MPI is not to get GPUs' memory (--mpi-gpus off)").count();
-    assert_eq!((told, pushed), (2, 0), "{}", finished.report());
+    let reported = finished.stderr.matches("MPI is not to get GPUs' memory (--mpi-gpus off)").count();
+    assert_eq!((reported, pushed), (2, 0), "{}", finished.report());
 }
 
 /// Creates a folder with Accord's programs, in which the agent of one rank has these settings.
@@ -116,9 +116,9 @@ fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
         let (driver, programs) = (driver(), programs_that_differ(off, "ACCORD_MPI_GPUS=off"));
         let Some(job) = two_agents(programs.path().join("accord"), &driver, 1, &[]) else { return };
         let (finished, pushed) = copied(job, &driver);
-        let said = |what: &str| finished.stderr.matches(what).count();
-        assert_eq!(said("MPI is not to get GPUs' memory (--mpi-gpus off)"), 1, "{}", finished.report());
-        assert_eq!(said("MPI copies from and to GPUs' own memory"), 1, "{}", finished.report());
+        let printed = |what: &str| finished.stderr.matches(what).count();
+        assert_eq!(printed("MPI is not to get GPUs' memory (--mpi-gpus off)"), 1, "{}", finished.report());
+        assert_eq!(printed("MPI copies from and to GPUs' own memory"), 1, "{}", finished.report());
         // The other agent's copies directly from GPU memory: those that are large enough and whose target can't receive
         // by MPI.
         assert_eq!(pushed, 4, "{}", finished.report());
@@ -128,7 +128,7 @@ fn nodes_of_a_job_may_differ_in_what_mpi_reaches() {
 /// However far an agent gets, the program's own or another one: it reports why it fails, and ends no other one.
 #[test]
 fn agents_without_threads_say_so_in_time() {
-    let (mut worked, mut told, mut of_gateway) = (0, 0, 0);
+    let (mut worked, mut reported, mut of_gateway) = (0, 0, 0);
     for (rank, threads) in [(0, 26), (0, 34), (0, 40), (0, 58), (0, 65), (0, 300), (1, 28), (1, 38), (1, 50), (1, 58)] {
         let driver = driver();
         let few_threads = compile_support("few_threads", driver.path()).unwrap();
@@ -146,12 +146,12 @@ fn agents_without_threads_say_so_in_time() {
             // MPIs have threads of their own, so an agent's progress depends on the MPI.
             let names_threads = finished.stderr.contains("Resource temporarily unavailable");
             assert!(finished.stderr.contains("[acc_error_") || names_threads, "{what}");
-            told += usize::from(names_threads);
+            reported += usize::from(names_threads);
             // An agent reports why a program could not be connected to another node.
             of_gateway += usize::from(finished.stderr.contains("the gateway has no way for a process"));
         }
     }
-    assert!(worked > 0 && told > 1 && of_gateway > 0, "{worked} {told} {of_gateway}");
+    assert!(worked > 0 && reported > 1 && of_gateway > 0, "{worked} {reported} {of_gateway}");
 }
 
 /// The GPUs' driver assigns each address to one of them only. The other devices are elsewhere, also after a restart,
@@ -198,20 +198,24 @@ fn rows_of_copies_come_in_their_order() {
 }
 
 #[test]
-fn what_mpi_reaches_is_explained_and_seen_by_the_doctor() {
-    let way = |told: &Value| {
-        let ways = told["ways"].as_array().unwrap();
+fn explain_and_doctor_report_gpu_aware_mpi() {
+    let way = |reported: &Value| {
+        let ways = reported["ways"].as_array().unwrap();
         ways.iter().find(|way| way["way"] == "device-mpi").unwrap().clone()
     };
     let explain = ["explain", "d2d", "0", "1", "64M", "--wait", "2m"];
-    let Some(told) = ask(&[], &explain) else { return };
-    assert_eq!((&way(&told)["possible"], &told["taken"]["way"]), (&json!(true), &json!("device-mpi")), "{told:#}");
-    let told = ask(&[], &["explain", "d2d", "0", "1", "4K", "--wait", "2m"]).unwrap();
-    assert!(way(&told)["why_not"].as_str().unwrap().contains("by the host's memory"), "{told:#}");
-    assert_eq!(told["taken"]["way"], "lane", "{told:#}");
-    let told = ask(&[("ACCORD_MPI_GPUS", "off")], &explain).unwrap();
-    assert!(way(&told)["why_not"].as_str().unwrap().contains("does not get GPUs' memory"), "{told:#}");
-    assert_eq!(told["taken"]["way"], "lane", "{told:#}");
+    let Some(reported) = ask(&[], &explain) else { return };
+    assert_eq!(
+        (&way(&reported)["possible"], &reported["taken"]["way"]),
+        (&json!(true), &json!("device-mpi")),
+        "{reported:#}"
+    );
+    let reported = ask(&[], &["explain", "d2d", "0", "1", "4K", "--wait", "2m"]).unwrap();
+    assert!(way(&reported)["why_not"].as_str().unwrap().contains("by the host's memory"), "{reported:#}");
+    assert_eq!(reported["taken"]["way"], "lane", "{reported:#}");
+    let reported = ask(&[("ACCORD_MPI_GPUS", "off")], &explain).unwrap();
+    assert!(way(&reported)["why_not"].as_str().unwrap().contains("does not get GPUs' memory"), "{reported:#}");
+    assert_eq!(reported["taken"]["way"], "lane", "{reported:#}");
 
     let of_mpi = |items: &Value| -> Vec<Value> {
         let items = items.as_array().unwrap().iter();

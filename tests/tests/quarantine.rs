@@ -142,8 +142,8 @@ fn the_process_that_tests_a_gpu_says_what_it_shows() {
 }
 
 /// Runs a program whose region crashes on a device of another node, so that the agent reports it.
-fn crashes(cluster: &Cluster, who: &str, program: &Path) {
-    let job = cluster.job(0, program).unwrap().env("ACCORD_TLS", cluster.tls_of(who));
+fn crashes(cluster: &Cluster, user_name: &str, program: &Path) {
+    let job = cluster.job(0, program).unwrap().env("ACCORD_TLS", cluster.tls_of(user_name));
     let finished = job.env("ACCORD_DEVICES", "1:cpu on=h1").run().unwrap();
     assert!(finished.code() != 0 && finished.stderr.contains("SIGSEGV"), "{}", finished.report());
 }

@@ -53,12 +53,12 @@ impl Folder {
 
 #[track_caller]
 fn good(output: &Output) -> String {
-    let said = said(output);
-    assert!(output.status.success(), "{}\n{said}", output.status);
-    said
+    let printed = printed(output);
+    assert!(output.status.success(), "{}\n{printed}", output.status);
+    printed
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
@@ -79,8 +79,8 @@ fn a_library_by_accord_cc_leads_a_program_by_gcc_to_its_devices() {
     ] {
         let linked = [options, &["-L.", "-lown", "-o", name]].concat();
         folder.compile(&[&gcc("gcc")], "cluster/calls_library.c", &linked);
-        let said = good(&folder.run(&[&format!("./{name}")]));
-        assert!(said.contains("PASS"), "{name}: {said}");
+        let printed = good(&folder.run(&[&format!("./{name}")]));
+        assert!(printed.contains("PASS"), "{name}: {printed}");
     }
 }
 
@@ -95,15 +95,15 @@ fn a_library_of_another_namespace_uses_devices() {
     let by_library = ["-Wl,--no-as-needed", "-L.", "-lown", "-o", "by_library", "-ldl"];
     folder.compile(&[&gcc("gcc")], "cluster/opens_namespace.c", &by_library);
     for name in ["linked", "by_library"] {
-        let said = good(&folder.run(&[&format!("./{name}"), "./plugin.so"]));
-        assert!(said.contains("PASS"), "{name}: {said}");
+        let printed = good(&folder.run(&[&format!("./{name}"), "./plugin.so"]));
+        assert!(printed.contains("PASS"), "{name}: {printed}");
     }
     let remote = ["--local-cluster", "1x1", "--loopback", "--remote-only"];
     for options in [&[][..], &remote] {
         let accord = accord();
         let line = [&[&*accord, "run"][..], options, &["--", "./program", "./plugin.so"]].concat();
-        let said = good(&folder.run(&line));
-        assert!(said.contains("PASS"), "{options:?}: {said}");
+        let printed = good(&folder.run(&line));
+        assert!(printed.contains("PASS"), "{options:?}: {printed}");
     }
 }
 
@@ -115,10 +115,13 @@ fn a_libgomp_inside_of_a_program_below_a_shell_ends_it_with_an_error() {
             continue;
         }
         let output = folder.run(&[&accord(), "run", "--", "sh", "-c", &format!("./{name}")]);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
-        assert!(said.contains(&format!("/{name} calls OpenACC in a libgomp that is inside of it")), "{name}: {said}");
-        assert!(!said.contains("45"), "{name}: {said}");
+        let printed = printed(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {printed}");
+        assert!(
+            printed.contains(&format!("/{name} calls OpenACC in a libgomp that is inside of it")),
+            "{name}: {printed}"
+        );
+        assert!(!printed.contains("45"), "{name}: {printed}");
     }
 }
 
@@ -137,8 +140,8 @@ fn programs_with_openmp_only_run_as_they_are() {
         for line in [&["sh", "-c", &format!("./{name}")][..], &[&format!("./{name}")]] {
             let accord = accord();
             let output = folder.run(&[&[&*accord, "run", "--"], line].concat());
-            let said = good(&output);
-            assert!(said.starts_with("45 45\n"), "{name}: {said}");
+            let printed = good(&output);
+            assert!(printed.starts_with("45 45\n"), "{name}: {printed}");
         }
     }
 }
@@ -148,6 +151,6 @@ fn a_program_that_gives_up_the_preload_keeps_its_libgomp() {
     let folder = Folder::new();
     folder.compile(&[&gcc("gcc")], "cluster/one_region.c", &["-o", "program"]);
     let line = "env -u LD_PRELOAD ACC_DEVICE_TYPE=host GOMP_DEBUG=1 ./program";
-    let said = good(&folder.run(&[&accord(), "run", "--", "sh", "-c", line]));
-    assert!(said.contains("45\n") && !said.contains("accord"), "{said}");
+    let printed = good(&folder.run(&[&accord(), "run", "--", "sh", "-c", line]));
+    assert!(printed.contains("45\n") && !printed.contains("accord"), "{printed}");
 }

@@ -15,25 +15,26 @@ const CLOSED: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_millis(200);
 
 /// One connection, in pieces as the administrator sent them.
-type Said = Vec<Vec<u8>>;
+type RecordedBytes = Vec<Vec<u8>>;
 
 /// A proxy that records the bytes to the coordinator.
 struct Recorder {
     address: String,
-    said: Arc<Mutex<Vec<Said>>>,
+    printed: Arc<Mutex<Vec<RecordedBytes>>>,
 }
 
 impl Recorder {
     fn new(coordinator: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, said) = (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<Said>>>::default());
-        let (kept, coordinator) = (said.clone(), coordinator.to_owned());
+        let (address, printed) =
+            (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<RecordedBytes>>>::default());
+        let (kept, coordinator) = (printed.clone(), coordinator.to_owned());
         std::thread::spawn(move || {
             while let Ok((from, _)) = listener.accept() {
                 let Ok(to) = TcpStream::connect(&coordinator) else { continue };
                 let nth = {
                     let mut all = kept.lock().unwrap();
-                    all.push(Said::new());
+                    all.push(RecordedBytes::new());
                     all.len() - 1
                 };
                 let (back_from, back_to) = (to.try_clone().unwrap(), from.try_clone().unwrap());
@@ -42,21 +43,21 @@ impl Recorder {
                 std::thread::spawn(move || pass_on(from, to, |piece| kept.lock().unwrap()[nth].push(piece.to_vec())));
             }
         });
-        Self { address, said }
+        Self { address, printed }
     }
 
     /// Returns the connections since the last call.
-    fn take(&self) -> Vec<Said> {
-        let said = std::mem::take(&mut *self.said.lock().unwrap());
-        assert!(said.iter().flatten().any(|piece| !piece.is_empty()), "nothing was recorded");
-        said
+    fn take(&self) -> Vec<RecordedBytes> {
+        let printed = std::mem::take(&mut *self.printed.lock().unwrap());
+        assert!(printed.iter().flatten().any(|piece| !piece.is_empty()), "nothing was recorded");
+        printed
     }
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, mut heard: impl FnMut(&[u8])) {
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut received: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
-        heard(&buffer[..n]);
+        received(&buffer[..n]);
         if to.write_all(&buffer[..n]).is_err() {
             break;
         }
@@ -73,10 +74,10 @@ fn accord(cluster: &Cluster, address: &str, arguments: &[&str]) -> Finished {
 
 /// Replays all pieces on a new connection. With `slowly`, it waits for the coordinator's answer between pieces, as the
 /// administrator did. The coordinator ends the connection.
-fn say_again(coordinator: &str, said: &Said, slowly: bool) {
+fn replay(coordinator: &str, printed: &RecordedBytes, slowly: bool) {
     let mut stream = TcpStream::connect(coordinator).unwrap();
     let mut answer = [0; 4096];
-    for piece in said {
+    for piece in printed {
         // The coordinator may have disconnected.
         if stream.write_all(piece).is_err() {
             return;
@@ -103,12 +104,12 @@ fn say_again(coordinator: &str, said: &Said, slowly: bool) {
 
 /// Replays in all ways: whole, in pieces, and from each of the first pieces on, so that one replay begins with a
 /// request and no handshake.
-fn say_all_again(coordinator: &str, said: &[Said]) {
-    for one in said.iter().filter(|one| !one.is_empty()) {
-        say_again(coordinator, &vec![one.concat()], false);
-        say_again(coordinator, one, true);
+fn replay_in_all_ways(coordinator: &str, printed: &[RecordedBytes]) {
+    for one in printed.iter().filter(|one| !one.is_empty()) {
+        replay(coordinator, &vec![one.concat()], false);
+        replay(coordinator, one, true);
         for from in 1..one.len() {
-            say_again(coordinator, &one[from..].to_vec(), false);
+            replay(coordinator, &one[from..].to_vec(), false);
         }
     }
 }
@@ -136,10 +137,10 @@ fn a_recorded_drain_drains_nothing_again() {
     let (coordinator, recorder) = (cluster.coordinator_id().unwrap(), Recorder::new(cluster.address()));
     let drained = accord(&cluster, &recorder.address, &["drain", "h1"]);
     assert_eq!(drained.code(), 0, "{}", drained.report());
-    let said = recorder.take();
+    let printed = recorder.take();
     assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
     assert_eq!(accord(&cluster, cluster.address(), &["drain", "--undo", "h1"]).code(), 0);
-    say_all_again(cluster.address(), &said);
+    replay_in_all_ways(cluster.address(), &printed);
     all_is_well(&cluster, coordinator);
 }
 
@@ -150,13 +151,13 @@ fn a_recorded_shutdown_stops_nothing() {
     let recorder = Recorder::new(cluster.address());
     let stopped = accord(&cluster, &recorder.address, &["shutdown"]);
     assert_eq!(stopped.stdout, "the coordinator stops\n", "{}", stopped.report());
-    let said = recorder.take();
+    let printed = recorder.take();
     // The coordinator ends by itself.
     assert_eq!(cluster.await_coordinator_ended(), Ok(()));
     cluster.start_coordinator().unwrap();
     cluster.await_devices(2).unwrap();
     let coordinator = cluster.coordinator_id().unwrap();
-    say_all_again(cluster.address(), &said);
+    replay_in_all_ways(cluster.address(), &printed);
     all_is_well(&cluster, coordinator);
     // The recording was effective: through the same proxy, the administrator stops this coordinator, too.
     assert_eq!(accord(&cluster, &recorder.address, &["shutdown"]).code(), 0);

@@ -26,8 +26,8 @@ fn finish(cluster: &Cluster, running: Vec<Running>) -> Vec<u32> {
     for finished in running.into_iter().map(|one| one.finish().unwrap().success()) {
         match finished {
             Ok(finished) => {
-                let said = finished.stdout.lines().find_map(|line| line.strip_prefix("devices=")?.parse().ok());
-                had.push(said.unwrap_or_else(|| panic!("{}", finished.report())));
+                let printed = finished.stdout.lines().find_map(|line| line.strip_prefix("devices=")?.parse().ok());
+                had.push(printed.unwrap_or_else(|| panic!("{}", finished.report())));
             }
             Err(report) => failed.push(report),
         }

@@ -32,8 +32,8 @@ fn json(job: Job) -> Value {
     serde_json::from_str(&succeeded(job.arg("--json")).stdout).unwrap()
 }
 
-fn hops(told: &Value) -> Vec<&str> {
-    told["hops"].as_array().unwrap().iter().map(|hop| hop["hop"].as_str().unwrap()).collect()
+fn hops(reported: &Value) -> Vec<&str> {
+    reported["hops"].as_array().unwrap().iter().map(|hop| hop["hop"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn a_copy_is_explained_for_devices_of_one_process_one_executor_and_two_nodes() {
 }
 
 /// Returns the hop over the lane between two nodes.
-fn lane(told: &Value) -> &Value {
+fn lane(reported: &Value) -> &Value {
     let is_lane = |hop: &&Value| {
         ["tls (", "tcp (", "shm (", "mpi ("].iter().any(|name| hop["hop"].as_str().unwrap().starts_with(name))
     };
-    told["hops"].as_array().unwrap().iter().find(is_lane).unwrap_or_else(|| panic!("no lane: {told:#}"))
+    reported["hops"].as_array().unwrap().iter().find(is_lane).unwrap_or_else(|| panic!("no lane: {reported:#}"))
 }
 
 fn is_measured(hop: &Value) -> bool {
@@ -68,12 +68,12 @@ fn is_measured(hop: &Value) -> bool {
 
 /// Asserts that all parts of a copy between two nodes are measured in a newly started cluster.
 fn measured_parts(options: &[&str]) {
-    let told = json(explain(options, &["d2d", "1", "2", "64M", "--wait", "2m"]).env("ACCORD_CACHE", "off"));
-    let hops = told["hops"].as_array().unwrap();
-    assert!(is_measured(lane(&told)) && is_measured(&hops[0]) && is_measured(hops.last().unwrap()), "{told:#}");
-    assert_eq!(told["taken"]["source"], "estimated", "{told:#}");
-    let whole = told["taken"]["us"].as_f64().unwrap();
-    assert!(whole >= lane(&told)["us"].as_f64().unwrap(), "it is a part of it: {told:#}");
+    let reported = json(explain(options, &["d2d", "1", "2", "64M", "--wait", "2m"]).env("ACCORD_CACHE", "off"));
+    let hops = reported["hops"].as_array().unwrap();
+    assert!(is_measured(lane(&reported)) && is_measured(&hops[0]) && is_measured(hops.last().unwrap()), "{reported:#}");
+    assert_eq!(reported["taken"]["source"], "estimated", "{reported:#}");
+    let whole = reported["taken"]["us"].as_f64().unwrap();
+    assert!(whole >= lane(&reported)["us"].as_f64().unwrap(), "it is a part of it: {reported:#}");
 }
 
 #[test]
@@ -93,20 +93,24 @@ fn agents_of_an_mpi_job_measure_their_paths_over_mpi() {
 #[test]
 fn an_agent_that_may_not_measure_leaves_what_is_usual() {
     let local = ["--local-cluster", "2x1", "--loopback"];
-    let told = json(explain(&local, &["d2d", "0", "1", "8"]).env("ACCORD_MEASURE", "off"));
-    assert_eq!((&told["taken"]["source"], &lane(&told)["us"]), (&"default".into(), &Value::Null), "{told:#}");
+    let reported = json(explain(&local, &["d2d", "0", "1", "8"]).env("ACCORD_MEASURE", "off"));
+    assert_eq!(
+        (&reported["taken"]["source"], &lane(&reported)["us"]),
+        (&"default".into(), &Value::Null),
+        "{reported:#}"
+    );
 }
 
 #[test]
-fn what_a_node_has_measured_is_kept_for_its_next_start() {
+fn measurements_of_a_node_are_cached_across_restarts() {
     let cache = tempfile::tempdir().unwrap();
-    let told = || {
+    let reported = || {
         json(
             explain(&["--local-cluster", "1x1", "--loopback"], &["launch", "0", "--wait", "2m"])
                 .env("ACCORD_CACHE", cache.path()),
         )
     };
-    let first = told();
+    let first = reported();
     assert!(first["us"].as_f64().is_some_and(|us| us > 0.0), "{first:#}");
     let files = || std::fs::read_dir(cache.path().join("figures")).unwrap().map(|file| file.unwrap().path());
     assert_eq!(files().count(), 1);
@@ -116,7 +120,7 @@ fn what_a_node_has_measured_is_kept_for_its_next_start() {
     let line = text.lines().find(|line| line.starts_with("device 0 ")).unwrap();
     let (rest, _) = line.rsplit_once(' ').unwrap();
     std::fs::write(&file, text.replace(line, &format!("{rest} 123456789"))).unwrap();
-    assert_eq!(told()["us"], 123_456.789);
+    assert_eq!(reported()["us"], 123_456.789);
 }
 
 #[test]
@@ -135,10 +139,10 @@ fn in_an_mpi_job_agents_are_on_the_way() {
         return;
     }
     let job = ["--local-cluster", "2x1", "--loopback", "--fabric", "mpi"];
-    let told = json(explain(&job, &["d2d", "1", "0", "8"]));
-    let names = hops(&told);
+    let reported = json(explain(&job, &["d2d", "1", "0", "8"]));
+    let names = hops(&reported);
     let expected = ["executor on h2", "agent of h2", "mpi (ACCORD_TRANSPORT=mpi)", "agent of h1", "program on h1"];
-    assert_eq!(names[1..6], expected, "{told:#}");
+    assert_eq!(names[1..6], expected, "{reported:#}");
 }
 
 #[test]
@@ -156,13 +160,14 @@ fn the_doctor_looks_at_every_hop_of_a_cluster() {
         assert!([0, 1].contains(&finished.code()), "{}", finished.report());
         serde_json::from_str::<Value>(&finished.stdout).unwrap()
     };
-    let told = (0..4).map(|_| doctor(&["--local-cluster", "2x1", "--loopback"]));
-    let has = |told: &Value, what: &str| told.as_array().unwrap().iter().any(|item| item["what"] == what);
-    let told = told.into_iter().find(|told| has(told, "path between h1 and h2")).expect("a measurement");
+    let reported = (0..4).map(|_| doctor(&["--local-cluster", "2x1", "--loopback"]));
+    let has = |reported: &Value, what: &str| reported.as_array().unwrap().iter().any(|item| item["what"] == what);
+    let reported =
+        reported.into_iter().find(|reported| has(reported, "path between h1 and h2")).expect("a measurement");
     for what in ["agent of node h1", "memory of node h2", "device 0 of node h2", "clock, beside the coordinator's"] {
-        assert!(has(&told, what), "{what}: {told:#}");
+        assert!(has(&reported, what), "{what}: {reported:#}");
     }
-    for item in told.as_array().unwrap() {
+    for item in reported.as_array().unwrap() {
         // One remedy for each fault, and no other.
         assert_eq!(item["well"] == false, item["remedy"].is_string(), "{item:#}");
         assert_eq!(item["unseen"] == true, item["how_to_see"].is_string(), "{item:#}");

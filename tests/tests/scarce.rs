@@ -45,7 +45,7 @@ impl Drop for MemoryGroup {
 fn too_few_descriptors_are_said_to_be_too_few() {
     let cluster = Cluster::builder().hosts(2).devices(1).memory("256M").start().unwrap();
     let program = test_program("c/devices_each.c").unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     for limit in 4..16 {
         let line = format!("ulimit -n {limit}; exec {}", program.display());
         let job = cluster.job(0, Path::new("/bin/sh")).unwrap().args(["-c", &line]).timeout(Duration::from_secs(60));
@@ -54,10 +54,10 @@ fn too_few_descriptors_are_said_to_be_too_few() {
         // Otherwise the limit sufficed, or the system's loader could not even start.
         if let Some(line) = finished.stderr.lines().find(|line| line.contains("[acc_error_")) {
             assert!(line.contains("Too many open files") && line.contains("(ulimit -n)"), "with {limit}: {line}");
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 3, "{told} times");
+    assert!(reported > 3, "{reported} times");
 }
 
 /// However far an executor gets, the program learns the cause. A program that waited for a silent executor instead
@@ -67,7 +67,7 @@ fn executors_without_threads_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let few_threads = compile_support("few_threads", folder.path()).unwrap();
     let program = test_program("c/devices_each.c").unwrap();
-    let (mut worked, mut told) = (0, 0);
+    let (mut worked, mut reported) = (0, 0);
     for transport in ["shm", "tls"] {
         for threads in [0, 1, 2, 3, 4, 6, 8, 40] {
             let builder = Cluster::builder().hosts(2).devices(1).memory("256M").preload(&few_threads);
@@ -81,11 +81,11 @@ fn executors_without_threads_say_so() {
                 worked += 1;
             } else {
                 assert!(finished.stderr.contains("[acc_error_"), "{what}");
-                told += usize::from(finished.stderr.contains("cannot start a thread"));
+                reported += usize::from(finished.stderr.contains("cannot start a thread"));
             }
         }
     }
-    assert_eq!((worked, told), (2, 14));
+    assert_eq!((worked, reported), (2, 14));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn an_executor_that_the_system_has_ended_for_memory_is_said_to_be() {
 
 /// Runs two ranks, each of which runs `limit` before the program. Returns whether that was too little, which must be
 /// reported with this word of the remedy.
-fn ranks_are_told(limit: &str, remedy: &str) -> bool {
+fn ranks_are_notified(limit: &str, remedy: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let program = test_program("c/devices_each.c").unwrap();
     let job = Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap());
@@ -143,15 +143,15 @@ fn ranks_are_told(limit: &str, remedy: &str) -> bool {
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("accord-")).collect();
     assert!(left.is_empty(), "{left:?}: {report}");
     // A worker that can't start has reported it in a line of its own, which its owner's message refers to.
-    let said = finished.stderr.contains("[acc_error_");
-    if said {
+    let printed = finished.stderr.contains("[acc_error_");
+    if printed {
         assert!(finished.code() != 0 && finished.stderr.contains(remedy), "{report}");
     } else if finished.code() != 0 {
         // The loader, or the shell, could not even start.
         let cannot_begin = ["error while loading shared libraries", "Cannot fork", "Resource temporarily unavailable"];
         assert!(cannot_begin.iter().any(|words| finished.stderr.contains(words)), "{report}");
     }
-    said
+    printed
 }
 
 #[test]
@@ -160,15 +160,16 @@ fn ranks_that_have_too_little_say_what_and_leave_nothing() {
         println!("skipped: there is no mpirun");
         return;
     }
-    let told = |limits: &[String], remedy: &str| limits.iter().filter(|limit| ranks_are_told(limit, remedy)).count();
+    let reported =
+        |limits: &[String], remedy: &str| limits.iter().filter(|limit| ranks_are_notified(limit, remedy)).count();
     let each = |name: &str, amounts: &[u32]| -> Vec<String> {
         amounts.iter().map(|amount| format!("ulimit -{name} {amount}")).collect()
     };
-    assert!(told(&each("n", &[4, 6, 8, 12]), "(ulimit -n)") > 2);
-    assert!(told(&each("v", &[40_000, 200_000]), "ulimit -v") > 0);
-    assert!(told(&each("f", &[0, 1_000]), "(ulimit -f)") == 2);
+    assert!(reported(&each("n", &[4, 6, 8, 12]), "(ulimit -n)") > 2);
+    assert!(reported(&each("v", &[40_000, 200_000]), "ulimit -v") > 0);
+    assert!(reported(&each("f", &[0, 1_000]), "(ulimit -f)") == 2);
     if !nix::unistd::geteuid().is_root() {
-        told(&each("u", &[1, 2]), "ulimit -u");
+        reported(&each("u", &[1, 2]), "ulimit -u");
         return;
     }
     // The limit on processes does not hold for root, but that of a control group does.
@@ -178,5 +179,5 @@ fn ranks_that_have_too_little_say_what_and_leave_nothing() {
         return;
     }
     let limits: Vec<_> = groups.iter().map(ProcessGroup::enter).collect();
-    assert!(told(&limits, "ulimit -u") > 0);
+    assert!(reported(&limits, "ulimit -u") > 0);
 }

@@ -236,7 +236,7 @@ fn a_file_without_a_token_is_named_and_no_server_is_asked() {
 }
 
 /// Creates a program that every user may run, and that prints the owner of a region's process.
-fn who_am_i(folder: &Path) -> std::path::PathBuf {
+fn owner_program(folder: &Path) -> std::path::PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("who_am_i");
     let output = Command::new(gcc("gcc"))
@@ -265,7 +265,7 @@ fn a_program_with_a_token_is_its_service_account() {
     fs::write(&policy, "[account.physics]\n[account.default]\n").unwrap();
     let cluster =
         cluster.users(&format!("{TRAIN}={ALICE}:{ALICE},root")).env("ACCORD_POLICY", &policy).start().unwrap();
-    let finished = cluster.job(0, &who_am_i(folder.path())).unwrap().user(ALICE).run().unwrap();
+    let finished = cluster.job(0, &owner_program(folder.path())).unwrap().user(ALICE).run().unwrap();
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(finished.stdout.contains(&format!("uid={ALICE} euid={ALICE}")), "{}", finished.report());
 
@@ -275,9 +275,9 @@ fn a_program_with_a_token_is_its_service_account() {
         job.env("ACCORD_TLS", cluster.tls_of("everybody")).env("ACCORD_TOKEN_FILE", &token)
     };
     let finished = accord().args(["what-if", "--devices", "1:cpu", "--json"]).user(ALICE).run().unwrap();
-    let told: serde_json::Value =
+    let reported: serde_json::Value =
         serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()));
-    assert_eq!(told["account"], "physics", "{}", finished.report());
+    assert_eq!(reported["account"], "physics", "{}", finished.report());
     let finished = accord().args(["drain", "h0"]).user(ALICE).run().unwrap();
     assert!(
         finished.code() != 0 && finished.stderr.contains(&format!("tenant {TRAIN} may not")),

@@ -18,11 +18,11 @@ fn builder() -> ClusterBuilder {
 
 /// Asserts that the program reports `cause` and `remedy`, and nothing of connections.
 #[track_caller]
-fn is_told(finished: &Finished, cause: &str, remedy: &str) {
+fn assert_reports(finished: &Finished, cause: &str, remedy: &str) {
     assert_eq!(finished.code(), 1, "{}", finished.report());
-    let told = &finished.stderr;
-    assert!(told.contains(cause) && told.contains(remedy), "{}", finished.report());
-    assert!(!told.contains("lost") && !told.contains("connection"), "{}", finished.report());
+    let reported = &finished.stderr;
+    assert!(reported.contains(cause) && reported.contains(remedy), "{}", finished.report());
+    assert!(!reported.contains("lost") && !reported.contains("connection"), "{}", finished.report());
 }
 
 /// Closes the cluster's session as an administrator, and returns its number.
@@ -50,7 +50,7 @@ fn a_session_whose_time_is_over() {
     let program = test_program("cluster/endless.c").unwrap();
     for work in WORKS {
         let finished = cluster.job(0, &program).unwrap().args(work.iter().copied()).run().unwrap();
-        is_told(&finished, "has lasted as long as the cluster allows", "ask for more time");
+        assert_reports(&finished, "has lasted as long as the cluster allows", "ask for more time");
     }
     is_logged(&cluster, &["warn", "session", "of user", "endless", "has ended: its time is over"]);
     is_logged(&cluster, &["info", "of user", "endless", "has opened, with 3 devices"]);
@@ -65,7 +65,7 @@ fn a_session_whose_time_is_over_while_the_coordinator_is_away() {
         let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
         running.await_output("ready").unwrap();
         cluster.kill_coordinator();
-        is_told(&running.finish().unwrap(), "has lasted as long as the cluster allows", "ask for more time");
+        assert_reports(&running.finish().unwrap(), "has lasted as long as the cluster allows", "ask for more time");
     }
 }
 
@@ -78,7 +78,7 @@ fn a_session_whose_agent_is_stopped_while_the_coordinator_is_away() {
         running.await_output("ready").unwrap();
         cluster.kill_coordinator();
         cluster.terminate(Some(1)).unwrap();
-        is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
+        assert_reports(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
     }
 }
 
@@ -90,7 +90,7 @@ fn a_session_that_an_administrator_closes() {
         let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
         running.await_output("ready").unwrap();
         let session = close(&cluster);
-        is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
+        assert_reports(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
         is_logged(&cluster, &["warn", &session, "endless", "has ended: an administrator has closed it"]);
         is_logged(&cluster, &["audit", "admin", &format!("closes session s{session}")]);
     }
@@ -109,7 +109,7 @@ fn a_closed_session_that_begins_on_another_node() {
     // The program gets the reason, loses the coordinator, and gets the reason again after reconnecting.
     std::thread::sleep(Duration::from_secs(1));
     writeln!(lines, "use 2").unwrap();
-    is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
+    assert_reports(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
 }
 
 /// The stopped program has lost the coordinator that opened the session, and not found the next one.
@@ -130,7 +130,7 @@ fn a_session_that_an_administrator_closes_while_its_program_has_no_coordinator()
         close(&cluster);
         cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
         running.signal(Signal::SIGCONT).unwrap();
-        is_told(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
+        assert_reports(&running.finish().unwrap(), "an administrator has closed session", "ask them why");
     }
 }
 
@@ -143,7 +143,7 @@ fn a_session_whose_agent_is_stopped() {
         let running = cluster.job(0, &program).unwrap().args(work.iter().copied()).start().unwrap();
         running.await_output("ready").unwrap();
         cluster.terminate(Some(1)).unwrap();
-        is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
+        assert_reports(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
         cluster.start_agent(1).unwrap();
     }
     is_logged(&cluster, &["info", "node h1", "has left: its agent was stopped"]);
@@ -180,7 +180,7 @@ fn a_session_that_outlasts_the_drain_of_its_agent() {
     let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
     running.await_output("ready").unwrap();
     assert_eq!(cluster.terminate(Some(1)).unwrap(), 0);
-    is_told(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
+    assert_reports(&running.finish().unwrap(), "the agent of node h1 was stopped", "when the agent is back");
 }
 
 /// A session's limits are in its user's `accord info`, and in the error of a program that wants more.
@@ -191,9 +191,9 @@ fn a_quota_is_called_so() {
     // Two arrays of 4 MiB.
     let finished = cluster.job(0, &program).unwrap().args(["idle", "1"]).run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
-    let told = &finished.stderr;
+    let reported = &finished.stderr;
     assert!(
-        told.contains("quota is 2097152 bytes") && told.contains("ask the site for a larger quota"),
+        reported.contains("quota is 2097152 bytes") && reported.contains("ask the site for a larger quota"),
         "{}",
         finished.report()
     );
@@ -207,8 +207,8 @@ fn a_quota_is_called_so() {
 }
 
 /// A command of `accord logs` of a part with certificates.
-fn logs(cluster: &Cluster, who: &str, session: &str) -> Finished {
-    cluster.accord_as(who).unwrap().args(["logs", session]).run().unwrap()
+fn logs(cluster: &Cluster, user_name: &str, session: &str) -> Finished {
+    cluster.accord_as(user_name).unwrap().args(["logs", session]).run().unwrap()
 }
 
 #[test]
@@ -229,12 +229,12 @@ fn logs_of_a_session_are_shown_to_its_user_and_to_administrators() {
     close(&cluster);
     running.finish().unwrap();
     cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
-    for who in ["admin", "program"] {
-        let ended = logs(&cluster, who, &session);
+    for user_name in ["admin", "program"] {
+        let ended = logs(&cluster, user_name, &session);
         assert_eq!(ended.code(), 0, "{}", ended.report());
-        let told = "h1: the coordinator ends the session: an administrator has closed session";
-        assert!(ended.stdout.contains(told), "{}", ended.report());
-        let json = cluster.accord_as(who).unwrap().args(["logs", "--json", &session]).run().unwrap();
+        let reported = "h1: the coordinator ends the session: an administrator has closed session";
+        assert!(ended.stdout.contains(reported), "{}", ended.report());
+        let json = cluster.accord_as(user_name).unwrap().args(["logs", "--json", &session]).run().unwrap();
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
         let of_h1 = json["nodes"].as_array().unwrap().iter().find(|node| node["node"] == "h1").unwrap();
         assert!(of_h1["lines"].as_array().unwrap().len() >= 2 && of_h1["dropped"] == 0, "{json:#}");

@@ -125,7 +125,7 @@ fn assert_ends(process: &Path, when: &str) {
     }
 }
 
-fn what_a_region_forks_ends_with_the_session(builder: &ClusterBuilder) {
+fn assert_forked_processes_end_with_the_session(builder: &ClusterBuilder) {
     let Some(site) = Site::new("forks_on") else { return };
     let mut cluster = builder.clone().start().unwrap();
     let running = site.start(&cluster, &["stay"]);
@@ -185,17 +185,17 @@ fn await_state(process: &Path, state: char) {
 }
 
 #[test]
-fn what_a_region_forks_ends_with_the_session_by_control_groups() {
-    what_a_region_forks_ends_with_the_session(&cluster());
+fn forked_processes_end_with_the_session_by_cgroups() {
+    assert_forked_processes_end_with_the_session(&cluster());
 }
 
 #[test]
-fn what_a_region_forks_ends_with_the_session_without_control_groups() {
-    what_a_region_forks_ends_with_the_session(&cluster().without_cgroups());
+fn forked_processes_end_with_the_session_without_cgroups() {
+    assert_forked_processes_end_with_the_session(&cluster().without_cgroups());
 }
 
 #[test]
-fn what_a_region_forks_ends_when_the_session_has_lasted_long_enough() {
+fn forked_processes_end_at_the_session_time_limit() {
     let Some(site) = Site::new("forks_on") else { return };
     for builder in [cluster(), cluster().without_cgroups()] {
         let cluster = builder.env("ACCORD_SESSION_TIME", "3s").start().unwrap();
@@ -393,9 +393,9 @@ fn info_says_which_limits_the_kernel_enforces() {
             }
         }
         let job = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", cluster.address());
-        let shown = job.env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap().success().unwrap().stdout;
+        let displayed = job.env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap().success().unwrap().stdout;
         let why_not = nodes[0]["kernel_limits"]["why_not"].as_str().unwrap();
         let line = format!("are only asked for on h0, h1: {why_not}");
-        assert!(shown.contains("ENFORCED") && (why_not.is_empty() || shown.contains(&line)), "{shown}");
+        assert!(displayed.contains("ENFORCED") && (why_not.is_empty() || displayed.contains(&line)), "{displayed}");
     }
 }

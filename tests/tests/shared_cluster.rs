@@ -117,8 +117,8 @@ fn most_at_once(file: &Path) -> i64 {
 
 /// Records for a program that is about to be killed that it holds nothing, unless it has never recorded anything.
 fn speak_for(file: &Path, process: u32) -> bool {
-    let said = fs::read_to_string(file).unwrap();
-    let own: Vec<&str> = said.lines().filter(|line| line.ends_with(&format!(" {process}"))).collect();
+    let printed = fs::read_to_string(file).unwrap();
+    let own: Vec<&str> = printed.lines().filter(|line| line.ends_with(&format!(" {process}"))).collect();
     let [only] = own[..] else { return false };
     let line = format!("{}\n", only.replacen('+', "-", 1));
     use std::io::Write;
@@ -226,9 +226,9 @@ fn ranks_of_several_users_have_devices_of_their_own_and_a_token_is_of_no_use_to_
     let own =
         own.env("ACCORD_TLS", &folders[&USERS[0]]).user(USERS[0]).timeout(Duration::from_secs(120)).start().unwrap();
     own.await_output("token=").unwrap();
-    let said = own.output();
-    let token = said.lines().find_map(|line| line.strip_prefix("token=")).unwrap().to_owned();
-    let stranger = program(&cluster, &site, USERS[1], 0, &folders[&USERS[1]]).env("ACCORD_JOB", token);
-    let finished = stranger.args([file.as_os_str()]).arg("1").run().unwrap();
+    let printed = own.output();
+    let token = printed.lines().find_map(|line| line.strip_prefix("token=")).unwrap().to_owned();
+    let unauthenticated = program(&cluster, &site, USERS[1], 0, &folders[&USERS[1]]).env("ACCORD_JOB", token);
+    let finished = unauthenticated.args([file.as_os_str()]).arg("1").run().unwrap();
     assert!(finished.code() == 1 && finished.stderr.contains("or is another user's"), "{}", finished.report());
 }

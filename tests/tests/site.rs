@@ -126,8 +126,8 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
         assert!(!finished.stdout.contains("code 0 "), "{dies}: {report}");
         let ended = "the run has ended early: the agent of node h3 ";
         assert!(finished.stdout.contains(ended), "{dies}: {report}");
-        let told = finished.stdout.lines().any(|line| line.contains("acc_error") && line.contains("node h3"));
-        assert!(told || dies.contains("orted"), "{dies}: {report}");
+        let reported = finished.stdout.lines().any(|line| line.contains("acc_error") && line.contains("node h3"));
+        assert!(reported || dies.contains("orted"), "{dies}: {report}");
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ fn held(process: u32) -> Held {
 }
 
 #[test]
-fn what_sessions_took_is_given_back() {
+fn resources_of_ended_sessions_are_released() {
     let sessions = count("ACCORD_TEST_IN_A_ROW", 60);
     let cluster = cluster();
     let program = test_program("c/devices_each.c").unwrap();

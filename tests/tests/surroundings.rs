@@ -49,7 +49,7 @@ fn failed_with(finished: &Finished, words: &[&str]) {
 }
 
 #[test]
-fn with_a_limit_of_file_sizes_a_remote_device_is_reached_by_another_lane_and_an_own_one_says_so() {
+fn file_size_limit_selects_another_lane_or_is_reported() {
     let program = test_program("c/data_copy.c").unwrap();
     let line = below_shell("ulimit -f 100", &program);
     let [local, remote] = both_ways(&words(&line));
@@ -249,11 +249,11 @@ fn an_installed_agent_brings_the_libacc_of_its_installation() {
 }
 
 #[test]
-fn what_is_no_setting_is_told_once() {
+fn unknown_setting_is_reported_once() {
     let program = test_program("c/data_copy.c").unwrap();
     for job in both_ways(&[program.as_os_str()]) {
         let finished = job.env("ACCORD_TIEM", "1").run().unwrap().success().unwrap();
-        let told = finished.stderr.matches("ACCORD_TIEM is no setting: did you mean ACCORD_TIME?").count();
-        assert_eq!(told, 1, "{}", finished.report());
+        let reported = finished.stderr.matches("ACCORD_TIEM is no setting: did you mean ACCORD_TIME?").count();
+        assert_eq!(reported, 1, "{}", finished.report());
     }
 }

@@ -23,14 +23,14 @@ fn control_characters_in_names_are_shown_by_their_numbers_and_exact_in_json() {
     let running = job.start().unwrap();
     running.await_output("ready").unwrap();
     let info = Job::new(tool(Tool::Accord).unwrap()).arg("info").env("ACCORD_COORDINATOR", cluster.address());
-    let shown = info.env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap().success().unwrap().stdout;
-    assert_eq!(obeyed(&shown), [], "{shown}");
+    let displayed = info.env("ACCORD_TLS", cluster.tls_of("admin")).run().unwrap().success().unwrap().stdout;
+    assert_eq!(obeyed(&displayed), [], "{displayed}");
     let row = "\\u{1b}]0;owned\\u{7}\\u{1b}[2J\\rroot\\n\\u{202e}gpj  n\\u{1b}[31m\\nfake ";
-    assert!(shown.contains(row), "{shown}");
+    assert!(displayed.contains(row), "{displayed}");
     let session = &cluster.info().unwrap()["sessions"][0];
     assert_eq!((session["program"].as_str(), session["node"].as_str()), (Some(PROGRAM), Some(NODE)), "{session}");
-    let said = cluster.messages();
-    assert_eq!(obeyed(&said), [], "{said}");
-    assert!(!said.contains("\nfake") && !said.contains("\nroot"), "{said}");
+    let printed = cluster.messages();
+    assert_eq!(obeyed(&printed), [], "{printed}");
+    assert!(!printed.contains("\nfake") && !printed.contains("\nroot"), "{printed}");
     drop(running);
 }

@@ -27,22 +27,22 @@ fn works(cluster: &Cluster, host: usize, request: Option<&str>) -> (Running, Pip
     (running, ends)
 }
 
-fn top(cluster: &Cluster, who: &str, arguments: &[&str]) -> String {
+fn top(cluster: &Cluster, user_name: &str, arguments: &[&str]) -> String {
     let job = Job::new(tool(Tool::Accord).unwrap()).args(["top"]).args(arguments.iter().copied());
-    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who));
+    let job = job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(user_name));
     job.run().unwrap().success().unwrap().stdout
 }
 
-fn json(cluster: &Cluster, who: &str) -> Value {
-    let text = top(cluster, who, &["--json"]);
+fn json(cluster: &Cluster, user_name: &str) -> Value {
+    let text = top(cluster, user_name, &["--json"]);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// Waits until the tables satisfy a condition.
-fn await_tables(cluster: &Cluster, who: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+fn await_tables(cluster: &Cluster, user_name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
-        let tables = json(cluster, who);
+        let tables = json(cluster, user_name);
         if is(&tables) {
             return tables;
         }
@@ -215,7 +215,7 @@ impl Terminal {
             .unwrap();
         let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let screen = Arc::new(Mutex::new(Screen::default()));
-        let shown = screen.clone();
+        let displayed = screen.clone();
         std::thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4_096], Vec::new());
             while let Ok(length @ 1..) = output.read(&mut buffer) {
@@ -225,10 +225,10 @@ impl Terminal {
                     Err(error) => error.valid_up_to(),
                 };
                 let text: String = String::from_utf8(rest.drain(..valid).collect()).unwrap();
-                let mut screen = shown.lock().unwrap();
+                let mut screen = displayed.lock().unwrap();
                 text.chars().for_each(|letter| screen.put(letter));
             }
-            shown.lock().unwrap().has_ended = true;
+            displayed.lock().unwrap().has_ended = true;
         });
         Self { child, keys, screen, folder }
     }

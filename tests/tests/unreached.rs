@@ -21,7 +21,7 @@ fn compile(path: &Path, before: &[&str], after: &[&str]) -> bool {
 }
 
 /// Returns what `accord run` prints about a program, which must yield its sum.
-fn said(options: &[&str], program: &[&str]) -> String {
+fn printed(options: &[&str], program: &[&str]) -> String {
     let output = run(options, program);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.lines().all(|line| line == "45") && !out.is_empty(), "{out}{err}");
@@ -66,9 +66,9 @@ fn programs_with_a_libgomp_inside_are_refused_with_the_remedy() {
         }
         let program = program.to_str().unwrap();
         for options in [&[][..], &["--local-cluster", "1x1", "--loopback"]] {
-            let said = refusal(options, &[program]);
-            assert_eq!(said.matches(wanted).count(), 1, "{name} {options:?}: {said}");
-            assert!(said.contains(&format!("accord: {program} ")), "{said}");
+            let printed = refusal(options, &[program]);
+            assert_eq!(printed.matches(wanted).count(), 1, "{name} {options:?}: {printed}");
+            assert!(printed.contains(&format!("accord: {program} ")), "{printed}");
         }
     }
 }
@@ -78,8 +78,8 @@ fn a_program_without_openacc_is_named_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("without");
     assert!(compile(&program, &[], &[]));
-    let said = said(&[], &[program.to_str().unwrap()]);
-    assert!(said.contains("has no OpenACC in it; compile and link it with -fopenacc"), "{said}");
+    let printed = printed(&[], &[program.to_str().unwrap()]);
+    assert!(printed.contains("has no OpenACC in it; compile and link it with -fopenacc"), "{printed}");
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn programs_with_the_rights_of_others_are_refused() {
     }
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let said = refusal(&[], &[program.to_str().unwrap()]);
-    assert!(said.contains("ignores LD_PRELOAD"), "{said}");
+    let printed = refusal(&[], &[program.to_str().unwrap()]);
+    assert!(printed.contains("ignores LD_PRELOAD"), "{printed}");
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn programs_with_file_capabilities_are_refused() {
         return;
     }
     let output = as_user().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(125) && output.stdout.is_empty(), "{:?} {said}", output.status);
-    assert!(said.contains("file capabilities") && said.contains("ignores LD_PRELOAD"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(125) && output.stdout.is_empty(), "{:?} {printed}", output.status);
+    assert!(printed.contains("file capabilities") && printed.contains("ignores LD_PRELOAD"), "{printed}");
     // Inheritable capabilities give nothing to a user that has none.
     assert!(capable("cap_net_bind_service=i"));
     let output = as_user().unwrap();
@@ -146,11 +146,11 @@ fn nothing_is_said_of_programs_that_start_others() {
     fs::write(&script, format!("#! /bin/sh\nexec {program}\n")).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
     for words in [&[program][..], &[script.to_str().unwrap()], &["sh", "-c", program], &["env", program]] {
-        assert_eq!(said(&[], words), "", "{words:?}");
+        assert_eq!(printed(&[], words), "", "{words:?}");
     }
     if Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        let said = said(&["-np", "2"], &[program]);
-        assert!(!said.contains("accord:"), "{said}");
+        let printed = printed(&["-np", "2"], &[program]);
+        assert!(!printed.contains("accord:"), "{printed}");
     } else {
         println!("skipped: no mpirun");
     }
@@ -165,6 +165,6 @@ fn a_script_of_such_a_program_is_one() {
     }
     fs::write(&script, format!("#!{}\n", program.display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let said = refusal(&[], &[script.to_str().unwrap()]);
-    assert!(said.contains(&format!("accord: {} is statically linked", program.display())), "{said}");
+    let printed = refusal(&[], &[script.to_str().unwrap()]);
+    assert!(printed.contains(&format!("accord: {} is statically linked", program.display())), "{printed}");
 }

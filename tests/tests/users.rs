@@ -78,15 +78,15 @@ fn run(cluster: &Cluster, site: &Site, user: u32, transport: &str) -> Finished {
 }
 
 fn assert_runs_as(finished: &Finished, user: u32, opened: bool) {
-    let said = &finished.stdout;
+    let printed = &finished.stdout;
     assert_eq!(finished.code(), 0, "{}", finished.report());
-    assert!(said.contains(&format!("uid={user} euid={user} opened={}", u8::from(opened))), "{}", finished.report());
+    assert!(printed.contains(&format!("uid={user} euid={user} opened={}", u8::from(opened))), "{}", finished.report());
     // Real, effective, saved and file system user: nothing of root is left.
-    assert!(said.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
+    assert!(printed.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")), "{printed}");
     if user != 0 {
-        assert!(said.contains(&format!("Gid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
-        assert!(said.contains("Groups:\t \n") || said.contains("Groups:\t\n"), "{said}");
-        assert!(said.contains("CapEff:\t0000000000000000\n"), "{said}");
+        assert!(printed.contains(&format!("Gid:\t{user}\t{user}\t{user}\t{user}\n")), "{printed}");
+        assert!(printed.contains("Groups:\t \n") || printed.contains("Groups:\t\n"), "{printed}");
+        assert!(printed.contains("CapEff:\t0000000000000000\n"), "{printed}");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_user_that_the_machine_does_not_know_runs_by_a_number_of_a_range() {
 
 /// The processes that other tests search for at the end exist while that user's program runs, and belong to that user.
 #[test]
-fn what_another_user_has_on_a_node_is_found() {
+fn other_users_processes_on_a_node_are_detected() {
     let Some(site) = Site::new() else { return };
     let cluster = cluster_of(ALICE, &format!("{ALICE}={ALICE}:{ALICE},*"));
     let program = site.folder.path().join("phases");

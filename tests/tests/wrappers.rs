@@ -40,8 +40,8 @@ fn run(folder: &Path, program: &str) -> String {
 
 #[track_caller]
 fn passes(folder: &Path, program: &str) {
-    let said = run(folder, program);
-    assert!(said.contains("PASS"), "{said}");
+    let printed = run(folder, program);
+    assert!(printed.contains("PASS"), "{printed}");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn directives_have_their_effect_in_every_language() {
 
 /// Directives that GCC knows, but omits silently or refuses.
 #[test]
-fn what_gcc_drops_or_refuses_has_its_effect() {
+fn directives_that_gcc_drops_or_refuses_take_effect() {
     for (compiler, options, sources) in [
         ("cc", "-Wall -Wextra -Werror -pedantic -O1 -g", &["declared_updates.c"][..]),
         ("c++", "-Wall -Wextra -Werror -O0 -x c++", &["declared_updates.c"]),
@@ -97,10 +97,10 @@ fn builds_and_passes(compiler: &str, options: &str, sources: &[&str]) {
     words.extend(options.split(' '));
     words.extend(sources.iter().map(String::as_str));
     words.extend(["-o", "program"]);
-    let said = good(accord(folder.path(), &words));
+    let printed = good(accord(folder.path(), &words));
     // The linker prints warnings about GCC's tables for GPUs.
-    let warned = said.lines().any(|line| line.to_lowercase().contains("warning") && !line.contains("/ld: "));
-    assert!(!warned, "{words:?}: {said}");
+    let warned = printed.lines().any(|line| line.to_lowercase().contains("warning") && !line.contains("/ld: "));
+    assert!(!warned, "{words:?}: {printed}");
     passes(folder.path(), "program");
 }
 
@@ -165,10 +165,12 @@ fn the_fortran_module_is_kept() {
 fn the_compilers_arguments_and_exit_code_are_passed_on() {
     let folder = tempfile::tempdir().unwrap();
     assert!(good(accord(folder.path(), &["cc", "--version"])).contains("Free Software Foundation"));
-    let shown = good(accord(folder.path(), &["cc", "--accord-show", "-O2", "a b.c", "-o", "x"]));
+    let displayed = good(accord(folder.path(), &["cc", "--accord-show", "-O2", "a b.c", "-o", "x"]));
     assert!(
-        shown.contains("-fopenacc") && shown.contains("-lacc") && shown.trim_end().ends_with("-O2 'a b.c' -o x"),
-        "{shown}"
+        displayed.contains("-fopenacc")
+            && displayed.contains("-lacc")
+            && displayed.trim_end().ends_with("-O2 'a b.c' -o x"),
+        "{displayed}"
     );
     let compiled = good(accord(folder.path(), &["cc", "--accord-show", "-c", "a.c"]));
     assert!(!compiled.contains("-lacc"), "{compiled}");
@@ -209,9 +211,9 @@ fn lines_stay_those_of_the_source() {
         ("fc", "l.F90", fortran, ["l.F90:10:", "l.F90:12:"]),
     ] {
         std::fs::write(folder.path().join(name), text).unwrap();
-        let said = accord(folder.path(), &[compiler, "-Werror=implicit-function-declaration", "-c", name]);
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(lines.iter().all(|line| said.contains(line)) && !said.contains("accord-cc-"), "{said}");
+        let printed = accord(folder.path(), &[compiler, "-Werror=implicit-function-declaration", "-c", name]);
+        let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
+        assert!(lines.iter().all(|line| printed.contains(line)) && !printed.contains("accord-cc-"), "{printed}");
     }
 }
 
@@ -223,28 +225,37 @@ fn lint_says_where_and_what_to_write() {
     std::fs::write(folder.path().join("l.c"), source).unwrap();
     let output = accord(folder.path(), &["lint", "--gcc", "12", "l.c"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 3, "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 3, "{printed}");
     assert!(
         lines[0].starts_with("l.c:5: ignored: ") && lines[0].contains("acc_set_device_num(n, acc_device_current)"),
-        "{said}"
+        "{printed}"
     );
-    assert!(lines[1].starts_with("l.c:6: ignored: ") && lines[1].contains("update device(gd[0:n])"), "{said}");
-    assert!(lines[2].starts_with("l.c:7: wrong: "), "{said}");
+    assert!(lines[1].starts_with("l.c:6: ignored: ") && lines[1].contains("update device(gd[0:n])"), "{printed}");
+    assert!(lines[2].starts_with("l.c:7: wrong: "), "{printed}");
     std::fs::write(folder.path().join("clean.f90"), "!$acc parallel\n!$acc end parallel\nend\n").unwrap();
     assert_eq!(good(accord(folder.path(), &["lint", "clean.f90"])), "");
     let kernels = "#define N 9\nvoid f(int *restrict a, int n)\n{\n#pragma acc kernels\n    for (int i = 0; i < N; i++)\n        a[i] = n;\n\
                    #pragma acc kernels\n    for (int i = 1; i < n; i++)\n        a[i] = a[i - 1];\n}\n";
     std::fs::write(folder.path().join("k.c"), kernels).unwrap();
-    let said = accord(folder.path(), &["lint", "k.c"]);
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.starts_with("k.c:8: ignored: loop carried dependence of a prevents parallelization; "), "{said}");
-    assert!(said.ends_with("write: loop independent, if the iterations don't need each other's values\n"), "{said}");
+    let printed = accord(folder.path(), &["lint", "k.c"]);
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(
+        printed.starts_with("k.c:8: ignored: loop carried dependence of a prevents parallelization; "),
+        "{printed}"
+    );
+    assert!(
+        printed.ends_with("write: loop independent, if the iterations don't need each other's values\n"),
+        "{printed}"
+    );
     // The wrapper reports what it doesn't rewrite.
     let output = accord(folder.path(), &["cc", "-c", "l.c"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("l.c:7: warning: ") && !said.contains("l.c:5") && !said.contains("l.c:6"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        printed.contains("l.c:7: warning: ") && !printed.contains("l.c:5") && !printed.contains("l.c:6"),
+        "{printed}"
+    );
 }
 
 /// Included files are not rewritten: directives in them are reported with the files' own names and lines.
@@ -260,15 +271,15 @@ fn directives_of_included_files_are_told() {
     write("inc/more.h", "#pragma acc paralel\n");
     write("i.c", "#include \"begin.h\"\nint main(void)\n{\n    begin();\n#pragma acc shutdown\n    return 0;\n}\n");
     let output = accord(folder.path(), &["cc", "-Iinc", "-c", "i.c"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{printed}");
     assert!(
-        !said.contains("acc_on_device")
-            && said.contains("begin.h:6: warning: ")
-            && said.contains("in an included file it stays as it is"),
-        "{said}"
+        !printed.contains("acc_on_device")
+            && printed.contains("begin.h:6: warning: ")
+            && printed.contains("in an included file it stays as it is"),
+        "{printed}"
     );
-    assert!(said.contains("inc/more.h:1: warning: ") && !said.contains("i.c:5"), "{said}");
+    assert!(printed.contains("inc/more.h:1: warning: ") && !printed.contains("i.c:5"), "{printed}");
     write("begin.inc", "p => cells%value\n!$acc update self(p)\n");
     write(
         "i.f90",
@@ -276,9 +287,9 @@ fn directives_of_included_files_are_told() {
          integer, pointer :: p(:)\nallocate(cells(3))\ninclude 'begin.inc'\np => cells%value\n!$acc data copy(p)\n!$acc end data\nend\n",
     );
     let output = accord(folder.path(), &["lint", "i.f90"]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        said.contains("i.f90:9: wrong: p points to a component") && said.contains("write: p => cells(:)%value"),
-        "{said}"
+        printed.contains("i.f90:9: wrong: p points to a component") && printed.contains("write: p => cells(:)%value"),
+        "{printed}"
     );
 }

@@ -46,7 +46,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// The times of an event.
 #[derive(Clone, Copy)]
-pub(super) struct Took {
+pub(super) struct EventTimes {
     /// Time of the driver's call: the wait for the core's lock, the decision, and the effects.
     pub(super) decided_us: f64,
     /// Time since the event was due.
@@ -72,7 +72,7 @@ struct Due {
 /// The outcome of an event.
 struct Done {
     client: Option<ClientId>,
-    took: Took,
+    took: EventTimes,
 }
 
 /// A message of the coordinator to a command or an agent.
@@ -133,7 +133,7 @@ impl Cluster {
         for at in 0..nodes {
             let (outbox, messages) = mpsc::channel(AGENT_OUTBOX);
             let link = driver.add_agent(outbox);
-            runtime.spawn(hear_agent(link, messages, note.clone()));
+            runtime.spawn(receive_agent(link, messages, note.clone()));
             driver.input(Input::Register { link, registration: registration(at)? });
         }
         let now = jiff::Timestamp::now();
@@ -222,8 +222,8 @@ impl Cluster {
     }
 
     /// Issues the next event, chosen to keep the load constant.
-    pub(super) fn next_event(&mut self, due: Instant) -> Result<Took, String> {
-        self.hear();
+    pub(super) fn next_event(&mut self, due: Instant) -> Result<EventTimes, String> {
+        self.handle_messages();
         if let Some(over) = self.over.pop() {
             self.end(due, over)
         } else if self.waiting.len() < self.waiting_max {
@@ -240,7 +240,7 @@ impl Cluster {
         }
     }
 
-    fn ask(&mut self, due: Instant) -> Result<Took, String> {
+    fn ask(&mut self, due: Instant) -> Result<EventTimes, String> {
         let mut wanted = fitting(&mut self.random, self.nodes * DEVICES);
         wanted.priority = self.random.below(3) as i32;
         let user = self.users[self.random.below(self.users.len() as u64) as usize].clone();
@@ -257,17 +257,17 @@ impl Cluster {
         };
         self.asked += 1;
         let (outbox, messages) = mpsc::channel(COMMAND_OUTBOX);
-        self.runtime.spawn(hear_command(self.asked, messages, self.note.clone()));
+        self.runtime.spawn(receive_command(self.asked, messages, self.note.clone()));
         let key = new_session_key().map_err(text)?;
         let done = self.happen(due, Event::Ask { outbox, request: Box::new(request), key, user })?;
         let client = done.client.ok_or("a request without a connection")?;
         let command = Command { client, share: share(&wanted), holds: 0, place: None };
         self.commands.insert(self.asked, command);
-        self.hear();
+        self.handle_messages();
         Ok(done.took)
     }
 
-    fn end(&mut self, due: Instant, number: u64) -> Result<Took, String> {
+    fn end(&mut self, due: Instant, number: u64) -> Result<EventTimes, String> {
         self.waiting.remove(&number);
         let command = self.commands.remove(&number).ok_or("a command ends twice")?;
         if let Some(place) = command.place {
@@ -277,7 +277,7 @@ impl Cluster {
         }
         self.busy_milli -= command.holds;
         let done = self.happen(due, Event::End(command.client))?;
-        self.hear();
+        self.handle_messages();
         Ok(done.took)
     }
 
@@ -287,7 +287,7 @@ impl Cluster {
     }
 
     /// Handles the coordinator's messages to agents and commands, which may concern ended commands.
-    fn hear(&mut self) {
+    fn handle_messages(&mut self) {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Waits(number) if self.commands.get(&number).is_some_and(|known| known.place.is_none()) => {
@@ -334,13 +334,13 @@ async fn take_events(driver: Arc<Driver>, mut events: mpsc::UnboundedReceiver<Du
             }
         };
         let us = |since: Instant| since.elapsed().as_nanos() as f64 / 1e3;
-        if done.send(Done { client, took: Took { decided_us: us(begun), all_us: us(due) } }).is_err() {
+        if done.send(Done { client, took: EventTimes { decided_us: us(begun), all_us: us(due) } }).is_err() {
             break;
         }
     }
 }
 
-async fn hear_agent(
+async fn receive_agent(
     link: LinkId,
     mut messages: mpsc::Receiver<Result<v1::CoordinatorMessage, Status>>,
     to: Sender<Note>,
@@ -354,7 +354,7 @@ async fn hear_agent(
     }
 }
 
-async fn hear_command(number: u64, mut messages: mpsc::Receiver<Message>, to: Sender<Note>) {
+async fn receive_command(number: u64, mut messages: mpsc::Receiver<Message>, to: Sender<Note>) {
     while let Some(message) = messages.recv().await {
         let note = match message {
             Message::Queued(_) => Note::Waits(number),

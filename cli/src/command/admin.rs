@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_tried_and_the_first_failure_is_told() {
+    fn all_targets_are_tried_and_the_first_error_is_reported() {
         let mut tried = Vec::new();
         let failed = each(&[1, 2, 3], |one| {
             tried.push(*one);

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write};
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
     // The generators panic on a closed pipe, so they write into memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut shown(), "accord", &mut script);
+    clap_complete::generate(args.shell, &mut displayed(), "accord", &mut script);
     match io::stdout().write_all(&script) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::system("can't write the completions", error))
@@ -20,13 +20,13 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
 }
 
 /// Returns the command line without hidden parts, which completions would offer.
-fn shown() -> Command {
+fn displayed() -> Command {
     let all = Cli::command();
-    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let displayed = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("accord")
         .version(env!("CARGO_PKG_VERSION"))
         .about(all.get_about().cloned().unwrap_or_default())
-        .subcommands(shown)
+        .subcommands(displayed)
 }
 
 /// Runs `accord man`: `accord.1`, `accord-run.1` and so on. Hidden commands have no page.

@@ -27,11 +27,11 @@ fn ask(asked: JobRequest) -> Result<(GrantedJob, Signals)> {
     let (answered, asks) = std::io::pipe().map_err(|error| Failure::system("can't create a pipe", error))?;
     let mut signals = Signals::block(Some(OwnedFd::from(answered).into()))?;
     let line = Arc::new(StatusLine::new());
-    let shown = line.clone();
+    let displayed = line.clone();
     let hold = move || {
         // Closed at the thread's end.
         let _asks = asks;
-        asked.hold(&shown)
+        asked.hold(&displayed)
     };
     let asking = threads::spawn("accord-ask", hold).map_err(|error| Failure::system("can't start a thread", error))?;
     loop {

@@ -6,7 +6,7 @@ use crate::client::{Coordinator, variable};
 use crate::cluster::{Cluster, NodeRow, Quarantine};
 use crate::failure::Result;
 use crate::launch::MpiPart;
-use crate::output::{Table, age, bytes, count, print, runs, show, tell};
+use crate::output::{Table, age, bytes, count, print, report_line, runs, show};
 use crate::viewpoint;
 use accord_proto::v1::SessionLimits;
 use accord_types::settings::{self, SettingSource};
@@ -197,7 +197,7 @@ fn quarantined(cluster: &Cluster) -> String {
 
 fn settings_text(as_json: bool) -> String {
     for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
-        tell(format_args!("{unknown}"));
+        report_line(format_args!("{unknown}"));
     }
     let in_force = settings::ALL.iter().map(|setting| (setting, setting.in_force(variable)));
     if as_json {

@@ -3,7 +3,7 @@
 use crate::args::LogsArgs;
 use crate::client::Coordinator;
 use crate::failure::Result;
-use crate::output::{print, show, tell};
+use crate::output::{print, report_line, show};
 use accord_proto::v1::{NodeLog, SessionLogsReply};
 use accord_types::{Count, natural_order};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<u8> {
     }
     reply.nodes.iter().for_each(|node| show(&text(node)));
     if !reply.silent.is_empty() {
-        tell(format_args!("no answer in time from {}", reply.silent.join(", ")));
+        report_line(format_args!("no answer in time from {}", reply.silent.join(", ")));
     }
     Ok(0)
 }

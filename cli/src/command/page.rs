@@ -2,7 +2,7 @@
 
 use crate::client::Coordinator;
 use crate::failure::Result;
-use crate::output::{age, print, show, tell};
+use crate::output::{age, print, report_line, show};
 use crate::page_args::PageArgs;
 use accord_proto::v1::OpenPageReply;
 use serde_json::json;
@@ -16,9 +16,9 @@ pub(crate) fn page(args: &PageArgs) -> Result<u8> {
         return Ok(0);
     }
     show(&format!("{}\n", reply.url));
-    tell(format_args!("the address is good for one browser, once, within {}", age(reply.valid_ms)));
+    report_line(format_args!("the address is good for one browser, once, within {}", age(reply.valid_ms)));
     if let Some(tunnel) = tunnel(&reply, coordinator.address()) {
-        tell(format_args!(
+        report_line(format_args!(
             "the page is for browsers on the coordinator's machine; from another one first run {tunnel}"
         ));
     }

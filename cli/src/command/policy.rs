@@ -194,13 +194,13 @@ fn as_json(file: &Path, findings: &[Finding], waits: &[LongestWait], live: &Live
             "endless": endless,
         })
     };
-    let mut shown = json!({
+    let mut displayed = json!({
         "file": file.display().to_string(),
         "findings": findings.iter().map(finding).collect::<Vec<_>>(),
         "longest_waits": waits.iter().map(wait).collect::<Vec<_>>(),
     });
-    live.add_json(file, &mut shown);
-    shown
+    live.add_json(file, &mut displayed);
+    displayed
 }
 
 #[cfg(test)]
@@ -215,14 +215,17 @@ mod tests {
             policy_version: 2,
             ..ApplyPolicyReply::default()
         };
-        let said = applied(file, &good, false);
-        assert!(said.starts_with("job 3 would") && said.ends_with("policy version 2 is in effect\n"), "{said}");
+        let printed = applied(file, &good, false);
+        assert!(
+            printed.starts_with("job 3 would") && printed.ends_with("policy version 2 is in effect\n"),
+            "{printed}"
+        );
         assert!(applied(file, &good, true).contains("Nothing is changed: policy version 2 stays in effect"));
         assert_eq!(applied_json(file, &good, false)["applied"], true);
         let finding = PolicyFinding { line: 3, column: 9, message: "m".into(), marked: "  x\n  ^".into() };
         let bad = ApplyPolicyReply { findings: vec![finding], policy_version: 1, ..ApplyPolicyReply::default() };
-        let said = applied(file, &bad, false);
-        assert_eq!(said, "p.toml:3:9: m\n  x\n  ^\nnothing is changed: policy version 1 stays in effect\n");
+        let printed = applied(file, &bad, false);
+        assert_eq!(printed, "p.toml:3:9: m\n  x\n  ^\nnothing is changed: policy version 1 stays in effect\n");
         assert_eq!(applied_json(file, &bad, false)["applied"], false);
     }
 }

@@ -160,8 +160,9 @@ fn table(reservations: &[Reservation], unix_ms: u64) -> String {
 pub(super) fn lines(reservations: &[Reservation], unix_ms: u64) -> String {
     let mut next: Vec<&Reservation> = reservations.iter().collect();
     next.sort_by_key(|of| (of.starts_unix_ms, &of.name));
-    let shown = next.iter().take(SHOWN_MAX).map(|of| format!("{} (begins {})\n", described(of), state(of, unix_ms)));
-    let mut text: String = shown.collect();
+    let displayed =
+        next.iter().take(SHOWN_MAX).map(|of| format!("{} (begins {})\n", described(of), state(of, unix_ms)));
+    let mut text: String = displayed.collect();
     if next.len() > SHOWN_MAX {
         text.push_str(&format!("and {} more: accord reservation list\n", next.len() - SHOWN_MAX));
     }
@@ -273,10 +274,10 @@ mod tests {
         assert_eq!(described(&hidden), "reservation m: all devices for others, from a until b");
         assert_eq!(members(&Reservation { yours: true, ..hidden }), "you");
         let many = vec![course(); SHOWN_MAX + 2];
-        let shown = lines(&many, 0);
+        let displayed = lines(&many, 0);
         assert!(
-            shown.contains("(begins in 2 h 0 min)") && shown.ends_with("and 2 more: accord reservation list\n"),
-            "{shown}"
+            displayed.contains("(begins in 2 h 0 min)") && displayed.ends_with("and 2 more: accord reservation list\n"),
+            "{displayed}"
         );
         assert_eq!((lines(&[], 0), table(&[], 0)), (String::new(), "no reservations\n".to_owned()));
     }

@@ -6,9 +6,9 @@ use crate::failure::{Failure, Result};
 use crate::internal_args::Separation;
 use crate::launch::{
     Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
-    kill_descendants, lift, obstacle, preload_with, told_of_libgomps,
+    kill_descendants, lift, obstacle, preload_with, proflib_with_libacc,
 };
-use crate::output::tell;
+use crate::output::report_line;
 use accord_scheduler::Request;
 use accord_types::settings;
 use nix::errno::Errno;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
         if obstacle.is_fatal() {
             return Err(Failure::new(what));
         }
-        tell(format_args!("{what}"));
+        report_line(format_args!("{what}"));
     }
     let over_nodes = Site::is_asked_for(args);
     if args.fabric.is_some() && args.local_cluster.is_none() && !over_nodes {
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     }
     let request = request(args, over_nodes)?;
     check_address_space()?;
-    let comes_after = args.timeline.is_some() || args.trace.is_some() || args.adds_up_times();
-    if args.local_cluster.is_none() && !over_nodes && !comes_after {
+    let is_ordered_after = args.timeline.is_some() || args.trace.is_some() || args.adds_up_times();
+    if args.local_cluster.is_none() && !over_nodes && !is_ordered_after {
         if let Some(request) = request.as_ref().filter(|_| has_coordinator()) {
             return run_in_job(args, request);
         }
@@ -100,7 +100,7 @@ fn become_program(args: &RunArgs, request: Option<&Request>) -> Failure {
     command.args(rest).env(settings::LIBACC.name, libacc).envs(requested(request));
     command.envs(args.settings());
     if args.np.is_none() {
-        command.envs(told_of_libgomps(&preload)).env("LD_PRELOAD", preload);
+        command.envs(proflib_with_libacc(&preload)).env("LD_PRELOAD", preload);
     }
     let error = command.exec();
     Failure::start(program, &error)
@@ -157,13 +157,13 @@ fn supervised(args: &RunArgs, over_nodes: bool, request: Option<&Request>) -> Re
         .map_err(|error| Failure::start("accord", &error))?;
     let supervisor = Pid::from_raw(child.id().cast_signed());
     if args.verbose {
-        tell(format_args!("supervisor is process {supervisor}"));
+        report_line(format_args!("supervisor is process {supervisor}"));
     }
     let code = loop {
         match signals.next(None)? {
             Event::Ended(pid, status) if pid == supervisor => {
                 if let WaitStatus::Signaled(_, signal, _) = status {
-                    tell(format_args!("the supervisor was ended by {signal}; the run is taken down"));
+                    report_line(format_args!("the supervisor was ended by {signal}; the run is taken down"));
                 }
                 break exit_code(status);
             }
@@ -214,7 +214,7 @@ fn separation(args: &RunArgs) -> Separation {
         Ok(()) => Separation::Namespaces,
         Err(why) => {
             if args.verbose {
-                tell(format_args!("hosts are loopback addresses, for lack of network namespaces: {why}"));
+                report_line(format_args!("hosts are loopback addresses, for lack of network namespaces: {why}"));
             }
             Separation::Loopback
         }

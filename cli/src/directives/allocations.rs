@@ -31,7 +31,7 @@ pub(super) fn edits(source: &str, language: Language, all: &[(&Directive, &Parse
     changeable
         .map(|(statement, allocation)| {
             let lines = source[statement.place.clone()].to_owned();
-            let (file, line) = fortran::shown(source, statement.line);
+            let (file, line) = fortran::displayed(source, statement.line);
             Edit::of_lines(statement.place.clone(), file, line, allocation.pieces(lines))
         })
         .collect()
@@ -54,7 +54,7 @@ pub(super) fn findings(
             }
             _ => return None,
         };
-        let (file, line) = fortran::shown(source, statement.line);
+        let (file, line) = fortran::displayed(source, statement.line);
         let message = format!("{what} {name}, which has declare create: nothing of it is on the device then");
         let remedy = format!("exit data delete({name}) finalize before it, enter data create({name}) after it");
         Some(Finding { file, line, severity: Severity::Wrong, message, remedy, rewritten: false, everywhere: false })

@@ -253,7 +253,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn shown(&self, line: u32) -> u32 {
+    fn displayed(&self, line: u32) -> u32 {
         u32::try_from(i64::from(line) + self.shift).unwrap_or(line)
     }
 
@@ -261,7 +261,7 @@ impl Scanner<'_> {
         let (first, rest) = split_word(text);
         if first == "acc" {
             let text = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.found.push(Directive { text, file: self.file.clone(), line: self.shown(line), place, form });
+            self.found.push(Directive { text, file: self.file.clone(), line: self.displayed(line), place, form });
         }
     }
 }

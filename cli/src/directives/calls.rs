@@ -14,7 +14,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Returns the calls in the usual notation.
-    pub(super) fn shown(&self, fortran: bool) -> String {
+    pub(super) fn displayed(&self, fortran: bool) -> String {
         let calls: Vec<String> = self
             .calls
             .iter()
@@ -230,8 +230,8 @@ pub(super) fn fortran(calls: &Calls) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> String {
-        calls_for(text).map_or_else(|| "-".to_owned(), |calls| calls.shown(false))
+    fn displayed(text: &str) -> String {
+        calls_for(text).map_or_else(|| "-".to_owned(), |calls| calls.displayed(false))
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             ("wait", "-"),
             ("parallel wait(devnum:1:2)", "-"),
         ] {
-            assert_eq!(shown(text), calls, "{text}");
+            assert_eq!(displayed(text), calls, "{text}");
         }
     }
 }

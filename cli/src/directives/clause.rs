@@ -154,7 +154,7 @@ pub(super) fn is_scattered(variable: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> String {
+    fn displayed(text: &str) -> String {
         let parsed = Parsed::new(text);
         let mut out = format!("{}({})", parsed.name, parsed.argument.as_deref().unwrap_or("-"));
         for clause in &parsed.clauses {
@@ -166,14 +166,14 @@ mod tests {
     #[test]
     fn names_arguments_and_clauses_are_told_apart() {
         assert_eq!(
-            shown("PARALLEL loop copy(a[0:n]), Async(1) gang"),
+            displayed("PARALLEL loop copy(a[0:n]), Async(1) gang"),
             "parallel loop(-) copy(a[0:n]) async(1) gang(-)"
         );
-        assert_eq!(shown("wait(devnum:f(1,2):queues: 3) async"), "wait(devnum:f(1,2):queues: 3) async(-)");
-        assert_eq!(shown("enter data create (a)"), "enter data(-) create(a)");
-        assert_eq!(shown("wait (1) if(g(\")\"))"), "wait(1) if(g(\")\"))");
-        assert_eq!(shown("set"), "set(-)");
-        assert_eq!(shown(""), "(-)");
-        assert_eq!(shown("init if(x"), "init(-) if(x)");
+        assert_eq!(displayed("wait(devnum:f(1,2):queues: 3) async"), "wait(devnum:f(1,2):queues: 3) async(-)");
+        assert_eq!(displayed("enter data create (a)"), "enter data(-) create(a)");
+        assert_eq!(displayed("wait (1) if(g(\")\"))"), "wait(1) if(g(\")\"))");
+        assert_eq!(displayed("set"), "set(-)");
+        assert_eq!(displayed(""), "(-)");
+        assert_eq!(displayed("init if(x"), "init(-) if(x)");
     }
 }

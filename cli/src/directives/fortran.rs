@@ -158,7 +158,7 @@ pub(super) fn statements(source: &str, fixed: bool) -> Vec<Statement> {
 }
 
 /// Returns file and line number of line `physical` of a source, by its line markers.
-pub(super) fn shown(source: &str, physical: u32) -> (Option<String>, u32) {
+pub(super) fn displayed(source: &str, physical: u32) -> (Option<String>, u32) {
     let (mut file, mut shift) = (None, 0);
     for (at, line) in (1..i64::from(physical)).zip(source.lines()) {
         if let Some((number, name)) = marker(line) {
@@ -268,7 +268,7 @@ mod tests {
         let found = statements(fixed, true);
         let texts: Vec<(u32, &str)> = found.iter().map(|one| (one.line, &*one.text)).collect();
         assert_eq!(texts, [(2, "x = 1"), (3, "call f(1,2)"), (7, "y = 2")]);
-        assert_eq!(shown("# 40 \"x.F90\"\n\nx\n", 3), (Some("x.F90".into()), 41));
+        assert_eq!(displayed("# 40 \"x.F90\"\n\nx\n", 3), (Some("x.F90".into()), 41));
     }
 
     #[test]

@@ -34,11 +34,11 @@ pub(super) fn findings(source: &str, all: &[(&Directive, &Parsed)]) -> Vec<Findi
         };
         let above = &lines[..lines.len().min((directive.line as usize).saturating_sub(1))];
         for name in reduced(parsed) {
-            let is_told = match on_parallel.filter(|_| construct == "loop") {
+            let is_reported = match on_parallel.filter(|_| construct == "loop") {
                 Some(around) => reduced(around).contains(&name),
                 None => is_named(parsed, name),
             };
-            if !is_told && is_reference(above, name) {
+            if !is_reported && is_reference(above, name) {
                 let text = format!("reduction of {name}, which is a reference: {what}");
                 found.push(Finding::at(directive, Severity::Wrong, text, remedy(name)));
             }

@@ -114,7 +114,12 @@ impl Judge<'_> {
         };
         if let Some(calls) = calls_for(&self.directive.text) {
             let severity = if self.fortran || name == "wait" { Refused } else { Ignored };
-            say(severity, format!("GCC doesn't know \"acc {}\"", self.directive.text), calls.shown(self.fortran), true);
+            say(
+                severity,
+                format!("GCC doesn't know \"acc {}\"", self.directive.text),
+                calls.displayed(self.fortran),
+                true,
+            );
             return;
         }
         if matches!(name, "set" | "init" | "shutdown") {
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gcc_ignores_is_found_with_the_call_to_write() {
+    fn lint_names_the_call_for_directives_that_gcc_ignores() {
         let source = "int x;\n#pragma acc set device_num(2)\n#pragma acc paralel loop\n";
         let found = c(source);
         assert_eq!(found[0], (2, Severity::Ignored, "acc_set_device_num(2, acc_device_current)".to_owned()));

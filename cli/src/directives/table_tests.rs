@@ -144,7 +144,7 @@ fn every_row_of_the_table_is_found_or_says_why_not() {
 
 /// The same sources with the remedy applied.
 #[test]
-fn what_is_right_is_not_found() {
+fn corrected_sources_have_no_findings() {
     for (language, source) in [
         (C, "#pragma acc parallel num_gangs(65535) reduction(+: s) copy(t) attach(p)\n"),
         (C, "#pragma acc parallel num_gangs(gangs) reduction(max: s, t)\n"),

@@ -1,8 +1,8 @@
 //! The coordinator and the agents of a local cluster.
 
 use super::devices::HostDevices;
-use super::died::{who_died, who_died_by};
-use super::fabric::{Known, choose};
+use super::died::{dead_node_line, dead_node_line_by};
+use super::fabric::{RunFacts, choose};
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::mpi_part::MpiPart;
@@ -12,7 +12,7 @@ use super::signals::{Event, Signals};
 use crate::args::Fabric;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::report_line;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_trust::issue::Authority;
 use accord_trust::name::word;
@@ -33,7 +33,7 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// The time for a coordinator on a busy core to notice a dead agent, which the launcher may see first.
 const WORD_MAX: Duration = Duration::from_millis(500);
 /// Pause between two polls.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Most bytes of the end of a part's log in a failure message.
 const LOG_SHOWN: usize = 2000;
 
@@ -51,7 +51,7 @@ pub(super) fn start(
     let own = certificates.issue("program", Role::Tenant(user_name()))?;
     let insecure = processes.args.run.insecure_plain_tcp.then(|| OsString::from("--insecure-plain-tcp"));
     if insecure.is_some() {
-        tell(format_args!("commands and data go between the hosts in clear: --insecure-plain-tcp"));
+        report_line(format_args!("commands and data go between the hosts in clear: --insecure-plain-tcp"));
     }
     // Hosts that share this machine's ports use any free one.
     let port = if hosts.separate() { PORT } else { 0 };
@@ -63,7 +63,7 @@ pub(super) fn start(
     let asked = processes.args.run.fabric;
     // The installed MPI matters only to the MPI fabric.
     let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("not asked for".to_owned()) };
-    let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
+    let known = RunFacts { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
     let fabric = choose(asked, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));
     let world = world_name();
@@ -229,8 +229,8 @@ fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) ->
     })?
     .ok_or_else(|| {
         let log = processes.log("coordinator");
-        let no_room = if log.is_empty() { processes.no_room() } else { None };
-        no_room.unwrap_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&log))))
+        let no_space = if log.is_empty() { processes.no_space() } else { None };
+        no_space.unwrap_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&log))))
     })
 }
 
@@ -245,7 +245,7 @@ pub(super) fn wait_for_nodes(
     let (mut up, mut offered) = (0, 0);
     let mut refused = None;
     wait_until(processes, signals, limit, |processes| {
-        if let Some(why) = who_died(processes) {
+        if let Some(why) = dead_node_line(processes) {
             // Later ranks would wait for the dead one, and not every mpirun ends them.
             refused = Some(Failure::new(format!("{why}\n{}", end(&processes.last_log()))));
             return Some(());
@@ -286,11 +286,11 @@ fn wait_until<T>(
         if let Some(seen) = look(processes) {
             return Ok(Some(seen));
         }
-        match signals.next(Some(Instant::now() + LOOK_AGAIN))? {
+        match signals.next(Some(Instant::now() + RETRY_INTERVAL))? {
             Event::Ended(pid, status) => {
                 if let Some(name) = processes.ended_part(pid) {
                     let wait = if name == AGENTS { WORD_MAX } else { Duration::ZERO };
-                    let why = who_died_by(processes, Instant::now() + wait);
+                    let why = dead_node_line_by(processes, Instant::now() + wait);
                     let why = why.map_or_else(String::new, |why| format!(" {why}"));
                     let log = processes.log(&name);
                     return Err(Failure::new(format!("{name} ended at its start ({status:?}):{why}\n{}", end(&log))));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Pause between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Most rounds of listing and killing: a process that forks faster than this is given up.
 const ROUNDS_MAX: u32 = 200;
@@ -49,7 +49,7 @@ pub(crate) fn ask_descendants(grace: Duration) {
                 break;
             }
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 

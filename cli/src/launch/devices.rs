@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// Share of the machine's free memory that all CPU devices together get, in percent.
 const MEMORY_PERCENT: u64 = 80;
 /// The time limit of listing the GPUs. Drivers of machines with many GPUs take seconds to start.
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const LISTING_MAX: Duration = Duration::from_secs(30);
 /// The name of the process that lists GPUs.
-const LOOK: &str = "gpus";
+const GPU_LISTING: &str = "gpus";
 /// Prefix of its output line for each GPU, with the driver's number; another line has the note.
 const GPU: &str = "gpu: ";
 const NOTE: &str = "note: ";
@@ -164,23 +164,25 @@ pub(crate) fn print_gpus() {
 /// Returns the usable GPUs, and why there are no more, as far as known. A child process queries the driver, because it
 /// may crash or hang, and keeps resources until it ends.
 fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<Gpu>, Option<String>)> {
-    processes.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
-    let deadline = Instant::now() + LOOK_MAX;
+    processes.start_part(GPU_LISTING, None, &[own_program()?.into(), "__gpus".into()], &[])?;
+    let deadline = Instant::now() + LISTING_MAX;
     let failed = |why: String| Failure::new(format!("can't look for GPUs (see what nvidia-smi says): {why}"));
     loop {
         match signals.next(Some(deadline))? {
             Event::Ended(pid, status) => match (processes.ended_part(pid), status) {
                 (Some(_), WaitStatus::Exited(_, 0)) => break,
-                (Some(_), _) => return Err(failed(format!("{}\n{}", ending(status), processes.log(LOOK).trim_end()))),
+                (Some(_), _) => {
+                    return Err(failed(format!("{}\n{}", ending(status), processes.log(GPU_LISTING).trim_end())));
+                }
                 (None, _) => {}
             },
             Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
             Event::Orphaned => return Err(Failure::new("the launcher is gone")),
-            Event::Timeout => return Err(failed(format!("the driver does not answer for {LOOK_MAX:?}"))),
+            Event::Timeout => return Err(failed(format!("the driver does not answer for {LISTING_MAX:?}"))),
         }
     }
     let named = std::env::var(VISIBLE).ok();
-    let log = processes.log(LOOK);
+    let log = processes.log(GPU_LISTING);
     let numbers = log.lines().filter_map(|line| line.strip_prefix(GPU)?.parse().ok());
     let note = log.lines().find_map(|line| line.strip_prefix(NOTE)).map(str::to_owned);
     Ok((numbers.map(|number| Gpu { number, name: name_of(number, named.as_deref()) }).collect(), note))

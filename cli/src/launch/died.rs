@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns a line with the node of the agent that died first. MPI's launcher may still be running.
-pub(super) fn who_died(processes: &Processes<'_>) -> Option<String> {
+pub(super) fn dead_node_line(processes: &Processes<'_>) -> Option<String> {
     first_dead(&processes.log("coordinator")).map(str::to_owned)
 }
 
-/// Waits for the line of [`who_died`], and returns it; `None` if the coordinator's log does not have it by `end`.
-pub(super) fn who_died_by(processes: &Processes<'_>, end: Instant) -> Option<String> {
+/// Waits for the line of [`dead_node_line`], and returns it; `None` if the coordinator's log does not have it by `end`.
+pub(super) fn dead_node_line_by(processes: &Processes<'_>, end: Instant) -> Option<String> {
     loop {
-        let died = who_died(processes);
+        let died = dead_node_line(processes);
         if died.is_some() || Instant::now() >= end {
             return died;
         }
@@ -43,12 +43,12 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_back_has_not_ended_the_run() {
-        let said = |text: &str| format!("2026-11-23T20:18:57Z accord-coordinator warn: the agent of node {text}\n");
+        let printed = |text: &str| format!("2026-11-23T20:18:57Z accord-coordinator warn: the agent of node {text}\n");
         let (h2, back) =
             ("h2 (node1) has gone without a word: it ends MPI world j", "h2 (node1) is back: MPI world j goes on");
         let h22 = "h22 (node9) has gone without a word: it ends MPI world j";
         assert_eq!(first_dead("accord-coordinator listening on 10.77.0.254:7000\n"), None);
-        let log = |texts: &[&str]| texts.iter().map(|text| said(text)).collect::<String>();
+        let log = |texts: &[&str]| texts.iter().map(|text| printed(text)).collect::<String>();
         assert!(first_dead(&log(&[h2, h22])).is_some_and(|text| text.ends_with(h2)));
         assert_eq!(first_dead(&log(&[h2, back])), None);
         assert!(first_dead(&log(&[h22, h2, back])).is_some_and(|text| text.ends_with(h22)));

@@ -1,7 +1,7 @@
 //! The last step before a program: enters its host, arranges its end, and executes it.
 
 use super::hosts::Hosts;
-use super::parts::told_of_libgomps;
+use super::parts::proflib_with_libacc;
 use super::signals::Signals;
 use crate::failure::Failure;
 use crate::internal_args::{ExecArgs, RshArgs};
@@ -27,7 +27,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
     let mut command = Command::new(program);
     command.args(rest);
     if let Some(preload) = &args.preload {
-        command.env("LD_PRELOAD", preload).envs(told_of_libgomps(preload));
+        command.env("LD_PRELOAD", preload).envs(proflib_with_libacc(preload));
     }
     let mut node = nix::unistd::gethostname().unwrap_or_default();
     if let Some(hosts) = args.node_by_rank {

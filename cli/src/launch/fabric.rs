@@ -21,7 +21,7 @@ impl fmt::Display for Choice {
 }
 
 /// The facts about a run.
-pub(super) struct Known<'a> {
+pub(super) struct RunFacts<'a> {
     pub(super) nodes: u32,
     /// The MPI part of the agents' installation.
     pub(super) part: &'a MpiPart,
@@ -35,7 +35,7 @@ pub(super) struct Known<'a> {
 ///
 /// # Errors
 /// Returns the reason why the requested fabric is impossible.
-pub(super) fn choose(asked: Option<Fabric>, known: &Known<'_>) -> Result<Choice, String> {
+pub(super) fn choose(asked: Option<Fabric>, known: &RunFacts<'_>) -> Result<Choice, String> {
     let tcp = |why: String| Ok(Choice { mpi: false, why });
     let missing = missing(known);
     match (asked.unwrap_or(Fabric::Auto), missing) {
@@ -55,7 +55,7 @@ pub(super) fn choose(asked: Option<Fabric>, known: &Known<'_>) -> Result<Choice,
 }
 
 /// Returns why MPI can't be used, or `None` if it can.
-fn missing(known: &Known<'_>) -> Option<String> {
+fn missing(known: &RunFacts<'_>) -> Option<String> {
     match known.part {
         MpiPart::None(why) => Some(format!("the agents have no MPI ({why}); make mpi")),
         MpiPart::Here { fits: false, built_for, here } => {
@@ -75,7 +75,7 @@ mod tests {
 
     fn decide(asked: Option<Fabric>, nodes: u32, part: &MpiPart, launcher: Result<(), &str>) -> Result<Choice, String> {
         let launcher = launcher.map_err(str::to_owned);
-        choose(asked, &Known { nodes, part, launcher, is_local: false })
+        choose(asked, &RunFacts { nodes, part, launcher, is_local: false })
     }
 
     #[test]
@@ -87,13 +87,13 @@ mod tests {
         no(auto(2, &here(false), Ok(())), "was built for Open MPI 4.1.4");
         no(auto(2, &MpiPart::None("no libaccord_mpi.so".to_owned()), Ok(())), "no libaccord_mpi.so");
         no(auto(2, &here(true), Err("no pmix")), "no pmix");
-        let known = Known { nodes: 3, part: &here(true), launcher: Ok(()), is_local: true };
+        let known = RunFacts { nodes: 3, part: &here(true), launcher: Ok(()), is_local: true };
         no(choose(None, &known).unwrap(), "one machine");
         assert!(choose(Some(Fabric::Mpi), &known).unwrap().mpi);
     }
 
     #[test]
-    fn what_was_asked_for_is_done_or_refused() {
+    fn requested_fabric_is_used_or_refused() {
         let none = MpiPart::None("no libaccord_mpi.so".to_owned());
         assert!(!decide(Some(Fabric::Tcp), 2, &here(true), Ok(())).unwrap().mpi);
         assert!(decide(Some(Fabric::Mpi), 1, &here(true), Ok(())).unwrap().mpi);

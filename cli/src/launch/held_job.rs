@@ -1,7 +1,7 @@
 //! The job that a run holds in a cluster: requested before anything starts, and released at the command's end.
 
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::report_line;
 use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint::{self, OpenRetries, SessionConnection};
 use accord_fabric::transport::PeerAddress;
@@ -97,7 +97,7 @@ impl JobRequest {
         let request = SessionRequest {
             node_name: setting(settings::NODE).unwrap_or_else(|| own.to_string_lossy().into_owned()),
             pid: std::process::id(),
-            program: os_text::shown(os_text::encode(program).rsplit('/').next().unwrap_or_default()),
+            program: os_text::displayed(os_text::encode(program).rsplit('/').next().unwrap_or_default()),
             rank: (ranks > 1).then_some(rank),
             kind: None,
             order: OrderPolicy::Local,
@@ -118,10 +118,10 @@ impl JobRequest {
     }
 
     fn ask(&self, show: &dyn Fn(Option<&str>)) -> Result<(HeldJob, SessionConnection)> {
-        let say = |line: &str| tell(format_args!("{line}"));
-        let retries = OpenRetries { time: self.time, tell: &say, waits: show };
+        let say = |line: &str| report_line(format_args!("{line}"));
+        let retries = OpenRetries { time: self.time, notify: &say, waits: show };
         let identity = self.trust.current(|_| ());
-        let held = session_endpoint::hold_patiently(&self.address, &identity, ANSWER_LIMIT, &retries, &self.request);
+        let held = session_endpoint::hold_with_retries(&self.address, &identity, ANSWER_LIMIT, &retries, &self.request);
         held.map_err(|error| match error.code() {
             ErrorCode::DeviceUnavailable | ErrorCode::InvalidArgument => Failure::no_devices(Failure::from(error)),
             _ => Failure::from(error),
@@ -135,16 +135,16 @@ impl JobRequest {
         self.request.devices = None;
         loop {
             match lane.next() {
-                Ok(Some(Message::Warning(text))) => tell(format_args!("{text}")),
+                Ok(Some(Message::Warning(text))) => report_line(format_args!("{text}")),
                 Ok(Some(Message::Ended(text))) => {
-                    tell(format_args!("{text}"));
+                    report_line(format_args!("{text}"));
                     return true;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => match self.ask(&|_| ()) {
                     Ok((_, again)) => lane = again,
                     Err(failure) => {
-                        tell(format_args!("job {} is held no longer: {failure}", job.token.job));
+                        report_line(format_args!("job {} is held no longer: {failure}", job.token.job));
                         return false;
                     }
                 },

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_is_refused_with_its_line() {
+    fn untranslatable_host_file_entries_are_refused_with_their_line() {
         for (text, named) in [
             ("n1 slots=4\nn2 slots=2 max_slots=4\n", "line 2: MPICH's mpirun has no word for \"max_slots=4\""),
             ("n1 slots=x\n", "line 1: \"x\" is not a number of slots"),

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lowered_is_as_high_as_it_may_be() {
+    fn soft_descriptor_limit_is_raised_to_the_hard_limit() {
         let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         setrlimit(Resource::RLIMIT_NOFILE, before.min(hard - 1), hard).unwrap();
         lift();

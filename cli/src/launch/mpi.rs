@@ -14,7 +14,7 @@ pub(crate) struct Mpirun {
     /// The family of its options.
     kind: Kind,
     /// Whether mpirun ends all ranks at once when one dies, and has an option against that.
-    lets_others_live: bool,
+    lets_ranks_survive: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Mpirun {
     /// Determines the mpirun from its output for `--version`.
     fn of(version: &str) -> Self {
         // Intel's mpirun has the other options of MPICH's.
-        Self { kind: Kind::of(version), lets_others_live: version.contains("HYDRA") }
+        Self { kind: Kind::of(version), lets_ranks_survive: version.contains("HYDRA") }
     }
 
     /// Returns the name for display.
@@ -115,7 +115,7 @@ impl Mpirun {
         if self.is_open_mpi() && nix::unistd::geteuid().is_root() {
             line.push("--allow-run-as-root".into());
         }
-        self.let_others_live(&mut line);
+        self.let_ranks_survive(&mut line);
         self.unbound(&mut line, dir);
         if hosts.separate() {
             if self.is_open_mpi() {
@@ -148,7 +148,7 @@ impl Mpirun {
         command: &[OsString],
     ) -> Vec<OsString> {
         let mut line = self.base(hosts);
-        self.let_others_live(&mut line);
+        self.let_ranks_survive(&mut line);
         match self.kind {
             // Agents are not bound, so that mpirun's binding is left to the program's ranks.
             Kind::OpenMpi => line.extend(["--map-by", "ppr:1:node", "--bind-to", "none"].map(OsString::from)),
@@ -238,8 +238,8 @@ impl Mpirun {
     }
 
     /// Lets ranks outlive a dead one: the coordinator, which then knows which agent died, ends the others.
-    fn let_others_live(&self, line: &mut Vec<OsString>) {
-        if self.lets_others_live {
+    fn let_ranks_survive(&self, line: &mut Vec<OsString>) {
+        if self.lets_ranks_survive {
             line.push("-disable-auto-cleanup".into());
         }
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mpirun_says_of_itself_tells_whose_it_is() {
+    fn mpi_implementation_is_identified_by_its_version_text() {
         assert_eq!(Kind::of("mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."), Kind::OpenMpi);
         assert_eq!(Kind::of("HYDRA build details:\n    Version:           4.0.2\n"), Kind::Hydra);
         assert_eq!(Kind::of("Intel(R) MPI Library for Linux* OS, Version 2021.11"), Kind::Hydra);
@@ -375,7 +375,7 @@ mod tests {
     fn the_file_of_hosts_becomes_one_of_the_launchers_own() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|error| Failure::system("a folder", error))?;
         let file = folder.path().join("user");
-        let own = |kind, text: &str| Mpirun { kind, lets_others_live: false }.hostfile(&file, text, folder.path());
+        let own = |kind, text: &str| Mpirun { kind, lets_ranks_survive: false }.hostfile(&file, text, folder.path());
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!(read(own(Kind::Hydra, "# all\nn1 slots=2\nn2\n")?), "n1:2\nn2\n");
         assert_eq!(read(own(Kind::OpenMpi, "n1:2\n")?), "n1 slots=2\n");

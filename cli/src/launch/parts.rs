@@ -81,7 +81,7 @@ pub(crate) fn preload_with(library: &Path) -> OsString {
 /// Returns `ACC_PROFLIB` with libacc, the first library of an `LD_PRELOAD`, before tools. Every libgomp of a process
 /// loads that library and so becomes known to libacc, even one linked into an object. libacc does the same for its
 /// program's children.
-pub(crate) fn told_of_libgomps(preload: &OsStr) -> Option<(&'static str, OsString)> {
+pub(crate) fn proflib_with_libacc(preload: &OsStr) -> Option<(&'static str, OsString)> {
     let libacc = preload.as_bytes().split(|byte| *byte == b':').next().filter(|first| !first.is_empty())?;
     let mut all = OsStr::from_bytes(libacc).to_owned();
     if let Some(tools) = std::env::var_os(settings::ACC_PROFLIB.name).filter(|tools| !tools.is_empty()) {

@@ -6,7 +6,7 @@ use super::parts::own_program;
 use crate::args::SuperviseArgs;
 use crate::failure::{Failure, Result};
 use crate::internal_args::Separation;
-use crate::output::tell;
+use crate::output::report_line;
 use accord_types::settings;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
@@ -79,7 +79,7 @@ impl<'a> Processes<'a> {
     }
 
     /// Returns a failure if the output of a part can't be stored.
-    pub(super) fn no_room(&self) -> Option<Failure> {
+    pub(super) fn no_space(&self) -> Option<Failure> {
         let dir = self.args.dir.display();
         let tried = self.args.dir.join("room");
         let error = std::fs::write(&tried, "?").err();
@@ -105,7 +105,7 @@ impl<'a> Processes<'a> {
     /// Prints a message if the user asked for details.
     pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
         if self.args.run.verbose {
-            tell(what);
+            report_line(what);
         }
     }
 

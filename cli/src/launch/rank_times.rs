@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::report_line;
 use accord_telemetry::times::{Summary, Times};
 use accord_types::settings;
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ impl<'a> RankTimes<'a> {
     pub(crate) fn show(&self) -> Result<()> {
         let reports = self.read()?;
         if reports.is_empty() {
-            tell(format_args!("no times were reported: no rank has called OpenACC"));
+            report_line(format_args!("no times were reported: no rank has called OpenACC"));
             return Ok(());
         }
         let summary = Summary::of(&reports);
@@ -83,7 +83,7 @@ impl<'a> RankTimes<'a> {
                 let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
                 match Times::from_json(&text) {
                     Ok(times) => reports.push(times),
-                    Err(why) => tell(format_args!("the times in {} are left out: {why}", path.display())),
+                    Err(why) => report_line(format_args!("the times in {} are left out: {why}", path.display())),
                 }
             }
         }

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_alone_are_none_for_others() {
+    fn loopback_addresses_are_not_offered_to_other_machines() {
         let of = |text: &str| is_of_network(&text.parse().unwrap());
         assert!(of("10.77.0.1") && of("fd00::1") && of("2001:db8::1"));
         assert!(!of("127.0.0.1") && !of("::1") && !of("169.254.1.1") && !of("fe80::1"));

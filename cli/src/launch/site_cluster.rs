@@ -1,7 +1,7 @@
 //! The coordinator and the agents of a run over several nodes: one agent on each node, started by the site's launcher.
 
 use super::cluster::{Certificates, end, start_coordinator, user_name, wait_for_nodes, world_name};
-use super::fabric::{Known, choose};
+use super::fabric::{RunFacts, choose};
 use super::parts::find_program;
 use super::processes::{AGENTS, Processes};
 use super::signals::Signals;
@@ -34,7 +34,7 @@ pub(super) fn start(
     let begin = Instant::now();
     let run = &processes.args.run;
     let launcher = site.starts_ranks_of_part();
-    let known = Known { nodes: site.count(), part: site.part(), launcher, is_local: false };
+    let known = RunFacts { nodes: site.count(), part: site.part(), launcher, is_local: false };
     let fabric = choose(run.fabric, &known).map_err(Failure::new)?;
     processes.say(format_args!("fabric: {fabric}"));
     processes.say(format_args!("{} nodes, by {}", site.count(), site.launcher()));

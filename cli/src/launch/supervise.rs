@@ -1,11 +1,11 @@
 //! The supervisor: sets up hosts and cluster, runs the program, and cleans up.
 
 use super::devices::HostDevices;
-use super::died::who_died;
+use super::died::dead_node_line;
 use super::held_job::{HeldJobOfRun, JobRequest};
 use super::hosts::Hosts;
 use super::mpi::{Mpirun, between_namespaces, wrapped};
-use super::parts::{find_libacc, own_program, preload_with, told_of_libgomps};
+use super::parts::{find_libacc, own_program, preload_with, proflib_with_libacc};
 use super::processes::{AGENTS, Processes, ending, pid_of};
 use super::rank_times::RankTimes;
 use super::run_folder::RunFolder;
@@ -16,7 +16,7 @@ use crate::args::SuperviseArgs;
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
 use crate::internal_args::Separation;
-use crate::output::tell;
+use crate::output::report_line;
 use accord_types::status_line::StatusLine;
 use accord_types::{settings, threads};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
@@ -34,7 +34,7 @@ const PROGRAM_GRACE: Duration = Duration::from_secs(2);
 /// launcher ends the other ranks when one fails, and ranks that use only their own node's devices notice nothing.
 const ALONE_MAX: Duration = Duration::from_secs(3);
 /// Interval of checks whether the run has its devices.
-const ASKING_LOOK: Duration = Duration::from_millis(50);
+const QUERY_POLL: Duration = Duration::from_millis(50);
 /// The time that coordinator and agents have to end after the program.
 const PARTS_GRACE: Duration = Duration::from_millis(500);
 /// The same if a launcher must end them on other nodes.
@@ -157,11 +157,11 @@ impl Supervisor<'_> {
         let asked = JobRequest::new(&lookup, program, run.np.unwrap_or(1), &request)?;
         // The wait may be long, and a signal may interrupt it.
         let line = Arc::new(StatusLine::new());
-        let shown = line.clone();
-        let asking = threads::spawn("accord-ask", move || asked.hold(&shown))
+        let displayed = line.clone();
+        let asking = threads::spawn("accord-ask", move || asked.hold(&displayed))
             .map_err(|error| Failure::system("can't start a thread", error))?;
         while !asking.is_finished() {
-            let signal = match signals.next(Some(Instant::now() + ASKING_LOOK))? {
+            let signal = match signals.next(Some(Instant::now() + QUERY_POLL))? {
                 Event::Signal { signal, .. } => signal,
                 Event::Orphaned => Signal::SIGKILL,
                 Event::Ended(..) | Event::Timeout => continue,
@@ -184,7 +184,7 @@ impl Supervisor<'_> {
             .collect();
         files.sort();
         if files.is_empty() {
-            tell(format_args!("no trace was written: the program used no device, or did not end by itself"));
+            report_line(format_args!("no trace was written: the program used no device, or did not end by itself"));
             return Ok(());
         }
         let traces = read_all(&files)?;
@@ -209,7 +209,7 @@ impl Supervisor<'_> {
         let mut of_mpirun = Vec::new();
         let line = match (run.np, hosts) {
             (None, _) => {
-                environment.extend(told_of_libgomps(preload));
+                environment.extend(proflib_with_libacc(preload));
                 environment.push(("LD_PRELOAD", preload.clone()));
                 if hosts.is_some() && !run.bare {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));
@@ -261,7 +261,7 @@ impl Supervisor<'_> {
             match signals.next(asked.map(|(_, deadline)| deadline).or(alone))? {
                 Event::Ended(pid, status) if pid == program => {
                     self.processes.say(format_args!("the program ended: {}", ending(status)));
-                    self.tell_why_early(exit_code(status), agents_ended);
+                    self.report_early_failure(exit_code(status), agents_ended);
                     return Ok(exit_code(status));
                 }
                 Event::Ended(pid, status) => {
@@ -273,7 +273,7 @@ impl Supervisor<'_> {
                             agents_ended = Some(format!("the launcher of its agents has ended: {how}"));
                             alone = self.ends_with_agents.then(|| Instant::now() + ALONE_MAX);
                         }
-                        tell(format_args!(
+                        report_line(format_args!(
                             "{name} ended while the program ran: {}\n{}",
                             ending(status),
                             log.trim_end()
@@ -295,7 +295,7 @@ impl Supervisor<'_> {
                 Event::Timeout => {
                     let signal = asked.map_or(Signal::SIGKILL, |(signal, _)| signal);
                     self.processes.say(format_args!("the program did not end upon {signal}; it is killed"));
-                    self.tell_why_early(ended_by(signal), agents_ended);
+                    self.report_early_failure(ended_by(signal), agents_ended);
                     return Ok(ended_by(signal));
                 }
                 Event::Orphaned => return Ok(ended_by(Signal::SIGKILL)),
@@ -304,9 +304,9 @@ impl Supervisor<'_> {
     }
 
     /// Prints why a run that lost agents or a node has ended.
-    fn tell_why_early(&self, code: u8, agents_ended: Option<String>) {
-        if let Some(why) = who_died(&self.processes).filter(|_| code != 0).or(agents_ended) {
-            tell(format_args!("the run has ended early: {why}"));
+    fn report_early_failure(&self, code: u8, agents_ended: Option<String>) {
+        if let Some(why) = dead_node_line(&self.processes).filter(|_| code != 0).or(agents_ended) {
+            report_line(format_args!("the run has ended early: {why}"));
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn show(text: &str) {
 }
 
 /// Writes a line to standard error, in one piece. It may be lost if a terminal is already gone.
-pub(crate) fn tell(what: fmt::Arguments<'_>) {
+pub(crate) fn report_line(what: fmt::Arguments<'_>) {
     let line = format!("accord: {what}\n");
     let _ = std::io::stderr().write_all(printable_lines(&line).as_bytes());
 }

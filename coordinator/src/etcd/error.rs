@@ -35,21 +35,21 @@ impl EtcdError {
     /// The error of an answer.
     pub(super) fn of(status: &Status) -> Self {
         let text = status.message();
-        let told = |kind, remedy| Self { cause: format!("etcd says: {text}"), remedy, kind };
+        let reported = |kind, remedy| Self { cause: format!("etcd says: {text}"), remedy, kind };
         match status.code() {
-            Code::ResourceExhausted if text.contains("space") => told(
+            Code::ResourceExhausted if text.contains("space") => reported(
                 Kind::Later,
                 "make room: etcdctl compact, etcdctl defrag, then etcdctl alarm disarm; see --auto-compaction-retention and --quota-backend-bytes of etcd",
             ),
-            Code::Unavailable if text.contains("etcdserver") => told(Kind::Member, SILENT),
+            Code::Unavailable if text.contains("etcdserver") => reported(Kind::Member, SILENT),
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
                 Self { cause: format!("etcd does not answer: {text}"), remedy: AWAY, kind: Kind::Member }
             }
             Code::Unauthenticated | Code::PermissionDenied => {
                 let remedy = "let the coordinator's certificate (--etcd-cert) read and write its prefix";
-                told(Kind::Setting, remedy)
+                reported(Kind::Setting, remedy)
             }
-            _ => told(Kind::Later, "look at etcd's messages"),
+            _ => reported(Kind::Later, "look at etcd's messages"),
         }
     }
 

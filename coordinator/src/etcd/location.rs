@@ -52,7 +52,7 @@ impl EtcdLocation {
     }
 
     /// Returns the location as messages name it.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn displayed(&self) -> String {
         format!("{SCHEME}{}{}", self.members.join(","), self.prefix.trim_end_matches('/'))
     }
 

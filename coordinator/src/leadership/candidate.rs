@@ -9,7 +9,7 @@ use accord_cluster::Millis;
 /// The time of a lease, in seconds.
 pub const LEASE_SECONDS: i64 = 3;
 /// How often a follower looks at the leader's key.
-const LOOK_EVERY_MS: u64 = 250;
+const POLL_EVERY_MS: u64 = 250;
 /// How often the leader renews its lease.
 const RENEW_EVERY_MS: u64 = 500;
 /// The pause after a request that has failed.
@@ -110,7 +110,7 @@ pub enum Answer {
 
 /// The leadership as a candidate knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum LeadershipStatus {
     /// Another coordinator leads, or none does.
     Follows(Option<String>),
     /// This coordinator leads.
@@ -157,7 +157,7 @@ impl Candidate {
             (CandidateState::Follows { .. }, Answer::Owner(owner)) => {
                 self.known = owner;
                 match self.known {
-                    Some(_) => CandidateState::Follows { look_at: Millis(now.0.saturating_add(LOOK_EVERY_MS)) },
+                    Some(_) => CandidateState::Follows { look_at: Millis(now.0.saturating_add(POLL_EVERY_MS)) },
                     None => CandidateState::Vacant,
                 }
             }
@@ -191,14 +191,14 @@ impl Candidate {
     }
 
     /// Returns where the candidate stands at this time.
-    pub fn standing(&self, now: Millis) -> Standing {
+    pub fn leadership_status(&self, now: Millis) -> LeadershipStatus {
         match &self.state {
             CandidateState::Leads { lease, revision, .. } if now < lease.until => {
-                Standing::Leads { revision: *revision }
+                LeadershipStatus::Leads { revision: *revision }
             }
-            CandidateState::Leads { .. } | CandidateState::Lost => Standing::Lost,
+            CandidateState::Leads { .. } | CandidateState::Lost => LeadershipStatus::Lost,
             CandidateState::Follows { .. } | CandidateState::Vacant | CandidateState::Stands { .. } => {
-                Standing::Follows(self.known.as_ref().map(|owner| owner.address.clone()))
+                LeadershipStatus::Follows(self.known.as_ref().map(|owner| owner.address.clone()))
             }
         }
     }

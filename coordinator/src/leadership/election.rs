@@ -1,6 +1,6 @@
 //! The thread that stands for leader in etcd. It is a thread of its own, so that a long decision of the core does not cost the lease.
 
-use super::candidate::{Action, Answer, Candidate, LEASE_SECONDS, Owner, Standing};
+use super::candidate::{Action, Answer, Candidate, LEASE_SECONDS, LeadershipStatus, Owner};
 use crate::etcd::wire::KeyValue;
 use crate::etcd::wire::{Compare, PutRequest, RangeRequest, Request, RequestOp, TxnRequest};
 use crate::etcd::{EtcdClient, EtcdError, EtcdLocation, EtcdTls};
@@ -25,7 +25,7 @@ pub struct Election {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The candidate's standing, and the error of etcd if it did not answer last.
-    Stands(Standing, Option<String>),
+    Stands(LeadershipStatus, Option<String>),
     /// This coordinator can't take part, for this reason.
     Refused(String),
 }
@@ -37,13 +37,13 @@ impl Election {
     /// Returns the system's error if it has no thread.
     pub fn begin(location: EtcdLocation, tls: Option<EtcdTls>, address: String) -> std::io::Result<Self> {
         let runtime = accord_proto::runtime::one_threaded()?;
-        let (told, outcome) = watch::channel(Outcome::Stands(Standing::Follows(None), None));
+        let (reported, outcome) = watch::channel(Outcome::Stands(LeadershipStatus::Follows(None), None));
         let (stop, stopped) = oneshot::channel();
         let (ends, ended) = oneshot::channel();
         let client = EtcdClient::new(location, tls);
         threads::spawn("accord-lease", move || {
             let (began, candidate) = (Instant::now(), Candidate::default());
-            let mut stander = Stander { client, address, candidate, began, told, failure: None };
+            let mut stander = ElectionThread { client, address, candidate, began, reported, failure: None };
             runtime.block_on(async {
                 let lost = tokio::select! {
                     () = stander.stand() => true,
@@ -73,10 +73,10 @@ impl Election {
         loop {
             let now = outcome.borrow_and_update().clone();
             match now {
-                Outcome::Stands(Standing::Leads { revision }, _) => return Ok(revision),
-                Outcome::Stands(Standing::Lost, _) => return Err("the leadership is lost".to_owned()),
+                Outcome::Stands(LeadershipStatus::Leads { revision }, _) => return Ok(revision),
+                Outcome::Stands(LeadershipStatus::Lost, _) => return Err("the leadership is lost".to_owned()),
                 Outcome::Refused(why) => return Err(why),
-                Outcome::Stands(Standing::Follows(_), _) => {}
+                Outcome::Stands(LeadershipStatus::Follows(_), _) => {}
             }
             outcome.changed().await.map_err(|_| "the thread accord-lease has ended".to_owned())?;
         }
@@ -85,7 +85,7 @@ impl Election {
     /// Waits until this coordinator, which leads, does no longer. Returns why.
     pub async fn lost(&self) -> String {
         let mut outcome = self.outcome();
-        let leads = |outcome: &Outcome| matches!(outcome, Outcome::Stands(Standing::Leads { .. }, _));
+        let leads = |outcome: &Outcome| matches!(outcome, Outcome::Stands(LeadershipStatus::Leads { .. }, _));
         let why = match outcome.wait_for(|outcome| !leads(outcome)).await.as_deref() {
             Ok(Outcome::Stands(_, Some(why))) => format!(": {why}"),
             _ => String::new(),
@@ -101,17 +101,17 @@ impl Election {
 }
 
 /// The thread's side.
-struct Stander {
+struct ElectionThread {
     client: EtcdClient,
     address: String,
     candidate: Candidate,
     began: Instant,
-    told: watch::Sender<Outcome>,
+    reported: watch::Sender<Outcome>,
     /// The error of the last request.
     failure: Option<EtcdError>,
 }
 
-impl Stander {
+impl ElectionThread {
     fn now(&self) -> Millis {
         Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
@@ -121,14 +121,14 @@ impl Stander {
         loop {
             let asked = self.now();
             let action = self.candidate.next(asked);
-            self.tell(asked);
+            self.notify(asked);
             let answer = match action {
                 Action::Wait(until) => {
                     tokio::time::sleep(Duration::from_millis(until.since(asked))).await;
                     continue;
                 }
                 Action::End => return,
-                Action::Look => self.look().await,
+                Action::Look => self.read_leader().await,
                 Action::Grant => self.grant().await,
                 Action::Stand { lease, until } => self.within(until, asked, Call::Stand(lease)).await,
                 Action::Renew { lease, until } => self.within(until, asked, Call::Renew(lease)).await,
@@ -137,7 +137,8 @@ impl Stander {
             if let Some(error) = &failure
                 && error.is_final()
             {
-                self.told.send_replace(Outcome::Refused(format!("{}: {error}", self.client.location().shown())));
+                self.reported
+                    .send_replace(Outcome::Refused(format!("{}: {error}", self.client.location().displayed())));
                 return;
             }
             self.note(failure);
@@ -148,7 +149,7 @@ impl Stander {
 
     /// Reports an error once, and its end.
     fn note(&mut self, failure: Option<EtcdError>) {
-        let place = self.client.location().shown();
+        let place = self.client.location().displayed();
         match (&failure, &self.failure) {
             (Some(error), before) if before.as_ref() != Some(error) => tracing::error!("{place}: {error}"),
             (None, Some(_)) => tracing::warn!("{place}: etcd answers again"),
@@ -157,10 +158,10 @@ impl Stander {
         self.failure = failure;
     }
 
-    fn tell(&self, now: Millis) {
+    fn notify(&self, now: Millis) {
         let failure = self.failure.as_ref().map(ToString::to_string);
-        let outcome = Outcome::Stands(self.candidate.standing(now), failure);
-        self.told.send_if_modified(|known| {
+        let outcome = Outcome::Stands(self.candidate.leadership_status(now), failure);
+        self.reported.send_if_modified(|known| {
             let is_new = *known != outcome;
             *known = outcome;
             is_new
@@ -183,7 +184,7 @@ impl Stander {
         }
     }
 
-    async fn look(&mut self) -> Result<Answer, EtcdError> {
+    async fn read_leader(&mut self) -> Result<Answer, EtcdError> {
         let request = RangeRequest { key: self.client.location().leader_key(), ..RangeRequest::default() };
         let found = self.client.range(request, REQUEST_TIME).await?;
         Ok(Answer::Owner(found.kvs.first().map(owner)))

@@ -3,5 +3,5 @@
 mod candidate;
 mod election;
 
-pub use candidate::{Action, Answer, Candidate, LEASE_SECONDS, Owner, Standing};
+pub use candidate::{Action, Answer, Candidate, LEASE_SECONDS, LeadershipStatus, Owner};
 pub use election::{Election, Outcome};

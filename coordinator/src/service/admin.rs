@@ -71,7 +71,7 @@ fn uses(cluster: &Cluster, node_name: &str, ordinal: Option<u32>) -> Result<v1::
 #[tonic::async_trait]
 impl v1::admin_server::Admin for Administrator {
     async fn drain_node(&self, request: Request<v1::DrainNodeRequest>) -> Result<Response<v1::DrainNodeReply>, Status> {
-        let who = Caller::check(&request, Act::DrainNode)?.called();
+        let user_name = Caller::check(&request, Act::DrainNode)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
         let v1::DrainNodeRequest { version: _, node_name, drain, ordinal, in_ms, end, reason } = request;
@@ -79,14 +79,14 @@ impl v1::admin_server::Admin for Administrator {
             .driver
             .with_cluster(|cluster| Ok((target(cluster, &node_name, ordinal)?, uses(cluster, &node_name, ordinal)?)));
         let (target, reply) = known.inspect_err(|why: &Status| {
-            tracing::warn!(target: AUDIT, "{who} is refused a drain: {}", why.message());
+            tracing::warn!(target: AUDIT, "{user_name} is refused a drain: {}", why.message());
         })?;
         self.driver.input(Input::Schedule(if drain {
             let by_time = Millis(self.driver.now().0.saturating_add(in_ms));
             let reason = if reason.is_empty() { "accord drain".to_owned() } else { reason };
-            accord_scheduler::Input::Drain { target, by_time, end, reason, by: who }
+            accord_scheduler::Input::Drain { target, by_time, end, reason, by: user_name }
         } else {
-            accord_scheduler::Input::Undrain { target, by: who }
+            accord_scheduler::Input::Undrain { target, by: user_name }
         }));
         if ordinal.is_none() {
             // Drains sessions of programs without a request, too, whose end can't be predicted.
@@ -100,7 +100,7 @@ impl v1::admin_server::Admin for Administrator {
         &self,
         request: Request<v1::QuarantineRequest>,
     ) -> Result<Response<v1::QuarantineReply>, Status> {
-        let who = Caller::check(&request, Act::DrainNode)?.called();
+        let user_name = Caller::check(&request, Act::DrainNode)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
         let v1::QuarantineRequest { version: _, node_name, ordinal, release, reason } = request;
@@ -116,13 +116,13 @@ impl v1::admin_server::Admin for Administrator {
             Ok((device, scheduler.holders([device]), cluster.uuid_of(device)))
         });
         let (device, jobs, uuid) = known.inspect_err(|why: &Status| {
-            tracing::warn!(target: AUDIT, "{who} is refused a change of a quarantine: {}", why.message());
+            tracing::warn!(target: AUDIT, "{user_name} is refused a change of a quarantine: {}", why.message());
         })?;
         self.driver.input(Input::Schedule(if release {
-            accord_scheduler::Input::Unquarantine { device, by: who }
+            accord_scheduler::Input::Unquarantine { device, by: user_name }
         } else {
             let reason = if reason.is_empty() { "accord quarantine".to_owned() } else { reason };
-            accord_scheduler::Input::Quarantine { device, reason, by: Some(who), charged: false, uuid }
+            accord_scheduler::Input::Quarantine { device, reason, by: Some(user_name), charged: false, uuid }
         }));
         self.driver.durable().await?;
         Ok(Response::new(v1::QuarantineReply { jobs: jobs.into_iter().map(|job| job.0).collect() }))
@@ -134,7 +134,7 @@ impl v1::admin_server::Admin for Administrator {
         &self,
         request: Request<v1::WatchDrainRequest>,
     ) -> Result<Response<Self::WatchDrainStream>, Status> {
-        let slot = self.tenants.watch(Caller::check(&request, Act::DrainNode)?.who());
+        let slot = self.tenants.watch(Caller::check(&request, Act::DrainNode)?.user_name());
         let slot = slot.map_err(|error| over_quota(&error))?;
         let v1::WatchDrainRequest { version, node_name, ordinal } = request.into_inner();
         check_version(version)?;
@@ -170,10 +170,10 @@ impl v1::admin_server::Admin for Administrator {
         &self,
         request: Request<v1::CloseSessionRequest>,
     ) -> Result<Response<v1::CloseSessionReply>, Status> {
-        let who = Caller::check(&request, Act::CloseSession)?.called();
+        let user_name = Caller::check(&request, Act::CloseSession)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        tracing::warn!(target: AUDIT, "{who} closes session {}", SessionId(request.session));
+        tracing::warn!(target: AUDIT, "{user_name} closes session {}", SessionId(request.session));
         let session = SessionId(request.session);
         if self.driver.with_cluster(|cluster| cluster.session(session).is_none()) {
             return Err(Status::not_found(format!("there is no session {session}; see `accord info`")));
@@ -183,10 +183,10 @@ impl v1::admin_server::Admin for Administrator {
     }
 
     async fn shutdown(&self, request: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Status> {
-        let who = Caller::check(&request, Act::Shutdown)?.called();
+        let user_name = Caller::check(&request, Act::Shutdown)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        tracing::warn!(target: AUDIT, "{who} stops the coordinator{}", if request.agents { " and all agents" } else { "" });
+        tracing::warn!(target: AUDIT, "{user_name} stops the coordinator{}", if request.agents { " and all agents" } else { "" });
         if request.agents {
             self.driver.stop_agents();
             let goodbyes = async {

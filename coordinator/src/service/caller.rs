@@ -1,7 +1,7 @@
 //! The caller of a connection, found in the handshake and attached to each call.
 
-use super::entrance::Turn;
-use super::tenants::{TenantSlot, Who};
+use super::tenants::{CountedUser, TenantSlot};
+use super::unauthenticated::ConnectionSlot;
 use accord_proto::Stream;
 use accord_telemetry::log::AUDIT;
 use accord_trust::Role;
@@ -19,7 +19,7 @@ use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
 /// Timeout for sending the reason to a refused connection.
-const TOLD_WITHIN: Duration = Duration::from_secs(5);
+const REPORTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// An identified peer.
 #[derive(Clone, Debug)]
@@ -44,9 +44,9 @@ impl Caller {
     }
 
     /// Returns the identity under which connections and calls are counted.
-    pub(super) fn who(&self) -> Who {
+    pub(super) fn user_name(&self) -> CountedUser {
         let is_trusted = self.roles.iter().any(|role| matches!(role, Role::Agent(_) | Role::Admin(_)));
-        Who { user: self.called(), is_trusted }
+        CountedUser { user: self.called(), is_trusted }
     }
 
     /// Returns the address at which other nodes reach the caller.
@@ -81,7 +81,7 @@ impl Caller {
 
 fn refusal(error: &Error) -> Status {
     tracing::warn!(target: AUDIT, "refused: {}", error.cause());
-    crate::metrics::refused(crate::metrics::Why::Role);
+    crate::metrics::refused(crate::metrics::RefusalReason::Role);
     Status::permission_denied(in_words(error))
 }
 
@@ -98,22 +98,22 @@ fn in_words(error: &Error) -> String {
 pub(super) struct Secured {
     pub(super) stream: Stream,
     pub(super) caller: Caller,
-    pub(super) stay: Stay,
+    pub(super) stay: ConnectionLifetime,
 }
 
 /// The lifetime of a connection.
-pub(super) enum Stay {
+pub(super) enum ConnectionLifetime {
     /// Without limit.
     Placed { _slot: TenantSlot },
     /// Until the peer has received the reason, or its slot among the unauthenticated connections is needed.
     Leaves(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
 
-impl Stay {
+impl ConnectionLifetime {
     /// Creates the stay of a connection whose calls are all refused.
-    pub(super) fn leaves(mut turn: Turn) -> Self {
+    pub(super) fn leaves(mut turn: ConnectionSlot) -> Self {
         Self::Leaves(Box::pin(async move {
-            let _ = tokio::time::timeout(TOLD_WITHIN, turn.over()).await;
+            let _ = tokio::time::timeout(REPORTED_WITHIN, turn.over()).await;
         }))
     }
 }
@@ -128,7 +128,7 @@ impl Connected for Secured {
 
 impl AsyncRead for Secured {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if let Stay::Leaves(over) = &mut self.stay
+        if let ConnectionLifetime::Leaves(over) = &mut self.stay
             && over.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));

@@ -4,7 +4,7 @@ use super::board::{Boards, Watcher};
 use super::caller::{Caller, over_quota};
 use super::driver::{Driver, unix_ms};
 use super::page::Site;
-use super::room::Room;
+use super::page_space::PageSpace;
 use super::session_logs::session_logs;
 use super::tenants::Tenants;
 use super::viewer;
@@ -67,7 +67,7 @@ impl v1::cluster_server::Cluster for Describer {
         request: Request<Streaming<v1::WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let caller = Caller::check(&request, Act::Describe)?.clone();
-        let slot = self.tenants.watch(caller.who()).map_err(|error| over_quota(&error))?;
+        let slot = self.tenants.watch(caller.user_name()).map_err(|error| over_quota(&error))?;
         let mut requests = request.into_inner();
         let first = watching::first(&mut requests).await?;
         let watcher = Watcher::new(viewer::Viewer::of(&caller), first);
@@ -116,13 +116,13 @@ fn page(driver: &Driver, caller: &viewer::Viewer, request: &v1::DescribeRequest)
                 caller.only(cluster.others_jobs()).map(|user| cluster.session_count() - cluster.sessions_of(user));
             view.other_sessions = u32::try_from(others.unwrap_or(0)).unwrap_or(u32::MAX);
         }
-        let mut room = Room::new();
+        let mut space = PageSpace::new();
         loop {
             let rest = match list {
                 v1::PageList::Nodes => {
                     let nodes = cluster.nodes_from(NodeId(u32::try_from(from).unwrap_or(u32::MAX)));
                     let nodes = nodes.map(|node| (node.id.0.into(), node_view(cluster, node, now)));
-                    room.fill(&mut view.nodes, nodes)
+                    space.fill(&mut view.nodes, nodes)
                 }
                 v1::PageList::Sessions => {
                     let others = cluster.others_jobs();
@@ -130,14 +130,14 @@ fn page(driver: &Driver, caller: &viewer::Viewer, request: &v1::DescribeRequest)
                     let sessions = sessions.filter(|session| caller.sees_user(&session.owner.user, others));
                     let sessions = sessions
                         .map(|session| (session.id.0, session_view(cluster, session, now.since(session.since))));
-                    room.fill(&mut view.sessions, sessions)
+                    space.fill(&mut view.sessions, sessions)
                 }
                 v1::PageList::Numbering => {
                     let devices = viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default();
-                    room.fill(&mut view.numbering, (0..).zip(devices).skip(index(from)))
+                    space.fill(&mut view.numbering, (0..).zip(devices).skip(index(from)))
                 }
                 v1::PageList::Paths => {
-                    room.fill(&mut view.paths, (0..).zip(paths(cluster, &request.paths_of)).skip(index(from)))
+                    space.fill(&mut view.paths, (0..).zip(paths(cluster, &request.paths_of)).skip(index(from)))
                 }
                 v1::PageList::Unspecified => return Err(Malformed("a page of no list").into()),
             };
@@ -215,7 +215,7 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
         links: vec![v1::Link { kind: v1::LinkKind::Tcp.into(), address: node.address.clone() }],
         devices: node.devices.iter().cloned().map(Into::into).collect(),
         hardware: Some(node.hardware.clone().into()),
-        heard_ms_ago: now.since(node.heard),
+        heard_ms_ago: now.since(node.last_contact),
         figures: cluster.figures(node.id).cloned().map(Into::into),
         kernel_limits: Some(node.kernel_limits.clone().into()),
         labels: labels(&node.labels),

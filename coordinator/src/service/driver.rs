@@ -34,11 +34,11 @@ const TICK_LATE_MAX: Duration = Duration::from_millis(500);
 
 /// Delay of the order to end executors after the message to their program, so that the program learns the reason from
 /// the coordinator first.
-const TOLD_BEFORE: Duration = Duration::from_millis(200);
+const REPORTED_BEFORE: Duration = Duration::from_millis(200);
 
 /// The outcome of sending a message to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
+enum SendOutcome {
     Queued,
     /// The outbox is full.
     Full,
@@ -450,10 +450,10 @@ impl ClusterAndPeers {
                 Effect::ToAgent(link, order) => {
                     let node = self.cluster.node_of(link).map_or_else(String::new, |node| node.name.clone());
                     match self.send_to_agent(link, order) {
-                        Sent::Queued => {}
+                        SendOutcome::Queued => {}
                         // The end of the connection is an input of its own, with the reason.
-                        Sent::Gone => {}
-                        Sent::Full => {
+                        SendOutcome::Gone => {}
+                        SendOutcome::Full => {
                             self.agents.remove(&link);
                             tracing::warn!(
                                 "the agent of node {node:?} does not keep up: {AGENT_OUTBOX_MAX} messages to it wait; it has to register again"
@@ -486,18 +486,18 @@ impl ClusterAndPeers {
     fn measure(&self, order: PathOrder) {
         let PathOrder { measurement, from, to, to_node, address } = order;
         let Ok(key) = new_session_key() else { return };
-        if self.send_to_agent(to, AgentOrder::ExpectMeasurement { measurement, key }) == Sent::Queued {
+        if self.send_to_agent(to, AgentOrder::ExpectMeasurement { measurement, key }) == SendOutcome::Queued {
             self.send_to_agent(from, AgentOrder::MeasurePath { measurement, to: to_node, address, key });
         }
     }
 
-    fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> Sent {
+    fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> SendOutcome {
         let message = outbound::to_agent(order, &self.cluster);
-        let Some(outbox) = self.agents.get(&link) else { return Sent::Gone };
+        let Some(outbox) = self.agents.get(&link) else { return SendOutcome::Gone };
         match outbox.try_send(Ok(message)) {
-            Ok(()) => Sent::Queued,
-            Err(mpsc::error::TrySendError::Full(_)) => Sent::Full,
-            Err(mpsc::error::TrySendError::Closed(_)) => Sent::Gone,
+            Ok(()) => SendOutcome::Queued,
+            Err(mpsc::error::TrySendError::Full(_)) => SendOutcome::Full,
+            Err(mpsc::error::TrySendError::Closed(_)) => SendOutcome::Gone,
         }
     }
 
@@ -510,7 +510,7 @@ impl ClusterAndPeers {
         };
         let message = outbound::to_agent(order, &self.cluster);
         runtime.spawn(async move {
-            tokio::time::sleep(TOLD_BEFORE).await;
+            tokio::time::sleep(REPORTED_BEFORE).await;
             let _ = outbox.try_send(Ok(message));
         });
     }

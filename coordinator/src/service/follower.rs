@@ -5,7 +5,7 @@ use super::programs::Programs;
 use super::referral::Referral;
 use super::tenants::Tenants;
 use super::witness::{Attestation, Witnesses};
-use super::{CALLS_MAX, GRPC_WAITING_MAX, HTTP2_PROBE, PageListener, entrance, page};
+use super::{CALLS_MAX, GRPC_WAITING_MAX, HTTP2_PROBE, PageListener, page, unauthenticated};
 use crate::leadership::Outcome;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -33,13 +33,13 @@ pub async fn follow<T>(
         .layer(refuses)
         .add_routes(Routes::default())
         .serve_with_incoming(ReceiverStream::new(waiting));
-    let shown = refer(listeners.page.as_ref(), referral.clone());
+    let displayed = refer(listeners.page.as_ref(), referral.clone());
     let programs = Programs::Referred { to: referral, lost_after: listeners.program_lost_after };
-    let tenants = Tenants::new(entrance::descriptors());
+    let tenants = Tenants::new(unauthenticated::descriptors());
     tokio::select! {
         result = server => result.map(|()| None),
         () = accept(listeners, Witnesses::new(attestation), tenants, programs, grpc) => Ok(None),
-        () = shown => Ok(None),
+        () = displayed => Ok(None),
         ended = ends => Ok(Some(ended)),
     }
 }

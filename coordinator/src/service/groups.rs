@@ -30,7 +30,7 @@ impl Groups {
     }
 
     /// Passes a user's groups to the core. An unknown user has no groups.
-    pub(super) async fn tell(&self, driver: &Driver, user: &str) {
+    pub(super) async fn notify(&self, driver: &Driver, user: &str) {
         if self.known.lock().get(user).is_some_and(|at| at.elapsed() < KNOWN_FOR) {
             return;
         }

@@ -4,8 +4,8 @@ use super::caller::Caller;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
 use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
+use super::page_space::PageSpace;
 use super::questions::{Questions, View};
-use super::room::Room;
 use super::viewer::Viewer;
 use accord_cluster::Input;
 use accord_proto::bounds::EXPLANATION_LINES_MAX;
@@ -41,7 +41,7 @@ impl Jobs {
         }
         let called = &viewer.called;
         tracing::warn!(target: AUDIT, "{called} may not {what} job {id} of user {:?}", job.user);
-        crate::metrics::refused(crate::metrics::Why::Role);
+        crate::metrics::refused(crate::metrics::RefusalReason::Role);
         Err(Status::permission_denied(format!(
             "job {id} is another user's, which {called} may not {what}; its user or an administrator may"
         )))
@@ -152,16 +152,16 @@ impl v1::jobs_server::Jobs for Jobs {
                 );
                 lines.truncate(EXPLANATION_LINES_MAX);
             }
-            let mut shown = job(view, scheduler, &found, program_of(&driver, found.job));
+            let mut displayed = job(view, scheduler, &found, program_of(&driver, found.job));
             if found.phase == Phase::Waiting {
                 let position = scheduler.explain(found.job).and_then(|explained| explained.position).unwrap_or(0);
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
-                add_wait(&mut shown, view, scheduler, position, starts);
+                add_wait(&mut displayed, view, scheduler, position, starts);
             } else if let Some(used) = driver.job_use(found.job) {
-                add_use(&mut shown, used);
+                add_use(&mut displayed, used);
             }
-            Ok(v1::ExplainReply { job: Some(shown), lines, unix_ms: unix_ms() })
+            Ok(v1::ExplainReply { job: Some(displayed), lines, unix_ms: unix_ms() })
         };
         Ok(Response::new(self.questions.ask(&caller, &self.driver, None, question).await??))
     }
@@ -173,7 +173,7 @@ impl v1::jobs_server::Jobs for Jobs {
         let mut wanted: accord_scheduler::Request =
             request.request.parse().map_err(|error: TextError| Status::invalid_argument(error.to_string()))?;
         let user = Viewer::of(&caller).user.unwrap_or_else(|| caller.called());
-        self.groups.tell(&self.driver, &user).await;
+        self.groups.notify(&self.driver, &user).await;
         let known = self.driver.with_cluster(|cluster| {
             let origin = cluster.node_named(&request.node_name).map(|node| node.id);
             let leaf = cluster.account_for(&user, wanted.account.as_deref())?;
@@ -213,8 +213,8 @@ impl v1::jobs_server::Jobs for Jobs {
             let only = viewer.only(cluster.others_jobs());
             (cluster.ended_jobs(now, only, request.before), cluster.history_since())
         });
-        let (mut room, mut jobs) = (Room::new(), Vec::new());
-        let next = room.fill(&mut jobs, page.jobs.into_iter().map(|job| (job.number, ended(job))));
+        let (mut space, mut jobs) = (PageSpace::new(), Vec::new());
+        let next = space.fill(&mut jobs, page.jobs.into_iter().map(|job| (job.number, ended(job))));
         // The next page begins with the job that did not fit.
         let next = next.map(|number| number + 1).or(page.next);
         Ok(Response::new(v1::HistoryReply { jobs, next, since_unix_ms }))
@@ -236,7 +236,7 @@ impl v1::jobs_server::Jobs for Jobs {
     }
 
     async fn change_job(&self, request: Request<v1::ChangeJobRequest>) -> Result<Response<v1::JobReply>, Status> {
-        let who = Caller::check(&request, Act::ChangeAllJobs)?.called();
+        let user_name = Caller::check(&request, Act::ChangeAllJobs)?.called();
         let v1::ChangeJobRequest { version, job: id, limit_ms, first } = request.into_inner();
         check_version(version)?;
         let job = self.driver.with_cluster(|cluster| cluster.scheduler().job(JobId(id))).ok_or_else(|| no_job(id))?;
@@ -251,10 +251,10 @@ impl v1::jobs_server::Jobs for Jobs {
         }
         let job = JobId(id);
         if first {
-            self.driver.input(Input::Schedule(Scheduled::ToFront { job, by: who.clone() }));
+            self.driver.input(Input::Schedule(Scheduled::ToFront { job, by: user_name.clone() }));
         }
         let change = match limit_ms {
-            Some(limit_ms) => Scheduled::SetLimit { job, limit_ms, by: who },
+            Some(limit_ms) => Scheduled::SetLimit { job, limit_ms, by: user_name },
             None => Scheduled::Tick,
         };
         self.change(id, change).await
@@ -296,15 +296,15 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         }
     }
     let messages = (0..).zip(&seen).skip(usize::try_from(from).unwrap_or(usize::MAX)).map(|(at, (found, position))| {
-        let mut shown = job(view, scheduler, found, program_of(driver, found.job));
+        let mut displayed = job(view, scheduler, found, program_of(driver, found.job));
         if found.phase == Phase::Waiting {
-            add_wait(&mut shown, view, scheduler, *position, listed.starts.get(&found.job).copied());
+            add_wait(&mut displayed, view, scheduler, *position, listed.starts.get(&found.job).copied());
         } else if let Some(used) = driver.job_use(found.job) {
-            add_use(&mut shown, used);
+            add_use(&mut displayed, used);
         }
-        (at, shown)
+        (at, displayed)
     });
-    reply.next = Room::new().fill(&mut reply.jobs, messages);
+    reply.next = PageSpace::new().fill(&mut reply.jobs, messages);
     reply
 }
 
@@ -329,8 +329,8 @@ pub(super) fn usage_page(driver: &Driver, viewer: &Viewer, by: UsageBy, from: u6
             bytes_out: line.row.activity.bytes_out,
         }
     });
-    let (mut room, mut page) = (Room::new(), Vec::new());
-    let next = room.fill(&mut page, (0..).zip(rows).skip(usize::try_from(from).unwrap_or(usize::MAX)));
+    let (mut space, mut page) = (PageSpace::new(), Vec::new());
+    let next = space.fill(&mut page, (0..).zip(rows).skip(usize::try_from(from).unwrap_or(usize::MAX)));
     v1::UsageReply { rows: page, next, since_unix_ms: usage.since_unix_ms, unix_ms: unix_ms() }
 }
 

@@ -1,19 +1,19 @@
 //! The coordinator's listeners. By TCP each peer presents a certificate, or a credential of MUNGE or Kubernetes. By a
 //! UNIX socket the system identifies the user. The protocol's name separates gRPC from programs.
 
-use super::caller::{Caller, Secured, Stay};
-use super::entrance::{Entrance, Turn, descriptors};
+use super::caller::{Caller, ConnectionLifetime, Secured};
 use super::page::PageListener;
 use super::programs::Programs;
 use super::protocol::{Protocol, name_len};
 use super::server_configs::ServerConfigs;
 use super::tenants::Tenants;
+use super::unauthenticated::{ConnectionSlot, UnauthenticatedConnections, descriptors};
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::{find_dead_host, find_dead_host_soon};
 use accord_proto::{Stream, channel};
 use accord_trust::{Clients, Trust, explain};
-use accord_types::waiting_room::place_of;
+use accord_types::connection_slots::place_of;
 use accord_types::{Error, ErrorCode, Result};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) async fn accept(
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
     let acceptor = Arc::new(Acceptor {
-        entrance: Entrance::new(descriptors()),
+        entrance: UnauthenticatedConnections::new(descriptors()),
         tenants,
         programs,
         grpc,
@@ -67,7 +67,7 @@ pub(super) async fn accept(
         let program_lost_after = listeners.program_lost_after;
         let clients = if witnesses.takes_credentials() { Clients::All } else { Clients::Certified };
         let configs = ServerConfigs::new(trust.clone(), clients, PROTOCOLS);
-        let greeter = Arc::new(Greeter { configs, witnesses, program_lost_after });
+        let greeter = Arc::new(HandshakeServer { configs, witnesses, program_lost_after });
         accept_tcp(&acceptor, listener, greeter).await;
     };
     let here = async {
@@ -80,7 +80,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn accept_tcp(acceptor: &Arc<Acceptor>, listener: &TcpListener, greeter: Arc<Greeter>) {
+async fn accept_tcp(acceptor: &Arc<Acceptor>, listener: &TcpListener, greeter: Arc<HandshakeServer>) {
     lengthen(listener);
     while !acceptor.grpc.is_closed() {
         let (stream, peer) = match listener.accept().await {
@@ -116,7 +116,7 @@ async fn accept_local(acceptor: &Arc<Acceptor>, listener: &UnixListener) {
         let witnesses = acceptor.witnesses.clone();
         let shake = async move {
             let mut stream = Stream::Local(stream);
-            let protocol = said_protocol(&mut stream).await?;
+            let protocol = read_protocol(&mut stream).await?;
             let caller = witnesses.by_system(&mut stream, uid).await?;
             Ok((protocol, stream, caller))
         };
@@ -131,7 +131,7 @@ fn lengthen(listener: &impl AsFd) {
 
 /// Authenticates connections and passes them on.
 struct Acceptor {
-    entrance: Arc<Entrance>,
+    entrance: Arc<UnauthenticatedConnections>,
     tenants: Arc<Tenants>,
     programs: Programs,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
@@ -143,32 +143,32 @@ impl Acceptor {
     /// needed.
     fn admit(
         self: Arc<Self>,
-        mut turn: Turn,
+        mut turn: ConnectionSlot,
         from: String,
         shake: impl Future<Output = Result<(Protocol, Stream, Caller)>> + Send + 'static,
     ) {
         tokio::spawn(async move {
             let shaken = tokio::select! {
                 shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake) => shaken,
-                () = turn.over() => return crate::metrics::refused(crate::metrics::Why::Full),
+                () = turn.over() => return crate::metrics::refused(crate::metrics::RefusalReason::Full),
             };
             match shaken {
                 Ok(Ok((protocol, stream, caller))) => self.place(turn, protocol, stream, caller).await,
                 Ok(Err(error)) => {
-                    crate::metrics::refused(crate::metrics::Why::Tls);
+                    crate::metrics::refused(crate::metrics::RefusalReason::Tls);
                     tracing::info!("a connection of {from} was refused: {}", error.cause());
                 }
-                Err(_) => crate::metrics::refused(crate::metrics::Why::Silent),
+                Err(_) => crate::metrics::refused(crate::metrics::RefusalReason::Silent),
             }
         });
     }
 
     /// Serves an identified caller, or refuses the caller if its quota is exhausted.
-    async fn place(&self, mut turn: Turn, protocol: Protocol, stream: Stream, caller: Caller) {
-        match (protocol, self.tenants.connect(caller.who(), protocol)) {
+    async fn place(&self, mut turn: ConnectionSlot, protocol: Protocol, stream: Stream, caller: Caller) {
+        match (protocol, self.tenants.connect(caller.user_name(), protocol)) {
             (Protocol::Grpc, Ok(slot)) => {
                 drop(turn);
-                let stay = Stay::Placed { _slot: slot };
+                let stay = ConnectionLifetime::Placed { _slot: slot };
                 let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
             }
             (Protocol::Session, Ok(_slot)) => {
@@ -177,9 +177,9 @@ impl Acceptor {
             }
             (protocol, Err(error)) => {
                 tracing::warn!("refused: {}", error.cause());
-                crate::metrics::refused(crate::metrics::Why::Quota);
+                crate::metrics::refused(crate::metrics::RefusalReason::Quota);
                 if protocol == Protocol::Grpc {
-                    let (caller, stay) = (Caller { refused: Some(error), ..caller }, Stay::leaves(turn));
+                    let (caller, stay) = (Caller { refused: Some(error), ..caller }, ConnectionLifetime::leaves(turn));
                     let _ = self.grpc.send(Ok(Secured { stream, caller, stay })).await;
                 } else {
                     tokio::select! {
@@ -193,7 +193,7 @@ impl Acceptor {
 
     /// Handles a failed `accept` by closing an unauthenticated connection. Its task frees the descriptor once it runs.
     async fn scarce(&self, error: &std::io::Error) {
-        if self.entrance.make_room() {
+        if self.entrance.make_space() {
             tokio::task::yield_now().await;
         } else {
             tracing::warn!("cannot take a connection: {error}; raise the limit on open files (ulimit -n, LimitNOFILE)");
@@ -203,7 +203,7 @@ impl Acceptor {
 }
 
 /// Reads the first message on a UNIX socket: the length of the protocol's name in a byte, and the name.
-async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
+async fn read_protocol(stream: &mut Stream) -> Result<Protocol> {
     let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
     let mut name = vec![0; name_len(stream.read_u8().await.map_err(broken)?)];
     stream.read_exact(&mut name).await.map_err(broken)?;
@@ -211,13 +211,13 @@ async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
 }
 
 /// How this side begins a handshake.
-struct Greeter {
+struct HandshakeServer {
     configs: ServerConfigs,
     witnesses: Arc<Witnesses>,
     program_lost_after: Duration,
 }
 
-impl Greeter {
+impl HandshakeServer {
     async fn shake_hands(&self, stream: TcpStream) -> Result<(Protocol, Stream, Caller)> {
         // If an option can't be set, the next read fails.
         let _ = stream.set_nodelay(true);

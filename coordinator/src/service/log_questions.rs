@@ -17,11 +17,11 @@ pub(super) type LogAnswers = mpsc::Sender<(LinkId, v1::SessionLog)>;
 #[derive(Default)]
 pub(super) struct LogQuestions {
     last: u64,
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, PendingLogQuery>,
 }
 
 /// A question under way.
-struct Asked {
+struct PendingLogQuery {
     caller: String,
     answers: LogAnswers,
 }
@@ -34,7 +34,7 @@ impl LogQuestions {
             return None;
         }
         self.last += 1;
-        self.asked.insert(self.last, Asked { caller: caller.to_owned(), answers });
+        self.asked.insert(self.last, PendingLogQuery { caller: caller.to_owned(), answers });
         Some(self.last)
     }
 

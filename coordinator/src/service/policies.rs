@@ -43,7 +43,7 @@ impl v1::policies_server::Policies for Policies {
         &self,
         request: Request<v1::ApplyPolicyRequest>,
     ) -> Result<Response<v1::ApplyPolicyReply>, Status> {
-        let who = Caller::check(&request, Act::ApplyPolicy)?.called();
+        let user_name = Caller::check(&request, Act::ApplyPolicy)?.called();
         let v1::ApplyPolicyRequest { version, policy: text, check_only } = request.into_inner();
         check_version(version)?;
         let turn = self.reads.clone().acquire_owned().await;
@@ -55,7 +55,7 @@ impl v1::policies_server::Policies for Policies {
             Ok(policy) => policy,
             Err(findings) => {
                 if !check_only {
-                    tracing::warn!(target: AUDIT, "{who} is refused a policy with {}", Count(findings.len(), "finding"));
+                    tracing::warn!(target: AUDIT, "{user_name} is refused a policy with {}", Count(findings.len(), "finding"));
                 }
                 let findings = findings.iter().take(POLICY_FINDINGS_MAX).map(finding).collect();
                 let reply =
@@ -65,13 +65,13 @@ impl v1::policies_server::Policies for Policies {
         };
         if let Err(why) = self.driver.flags().check(&policy) {
             if !check_only {
-                tracing::warn!(target: AUDIT, "{who} is refused a policy: {why}");
+                tracing::warn!(target: AUDIT, "{user_name} is refused a policy: {why}");
             }
             return Err(Status::failed_precondition(why));
         }
         let changes = self.driver.with_cluster(|cluster| cluster.policy_changes(&policy));
         if !check_only {
-            self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: who });
+            self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: user_name });
             self.driver.durable().await?;
         }
         let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);

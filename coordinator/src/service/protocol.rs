@@ -33,6 +33,6 @@ impl Protocol {
 }
 
 /// Returns how many bytes of a name to read, at most the longest name's.
-pub(super) fn name_len(said: u8) -> usize {
-    usize::from(said).min(PROTOCOL_MAX)
+pub(super) fn name_len(printed: u8) -> usize {
+    usize::from(printed).min(PROTOCOL_MAX)
 }

@@ -1,6 +1,6 @@
 //! The answer of a coordinator that does not lead: which one does.
 
-use crate::leadership::{Outcome, Standing};
+use crate::leadership::{LeadershipStatus, Outcome};
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -30,23 +30,23 @@ impl Referral {
 /// Returns the answer to callers if it does not.
 pub fn leads(outcome: &watch::Receiver<Outcome>) -> Result<(), String> {
     match &*outcome.borrow() {
-        Outcome::Stands(Standing::Leads { .. }, _) => Ok(()),
+        Outcome::Stands(LeadershipStatus::Leads { .. }, _) => Ok(()),
         other => Err(words(other)),
     }
 }
 
 fn words(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Stands(Standing::Follows(Some(leader)), None) => {
+        Outcome::Stands(LeadershipStatus::Follows(Some(leader)), None) => {
             format!("this coordinator does not lead the cluster, the one at {leader} does")
         }
-        Outcome::Stands(Standing::Follows(_) | Standing::Lost, Some(why)) => {
+        Outcome::Stands(LeadershipStatus::Follows(_) | LeadershipStatus::Lost, Some(why)) => {
             format!("no coordinator is known to lead the cluster: {why}")
         }
-        Outcome::Stands(Standing::Follows(None) | Standing::Lost, None) => {
+        Outcome::Stands(LeadershipStatus::Follows(None) | LeadershipStatus::Lost, None) => {
             "no coordinator leads the cluster at this time".to_owned()
         }
-        Outcome::Stands(Standing::Leads { .. }, _) => {
+        Outcome::Stands(LeadershipStatus::Leads { .. }, _) => {
             "this coordinator begins to lead the cluster at this time".to_owned()
         }
         Outcome::Refused(why) => why.clone(),

@@ -10,12 +10,12 @@ const AT_ONCE: u32 = 8;
 
 /// The rate limiter of one program. Times are counted from any fixed moment.
 #[derive(Debug, Default)]
-pub(super) struct ReportPace {
+pub(super) struct ReportRateLimit {
     /// The time at which a full burst is available again.
     refilled: Duration,
 }
 
-impl ReportPace {
+impl ReportRateLimit {
     /// Counts a report. Returns the delay before the next message is read.
     fn count(&mut self, now: Duration) -> Duration {
         self.refilled = self.refilled.max(now) + INTERVAL;
@@ -37,13 +37,13 @@ mod tests {
 
     #[test]
     fn programs_that_report_once_a_second_never_wait_and_floods_are_slowed_down() {
-        let mut pace = ReportPace::default();
+        let mut pace = ReportRateLimit::default();
         for second in 0..100 {
             let now = Duration::from_secs(second);
             // The last report of a session may follow at once.
             assert_eq!([pace.count(now), pace.count(now)], [Duration::ZERO; 2]);
         }
-        let (mut pace, mut now) = (ReportPace::default(), Duration::ZERO);
+        let (mut pace, mut now) = (ReportRateLimit::default(), Duration::ZERO);
         for _ in 0..1_000 {
             now += pace.count(now);
         }

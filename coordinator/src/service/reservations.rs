@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
-use super::room::Room;
+use super::page_space::PageSpace;
 use super::viewer::Viewer;
 use accord_cluster::{Input, NewReservation, ReservationView, ReserveError, ReservedTarget};
 use accord_proto::convert::{Malformed, check_version};
@@ -32,10 +32,10 @@ impl v1::reservations_server::Reservations for Reservations {
         &self,
         request: Request<v1::CreateReservationRequest>,
     ) -> Result<Response<v1::CreateReservationReply>, Status> {
-        let who = Caller::check(&request, Act::ChangeReservations)?.called();
+        let user_name = Caller::check(&request, Act::ChangeReservations)?.called();
         let request = request.into_inner();
         check_version(request.version)?;
-        let (name, new) = (request.name.clone(), new_reservation(request, who.clone())?);
+        let (name, new) = (request.name.clone(), new_reservation(request, user_name.clone())?);
         let now = self.driver.now();
         let made = self.driver.decide(|cluster| {
             let checked = cluster.check_reservation(now, new)?;
@@ -43,7 +43,7 @@ impl v1::reservations_server::Reservations for Reservations {
         });
         if let Err(why) = made {
             let status = refusal(why);
-            tracing::warn!(target: AUDIT, "{who} is refused the reservation {name:?}: {}", status.message());
+            tracing::warn!(target: AUDIT, "{user_name} is refused the reservation {name:?}: {}", status.message());
             return Err(status);
         }
         self.driver.durable().await?;
@@ -62,7 +62,7 @@ impl v1::reservations_server::Reservations for Reservations {
         let now = self.driver.now();
         let mut reply = v1::ListReservationsReply { unix_ms: unix_ms(), ..v1::ListReservationsReply::default() };
         if let Some(user) = &viewer.user {
-            self.groups.tell(&self.driver, user).await;
+            self.groups.notify(&self.driver, user).await;
         }
         self.driver.with_cluster(|cluster| {
             let user = viewer.user.as_deref();
@@ -73,7 +73,7 @@ impl v1::reservations_server::Reservations for Reservations {
                 let yours = is_named || view.accounts.iter().any(|account| accounts.contains(account.as_str()));
                 seen_by(view, yours, hidden)
             });
-            reply.more = Room::new().fill(&mut reply.reservations, (0..).zip(after)).is_some();
+            reply.more = PageSpace::new().fill(&mut reply.reservations, (0..).zip(after)).is_some();
         });
         Ok(Response::new(reply))
     }

@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use super::groups::Groups;
-use super::report_pace::ReportPace;
+use super::report_pace::ReportRateLimit;
 use super::shared_stream::SharedStream;
 use accord_cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
@@ -40,7 +40,7 @@ impl SessionEndpoint {
     /// Serves a program's connection until it ends.
     pub(super) async fn enter(&self, stream: Stream, caller: &Caller) {
         if let Err(error) = self.serve(stream, caller).await {
-            crate::metrics::refused(crate::metrics::Why::Protocol);
+            crate::metrics::refused(crate::metrics::RefusalReason::Protocol);
             let address = caller.address.map(|address| format!(" at {address}")).unwrap_or_default();
             tracing::info!("{}{address}: {}", caller.called(), error.cause());
         }
@@ -87,7 +87,7 @@ impl SessionEndpoint {
         }
         let key = new_session_key()?;
         if asks || self.driver.with_cluster(|cluster| cluster.policy_version()) > 0 {
-            self.groups.tell(&self.driver, &user).await;
+            self.groups.notify(&self.driver, &user).await;
         }
         let client = self.driver.add_client(outbox);
         match first {
@@ -98,7 +98,7 @@ impl SessionEndpoint {
             }
             _ => {}
         }
-        let (begun, mut pace) = (Instant::now(), ReportPace::default());
+        let (begun, mut pace) = (Instant::now(), ReportRateLimit::default());
         let listen = async {
             loop {
                 match read_message_or_end(&mut reader).await {
@@ -147,7 +147,7 @@ async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) 
             writer.waits(waits);
         }
         if matches!(message, Message::Granted(_) | Message::UseAnswered { .. }) {
-            let_agents_be_told().await;
+            let_agents_be_notified().await;
         }
         match tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&bytes)).await {
             Ok(Ok(())) => {}
@@ -177,7 +177,7 @@ fn written(message: &Message) -> (Vec<u8>, bool) {
 
 /// Yields until the tasks that send to agents have run. A program must not get a session before its agents: if this
 /// process were killed in between, no agent would know the session.
-async fn let_agents_be_told() {
+async fn let_agents_be_notified() {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
     }

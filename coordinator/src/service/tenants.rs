@@ -23,11 +23,11 @@ pub(super) struct Tenants {
     most: usize,
     /// Descriptors of this process; `None` if there is no limit.
     descriptors: Option<u64>,
-    taken: ShortLock<Taken>,
+    taken: ShortLock<SlotCounts>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct SlotCounts {
     connections: usize,
     by_user: HashMap<String, Counts>,
 }
@@ -41,7 +41,7 @@ struct Counts {
 
 /// The user that a connection or a call is counted for.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct CountedUser {
     /// The caller's name.
     pub(super) user: String,
     /// Whether the caller is an agent or an administrator, for whom descriptors are reserved.
@@ -75,20 +75,20 @@ impl Tenants {
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the quota of the caller, or that of all users, is exhausted.
-    pub(super) fn connect(self: &Arc<Self>, who: Who, protocol: Protocol) -> Result<TenantSlot> {
-        self.enter(who, if protocol == Protocol::Grpc { Use::Tool } else { Use::Program })
+    pub(super) fn connect(self: &Arc<Self>, user_name: CountedUser, protocol: Protocol) -> Result<TenantSlot> {
+        self.enter(user_name, if protocol == Protocol::Grpc { Use::Tool } else { Use::Program })
     }
 
     /// Takes a slot for a call of Watch.
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the caller's quota is exhausted.
-    pub(super) fn watch(self: &Arc<Self>, who: Who) -> Result<TenantSlot> {
-        self.enter(who, Use::Watch)
+    pub(super) fn watch(self: &Arc<Self>, user_name: CountedUser) -> Result<TenantSlot> {
+        self.enter(user_name, Use::Watch)
     }
 
-    fn enter(self: &Arc<Self>, who: Who, purpose: Use) -> Result<TenantSlot> {
-        let Who { user, is_trusted } = who;
+    fn enter(self: &Arc<Self>, user_name: CountedUser, purpose: Use) -> Result<TenantSlot> {
+        let CountedUser { user, is_trusted } = user_name;
         if is_trusted && purpose != Use::Watch {
             return Ok(TenantSlot { tenants: self.clone(), taken: None });
         }
@@ -166,14 +166,14 @@ fn quota(cause: String, remedy: &'static str) -> Error {
 mod tests {
     use super::*;
 
-    fn who(user: &str, is_trusted: bool) -> Who {
-        Who { user: user.to_owned(), is_trusted }
+    fn user_name(user: &str, is_trusted: bool) -> CountedUser {
+        CountedUser { user: user.to_owned(), is_trusted }
     }
 
     #[test]
     fn a_user_leaves_room_for_others_and_all_users_for_agents() {
         let tenants = Tenants::new(Some(64));
-        let enter = |name: &str| tenants.connect(who(&format!("tenant {name}"), false), Protocol::Session);
+        let enter = |name: &str| tenants.connect(user_name(&format!("tenant {name}"), false), Protocol::Session);
         let eva: Vec<TenantSlot> = std::iter::from_fn(|| enter("eva").ok()).collect();
         assert_eq!(eva.len(), 16);
         let error = enter("eva").err().unwrap().to_string();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(ada.len(), 16);
         let error = enter("bob").err().unwrap().to_string();
         assert!(error.contains("quota of all together (half of"), "{error}");
-        for trusted in ["agent h1", "admin boss"].map(|name| who(name, true)) {
+        for trusted in ["agent h1", "admin boss"].map(|name| user_name(name, true)) {
             let places: Vec<TenantSlot> =
                 (0..99).map(|_| tenants.connect(trusted.clone(), Protocol::Grpc).ok().unwrap()).collect();
             drop(places);
@@ -197,11 +197,11 @@ mod tests {
     #[test]
     fn tools_and_watches_have_bounds_of_their_own() {
         let tenants = Tenants::new(None);
-        let eva = who("tenant eva", false);
+        let eva = user_name("tenant eva", false);
         let tools: Vec<TenantSlot> = std::iter::from_fn(|| tenants.connect(eva.clone(), Protocol::Grpc).ok()).collect();
         assert_eq!(tools.len(), TOOLS_OF_ONE_USER_MAX);
         assert!(tenants.connect(eva.clone(), Protocol::Session).is_ok());
-        for watcher in [eva, who("admin boss", true)] {
+        for watcher in [eva, user_name("admin boss", true)] {
             let watches: Vec<TenantSlot> = std::iter::from_fn(|| tenants.watch(watcher.clone()).ok()).collect();
             assert_eq!(watches.len(), WATCHES_OF_ONE_USER_MAX);
         }

@@ -32,11 +32,11 @@ type TokenHash = [u8; 32];
 
 /// The tokens whose users the API server has named lately.
 #[derive(Default)]
-struct KnownTokens {
+struct TokenCache {
     users: HashMap<TokenHash, (Instant, String)>,
 }
 
-impl KnownTokens {
+impl TokenCache {
     fn user(&self, hash: &TokenHash, now: Instant) -> Option<String> {
         let known = self.users.get(hash).filter(|(since, _)| now.saturating_duration_since(*since) < KNOWN_FOR);
         known.map(|(_, user)| user.clone())
@@ -54,7 +54,7 @@ impl KnownTokens {
 pub(super) struct TokenReviews {
     server: ApiServer,
     turns: Arc<Semaphore>,
-    known: ShortLock<KnownTokens>,
+    known: ShortLock<TokenCache>,
 }
 
 impl TokenReviews {
@@ -154,8 +154,8 @@ pub fn reviewed(answer: &[u8], token: &str, server: &str) -> Result<String> {
         return Err(refused(cause).remedy("look whether the coordinator's --token-review names the API server"));
     };
     if !status.authenticated {
-        let said = status.error.replace(token, "TOKEN");
-        let why = if said.is_empty() { "it gives no reason" } else { &said };
+        let printed = status.error.replace(token, "TOKEN");
+        let why = if printed.is_empty() { "it gives no reason" } else { &printed };
         let cause = format!("{server} refuses the program's token: {}", plain(why));
         return Err(refused(cause).remedy(MOUNT));
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_for_a_while_and_answers_are_bounded() {
-        let (mut known, begin) = (KnownTokens::default(), Instant::now());
+        let (mut known, begin) = (TokenCache::default(), Instant::now());
         let hash = |number: usize| -> TokenHash { Sha256::digest(number.to_le_bytes()).into() };
         known.insert(hash(0), "eva".to_owned(), begin);
         assert_eq!(known.user(&hash(0), begin).as_deref(), Some("eva"));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_review_is_said_to_be_none() {
+    fn malformed_token_reviews_are_reported() {
         for answer in [
             "",
             "garbage",

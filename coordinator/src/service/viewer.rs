@@ -27,7 +27,7 @@ impl Viewer {
     }
 
     /// Creates the view of a visitor of the page who is no user: it is shown sums only.
-    pub(super) fn stranger() -> Self {
+    pub(super) fn unauthenticated() -> Self {
         Self { called: "a stranger".to_owned(), user: None, is_admin: false }
     }
 

@@ -53,10 +53,10 @@ pub(super) async fn serve(
     let mut board = boards.fresh().await?;
     let mut answered = 0;
     loop {
-        let Ok(room) = replies.reserve().await else { return Ok(()) };
+        let Ok(space) = replies.reserve().await else { return Ok(()) };
         match watcher.reply(driver, &board) {
-            Some(reply) => room.send(Ok(reply)),
-            None => drop(room),
+            Some(reply) => space.send(Ok(reply)),
+            None => drop(space),
         }
         tokio::select! {
             () = replies.closed() => return Ok(()),

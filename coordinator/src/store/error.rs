@@ -29,7 +29,7 @@ enum Kind {
 impl StoreError {
     /// The error of a state in etcd.
     pub(super) fn of_etcd(location: &EtcdLocation, cause: String, remedy: &str) -> Self {
-        let subject = format!("the state in {}", location.shown());
+        let subject = format!("the state in {}", location.displayed());
         Self { subject, cause, remedy: remedy.to_owned(), kind: Kind::State }
     }
 

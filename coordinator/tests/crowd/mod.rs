@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) const CROWD: u64 = 10_000;
 
 /// Whether the limit on descriptors permits [`CROWD`] connections, after raising it.
-pub(crate) fn has_room() -> bool {
+pub(crate) fn has_space() -> bool {
     let wanted = CROWD + 1_000;
     let before = getrlimit(Resource::Nofile);
     let maximum = before.maximum.map(|maximum| maximum.max(wanted));
@@ -27,13 +27,13 @@ pub(crate) fn has_room() -> bool {
 
 /// Opens `many` connections from `addresses` loopback addresses that send `words`. Nearly all must succeed.
 pub(crate) fn gather(to: SocketAddr, many: u64, addresses: u64, words: &[u8]) -> Vec<OwnedFd> {
-    let crowd: Vec<_> = (0..many).filter_map(|number| stranger(to, number % addresses, words)).collect();
+    let crowd: Vec<_> = (0..many).filter_map(|number| unauthenticated(to, number % addresses, words)).collect();
     assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
     crowd
 }
 
 /// Opens a connection from one of these addresses that sends `words`.
-pub(crate) fn stranger(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedFd> {
+pub(crate) fn unauthenticated(to: SocketAddr, from: u64, words: &[u8]) -> Option<OwnedFd> {
     let from = Ipv4Addr::from(0x7f00_0100 + from as u32);
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
     bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;

@@ -65,8 +65,8 @@ fn without_certificate(coordinator: &Coordinator, protocol: &[u8]) {
     tcp.set_read_timeout(Some(SOON)).unwrap();
     let mut lane = rustls::StreamOwned::new(client, tcp);
     let _ = lane.write_all(&Message::Open(request("h1")).encode());
-    let mut said = Vec::new();
-    assert!(lane.read_to_end(&mut said).is_err() && said.is_empty(), "{said:?}");
+    let mut printed = Vec::new();
+    assert!(lane.read_to_end(&mut printed).is_err() && printed.is_empty(), "{printed:?}");
 }
 
 /// Sends bytes that no program sends.
@@ -117,8 +117,8 @@ fn hostile_peers_cost_a_coordinator_little_while_honest_programs_are_answered() 
         }
         // Another tenant tries another key and the right one, and the session's own tenant another key.
         for (own, key) in [(&mallory, made_up), (&mallory, wanted.key), (&eva, made_up)] {
-            let came = session_endpoint::attach(&address, own, SOON, &claim(key));
-            assert!(matches!(came, Ok(Attachment::Over(_))), "another user has the session");
+            let received = session_endpoint::attach(&address, own, SOON, &claim(key));
+            assert!(matches!(received, Ok(Attachment::Over(_))), "another user has the session");
             tried += 1;
         }
         assert_eq!(shutdown(), Code::PermissionDenied);

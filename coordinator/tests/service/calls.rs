@@ -5,7 +5,7 @@ use crate::watching::{rows_of, watch};
 use accord_cluster::Limits;
 use accord_coordinator::Background;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
-use accord_fabric::session_endpoint::{self, Attachment, Heard, OpenRetries, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, OpenRetries, SessionConnection, WaitedMessage};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -116,7 +116,7 @@ impl Fixture {
     /// Registers an agent.
     fn agent(&self, name: &str) -> FakeAgent<'_> {
         let mut agent = self.attend(agent(name), register(name)).unwrap();
-        match agent.hear() {
+        match agent.next_message() {
             Some(coordinator_message::Body::Registered(_)) => agent,
             other => panic!("{other:?}"),
         }
@@ -139,7 +139,7 @@ struct FakeAgent<'a> {
 
 impl FakeAgent<'_> {
     /// Returns the next message; `None` once the coordinator has closed the connection.
-    fn try_hear(&mut self) -> Result<Option<coordinator_message::Body>, Status> {
+    fn try_next_message(&mut self) -> Result<Option<coordinator_message::Body>, Status> {
         let inbound = &mut self.inbound;
         let message = self
             .runtime
@@ -147,8 +147,8 @@ impl FakeAgent<'_> {
         Ok(message.map(|message| message.body.unwrap()))
     }
 
-    fn hear(&mut self) -> Option<coordinator_message::Body> {
-        self.try_hear().unwrap()
+    fn next_message(&mut self) -> Option<coordinator_message::Body> {
+        self.try_next_message().unwrap()
     }
 }
 
@@ -160,13 +160,13 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     assert_eq!(lease.devices.len(), 2);
     assert_eq!(lease.devices[0].address, "127.0.0.1:77", "the address that the agent came from");
     connection.ask_use(lease.devices[0].info.id);
-    let Some(coordinator_message::Body::SessionOpened(opened)) = agent.hear() else { panic!() };
+    let Some(coordinator_message::Body::SessionOpened(opened)) = agent.next_message() else { panic!() };
     assert_eq!(opened.grant.unwrap().session, lease.session.0);
     let view = fixture.describe();
     assert_eq!((view.nodes.len(), view.sessions.len()), (1, 1));
     assert_eq!(view.sessions[0].program, "app");
     drop(connection);
-    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
+    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.next_message() else { panic!() };
     assert_eq!(closed.session, lease.session.0);
 }
 
@@ -179,7 +179,7 @@ fn use_first(connection: &SessionConnection) {
 }
 
 #[test]
-fn ranks_on_one_device_are_warned_through_the_door() {
+fn ranks_on_one_device_are_warned_over_the_session_endpoint() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let open = |rank| {
@@ -195,16 +195,16 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     first.ask_use(FIRST);
     second.ask_use(FIRST);
     // The last rank gets the warning.
-    let (heard, warnings) = std::sync::mpsc::channel();
+    let (observed, warnings) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         for connection in [&first, &second] {
-            let heard = heard.clone();
+            let observed = observed.clone();
             scope.spawn(move || {
                 while let Ok(Some(message)) = connection.next() {
                     if matches!(message, Message::UseAnswered { .. }) {
                         continue;
                     }
-                    heard.send(message).unwrap();
+                    observed.send(message).unwrap();
                 }
             });
         }
@@ -233,9 +233,9 @@ fn threads_that_write_at_once_do_not_disturb_each_other() {
         }
     });
     for _ in 0..2 * ASKED_BY_EACH {
-        let heard = connection.next_within(SOON).unwrap();
+        let observed = connection.next_within(SOON).unwrap();
         assert!(
-            matches!(heard, Heard::Message(Some(Message::UseAnswered { device: FIRST, error: None }))),
+            matches!(observed, WaitedMessage::Message(Some(Message::UseAnswered { device: FIRST, error: None }))),
             "an answer is missing"
         );
     }
@@ -257,9 +257,9 @@ fn seldom_probed(port: u16) -> usize {
 
 /// Requests both devices of an agent, and returns once they are granted.
 fn ask_for_both(address: &PeerAddress, own: &Identity) -> SessionConnection {
-    let retries = OpenRetries { time: SOON, tell: &|_| (), waits: &|_| () };
+    let retries = OpenRetries { time: SOON, notify: &|_| (), waits: &|_| () };
     let request = SessionRequest { devices: Some("2:cpu".to_owned()), ..request("h1") };
-    session_endpoint::open_patiently(address, own, SOON, &retries, &request).unwrap().1
+    session_endpoint::open_with_retries(address, own, SOON, &retries, &request).unwrap().1
 }
 
 #[test]
@@ -283,18 +283,18 @@ fn the_connection_of_a_request_that_waits_is_probed_seldom() {
     await_seldom(2);
     drop(first);
     let released = loop {
-        if let Some(coordinator_message::Body::ReleaseJob(release)) = agent.hear() {
+        if let Some(coordinator_message::Body::ReleaseJob(release)) = agent.next_message() {
             break v1::JobReleased { job: release.job };
         }
     };
     agent.outbox.say(agent_message::Body::JobReleased(released));
-    while !matches!(agent.hear(), Some(coordinator_message::Body::SessionOpened(_))) {}
+    while !matches!(agent.next_message(), Some(coordinator_message::Body::SessionOpened(_))) {}
     let _second = second.join().unwrap();
     await_seldom(0);
 }
 
 #[test]
-fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
+fn silent_agent_is_lost_and_the_program_is_notified() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
     let (_, connection) = fixture.open("elsewhere").unwrap();
@@ -306,7 +306,7 @@ fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
     }
     assert_eq!(fixture.describe().nodes[0].state, i32::from(v1::NodeState::Lost));
     // The agent's connection is closed, so that it registers again if it is alive.
-    while agent.hear().is_some() {}
+    while agent.next_message().is_some() {}
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn silent_connections_block_no_other() {
 }
 
 #[test]
-fn bad_messages_at_the_door_end_that_connection_only() {
+fn malformed_first_message_closes_only_its_connection() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
@@ -393,9 +393,9 @@ fn a_newer_agent_of_the_same_node_takes_over() {
     let mut old = fixture.agent("h1");
     let newer = v1::Register { incarnation: 2, ..register("h1") };
     let _newer = fixture.attend(agent("h1"), newer).unwrap();
-    assert_eq!(old.hear(), None);
+    assert_eq!(old.next_message(), None);
     let mut stale = fixture.attend(agent("h1"), register("h1")).unwrap();
-    let status = stale.try_hear().unwrap_err();
+    let status = stale.try_next_message().unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists);
     assert!(status.message().contains("--node"), "{status}");
 }
@@ -406,7 +406,7 @@ fn an_administrator_drains_closes_and_stops() {
     let mut agent = fixture.agent("h1");
     let (lease, connection) = fixture.open("h1").unwrap();
     use_first(&connection);
-    let Some(coordinator_message::Body::SessionOpened(_)) = agent.hear() else { panic!() };
+    let Some(coordinator_message::Body::SessionOpened(_)) = agent.next_message() else { panic!() };
     let (mut admin, run) = (fixture.admin(), &fixture.runtime);
 
     let request = |name: &str| v1::DrainNodeRequest {
@@ -418,12 +418,12 @@ fn an_administrator_drains_closes_and_stops() {
     let status = run.block_on(admin.drain_node(request("h9"))).unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     run.block_on(admin.drain_node(request("h1"))).unwrap();
-    assert!(matches!(agent.hear(), Some(coordinator_message::Body::Drain(_))));
+    assert!(matches!(agent.next_message(), Some(coordinator_message::Body::Drain(_))));
     assert!(fixture.open("h1").is_err());
 
     let session = lease.session.0;
     run.block_on(admin.close_session(v1::CloseSessionRequest { version: VERSION, session })).unwrap();
-    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
+    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.next_message() else { panic!() };
     assert!(closed.reason.starts_with("an administrator has closed session"), "{}", closed.reason);
     assert_eq!(connection.next().unwrap(), Some(Message::Ended(closed.reason)));
     assert!(connection.next().unwrap().is_none());
@@ -431,9 +431,9 @@ fn an_administrator_drains_closes_and_stops() {
     let stop = v1::ShutdownRequest { version: VERSION, agents: true };
     let answer = std::thread::scope(|scope| {
         let agent = scope.spawn(move || {
-            assert!(matches!(agent.hear(), Some(coordinator_message::Body::Stop(_))));
+            assert!(matches!(agent.next_message(), Some(coordinator_message::Body::Stop(_))));
             agent.outbox.say(agent_message::Body::Goodbye(v1::Goodbye {}));
-            assert_eq!(agent.hear(), None);
+            assert_eq!(agent.next_message(), None);
         });
         // The agent's thread drives its runtime, so this call needs a runtime of its own.
         let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -539,12 +539,12 @@ fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = PeerAddress::new(silent.local_addr().unwrap());
     let own = Authority::new("c1", HOUR).unwrap().identity(tenant(), HOUR).unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (notify, reported) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let retries = OpenRetries { time: Duration::from_secs(1), tell: &|_: &str| (), waits: &|_| () };
-        let outcome = session_endpoint::open_patiently(&address, &own, HOUR, &retries, &request("h1"));
-        let _ = tell.send(outcome.map(drop));
+        let retries = OpenRetries { time: Duration::from_secs(1), notify: &|_: &str| (), waits: &|_| () };
+        let outcome = session_endpoint::open_with_retries(&address, &own, HOUR, &retries, &request("h1"));
+        let _ = notify.send(outcome.map(drop));
     });
-    let error = told.recv_timeout(3 * SOON).expect("it goes on asking").unwrap_err();
+    let error = reported.recv_timeout(3 * SOON).expect("it goes on asking").unwrap_err();
     assert!(error.cause().contains("no answer in time"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Thousands of unauthenticated connections cost the coordinator little, and do not delay honest programs.
 
-use crate::crowd::{CROWD, assert_idle, gather, has_room, measured};
+use crate::crowd::{CROWD, assert_idle, gather, has_space, measured};
 use crate::watched::{ANSWERED_WITHIN, Coordinator};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const DESCRIPTORS_MAX: usize = 1_100;
 /// Most additional threads: those that the runtime starts on demand, and none per connection.
 const THREADS_MORE_MAX: u64 = 16;
 fn honest_programs_are_answered_under(coordinator: &Coordinator, whom: &str, many: u64, addresses: u64, words: &[u8]) {
-    if !has_room() {
+    if !has_space() {
         return;
     }
     coordinator.ask();

@@ -1,13 +1,13 @@
 //! Crowds without certificates, at the coordinator's UNIX socket and by TCP with MUNGE. They cost the coordinator
 //! little, and do not delay honest programs.
 
-use crate::crowd::{CROWD, has_room, stranger};
+use crate::crowd::{CROWD, has_space, unauthenticated};
 use crate::munged::Munged;
 use crate::watched::Coordinator;
 use accord_fabric::session_endpoint::PROTOCOL;
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_trust::Identity;
-use accord_trust::attest::{NONCE_LEN, shown};
+use accord_trust::attest::{NONCE_LEN, encode_credential};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -61,8 +61,8 @@ fn gather_here(socket: &Path, many: u64, words: &[u8]) -> Vec<UnixStream> {
     crowd
 }
 
-fn assert_a_crowd_here_is_borne(limit: Option<u64>, descriptors: usize, many: u64, words: &[u8]) {
-    if !has_room() {
+fn assert_survives_connections(limit: Option<u64>, descriptors: usize, many: u64, words: &[u8]) {
+    if !has_space() {
         return;
     }
     let coordinator = Coordinator::start_with_socket(limit);
@@ -78,18 +78,18 @@ fn assert_a_crowd_here_is_borne(limit: Option<u64>, descriptors: usize, many: u6
 
 #[test]
 fn thousands_of_silent_connections_to_the_socket_keep_no_user_out() {
-    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"");
+    assert_survives_connections(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"");
 }
 
 #[test]
 fn thousands_of_connections_that_stop_in_their_first_word_keep_no_user_out() {
-    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"\x20accord");
+    assert_survives_connections(None, DESCRIPTORS_OF_ONE_MAX, CROWD, b"\x20accord");
 }
 
 #[test]
 fn a_crowd_at_the_socket_keeps_no_user_out_with_few_descriptors() {
     // Half of half of the descriptors.
-    assert_a_crowd_here_is_borne(Some(256), 64 + 60, 2_000, b"");
+    assert_survives_connections(Some(256), 64 + 60, 2_000, b"");
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn a_silent_connection_to_the_socket_is_closed() {
 }
 
 #[test]
-fn an_unknown_word_at_the_socket_gets_no_thread() {
-    assert_a_crowd_here_is_borne(None, DESCRIPTORS_OF_ONE_MAX, 2_000, b"\x05other");
+fn unknown_protocol_name_at_the_socket_gets_no_thread() {
+    assert_survives_connections(None, DESCRIPTORS_OF_ONE_MAX, 2_000, b"\x05other");
 }
 
 /// A coordinator that accepts MUNGE credentials, the test's daemon, and a user's identity.
@@ -135,7 +135,7 @@ impl Site {
 
     /// Opens a connection that has completed TLS and owes a credential.
     fn debtor(&self, from: u64) -> Option<SharedLane> {
-        let tcp = adopt(stranger(self.coordinator.address, from, b"")?).ok()?;
+        let tcp = adopt(unauthenticated(self.coordinator.address, from, b"")?).ok()?;
         let lane = connect_tls(tcp, self.user.to_coordinator(PROTOCOL.as_bytes()).unwrap(), SOON).ok()?;
         lane.limit(Some(SOON)).ok()?;
         lane.read_exact(&mut [0; NONCE_LEN]).ok()?;
@@ -145,11 +145,11 @@ impl Site {
     /// Opens `many` of these. Returns them with the most descriptors that the coordinator had.
     fn gather(&self, many: u64, addresses: u64) -> (Vec<SharedLane>, usize) {
         /// Number of connections between two samples.
-        const LOOK: u64 = 50;
+        const POLL_INTERVAL: u64 = 50;
         let (mut crowd, mut descriptors) = (Vec::new(), 0);
         for number in 0..many {
             crowd.extend(self.debtor(number % addresses));
-            if number % LOOK == LOOK - 1 {
+            if number % POLL_INTERVAL == POLL_INTERVAL - 1 {
                 descriptors = descriptors.max(self.coordinator.cost().descriptors);
             }
         }
@@ -160,7 +160,7 @@ impl Site {
 
 #[test]
 fn a_crowd_that_owes_its_credentials_keeps_no_user_out() {
-    if !has_room() {
+    if !has_space() {
         return;
     }
     let site = Site::start(None, Duration::ZERO);
@@ -196,7 +196,7 @@ fn a_crowd_with_invalid_credentials_has_few_threads_and_keeps_no_user_out() {
     let (crowd, _) = site.gather(MANY, 50);
     for lane in &crowd {
         // A connection that waited for too long is closed already.
-        let _ = lane.send(&shown(b"none of MUNGE's"));
+        let _ = lane.send(&encode_credential(b"none of MUNGE's"));
     }
     assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.ask());
     let (asked, at_once) = site.munged.asked();
@@ -212,7 +212,7 @@ fn a_munge_that_does_not_answer_keeps_out_only_its_users() {
     let before = site.coordinator.cost();
     let (crowd, _) = site.gather(MANY, 50);
     for lane in &crowd {
-        let _ = lane.send(&shown(b"MUNGE:x"));
+        let _ = lane.send(&encode_credential(b"MUNGE:x"));
     }
     // By certificate.
     assert_honest_are_answered(&site.coordinator, before, DESCRIPTORS_MAX, || site.coordinator.ask());

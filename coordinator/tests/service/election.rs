@@ -1,7 +1,7 @@
 //! Candidates with a simulated etcd: at most one leads at any time, and soon one does, whatever is lost, paused or cut off.
 
 use accord_cluster::Millis;
-use accord_coordinator::leadership::{Action, Answer, Candidate, LEASE_SECONDS, Owner, Standing};
+use accord_coordinator::leadership::{Action, Answer, Candidate, LEASE_SECONDS, LeadershipStatus, Owner};
 use accord_test_tier::splitmix64;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Etcd {
         self.owner = self.owner.take().filter(|owner| self.leases.contains_key(&owner.lease));
     }
 
-    fn does(&mut self, action: Action, who: usize, now: u64, random: &mut Random) -> Answer {
+    fn does(&mut self, action: Action, user_name: usize, now: u64, random: &mut Random) -> Answer {
         self.revision += 1;
         let mut until = || now + LEASE_SECONDS as u64 * 1_000 + random.below(EXPIRES_LATE_MS);
         match action {
@@ -49,7 +49,7 @@ impl Etcd {
                 Answer::Granted { lease: self.revision, seconds: LEASE_SECONDS }
             }
             Action::Stand { lease, .. } if self.owner.is_none() && self.leases.contains_key(&lease) => {
-                self.owner = Some(Owner { address: format!("c{who}"), lease, revision: self.revision });
+                self.owner = Some(Owner { address: format!("c{user_name}"), lease, revision: self.revision });
                 Answer::Elected(self.revision)
             }
             // etcd refuses a lease that has ended.
@@ -108,17 +108,21 @@ impl World {
         if disturbs && self.random.chance(1) {
             self.disturb();
         }
-        for who in 0..CANDIDATES {
-            self.run(who, disturbs);
+        for user_name in 0..CANDIDATES {
+            self.run(user_name, disturbs);
         }
         let is_awake = |process: &&Process| process.paused_until <= now;
-        let leads = |process: &Process| matches!(process.candidate.standing(Millis(now)), Standing::Leads { .. });
-        let leaders: Vec<usize> = (0..CANDIDATES).filter(|who| leads(&self.processes[*who])).collect();
+        let leads = |process: &Process| {
+            matches!(process.candidate.leadership_status(Millis(now)), LeadershipStatus::Leads { .. })
+        };
+        let leaders: Vec<usize> = (0..CANDIDATES).filter(|user_name| leads(&self.processes[*user_name])).collect();
         // One that is paused can't look at its clock, and does before it does anything.
-        let awake: Vec<usize> = leaders.iter().copied().filter(|who| is_awake(&&self.processes[*who])).collect();
+        let awake: Vec<usize> =
+            leaders.iter().copied().filter(|user_name| is_awake(&&self.processes[*user_name])).collect();
         assert!(awake.len() <= 1, "{awake:?} lead at {now}");
         if let Some(&leader) = awake.first() {
-            let Standing::Leads { revision } = self.processes[leader].candidate.standing(Millis(now)) else {
+            let LeadershipStatus::Leads { revision } = self.processes[leader].candidate.leadership_status(Millis(now))
+            else {
                 return None;
             };
             let owner = self.etcd.owner.as_ref().map(|owner| owner.revision);
@@ -130,18 +134,18 @@ impl World {
     /// Pauses or cuts off a candidate, starts one anew, or stops etcd.
     fn disturb(&mut self) {
         let (now, time) = (self.now, 100 + self.random.below(8_000));
-        let who = self.random.below(CANDIDATES as u64) as usize;
+        let user_name = self.random.below(CANDIDATES as u64) as usize;
         let ends = match self.random.below(4) {
             0 => {
-                self.processes[who].paused_until = now + time;
+                self.processes[user_name].paused_until = now + time;
                 now + time
             }
             1 => {
-                self.processes[who].cut_off_until = now + time;
+                self.processes[user_name].cut_off_until = now + time;
                 now + time
             }
             2 => {
-                self.processes[who] = Process::default();
+                self.processes[user_name] = Process::default();
                 now
             }
             _ => {
@@ -152,9 +156,9 @@ impl World {
         self.quiet_since = self.quiet_since.max(ends);
     }
 
-    fn run(&mut self, who: usize, loses: bool) {
+    fn run(&mut self, user_name: usize, loses: bool) {
         let Self { random, etcd, processes, now, .. } = self;
-        let (now, process) = (*now, &mut processes[who]);
+        let (now, process) = (*now, &mut processes[user_name]);
         let reaches = process.cut_off_until <= now && self.etcd_away_until <= now;
         if let Some(request) = &mut process.request
             && request.answer.is_none()
@@ -162,7 +166,7 @@ impl World {
         {
             // The request is in etcd's hands, whether its sender is paused or not.
             if reaches && !(loses && random.chance(20)) {
-                let answer = etcd.does(request.action, who, now, random);
+                let answer = etcd.does(request.action, user_name, now, random);
                 request.answer = (!(loses && random.chance(20))).then_some(answer);
             }
         }
@@ -192,7 +196,7 @@ impl World {
 }
 
 #[test]
-fn at_most_one_leads_and_soon_one_does() {
+fn at_most_one_candidate_leads_and_one_is_elected_soon() {
     const TIME_MS: u64 = 60_000;
     let (mut elections, seeds) = (0, accord_test_tier::pick(20, 2_000));
     let first = accord_test_tier::first_seed(seeds);
@@ -215,7 +219,7 @@ fn at_most_one_leads_and_soon_one_does() {
 }
 
 #[test]
-fn another_one_leads_within_five_seconds_of_a_leaders_end() {
+fn another_candidate_leads_within_five_seconds_of_a_leaders_end() {
     for seed in 0..50 {
         let mut world = World::new(seed);
         let until = |world: &mut World, not: Option<usize>| {
@@ -236,8 +240,8 @@ fn another_one_leads_within_five_seconds_of_a_leaders_end() {
             assert_eq!(world.step(false), Some(second), "seed {seed}");
         }
         assert_eq!(
-            world.processes[first].candidate.standing(Millis(world.now)),
-            Standing::Follows(Some(format!("c{second}")))
+            world.processes[first].candidate.leadership_status(Millis(world.now)),
+            LeadershipStatus::Follows(Some(format!("c{second}")))
         );
     }
 }
@@ -250,10 +254,10 @@ fn an_answer_after_a_pause_counts_from_its_request() {
         if let Some(answer) = answer {
             candidate.answered(Millis(now), Millis(now + 60_000), answer);
         }
-        (action, candidate.standing(Millis(now + 60_000)))
+        (action, candidate.leadership_status(Millis(now + 60_000)))
     };
     assert_eq!(asks(0, Some(Answer::Owner(None))).0, Action::Look);
     assert_eq!(asks(60_000, Some(Answer::Granted { lease: 7, seconds: 3 })).0, Action::Grant);
     // The lease has ended while the process was paused: another one is taken.
-    assert_eq!(asks(120_000, None), (Action::Grant, Standing::Follows(None)));
+    assert_eq!(asks(120_000, None), (Action::Grant, LeadershipStatus::Follows(None)));
 }

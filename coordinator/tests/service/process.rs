@@ -61,7 +61,7 @@ fn refusal(mut command: Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn it_says_where_it_listens_and_ends_on_sigterm() {
+fn coordinator_prints_its_address_and_exits_on_sigterm() {
     let (dir, own) = with_certificates();
     let mut process = start(command(&dir));
     let request = request("h1");
@@ -74,7 +74,7 @@ fn it_says_where_it_listens_and_ends_on_sigterm() {
 }
 
 #[test]
-fn it_ends_with_its_standard_input() {
+fn coordinator_exits_when_standard_input_closes() {
     let (dir, _) = with_certificates();
     let mut command = command(&dir);
     command.arg("--stop-on-stdin-eof").stdin(Stdio::piped());
@@ -85,7 +85,7 @@ fn it_ends_with_its_standard_input() {
 }
 
 #[test]
-fn it_says_what_it_lacks() {
+fn coordinator_reports_why_it_can_not_start() {
     let (dir, _) = with_certificates();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut occupied = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
@@ -113,7 +113,7 @@ fn it_says_what_it_lacks() {
 }
 
 #[test]
-fn it_says_that_descriptors_are_too_few_for_it() {
+fn coordinator_reports_a_descriptor_limit_that_is_too_low() {
     let (dir, _) = with_certificates();
     let mut listening = 0;
     for descriptors in 4..=32 {
@@ -141,9 +141,9 @@ fn it_says_that_descriptors_are_too_few_for_it() {
 
 /// The user look-up needs a thread, which the system refuses. The caller is informed, and the coordinator continues.
 #[test]
-fn who_can_not_be_asked_for_for_want_of_a_thread_is_told_so() {
+fn user_lookup_without_a_thread_is_reported() {
     /// Less than a thread's stack.
-    const ROOM: u64 = 1 << 20;
+    const SPACE: u64 = 1 << 20;
     let (dir, own) = with_certificates();
     let socket = dir.path().join("socket");
     let mut command = command(&dir);
@@ -161,7 +161,7 @@ fn who_can_not_be_asked_for_for_want_of_a_thread_is_told_so() {
     let pid = Pid::from_raw(i32::try_from(process.child.id()).unwrap());
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")).unwrap();
-    let limit = Some(1_024 * size.parse::<u64>().unwrap() + ROOM);
+    let limit = Some(1_024 * size.parse::<u64>().unwrap() + SPACE);
     let before = prlimit(pid, Resource::As, Rlimit { current: limit, maximum: None }).unwrap();
     for _ in 0..2 {
         let error = connect().unwrap_err();

@@ -137,8 +137,11 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
             let refused = status.as_ref().is_some_and(|status| status.code() == Code::PermissionDenied);
             assert_eq!(refused, !may(&role, act), "{role}: {act}: {status:?}");
             if let Some(status) = status.filter(|_| refused) {
-                let said = status.message();
-                assert!(said.contains(&format!("{role} may not {act}")) && said.contains("accord pki issue"), "{said}");
+                let printed = status.message();
+                assert!(
+                    printed.contains(&format!("{role} may not {act}")) && printed.contains("accord pki issue"),
+                    "{printed}"
+                );
             }
         }
     }
@@ -178,11 +181,11 @@ fn without_a_certificate_nothing_is_answered() {
         let mut lane = rustls::StreamOwned::new(client, tcp);
         // In TLS 1.3 a client finishes before the server has verified its certificate.
         let _ = lane.write_all(&open);
-        let mut said = Vec::new();
-        let error = lane.read_to_end(&mut said).unwrap_err();
-        assert!(said.is_empty(), "{said:?}");
-        let told = explain::broken(&error, "the coordinator").to_string();
-        assert!(told.contains("asks for a certificate") && told.contains("ACCORD_TLS"), "{told}");
+        let mut printed = Vec::new();
+        let error = lane.read_to_end(&mut printed).unwrap_err();
+        assert!(printed.is_empty(), "{printed:?}");
+        let reported = explain::broken(&error, "the coordinator").to_string();
+        assert!(reported.contains("asks for a certificate") && reported.contains("ACCORD_TLS"), "{reported}");
     }
     let tenant = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
     let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request("h1"));
@@ -220,10 +223,10 @@ fn strangers_are_refused_by_programs_and_agents_endpoints_alike() {
     assert_eq!(status.code(), Code::Unauthenticated);
     assert!(status.message().contains("not valid at this time") && status.message().contains("renew"), "{status}");
 
-    let stranger = other.identity(tenant(), HOUR).unwrap();
-    let error = session_endpoint::open(&address, &stranger, SOON, &request("h1")).unwrap_err();
+    let unauthenticated = other.identity(tenant(), HOUR).unwrap();
+    let error = session_endpoint::open(&address, &unauthenticated, SOON, &request("h1")).unwrap_err();
     assert!(error.to_string().contains("of another authority") && error.to_string().contains("ca.crt"), "{error}");
-    let status = call(&runtime, address.as_str(), stranger, Act::Describe).unwrap_err();
+    let status = call(&runtime, address.as_str(), unauthenticated, Act::Describe).unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
     assert!(status.message().contains("of another authority"), "{status}");
 }
@@ -245,12 +248,12 @@ fn only_a_coordinator_is_believed_in_the_coordinators_place() {
 }
 
 #[test]
-fn what_was_read_off_the_wire_is_of_no_use() {
+fn recorded_admin_traffic_can_not_be_replayed() {
     let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
     let coordinator = start(&authority);
     // A proxy that records all bytes of an administrator.
-    let (tap, heard) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(Mutex::new(Vec::new())));
-    let (address, kept, target) = (tap.local_addr().unwrap().to_string(), heard.clone(), coordinator.address());
+    let (tap, observed) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let (address, kept, target) = (tap.local_addr().unwrap().to_string(), observed.clone(), coordinator.address());
     std::thread::spawn(move || {
         let (mut from, _) = tap.accept().unwrap();
         let mut to = TcpStream::connect(target).unwrap();
@@ -266,13 +269,13 @@ fn what_was_read_off_the_wire_is_of_no_use() {
     });
     let admin = || authority.identity(Role::Admin("root".into()), HOUR).unwrap();
     call(&runtime, &address, admin(), Act::Describe).unwrap();
-    let heard = heard.lock().unwrap().clone();
+    let observed = observed.lock().unwrap().clone();
     for word in [&b"accord-token"[..], b"accord.v1", b"Describe", b"admin"] {
-        assert!(!heard.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
+        assert!(!observed.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
     }
     // A replay ends in the handshake.
     let mut again = TcpStream::connect(coordinator.address()).unwrap();
-    again.write_all(&heard).unwrap();
+    again.write_all(&observed).unwrap();
     again.set_read_timeout(Some(SOON)).unwrap();
     let mut answer = Vec::new();
     let _ = again.read_to_end(&mut answer);

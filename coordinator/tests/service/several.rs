@@ -27,10 +27,10 @@ impl Coordinator {
         let mut command = command_at(dir, &free_port().to_string());
         command.args(["--state", state]);
         let mut process = start(command);
-        let (said, messages) = channel();
+        let (printed, messages) = channel();
         let stderr: ChildStderr = process.child.stderr.take().unwrap();
         std::thread::spawn(move || {
-            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| said.send(line))
+            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| printed.send(line))
         });
         Self { process, messages }
     }
@@ -38,14 +38,14 @@ impl Coordinator {
     /// Waits for a message.
     fn says(&self, part: &str) -> String {
         let limit = Duration::from_secs(120);
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         while let Ok(message) = self.messages.recv_timeout(limit) {
             if message.contains(part) {
                 return message;
             }
-            said.push(message);
+            printed.push(message);
         }
-        panic!("{part:?} is awaited in vain: {said:#?}");
+        panic!("{part:?} is awaited in vain: {printed:#?}");
     }
 
     fn signal(&self, signal: Signal) {
@@ -68,7 +68,7 @@ const LEADS: &str = "this coordinator leads the cluster";
 const NO_DEVICES: &str = "accord-node-agent";
 
 #[test]
-fn one_of_two_leads_and_the_other_one_names_it_and_takes_over() {
+fn follower_names_the_leader_and_takes_over() {
     let Some(etcd) = Etcd::start(1, &[]) else { return };
     let (dir, own) = with_certificates();
     let state = etcd.location("site");
@@ -76,13 +76,13 @@ fn one_of_two_leads_and_the_other_one_names_it_and_takes_over() {
     first.says(LEADS);
     let second = Coordinator::start(&dir, &state);
     let named = format!("this coordinator does not lead the cluster, the one at {} does", first.process.address);
-    let said = loop {
-        let said = second.answer(&own);
-        if !said.contains("no coordinator leads") {
-            break said;
+    let printed = loop {
+        let printed = second.answer(&own);
+        if !printed.contains("no coordinator leads") {
+            break printed;
         }
     };
-    assert!(said.contains(&named) && said.contains("ACCORD_COORDINATOR"), "{said}");
+    assert!(printed.contains(&named) && printed.contains("ACCORD_COORDINATOR"), "{printed}");
     assert!(first.answer(&own).contains(NO_DEVICES));
     // With the addresses of both a program finds the one that leads.
     let both = format!("{},{}", second.process.address, first.process.address);

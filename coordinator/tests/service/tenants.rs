@@ -198,8 +198,8 @@ fn a_user_has_four_calls_of_watch_at_one_time() {
             }
         };
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        let said = refused.message();
-        assert!(said.contains("tenant eva has 4 calls of Watch, the quota of one user"), "{said}");
+        let printed = refused.message();
+        assert!(printed.contains("tenant eva has 4 calls of Watch, the quota of one user"), "{printed}");
         // Another user is not affected, and a freed slot can be used again.
         let admin = connect(&coordinator.authority, Role::Admin("boss".into()), coordinator.address).await.unwrap();
         let _watched = watch(&mut ClusterClient::new(admin), rows_of(v1::WatchTable::Nodes)).await.unwrap();
@@ -297,8 +297,8 @@ fn a_user_who_opens_sessions_for_ever_shuts_no_other_user_out() {
         assert!(sessions.len() <= 256);
     };
     assert_eq!(sessions.len(), 64);
-    let said = refused.cause();
-    assert!(said.contains("tenant eva has 64 connections") && said.contains("quota of one user"), "{refused}");
+    let printed = refused.cause();
+    assert!(printed.contains("tenant eva has 64 connections") && printed.contains("quota of one user"), "{refused}");
     assert!(refused.remedy_text().is_some_and(|remedy| remedy.contains("LimitNOFILE")), "{refused}");
     runtime.block_on(async {
         // Tools of the user are refused as well.

@@ -82,7 +82,7 @@ impl Cluster {
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
-        self.tell_jobs(now, id, link, out);
+        self.notify_jobs(now, id, link, out);
         self.meet_users(now, id, out);
         self.answer_held_uses(now, Some(id), out);
         self.paths.connected(id);
@@ -120,7 +120,7 @@ impl Cluster {
             let (new, known) = (registration.incarnation, node.incarnation);
             // Only one boot of a machine can be alive. The live agent keeps the name, so that two machines with one
             // name do not displace each other for ever.
-            let heard_ms = now.since(node.heard);
+            let heard_ms = now.since(node.last_contact);
             let lives = node.link().is_some() && heard_ms < HEARTBEATS_MISSED * self.limits.heartbeat_ms;
             return match boot_of(new) == boot_of(known) {
                 true if new < known => Err(Refusal::Stale { node_name: name.clone() }),
@@ -200,7 +200,7 @@ impl Cluster {
     }
 
     pub(super) fn heartbeat(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
-        let Some(id) = self.hear(now, link, out) else { return };
+        let Some(id) = self.note_alive(now, link, out) else { return };
         // The grant of an earlier coordinator's session may arrive after the first heartbeat that lists its executor.
         let is_announced = |session: &SessionId| match self.sessions.get(session) {
             Some(known) => known.origin == Origin::Own || known.nodes.contains_key(&id),
@@ -215,7 +215,7 @@ impl Cluster {
     }
 
     pub(super) fn executor_started(&mut self, now: Millis, link: LinkId, grant: &SessionGrant, out: &mut Vec<Effect>) {
-        let Some(id) = self.hear(now, link, out) else { return };
+        let Some(id) = self.note_alive(now, link, out) else { return };
         self.adopt(now, id, grant, out);
         let mut listed = self.executing.get(&id).cloned().unwrap_or_default();
         listed.insert(grant.session);
@@ -231,7 +231,7 @@ impl Cluster {
         why: &str,
         out: &mut Vec<Effect>,
     ) {
-        let Some(id) = self.hear(now, link, out) else { return };
+        let Some(id) = self.note_alive(now, link, out) else { return };
         let known = self.sessions.get(&session).filter(|known| known.executors.contains(&id));
         if let Some(client) = known.and_then(|known| known.client).filter(|_| !why.is_empty()) {
             let why = why.chars().take(REASON_MAX).collect();
@@ -242,18 +242,18 @@ impl Cluster {
     }
 
     pub(super) fn job_released(&mut self, now: Millis, link: LinkId, job: SessionKey, out: &mut Vec<Effect>) {
-        if let Some(id) = self.hear(now, link, out) {
+        if let Some(id) = self.note_alive(now, link, out) {
             self.allocations.released(id, job);
         }
     }
 
     /// Returns the node of a link, after noting that its agent is alive.
-    pub(super) fn hear(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
+    pub(super) fn note_alive(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
         let Some(&id) = self.links.get(&link) else {
             out.push(Effect::RefuseAgent(link, Refusal::NotRegistered));
             return None;
         };
-        self.nodes.hear(id, now);
+        self.nodes.note_alive(id, now);
         Some(id)
     }
 
@@ -430,7 +430,7 @@ impl Cluster {
         }
         if state == NodeState::Lost {
             // The other ranks must end, because their launcher may not notice the missing one.
-            peers.extend(self.fellows(id));
+            peers.extend(self.other_ranks(id));
         }
         for peer in peers {
             if let Some(link) = self.nodes.get(&peer).and_then(Node::link) {

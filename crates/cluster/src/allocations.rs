@@ -1,10 +1,10 @@
 //! The scheduler, and the coordinator's own state of its jobs.
 
-use super::books::Books;
 use super::in_effect::PolicyInEffect;
 use super::input::ClientId;
 use super::job::{Gang, Job, Keeper, Opener};
 use super::reservation_table::ReservationTable;
+use super::scheduling_state::SchedulingState;
 use super::session::AGENT_GRACE_MS;
 use super::steps::counted;
 use super::time::Millis;
@@ -24,7 +24,7 @@ pub(super) const JOBS_MAX: usize = 1 << 20;
 pub(super) struct Allocations {
     /// Time of the current input.
     pub(super) now: Millis,
-    books: Books,
+    books: SchedulingState,
     pub(super) in_effect: PolicyInEffect,
     /// Accounts and users that have requested devices.
     pub(super) users: BTreeSet<(String, String)>,
@@ -72,7 +72,7 @@ impl Default for Allocations {
         let in_effect = PolicyInEffect::default();
         Self {
             now: Millis(0),
-            books: Books::new(in_effect.policy.core.clone()),
+            books: SchedulingState::new(in_effect.policy.core.clone()),
             in_effect,
             groups: BTreeMap::new(),
             users: BTreeSet::new(),
@@ -105,17 +105,17 @@ impl Allocations {
     }
 
     /// Returns the scheduler and its ledger.
-    pub(super) fn books(&self) -> &Books {
+    pub(super) fn books(&self) -> &SchedulingState {
         &self.books
     }
 
     /// Returns the scheduler and its ledger, for queries that bring the ledger up to date.
-    pub(super) fn books_mut(&mut self) -> &mut Books {
+    pub(super) fn books_mut(&mut self) -> &mut SchedulingState {
         &mut self.books
     }
 
     /// Takes over the books of an earlier coordinator.
-    pub(super) fn restore_books(&mut self, books: Books) {
+    pub(super) fn restore_books(&mut self, books: SchedulingState) {
         self.books = books;
     }
 

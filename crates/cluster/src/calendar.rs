@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_or_zone_is_named() {
+    fn invalid_time_or_zone_is_named() {
         let error = |first, zone, lasts, weekly| Calendar::new(first, zone, lasts, weekly).unwrap_err();
         assert!(error("2026-12-01T08:00", "Europe/Berlim", HOUR, false).contains("no time zone \"Europe/Berlim\""));
         assert!(error("tomorrow", "UTC", HOUR, false).contains("\"tomorrow\" is no time"));

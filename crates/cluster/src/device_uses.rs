@@ -34,7 +34,7 @@ impl Cluster {
         uses: &[(SessionId, u32, DeviceUse)],
         out: &mut Vec<Effect>,
     ) {
-        let Some(node) = self.hear(now, link, out) else { return };
+        let Some(node) = self.note_alive(now, link, out) else { return };
         for (session, ordinal, used) in uses {
             self.used(now, *session, (DeviceId { node, ordinal: *ordinal }, Reporter::Agent), *used);
         }
@@ -68,7 +68,7 @@ impl Cluster {
 
     /// Notes that executors of sessions on a node have sent their last reports and ended.
     pub(super) fn use_ended(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
-        let Some(node) = self.hear(now, link, out) else { return };
+        let Some(node) = self.note_alive(now, link, out) else { return };
         for session in sessions {
             self.executor_uses_end(*session, node);
         }
@@ -135,7 +135,7 @@ impl Cluster {
         let before = self.device_uses.fault(id, key);
         let Some((charged, activity, is_unknown)) = self.device_uses.count(now, id, key, used) else { return };
         if let Some(fault) = self.device_uses.fault(id, key).filter(|fault| before != Some(*fault)) {
-            self.fault_shown(now, key, &charged, fault);
+            self.fault_reported(now, key, &charged, fault);
         }
         match charged {
             Charged::Job(job) => self.allocations.job_did(now, job, activity, is_unknown),

@@ -54,7 +54,7 @@ impl Allocations {
         for session in &grant.sessions {
             self.earlier_sessions.insert(*session, id);
         }
-        self.look_at_keeper(id, self.linger_ms());
+        self.check_keeper(id, self.linger_ms());
         self.use_begins(id);
         let limit_ms = grant.ends_in_ms.map(|left| left.saturating_sub(AGENT_GRACE_MS));
         let (user, account) = (grant.user.clone(), grant.account.clone());
@@ -78,7 +78,7 @@ impl Allocations {
         let job = self.jobs.get(&id).filter(|job| job.user == user && matches!(job.stage, Stage::Running(_)))?;
         let key = job.token.key;
         self.session_opened(id, session);
-        self.look_at_keeper(id, self.linger_ms());
+        self.check_keeper(id, self.linger_ms());
         Some(key)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most devices with known faults.
 const DEVICES_MAX: usize = 16_384;
 /// Most faults of a device that regions may have caused.
-const SHOWN_MAX: usize = 8;
+const EVIDENCE_MAX: usize = 8;
 /// Time within which programs of two users have to hit the same fault.
 const SAME_WITHIN_MS: u64 = 3_600_000;
 /// Time until the first test of a device with a fault of its own, and longest time between two tests.
@@ -25,7 +25,7 @@ const REFUSED_AGAIN_MS: u64 = 3_600_000;
 
 /// A fault that a region of a user may have caused.
 #[derive(Debug)]
-struct Shown {
+struct Evidence {
     user: String,
     by: Reporter,
     fault: DeviceFault,
@@ -35,7 +35,7 @@ struct Shown {
 /// The faults of one device.
 #[derive(Debug, Default)]
 struct Faults {
-    shown: Vec<Shown>,
+    evidence: Vec<Evidence>,
     /// Time of the last fault that the device itself has caused.
     own: Option<Millis>,
     /// The time until its next test.
@@ -87,7 +87,7 @@ impl FaultTable {
     /// Notes a fault that a user's region may have caused. If a program of another user hit the same fault, returns the
     /// less reliable reporter of the two. If agents reported both, the reports are dropped and the device's first test
     /// is due at once.
-    pub(super) fn note_shown(
+    pub(super) fn note_displayed(
         &mut self,
         now: Millis,
         device: DeviceId,
@@ -95,23 +95,23 @@ impl FaultTable {
         fault: DeviceFault,
     ) -> Option<Reporter> {
         let faults = self.of(device);
-        faults.shown.retain(|shown| now.since(shown.at) < SAME_WITHIN_MS);
-        let of_others = faults.shown.iter().filter(|shown| shown.fault == fault && shown.user != user);
-        let same = of_others.map(|shown| shown.by.min(by)).max();
+        faults.evidence.retain(|evidence| now.since(evidence.at) < SAME_WITHIN_MS);
+        let of_others = faults.evidence.iter().filter(|evidence| evidence.fault == fault && evidence.user != user);
+        let same = of_others.map(|evidence| evidence.by.min(by)).max();
         if same == Some(Reporter::Agent) {
-            faults.shown.retain(|shown| shown.fault != fault);
+            faults.evidence.retain(|evidence| evidence.fault != fault);
             faults.pause_ms = 0;
             return same;
         }
         // A program's report does not replace an agent's.
-        let is_replaced = |shown: &Shown| shown.fault == fault && shown.user == user && shown.by <= by;
-        faults.shown.retain(|shown| !is_replaced(shown));
-        if faults.shown.len() >= SHOWN_MAX {
+        let is_replaced = |evidence: &Evidence| evidence.fault == fault && evidence.user == user && evidence.by <= by;
+        faults.evidence.retain(|evidence| !is_replaced(evidence));
+        if faults.evidence.len() >= EVIDENCE_MAX {
             // At the limit, a program's report is dropped before an agent's.
-            let oldest_word = faults.shown.iter().position(|shown| shown.by == Reporter::Program);
-            faults.shown.remove(oldest_word.unwrap_or(0));
+            let oldest_word = faults.evidence.iter().position(|evidence| evidence.by == Reporter::Program);
+            faults.evidence.remove(oldest_word.unwrap_or(0));
         }
-        faults.shown.push(Shown { user: user.to_owned(), by, fault, at: now });
+        faults.evidence.push(Evidence { user: user.to_owned(), by, fault, at: now });
         same
     }
 
@@ -190,7 +190,7 @@ impl FaultTable {
     pub(super) fn works(&mut self, device: DeviceId) {
         self.forget_refusal(device);
         if let Some(faults) = self.devices.get_mut(&device) {
-            faults.shown.clear();
+            faults.evidence.clear();
             faults.doubted = None;
         }
         self.plan_no_test(device);

@@ -24,7 +24,7 @@ const EPILOG: &str = "the site's epilog";
 
 impl Cluster {
     /// Handles the first report of a device's fault by a session.
-    pub(super) fn fault_shown(
+    pub(super) fn fault_reported(
         &mut self,
         now: Millis,
         (device, by): (DeviceId, Reporter),
@@ -45,7 +45,7 @@ impl Cluster {
             Charged::Job(job) => (self.allocations.job(*job).map(|job| job.user.as_str()), Some(*job)),
         };
         let Some(user) = user.map(str::to_owned) else { return };
-        let same = self.faults.note_shown(now, device, (&user, by), fault);
+        let same = self.faults.note_displayed(now, device, (&user, by), fault);
         if same == Some(Reporter::Agent) {
             self.begin_quarantine(device, format!("programs of two users have shown {fault}"), true);
         } else if same.is_some() || fault.is_of_device() {
@@ -69,7 +69,7 @@ impl Cluster {
         (key, why): (SessionKey, &str),
         out: &mut Vec<Effect>,
     ) {
-        let Some(node) = self.hear(now, link, out) else { return };
+        let Some(node) = self.note_alive(now, link, out) else { return };
         let Some(job) = self.allocations.job_by_key(key) else { return };
         let reason = format!("the epilog of job {job} has failed: {why}");
         for device in self.allocations.releasing_of(key, node) {
@@ -148,7 +148,7 @@ impl Cluster {
         (number, verdict): (u64, DeviceVerdict),
         out: &mut Vec<Effect>,
     ) {
-        let Some(node) = self.hear(now, link, out) else { return };
+        let Some(node) = self.note_alive(now, link, out) else { return };
         let device = DeviceId { node, ordinal };
         let Some(name) = self.nodes.get(&node).filter(|node| node.device(ordinal).is_some()).map(|node| &node.name)
         else {

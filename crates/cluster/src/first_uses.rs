@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// Most devices on unregistered nodes that a reconnected program may use.
 const UNKNOWN_MAX: usize = 1_024;
 /// Most nodes and devices that are searched for idle devices while there are reservations.
-const IDLE_LOOKS_MAX: usize = 128;
+const IDLE_CHECKS_MAX: usize = 128;
 
 impl Cluster {
     /// Answers whether a program may use a device. It may not if the device was given to a job exclusively, reserved or
@@ -38,7 +38,7 @@ impl Cluster {
         let session = self.clients.get(&client).and_then(|id| self.sessions.get(id));
         let begins = session.is_some_and(|session| session.is_shared() && !session.used.contains(&device));
         let is_unknown = self.nodes.get(&device.node).is_none();
-        begins && is_unknown && self.may_be_named(now) && self.held_uses.has_room(client)
+        begins && is_unknown && self.may_be_named(now) && self.held_uses.has_space(client)
     }
 
     /// Answers the waiting queries about devices of a node whose agent is back, or of all nodes.
@@ -251,8 +251,8 @@ impl Cluster {
     /// Returns a number of devices that are idle and that a program without a request may use: there may be more, as it looks at few devices.
     fn idle_at_least(&self, session: &Session) -> usize {
         if self.allocations.reservations.len() > 0 {
-            let nodes = self.nodes.values().take(IDLE_LOOKS_MAX).filter(|node| node.takes_sessions());
-            let devices = nodes.flat_map(|node| &node.devices).take(IDLE_LOOKS_MAX);
+            let nodes = self.nodes.values().take(IDLE_CHECKS_MAX).filter(|node| node.takes_sessions());
+            let devices = nodes.flat_map(|node| &node.devices).take(IDLE_CHECKS_MAX);
             let of_kind = devices.filter(|device| session.kind.is_none_or(|kind| device.kind == kind));
             let is_idle = |device: &DeviceId| self.allocations.is_shared(*device) && self.sessions.is_idle(*device);
             return of_kind.map(|device| device.id).filter(is_idle).count();

@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::input::ClientId;
-use super::job::{Held, Opener};
+use super::job::{DeferredRequest, Opener};
 use super::state::Cluster;
 use super::time::Millis;
 
@@ -38,8 +38,8 @@ impl Cluster {
         }
         self.answer_held_uses(now, None, out);
         let mut held = self.held.take();
-        held.sort_by_key(Held::place);
-        for Held { opener, is_command } in held {
+        held.sort_by_key(DeferredRequest::place);
+        for DeferredRequest { opener, is_command } in held {
             let Opener { client, request, owner } = opener;
             match is_command {
                 true => self.hold(now, Opener { client, request, owner }, out),

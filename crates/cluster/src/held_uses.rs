@@ -21,7 +21,7 @@ impl HeldUses {
     }
 
     /// Whether another query of the program may wait.
-    pub(super) fn has_room(&self, client: ClientId) -> bool {
+    pub(super) fn has_space(&self, client: ClientId) -> bool {
         self.by_client.range(of_client(client)).take(OF_CLIENT_MAX).count() < OF_CLIENT_MAX
     }
 

@@ -9,7 +9,7 @@ use accord_scheduler::{Input, JobId};
 
 impl Cluster {
     /// Warns jobs that leave exclusive devices idle, and ends those that were idle for as long as the policy allows.
-    pub(super) fn look_at_idle_jobs(&mut self, now: Millis, out: &mut Vec<Effect>) {
+    pub(super) fn check_idle_jobs(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(id) = self.allocations.next_unused(now) {
             let policy = &self.allocations.in_effect.policy;
             let (idle_ms, grace_ms) = (policy.idle_ms, policy.core.grace_ms);
@@ -20,7 +20,7 @@ impl Cluster {
             // A job with unknown use may be busy.
             let is_silent = job.sessions.iter().any(|session| self.device_uses.is_silent(*session));
             if is_silent || self.allocations.is_use_unknown(now, id) {
-                self.allocations.look_at_use(id, now.plus(idle_ms));
+                self.allocations.check_use(id, now.plus(idle_ms));
                 continue;
             }
             let (ends, is_warned) = (job.active.plus(idle_ms), job.is_warned);
@@ -30,9 +30,9 @@ impl Cluster {
             } else if !is_warned && warns <= now {
                 let (done, left) = (now.since(job.active), ends.since(now));
                 self.warn_idle(now, id, (done, left), out);
-                self.allocations.look_at_use(id, ends.max(now.plus(1)));
+                self.allocations.check_use(id, ends.max(now.plus(1)));
             } else {
-                self.allocations.look_at_use(id, if is_warned { ends } else { warns });
+                self.allocations.check_use(id, if is_warned { ends } else { warns });
             }
         }
     }
@@ -66,7 +66,7 @@ impl Allocations {
     }
 
     /// Schedules the next check of a job, if it has exclusive devices and the policy ends idle jobs.
-    fn look_at_use(&mut self, id: JobId, at: Millis) {
+    fn check_use(&mut self, id: JobId, at: Millis) {
         let is_exclusive = |job: &super::job::Job| job.devices().iter().any(|leased| leased.exclusive);
         if self.in_effect.policy.idle_ms.is_some() && self.jobs.get(&id).is_some_and(is_exclusive) {
             self.unused.insert((at, id));
@@ -76,18 +76,18 @@ impl Allocations {
     /// Notes that a job has got its devices, or is known to have them again.
     pub(super) fn use_begins(&mut self, id: JobId) {
         self.job_is_active(self.now, id);
-        self.look_at_use(id, self.now);
+        self.check_use(id, self.now);
     }
 
     /// Schedules checks of all jobs under a new policy.
-    pub(super) fn look_at_all_uses(&mut self) {
+    pub(super) fn check_all_uses(&mut self) {
         self.unused.clear();
         if self.in_effect.policy.idle_ms.is_none() {
             return;
         }
         let running = self.jobs.iter().filter(|(_, job)| matches!(job.stage, Stage::Running(_)));
         for id in running.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.look_at_use(id, self.now);
+            self.check_use(id, self.now);
         }
     }
 

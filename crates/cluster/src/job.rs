@@ -4,7 +4,7 @@ use super::input::ClientId;
 use super::session::Owner;
 use super::steps::counted;
 use super::time::Millis;
-use accord_scheduler::{Beside, JobId, LeasedDevice, Request};
+use accord_scheduler::{HostResources, JobId, LeasedDevice, Request};
 use accord_types::{DeviceId, HeldDevice, JobGrant, JobToken, NodeId, Rank, SessionId, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ pub(super) struct Opener {
 
 /// A request whose answer is delayed.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct DeferredRequest {
     pub(super) opener: Opener,
     /// Whether it requests a job without a session, for a command.
     pub(super) is_command: bool,
 }
 
-impl Held {
+impl DeferredRequest {
     pub(super) fn program(opener: Opener) -> Self {
         Self { opener, is_command: false }
     }
@@ -248,17 +248,22 @@ impl Job {
         matches!(self.stage, Stage::Running(_)) && self.by_node.contains_key(&node)
     }
 
-    /// Returns the grant for the agent of `node`. `beside` names what the job has beside its devices.
-    pub(super) fn grant(&self, node: NodeId, ends_in_ms: Option<u64>, beside: &BTreeMap<DeviceId, Beside>) -> JobGrant {
+    /// Returns the grant for the agent of `node`. `host_resources` names what the job has beside its devices.
+    pub(super) fn grant(
+        &self,
+        node: NodeId,
+        ends_in_ms: Option<u64>,
+        host_resources: &BTreeMap<DeviceId, HostResources>,
+    ) -> JobGrant {
         let devices = self.by_node.get(&node).into_iter().flatten().map(|leased| {
-            let Beside { milli_cores, host_memory } = beside.get(&leased.device).copied().unwrap_or_default();
+            let HostResources { cores, memory } = host_resources.get(&leased.device).copied().unwrap_or_default();
             HeldDevice {
                 ordinal: leased.device.ordinal,
                 milli: leased.amount.milli,
                 memory: leased.amount.memory,
                 exclusive: leased.exclusive,
-                milli_cores,
-                host_memory,
+                milli_cores: cores,
+                host_memory: memory,
             }
         });
         JobGrant {

@@ -40,7 +40,7 @@ impl Joiners {
     }
 
     /// Returns the connections of agents that wait for the same world.
-    pub(super) fn fellows(&self, of: &Joiner) -> impl Iterator<Item = LinkId> {
+    pub(super) fn other_ranks(&self, of: &Joiner) -> impl Iterator<Item = LinkId> {
         let links = self.by_world.get(&(of.world.clone(), of.run));
         counted(links.into_iter().flatten().copied())
     }

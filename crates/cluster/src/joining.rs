@@ -43,7 +43,7 @@ impl Cluster {
             lost.node_name,
             lost.world
         );
-        for other in self.joining.fellows(&lost) {
+        for other in self.joining.other_ranks(&lost) {
             out.push(Effect::ToAgent(other, AgentOrder::RankLost(lost.node_name.clone())));
         }
     }

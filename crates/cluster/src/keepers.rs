@@ -45,12 +45,12 @@ impl Allocations {
             job.sessions.remove(&session);
             // The command of an earlier coordinator's job may be about to reconnect.
             let lingers = job.gang.is_some() || job.is_earlier;
-            self.look_at_keeper(id, if lingers { self.linger_ms() } else { 0 });
+            self.check_keeper(id, if lingers { self.linger_ms() } else { 0 });
         }
     }
 
     /// Schedules the end of a running job without a keeper, after `idle_ms`.
-    pub(super) fn look_at_keeper(&mut self, id: JobId, idle_ms: u64) {
+    pub(super) fn check_keeper(&mut self, id: JobId, idle_ms: u64) {
         let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         let is_idle = matches!(job.stage, Stage::Running(_)) && !job.is_kept();
         if is_idle == job.idle_until.is_some() {
@@ -76,7 +76,7 @@ impl Allocations {
     }
 
     /// Reconnects a command to its job. Returns its previous connection.
-    pub(super) fn come_back(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
+    pub(super) fn reconnect(&mut self, id: JobId, client: ClientId) -> Option<ClientId> {
         let job = self.jobs.get_mut(&id)?;
         if job.is_earlier && job.keeper == Keeper::Sessions {
             job.keeper = Keeper::Command(None);
@@ -86,7 +86,7 @@ impl Allocations {
         before.map(|before| self.commands.remove(&before));
         self.commands.insert(client, id);
         self.inputs.push_back(Input::Connected { job: id, connected: true });
-        self.look_at_keeper(id, 0);
+        self.check_keeper(id, 0);
         before
     }
 
@@ -106,7 +106,7 @@ impl Allocations {
         match (&job.stage, is_lost) {
             (Stage::Waiting, true) => self.inputs.push_back(Input::Connected { job: id, connected: false }),
             (Stage::Waiting, false) => self.inputs.push_back(Input::Cancel { job: id, by: job.user.clone() }),
-            (Stage::Running(_), true) => self.look_at_keeper(id, KEPT_MS),
+            (Stage::Running(_), true) => self.check_keeper(id, KEPT_MS),
             (Stage::Running(_), false) => self.inputs.push_back(Input::Ended { job: id }),
             (Stage::Ended, _) => {}
         }

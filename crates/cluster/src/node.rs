@@ -42,7 +42,7 @@ pub struct Node {
     /// The limits of sessions that the node's kernel enforces.
     pub kernel_limits: KernelLimits,
     /// Time of the last message of its agent.
-    pub heard: Millis,
+    pub last_contact: Millis,
     /// Whether an administrator has taken it out of new sessions.
     pub draining: bool,
     /// Whether its agent stops soon: new sessions leave it out until another agent has registered.
@@ -58,7 +58,7 @@ pub struct Node {
     /// Time at which the node was last lost or left.
     pub(super) left: Millis,
     /// The loss of a rank that the agent was informed of on this connection.
-    pub(super) told: Option<(Millis, NodeId)>,
+    pub(super) reported: Option<(Millis, NodeId)>,
 }
 
 impl Node {
@@ -73,7 +73,7 @@ impl Node {
             hardware: Hardware::default(),
             labels: NodeLabels::default(),
             kernel_limits: KernelLimits::default(),
-            heard: now,
+            last_contact: now,
             draining: registration.draining,
             leaving: false,
             world: String::new(),
@@ -81,7 +81,7 @@ impl Node {
             began: now,
             linked: now,
             left: Millis(0),
-            told: None,
+            reported: None,
         };
         node.renew(link, now, registration);
         node
@@ -101,13 +101,13 @@ impl Node {
             self.leaving = false;
         }
         self.linked = now;
-        self.told = None;
+        self.reported = None;
         self.incarnation = registration.incarnation;
         self.address = registration.address;
         self.hardware = registration.hardware;
         self.labels = registration.labels;
         self.kernel_limits = registration.kernel_limits;
-        self.heard = now;
+        self.last_contact = now;
         self.world = registration.world;
         self.devices = registration.devices;
         for device in &mut self.devices {

@@ -27,7 +27,7 @@ struct Orders {
     /// Nodes with a connection.
     connected: BTreeSet<NodeId>,
     /// Nodes that are up and not silent, by the time of their last message.
-    heard: ByTime,
+    last_contact: ByTime,
     /// Nodes that are up but sent nothing since `silent_since`, by the time of their last message.
     silent: ByTime,
     silent_since: Option<Millis>,
@@ -135,11 +135,11 @@ impl NodeTable {
     }
 
     /// Notes that a node's agent is alive.
-    pub(super) fn hear(&mut self, id: NodeId, now: Millis) {
+    pub(super) fn note_alive(&mut self, id: NodeId, now: Millis) {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.is_up()) else { return };
-        self.orders.unlist_heard(node);
-        node.heard = now;
-        self.orders.list_heard(node);
+        self.orders.unlist_contact(node);
+        node.last_contact = now;
+        self.orders.list_contact(node);
     }
 
     /// Adds the coordinator's own suspension to the last messages of all nodes that are up.
@@ -147,7 +147,7 @@ impl NodeTable {
         let up: Vec<NodeId> = self.values().filter(|node| node.is_up()).map(|node| node.id).collect();
         for id in up {
             self.update_times(id, |node| {
-                node.heard = node.heard.plus(late).min(now);
+                node.last_contact = node.last_contact.plus(late).min(now);
                 node.linked = node.linked.plus(late).min(now);
             });
         }
@@ -188,16 +188,16 @@ impl NodeTable {
     pub(super) fn silent_for(&mut self, silence: u64, now: Millis) -> usize {
         let orders = &mut self.orders;
         orders.silent_since = now.0.checked_sub(silence).map(Millis).max(orders.silent_since);
-        while let Some(&(at, id)) = orders.heard.first().filter(|(at, _)| Some(*at) <= orders.silent_since) {
-            orders.heard.remove(&(at, id));
+        while let Some(&(at, id)) = orders.last_contact.first().filter(|(at, _)| Some(*at) <= orders.silent_since) {
+            orders.last_contact.remove(&(at, id));
             orders.silent.insert((at, id));
         }
         orders.silent.len()
     }
 
     /// Returns nodes that are up and that [`Self::silent_for`] has not counted, by the time of their last message.
-    pub(super) fn heard(&self) -> impl Iterator<Item = (Millis, NodeId)> {
-        counted(self.orders.heard.iter().copied())
+    pub(super) fn last_contact(&self) -> impl Iterator<Item = (Millis, NodeId)> {
+        counted(self.orders.last_contact.iter().copied())
     }
 
     /// Returns nodes that are up and that [`Self::silent_for`] has counted, by the time of their last message.
@@ -248,14 +248,14 @@ impl NodeTable {
     }
 
     /// Notes that a rank was informed of a lost rank.
-    pub(super) fn told(&mut self, id: NodeId, lost: (Millis, NodeId)) {
+    pub(super) fn reported(&mut self, id: NodeId, lost: (Millis, NodeId)) {
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.told = Some(lost);
+            node.reported = Some(lost);
         }
     }
 
     /// Schedules the next check of a world.
-    pub(super) fn look_later(&mut self, world: String, at: Millis) {
+    pub(super) fn check_later(&mut self, world: String, at: Millis) {
         self.unsettled.insert((at, world));
     }
 
@@ -298,7 +298,7 @@ impl Orders {
             }
         }
         if is_up {
-            self.list_heard(node);
+            self.list_contact(node);
             self.leaving.extend(node.leaves_world().map(|at| (at, id)));
             self.up += 1;
             self.draining += usize::from(node.is_drained());
@@ -310,7 +310,7 @@ impl Orders {
                 }
             }
         } else {
-            self.down.insert((node.heard, id));
+            self.down.insert((node.last_contact, id));
         }
         if !node.world.is_empty() {
             let world = self.worlds.entry(node.world.clone()).or_default();
@@ -329,7 +329,7 @@ impl Orders {
             self.broken.remove(&(at, id));
         }
         if is_up {
-            self.unlist_heard(node);
+            self.unlist_contact(node);
             if let Some(at) = node.leaves_world() {
                 self.leaving.remove(&(at, id));
             }
@@ -343,7 +343,7 @@ impl Orders {
                 }
             }
         } else {
-            self.down.remove(&(node.heard, id));
+            self.down.remove(&(node.last_contact, id));
         }
         if let Some(world) = self.worlds.get_mut(&node.world) {
             world.nodes.remove(&id);
@@ -354,15 +354,15 @@ impl Orders {
         }
     }
 
-    fn list_heard(&mut self, node: &Node) {
-        let is_silent = Some(node.heard) <= self.silent_since;
-        let nodes = if is_silent { &mut self.silent } else { &mut self.heard };
-        nodes.insert((node.heard, node.id));
+    fn list_contact(&mut self, node: &Node) {
+        let is_silent = Some(node.last_contact) <= self.silent_since;
+        let nodes = if is_silent { &mut self.silent } else { &mut self.last_contact };
+        nodes.insert((node.last_contact, node.id));
     }
 
-    fn unlist_heard(&mut self, node: &Node) {
-        if !self.heard.remove(&(node.heard, node.id)) {
-            self.silent.remove(&(node.heard, node.id));
+    fn unlist_contact(&mut self, node: &Node) {
+        if !self.last_contact.remove(&(node.last_contact, node.id)) {
+            self.silent.remove(&(node.last_contact, node.id));
         }
     }
 }

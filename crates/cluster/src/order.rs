@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_devices_the_own_nodes_and_those_of_the_following_nodes_are_taken() {
+    fn device_limit_keeps_devices_of_the_own_and_following_nodes() {
         let nodes = cluster(4, 2);
         let seen = |node_name: &str, order, max| {
             let (devices, rest) = number_devices(nodes.values(), &viewer(node_name, order), max, |_| true);

@@ -33,7 +33,7 @@ pub(super) struct Paths {
     known: BTreeSet<(NodeId, NodeId)>,
     /// Paths to be measured, from both ends.
     wanted: BTreeSet<(NodeId, NodeId)>,
-    under_way: BTreeMap<u64, UnderWay>,
+    under_way: BTreeMap<u64, RunningMeasurement>,
     /// Nodes that are measuring, with the measurement.
     busy: BTreeMap<NodeId, u64>,
     figures: BTreeMap<NodeId, NodeFigures>,
@@ -50,7 +50,7 @@ pub(super) struct Paths {
 }
 
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct RunningMeasurement {
     pub(super) ends: Ends,
     pub(super) link: LinkId,
     pub(super) since: Millis,
@@ -156,14 +156,14 @@ impl Paths {
     }
 
     /// Notes that a measurement has begun.
-    pub(super) fn begin(&mut self, measurement: u64, under_way: UnderWay) {
+    pub(super) fn begin(&mut self, measurement: u64, under_way: RunningMeasurement) {
         let (a, b) = under_way.ends;
         self.busy.extend([(a, measurement), (b, measurement)]);
         self.under_way.insert(measurement, under_way);
     }
 
     /// Returns a measurement in flight.
-    pub(super) fn under_way(&self, measurement: u64) -> Option<&UnderWay> {
+    pub(super) fn under_way(&self, measurement: u64) -> Option<&RunningMeasurement> {
         self.under_way.get(&measurement)
     }
 
@@ -174,7 +174,7 @@ impl Paths {
 
     /// Removes a measurement. Returns its ends.
     pub(super) fn end(&mut self, measurement: u64) -> Option<Ends> {
-        let UnderWay { ends, .. } = self.under_way.remove(&measurement)?;
+        let RunningMeasurement { ends, .. } = self.under_way.remove(&measurement)?;
         self.busy.remove(&ends.0);
         self.busy.remove(&ends.1);
         Some(ends)
@@ -225,7 +225,7 @@ impl Paths {
             return Err(format!("something is known of {id}, which is not up"));
         }
         let mut busy = BTreeMap::new();
-        for (measurement, UnderWay { ends: (a, b), .. }) in &self.under_way {
+        for (measurement, RunningMeasurement { ends: (a, b), .. }) in &self.under_way {
             if busy.insert(*a, *measurement).is_some() || busy.insert(*b, *measurement).is_some() {
                 return Err(format!("{a} or {b} has two measurements at once"));
             }

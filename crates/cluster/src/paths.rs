@@ -7,7 +7,7 @@ use super::effect::{AgentOrder, Effect, PathOrder};
 use super::input::LinkId;
 use super::measured_path::MeasuredPath;
 use super::node::Node;
-use super::path_table::{Ends, UnderWay, ends};
+use super::path_table::{Ends, RunningMeasurement, ends};
 use super::session::Session;
 use super::state::Cluster;
 use super::steps::counted;
@@ -27,7 +27,7 @@ const HURRY_MS: u64 = 5_000;
 /// Time within which another request counts as the same one.
 const ASKED_PAUSE_MS: u64 = 200;
 /// Most wanted paths that are visited at one time.
-const LOOKS_MAX: usize = 512;
+const CHECKS_MAX: usize = 512;
 /// Most figures that are kept of one node.
 const PAIRS_MAX: usize = 1_024;
 /// Number of nodes up to which wanted paths are visited every tick; in larger clusters there is this pause.
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     pub(super) fn node_measured(&mut self, now: Millis, link: LinkId, mut figures: NodeFigures, out: &mut Vec<Effect>) {
-        let Some(id) = self.hear(now, link, out) else { return };
+        let Some(id) = self.note_alive(now, link, out) else { return };
         figures.devices.truncate(self.limits.devices_per_node_max);
         figures.pairs.truncate(PAIRS_MAX);
         self.paths.set_figures(id, figures);
@@ -150,7 +150,7 @@ impl Cluster {
         path: Result<MeasuredPath, String>,
         out: &mut Vec<Effect>,
     ) {
-        if self.hear(now, link, out).is_none() {
+        if self.note_alive(now, link, out).is_none() {
             return;
         }
         // The report is late, or its measurement was not ordered.
@@ -194,7 +194,7 @@ impl Cluster {
     }
 
     /// Visits wanted paths, in a large cluster not every tick.
-    pub(super) fn look_at_paths(&mut self, now: Millis, out: &mut Vec<Effect>) {
+    pub(super) fn check_measured_paths(&mut self, now: Millis, out: &mut Vec<Effect>) {
         let pause = if self.nodes.connected().len() > SMALL { LARGE_PAUSE_MS } else { 0 };
         if now.since(self.paths.looked) >= pause {
             self.paths.looked = now;
@@ -207,7 +207,7 @@ impl Cluster {
     pub(super) fn measure_paths(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.give_up_measurements(now);
         let mut wanted = self.paths.wanted_from(self.paths.next);
-        let looked_at: Vec<Ends> = wanted.by_ref().take(LOOKS_MAX).collect();
+        let looked_at: Vec<Ends> = wanted.by_ref().take(CHECKS_MAX).collect();
         let next = wanted.next().unwrap_or(FIRST);
         drop(wanted);
         self.paths.next = next;
@@ -232,7 +232,7 @@ impl Cluster {
         let Some((from, to)) = self.free(now, a).zip(self.free(now, b)) else { return };
         self.paths.last += 1;
         let measurement = MEASUREMENT | self.paths.last;
-        self.paths.begin(measurement, UnderWay { ends: (a, b), link: from, since: now });
+        self.paths.begin(measurement, RunningMeasurement { ends: (a, b), link: from, since: now });
         let address = self.nodes.get(&b).map(|node| node.address.clone()).unwrap_or_default();
         out.push(Effect::MeasurePath(PathOrder { measurement, from, to, to_node: b, address }));
     }

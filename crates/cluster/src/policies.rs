@@ -61,7 +61,7 @@ impl Allocations {
         self.users = users.into_iter().filter(may).collect();
         let tree = Box::new(self.tree());
         self.push(Input::PolicyApplied { policy: tree, by });
-        self.look_at_all_uses();
+        self.check_all_uses();
         self.in_effect.version
     }
 

@@ -64,7 +64,7 @@ pub struct ReservationView {
 
 impl Allocations {
     /// Recomputes the occurrences of reservations if they are due.
-    pub(super) fn look_at_reservations(&mut self) {
+    pub(super) fn check_reservations(&mut self) {
         if self.reservations.due().is_some_and(|due| due <= self.now) {
             self.plan_reservations();
         }

@@ -1,7 +1,6 @@
 //! Restores a cluster from an earlier coordinator's records, as if all agents and programs had just disconnected.
 
 use super::allocations::Allocations;
-use super::books::Books;
 use super::described::description;
 use super::job::{Keeper, Stage};
 use super::keepers::KEPT_MS;
@@ -10,6 +9,7 @@ use super::recorder::{PolicyRecord, RankRecord, Recorder, UserRecord};
 use super::reservation_table::ReservationTable;
 use super::saved_job::read_jobs;
 use super::saved_nodes::restored_nodes;
+use super::scheduling_state::SchedulingState;
 use super::state::{Cluster, Limits};
 use super::time::Millis;
 use accord_scheduler::ledger::{Clock, Ledger};
@@ -114,7 +114,7 @@ impl Cluster {
         };
         let ledger = Ledger::restore(ledger, &scheduler)?;
         let month = read_one(records, keys::MONTH)?.unwrap_or_default();
-        self.allocations.restore_books(Books::restored(scheduler, ledger, clock, month));
+        self.allocations.restore_books(SchedulingState::restored(scheduler, ledger, clock, month));
         for job in jobs {
             self.allocations.restore_job(&job.scheduler, job.allocation);
         }
@@ -144,9 +144,9 @@ impl Allocations {
             let Some(job) = self.jobs.get(&id) else { continue };
             match (&job.stage, job.keeper) {
                 (Stage::Waiting, _) => self.push(Input::Connected { job: id, connected: false }),
-                (Stage::Running(_), Keeper::Command(_)) => self.look_at_keeper(id, KEPT_MS),
+                (Stage::Running(_), Keeper::Command(_)) => self.check_keeper(id, KEPT_MS),
                 (Stage::Running(_), Keeper::Sessions) => {
-                    self.look_at_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS));
+                    self.check_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS));
                 }
                 (Stage::Ended, _) => {}
             }

@@ -60,7 +60,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             hardware: register.hardware.unwrap_or_default().into(),
             labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
             kernel_limits: register.kernel_limits.unwrap_or_default().into(),
-            heard: now,
+            last_contact: now,
             draining: register.draining,
             // An agent that still leaves says so again.
             leaving: false,
@@ -70,7 +70,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             began: now,
             linked: now,
             left: now,
-            told: None,
+            reported: None,
         })
     };
     table(records, keys::NODES).map(|(key, value)| read(key, value)).collect()

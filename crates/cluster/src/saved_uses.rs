@@ -1,6 +1,6 @@
 //! The records of devices' use by sessions. After a restart, reports count from the last recorded ones.
 
-use super::session_uses::{Charged, Pace, Reported, Reporter, SessionUses};
+use super::session_uses::{Charged, RecentUse, ReportedUse, Reporter, SessionUses};
 use super::time::Millis;
 use accord_scheduler::JobId;
 use accord_scheduler::saved::SavedDevice;
@@ -93,7 +93,11 @@ pub(super) fn restored(record: UseRecord) -> (SessionId, SessionUses, bool) {
 }
 
 /// Returns the record of a report.
-pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter), reported: Reported) -> ReportRecord {
+pub(super) fn saved_report(
+    session: SessionId,
+    (device, by): (DeviceId, Reporter),
+    reported: ReportedUse,
+) -> ReportRecord {
     ReportRecord {
         session: session.0,
         device: device.into(),
@@ -104,8 +108,8 @@ pub(super) fn saved_report(session: SessionId, (device, by): (DeviceId, Reporter
 }
 
 /// Returns a report from its record.
-pub(super) fn restored_report(record: ReportRecord) -> (SessionId, (DeviceId, Reporter), Reported) {
+pub(super) fn restored_report(record: ReportRecord) -> (SessionId, (DeviceId, Reporter), ReportedUse) {
     let by = if record.by_agent { Reporter::Agent } else { Reporter::Program };
-    let reported = Reported { base: record.base.into(), counted: record.counted.into(), pace: Pace::default() };
+    let reported = ReportedUse { base: record.base.into(), counted: record.counted.into(), pace: RecentUse::default() };
     (SessionId(record.session), (record.device.into(), by), reported)
 }

@@ -2,7 +2,7 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::{ClientId, LinkId};
-use super::job::{Held, Job, Keeper, Opener, Stage};
+use super::job::{DeferredRequest, Job, Keeper, Opener, Stage};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::Owner;
@@ -44,7 +44,7 @@ impl Cluster {
             self.obey(now, effect, out);
         }
         match answer {
-            Ok(job) => self.tell_queued(now, job, out),
+            Ok(job) => self.notify_queued(now, job, out),
             Err(error) => out.push(refusal(client, error)),
         }
     }
@@ -72,10 +72,10 @@ impl Cluster {
                 self.warn_job(job, text, out);
             }
             Decided::Ended { job, cause } => self.end_job(job, &cause, out),
-            Decided::Changed { job } | Decided::Reserved { job, .. } => self.tell_queued(now, job, out),
+            Decided::Changed { job } | Decided::Reserved { job, .. } => self.notify_queued(now, job, out),
             // Programs learn of lost nodes through their sessions.
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
-            Decided::LeaseEnds { job, .. } => self.tell_agents(now, job, out),
+            Decided::LeaseEnds { job, .. } => self.notify_agents(now, job, out),
             Decided::Release { job, node } => self.release(job, node, out),
             Decided::Quarantine { device } => self.quarantine_changed(now, device, out),
             Decided::QuarantineRefused { device, reason, charged, why } => {
@@ -88,27 +88,27 @@ impl Cluster {
     /// Opens the sessions of the programs that waited for a job.
     fn start_job(&mut self, now: Millis, job: JobId, devices: Vec<LeasedDevice>, out: &mut Vec<Effect>) {
         let openers = self.allocations.started(job, devices);
-        self.tell_agents(now, job, out);
+        self.notify_agents(now, job, out);
         for opener in openers.into_values() {
             self.open_in_job(now, job, opener, out);
         }
-        self.tell_holder(job, out);
-        self.allocations.look_at_keeper(job, self.allocations.linger_ms());
+        self.notify_holder(job, out);
+        self.allocations.check_keeper(job, self.allocations.linger_ms());
     }
 
     /// Informs the agents of a job's nodes of its devices there and of its end.
-    fn tell_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+    fn notify_agents(&self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id) else { return };
-        let beside = self.allocations.scheduler().beside(id);
+        let host_resources = self.allocations.scheduler().host_resources(id);
         for node in job.nodes().filter(|node| job.uses(*node)) {
             let link = self.nodes.get(&node).and_then(Node::link);
-            let grant = job.grant(node, self.allocations.left_of(id, now), &beside);
+            let grant = job.grant(node, self.allocations.left_of(id, now), &host_resources);
             out.extend(link.map(|link| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
         }
     }
 
     /// Informs the command that holds a job that the job runs.
-    fn tell_holder(&self, id: JobId, out: &mut Vec<Effect>) {
+    fn notify_holder(&self, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Running(_))) else { return };
         if let Keeper::Command(Some(client)) = job.keeper {
             let devices = u32::try_from(job.devices().len()).unwrap_or(u32::MAX);
@@ -126,12 +126,12 @@ impl Cluster {
         let own = opener.request.job.and_then(|token| self.own_job(token, &opener.owner));
         match (own, opener.request.job, opener.request.devices.clone()) {
             (Some(id), ..) => {
-                let before = self.allocations.come_back(id, client);
+                let before = self.allocations.reconnect(id, client);
                 out.extend(before.map(Effect::CloseClient));
-                self.tell_queued(now, id, out);
-                self.tell_holder(id, out);
+                self.notify_queued(now, id, out);
+                self.notify_holder(id, out);
             }
-            (None, Some(_), _) if self.may_be_named(now) => self.held.push(Held::command(opener)),
+            (None, Some(_), _) if self.may_be_named(now) => self.held.push(DeferredRequest::command(opener)),
             (None, Some(token), None) => out.push(self.refuse_token(client, token, &opener.owner)),
             (None, _, Some(text)) => self.ask(now, opener, Keeper::Command(Some(client)), &text, out),
             (None, None, None) => {
@@ -164,10 +164,10 @@ impl Cluster {
     pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
             self.open_in_job(now, id, opener, out);
-            self.allocations.look_at_keeper(id, self.allocations.linger_ms());
+            self.allocations.check_keeper(id, self.allocations.linger_ms());
         } else {
             self.allocations.wait_for(id, opener);
-            self.tell_queued(now, id, out);
+            self.notify_queued(now, id, out);
         }
     }
 
@@ -231,7 +231,7 @@ impl Cluster {
     }
 
     /// Informs the programs that wait for a job of the reason.
-    fn tell_queued(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
+    fn notify_queued(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         if let Some(queued) = self.queued(now, id) {
             self.tell_waiters(id, queued, out);
         }
@@ -311,11 +311,11 @@ impl Cluster {
     }
 
     /// Informs the agent of a registered node of the jobs there.
-    pub(super) fn tell_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn notify_jobs(&self, now: Millis, id: NodeId, link: LinkId, out: &mut Vec<Effect>) {
         out.extend(self.allocations.releasing_on(id).map(|key| Effect::ToAgent(link, AgentOrder::ReleaseJob(key))));
         let jobs = self.allocations.jobs_on(id).map(|job| {
             let number = JobId(job.token.job);
-            job.grant(id, self.allocations.left_of(number, now), &self.allocations.scheduler().beside(number))
+            job.grant(id, self.allocations.left_of(number, now), &self.allocations.scheduler().host_resources(number))
         });
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
     }

@@ -111,8 +111,8 @@ impl SessionTable {
     }
 
     /// Returns the ranks of an MPI program that used a device first.
-    pub(super) fn crowd(&self, ranks: &Ranks, device: DeviceId) -> Crowd<'_> {
-        Crowd { sessions: &self.sessions, members: self.orders.crowds.get(&(ranks.clone(), device)) }
+    pub(super) fn crowd(&self, ranks: &Ranks, device: DeviceId) -> RanksOnDevice<'_> {
+        RanksOnDevice { sessions: &self.sessions, members: self.orders.crowds.get(&(ranks.clone(), device)) }
     }
 
     /// Returns the number of devices that some session used first.
@@ -139,12 +139,12 @@ impl SessionTable {
 }
 
 /// The ranks of an MPI program on one device.
-pub(super) struct Crowd<'a> {
+pub(super) struct RanksOnDevice<'a> {
     sessions: &'a BTreeMap<SessionId, Session>,
     members: Option<&'a BTreeSet<SessionId>>,
 }
 
-impl<'a> Crowd<'a> {
+impl<'a> RanksOnDevice<'a> {
     pub(super) fn len(&self) -> usize {
         self.members.map_or(0, BTreeSet::len)
     }

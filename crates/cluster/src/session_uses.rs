@@ -41,18 +41,18 @@ pub(super) enum Charged {
 
 /// The use of a device by a session, as one reporter has sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Reported {
+pub(super) struct ReportedUse {
     /// The first report if an earlier coordinator has charged it, else no use.
     pub(super) base: DeviceUse,
     /// The use that has been counted, including `base`.
     pub(super) counted: DeviceUse,
     /// The recent utilization.
-    pub(super) pace: Pace,
+    pub(super) pace: RecentUse,
 }
 
 /// The recent utilization of a device, from reports once a second while anything changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct RecentUse {
     /// Time of the last report that completed a span.
     spanned: Millis,
     /// Reported busy time since then.
@@ -65,7 +65,7 @@ pub(super) struct Pace {
     busy: Option<Millis>,
 }
 
-impl Pace {
+impl RecentUse {
     /// Counts a report.
     fn count(&mut self, now: Millis, busy_ms: u64) {
         self.busy_ms = self.busy_ms.saturating_add(busy_ms);
@@ -93,7 +93,7 @@ impl Pace {
     }
 }
 
-impl Reported {
+impl ReportedUse {
     /// Returns the use since `base`.
     pub(super) fn known(&self) -> DeviceUse {
         let Self { base, counted, pace: _ } = self;
@@ -116,7 +116,7 @@ pub(super) struct SessionUses {
     pub(super) is_earlier: bool,
     /// Whether the program has announced that it uses devices.
     pub(super) uses_some: bool,
-    pub(super) reports: BTreeMap<(DeviceId, Reporter), Reported>,
+    pub(super) reports: BTreeMap<(DeviceId, Reporter), ReportedUse>,
     /// Set once the session has ended.
     pub(super) ended: Option<Ended>,
 }
@@ -140,7 +140,8 @@ impl SessionUses {
     /// Counts a report. Returns the growth since the previous one, and whether the busy time is unknown.
     pub(super) fn count(&mut self, now: Millis, key: (DeviceId, Reporter), used: DeviceUse) -> (Activity, bool) {
         let base = if self.is_earlier { used } else { NOTHING };
-        let reported = self.reports.entry(key).or_insert(Reported { base, counted: base, pace: Pace::default() });
+        let reported =
+            self.reports.entry(key).or_insert(ReportedUse { base, counted: base, pace: RecentUse::default() });
         let (before, base) = (reported.counted, reported.base);
         let time = now.since(self.since).saturating_add(SLACK_MS);
         // Counters neither fall nor exceed what is possible. The rest of an exaggerated report counts as time passes.

@@ -2,7 +2,7 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
-use super::job::{Held, Keeper, Opener};
+use super::job::{DeferredRequest, Keeper, Opener};
 use super::node::Node;
 use super::scheduling::{denied, refusal};
 use super::session::{LeaseTerms, Origin, Owner, Session};
@@ -24,7 +24,7 @@ impl Cluster {
     ) {
         let mut opener = Opener { client, request, owner };
         if self.is_worth_waiting(now) {
-            return self.held.push(Held::program(opener));
+            return self.held.push(DeferredRequest::program(opener));
         }
         if opener.request.job.is_none() && opener.request.devices.is_none() {
             match self.default_of(&opener) {
@@ -79,7 +79,7 @@ impl Cluster {
             match self.own_job(token, &opener.owner) {
                 Some(id) => return self.enter_job(now, id, opener, out),
                 // An agent may be about to name the job.
-                None if self.may_be_named(now) => return self.held.push(Held::program(opener)),
+                None if self.may_be_named(now) => return self.held.push(DeferredRequest::program(opener)),
                 None if opener.request.devices.is_none() => {
                     return out.push(self.refuse_token(client, token, &opener.owner));
                 }
@@ -212,7 +212,7 @@ impl Cluster {
     pub(super) fn finish(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
         match self.sessions.get(&id).map(|session| session.origin) {
             Some(Origin::Program) => {
-                self.tell_program(id, why.as_ref(), out);
+                self.notify_program(id, why.as_ref(), out);
                 self.close_at_agents(id, None, why.as_ref(), out);
                 self.forget(id, out);
             }
@@ -221,7 +221,7 @@ impl Cluster {
     }
 
     /// Informs a session's program of the reason for its end.
-    fn tell_program(&self, id: SessionId, why: Option<&SessionEnd>, out: &mut Vec<Effect>) {
+    fn notify_program(&self, id: SessionId, why: Option<&SessionEnd>, out: &mut Vec<Effect>) {
         let client = self.sessions.get(&id).and_then(|session| session.client);
         if let (Some(client), Some(why)) = (client, why) {
             out.push(Effect::ToClient(client, ClientPush::Ended(why.text(id))));
@@ -257,7 +257,7 @@ impl Cluster {
     /// Ends a session. The program learns the reason from here and from its executors, which are killed, and its
     /// connection is closed.
     pub(super) fn end(&mut self, id: SessionId, why: Option<SessionEnd>, out: &mut Vec<Effect>) {
-        self.tell_program(id, why.as_ref(), out);
+        self.notify_program(id, why.as_ref(), out);
         let Some(session) = self.remove(id, out) else { return };
         self.free_earlier_uses(id);
         if let Some(why) = &why {

@@ -2,10 +2,10 @@
 
 use super::allocations::Allocations;
 use super::class_times::ClassTimes;
+use super::deferred_requests::DeferredRequests;
 use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
 use super::fault_table::FaultTable;
-use super::held_requests::HeldRequests;
 use super::held_uses::HeldUses;
 use super::input::{ClientId, Input, LinkId};
 use super::job::Opener;
@@ -111,7 +111,7 @@ pub struct Cluster {
     /// Versions of nodes and of the scheduler's state for which no such device was found.
     pub(super) exhausted: BTreeMap<Option<DeviceKind>, (u64, u64)>,
     /// Waiting requests in the order of their arrival.
-    pub(super) held: HeldRequests,
+    pub(super) held: DeferredRequests,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// Times at which sessions with a limit end, the next one first.
@@ -172,7 +172,7 @@ impl Cluster {
             unmet_uses: BTreeSet::new(),
             offering: BTreeMap::new(),
             exhausted: BTreeMap::new(),
-            held: HeldRequests::default(),
+            held: DeferredRequests::default(),
             executing: BTreeMap::new(),
             ends: BTreeSet::new(),
             ended: EndedSessions::default(),
@@ -193,7 +193,7 @@ impl Cluster {
     /// Processes an input, and appends the effects to `out`.
     pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
         self.allocations.now = now;
-        self.allocations.look_at_reservations();
+        self.allocations.check_reservations();
         match input {
             Input::Join { link, joiner } => self.join(link, joiner, out),
             Input::Register { link, registration } => self.register(now, link, registration, out),
@@ -236,11 +236,11 @@ impl Cluster {
             Input::Groups { user, groups } => self.allocations.set_groups(user, groups),
             Input::Tick => {
                 self.declare_lost(now, out);
-                self.tell_ranks(now, out);
+                self.notify_ranks(now, out);
                 self.end_overdue(now, out);
                 self.let_in(now, out);
-                self.look_at_paths(now, out);
-                self.look_at_idle_jobs(now, out);
+                self.check_measured_paths(now, out);
+                self.check_idle_jobs(now, out);
                 self.end_unnamed_uses(now);
                 self.order_tests(now, out);
                 self.allocations.tick();
@@ -255,7 +255,7 @@ impl Cluster {
     /// Returns when [`Input::Tick`] is next needed, as for the loss of a node or the end of a session's time.
     pub fn next_deadline(&self) -> Option<Millis> {
         let lost_after = self.limits.lost_after_ms;
-        let lost = self.nodes.heard().next().map(|(at, _)| at.plus(lost_after));
+        let lost = self.nodes.last_contact().next().map(|(at, _)| at.plus(lost_after));
         // Silent nodes that are still up have the longer limit, because most nodes are silent.
         let doubted = self.nodes.silent().next().map(|(at, _)| at.plus(lost_after.saturating_mul(DOUBT)));
         let left = self.nodes.leaving().next().map(|(at, _)| at);

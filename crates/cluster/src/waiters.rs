@@ -16,28 +16,28 @@ use std::collections::BTreeMap;
 pub(super) const LOOKED_AT_MAX: usize = 64;
 
 /// Time between two looks, in milliseconds.
-const LOOK_EVERY_MS: u64 = 10_000;
+const POLL_EVERY_MS: u64 = 10_000;
 
 /// What the waiters of jobs were last told.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    told: BTreeMap<JobId, QueuedJob>,
+    reported: BTreeMap<JobId, QueuedJob>,
     looked: Millis,
 }
 
 impl Waiters {
     /// Notes what a job's waiters are told.
-    pub(super) fn note(&mut self, id: JobId, told: &QueuedJob) {
-        if self.told.len() < LOOKED_AT_MAX || self.told.contains_key(&id) {
-            self.told.insert(id, told.clone());
+    pub(super) fn note(&mut self, id: JobId, reported: &QueuedJob) {
+        if self.reported.len() < LOOKED_AT_MAX || self.reported.contains_key(&id) {
+            self.reported.insert(id, reported.clone());
         }
     }
 
     /// Whether a job's waiters know all that they would be told but the exact time of its reserved start.
     fn knows(&self, id: JobId, news: &QueuedJob) -> bool {
-        self.told.get(&id).is_some_and(|told| {
-            let is_reserved = (told.starts_in_ms.is_some(), news.starts_in_ms.is_some());
-            (told.position, &told.why) == (news.position, &news.why) && is_reserved.0 == is_reserved.1
+        self.reported.get(&id).is_some_and(|reported| {
+            let is_reserved = (reported.starts_in_ms.is_some(), news.starts_in_ms.is_some());
+            (reported.position, &reported.why) == (news.position, &news.why) && is_reserved.0 == is_reserved.1
         })
     }
 }
@@ -45,12 +45,12 @@ impl Waiters {
 impl Cluster {
     /// Informs the waiters of the first jobs of other reasons and positions.
     pub(super) fn look_at_waiters(&mut self, now: Millis, out: &mut Vec<Effect>) {
-        if now < self.waiters.looked.plus(LOOK_EVERY_MS) {
+        if now < self.waiters.looked.plus(POLL_EVERY_MS) {
             return;
         }
         self.waiters.looked = now;
         let first = self.allocations.scheduler().first_waiting(LOOKED_AT_MAX);
-        self.waiters.told.retain(|id, _| first.contains(id));
+        self.waiters.reported.retain(|id, _| first.contains(id));
         for id in first {
             if let Some(news) = self.queued(now, id).filter(|news| !self.waiters.knows(id, news)) {
                 self.tell_waiters(id, news, out);

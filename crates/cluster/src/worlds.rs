@@ -39,9 +39,9 @@ impl Cluster {
 
     /// Returns the other ranks of a node's world. An agent that began after the node was last present belongs to
     /// another run of a world with the same name.
-    pub(super) fn fellows(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+    pub(super) fn other_ranks(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let lost = self.nodes.get(&id).filter(|node| !node.world.is_empty());
-        let last = lost.map(|node| node.unlinked.unwrap_or(node.heard).max(node.heard));
+        let last = lost.map(|node| node.unlinked.unwrap_or(node.last_contact).max(node.last_contact));
         let ranks = self.nodes.of_world(lost.map_or("", |lost| lost.world.as_str()));
         ranks.filter(move |other| last.is_some_and(|last| other.began <= last)).map(|other| other.id)
     }
@@ -49,19 +49,19 @@ impl Cluster {
     /// Informs ranks of a lost rank that were disconnected themselves when it was lost, or that have reconnected after
     /// they counted as dead. Their launcher may not notice the missing rank. The ranks themselves know whether it was
     /// of their run.
-    pub(super) fn tell_ranks(&mut self, now: Millis, out: &mut Vec<Effect>) {
+    pub(super) fn notify_ranks(&mut self, now: Millis, out: &mut Vec<Effect>) {
         while let Some(world) = self.nodes.next_unsettled(now) {
             let Some(lost) = self.nodes.last_gone(&world) else { continue };
-            let untold = self.nodes.of_world(&world).filter(|node| node.told != Some(lost));
-            let (due, later): (Vec<_>, Vec<_>) = untold
+            let unreported = self.nodes.of_world(&world).filter(|node| node.reported != Some(lost));
+            let (due, later): (Vec<_>, Vec<_>) = unreported
                 .filter_map(|node| Some((node.linked.max(lost.0).plus(OVER_MS), node.id, node.link()?)))
                 .partition(|(at, ..)| *at <= now);
             if let Some(at) = later.iter().map(|(at, ..)| *at).min() {
-                self.nodes.look_later(world, at);
+                self.nodes.check_later(world, at);
             }
             let name = self.nodes.get(&lost.1).map(|node| node.name.clone()).unwrap_or_default();
             for (_, id, link) in due {
-                self.nodes.told(id, lost);
+                self.nodes.reported(id, lost);
                 out.push(Effect::ToAgent(link, AgentOrder::NodeLost(lost.1, name.clone())));
             }
         }

@@ -22,7 +22,7 @@ impl ObjectInfo {
     pub fn global_elements(&self, base: u64, descriptor: u64, memory: &dyn Memory) -> Option<Elements> {
         self.global_at(base, descriptor, memory, |unit, entry, start| {
             let scope = Scope::of_unit(unit, base, memory);
-            Search { scope, wanted: descriptor }.look(type_of(unit, entry)?, start, 0)
+            Search { scope, wanted: descriptor }.find_value(type_of(unit, entry)?, start, 0)
         })
     }
 
@@ -42,7 +42,7 @@ fn of_local(scope: Scope<'_>, entry: &Entry, wanted: u64) -> Option<Elements> {
     let search = Search { scope, wanted };
     let at = type_of(scope.unit, entry)?;
     match scope.locate(entry.attr_value(gimli::DW_AT_location)?)? {
-        Found::At(address) => search.look(at, address, 0),
+        Found::At(address) => search.find_value(at, address, 0),
         Found::Value(value) => search.behind(at, value, 0),
     }
 }
@@ -54,7 +54,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Searches the value of type `at` at `address`.
-    fn look(&self, at: UnitOffset, address: u64, depth: usize) -> Option<Elements> {
+    fn find_value(&self, at: UnitOffset, address: u64, depth: usize) -> Option<Elements> {
         let unit = self.scope.unit;
         let entry = unit.entry(at).ok()?;
         if depth > DEPTH_MAX {
@@ -73,7 +73,7 @@ impl Search<'_> {
                 let element = type_of(unit, &entry)?;
                 let (all, each) = (types::size(&self.scope, at)?, plain_size(unit, element)?);
                 let offset = self.wanted.checked_sub(address).filter(|offset| *offset < all)?;
-                self.look(element, self.wanted - offset.checked_rem(each)?, depth + 1)
+                self.find_value(element, self.wanted - offset.checked_rem(each)?, depth + 1)
             }
             gimli::DW_TAG_structure_type => self.member(at, &entry, address, depth),
             _ => None,
@@ -85,7 +85,7 @@ impl Search<'_> {
         let entry = unit.entry(pointer).ok()?;
         let target = type_of(unit, &entry)?;
         matches!(entry.tag(), gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type)
-            .then(|| self.look(target, value, depth + 1))?
+            .then(|| self.find_value(target, value, depth + 1))?
     }
 
     fn member(&self, at: UnitOffset, entry: &Entry, address: u64, depth: usize) -> Option<Elements> {
@@ -107,7 +107,7 @@ impl Search<'_> {
             }
         }
         let (kind, place) = holder?;
-        let found = self.look(kind, address.wrapping_add(place), depth + 1)?;
+        let found = self.find_value(kind, address.wrapping_add(place), depth + 1)?;
         Some(Elements { polymorphic: found.polymorphic || class, ..found })
     }
 }

@@ -58,8 +58,8 @@ impl ObjectInfo {
         })
     }
 
-    pub(crate) fn with_context<T>(&self, look: impl FnOnce(&Context<R>) -> Option<T>) -> Option<T> {
-        look(self.context.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?)
+    pub(crate) fn with_context<T>(&self, find_value: impl FnOnce(&Context<R>) -> Option<T>) -> Option<T> {
+        find_value(self.context.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?)
     }
 }
 

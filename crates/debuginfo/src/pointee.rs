@@ -35,11 +35,11 @@ pub(crate) struct Search<'a> {
 impl Search<'_> {
     /// Searches a variable of type `at`. Returns the expression that leads to the range, as `s->rows[3]`.
     pub(crate) fn variable(&self, variable: &str, at: UnitOffset, found: Found) -> Option<(String, Fit)> {
-        self.look(variable, ".", at, found, 0)
+        self.find_value(variable, ".", at, found, 0)
     }
 
     /// Searches a value. `dot` separates the path from a member's name.
-    fn look(&self, path: &str, dot: &str, at: UnitOffset, found: Found, depth: usize) -> Option<(String, Fit)> {
+    fn find_value(&self, path: &str, dot: &str, at: UnitOffset, found: Found, depth: usize) -> Option<(String, Fit)> {
         let unit = self.scope.unit;
         let entry = unit.entry(at).ok()?;
         match entry.tag() {
@@ -89,7 +89,7 @@ impl Search<'_> {
                 Some(name) => (format!("{path}{dot}{name}"), "."),
                 None => (path.to_owned(), dot),
             };
-            better(&mut best, self.look(&path, dot, kind, Found::At(address.wrapping_add(offset)), depth));
+            better(&mut best, self.find_value(&path, dot, kind, Found::At(address.wrapping_add(offset)), depth));
             if self.reads.get() == 0 || matches!(best, Some((_, Fit::Start))) {
                 break;
             }
@@ -112,7 +112,7 @@ impl Search<'_> {
         let mut best = None;
         for index in low..=high.min(low.saturating_add(ELEMENTS_MAX)) {
             let cell = address.wrapping_add((index - low).cast_unsigned().wrapping_mul(8));
-            better(&mut best, self.look(&format!("{path}[{index}]"), ".", element, Found::At(cell), DEPTH_MAX));
+            better(&mut best, self.find_value(&format!("{path}[{index}]"), ".", element, Found::At(cell), DEPTH_MAX));
         }
         best
     }

@@ -52,14 +52,14 @@ impl ObjectInfo {
         (place != SourceLocation::default()).then_some(place)
     }
 
-    pub(crate) fn with_unit<T>(&self, offset: u64, look: impl FnOnce(Unit<'_>) -> Option<T>) -> Option<T> {
+    pub(crate) fn with_unit<T>(&self, offset: u64, find_value: impl FnOnce(Unit<'_>) -> Option<T>) -> Option<T> {
         self.with_context(|context| {
             let unit = match context.find_dwarf_and_unit(offset) {
                 LookupResult::Output(unit) => unit,
                 // Split debug information is in other files, which are not read.
                 LookupResult::Load { .. } => None,
             };
-            look(unit?)
+            find_value(unit?)
         })
     }
 }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_much_is_said_as_is_known() {
+    fn source_location_prints_its_known_parts() {
         let place = SourceLocation {
             file: Some("/home/me/laplace.c".into()),
             line: Some(52),

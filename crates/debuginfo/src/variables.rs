@@ -138,24 +138,24 @@ impl ObjectInfo {
         })
     }
 
-    /// Calls `look` with the static variable at an address of the process.
+    /// Calls `find_value` with the static variable at an address of the process.
     pub(crate) fn global_at<T>(
         &self,
         base: u64,
         address: u64,
         memory: &dyn Memory,
-        look: impl FnOnce(Unit<'_>, &Entry, u64) -> Option<T>,
+        find_value: impl FnOnce(Unit<'_>, &Entry, u64) -> Option<T>,
     ) -> Option<T> {
         let offset = address.wrapping_sub(base);
         let global = self.globals(memory).0.iter().find(|global| global.span.contains(&offset))?;
-        self.with_global(global, |unit, entry| look(unit, entry, global.span.start.wrapping_add(base)))
+        self.with_global(global, |unit, entry| find_value(unit, entry, global.span.start.wrapping_add(base)))
     }
 
-    fn with_global<T>(&self, global: &Global, look: impl FnOnce(Unit<'_>, &Entry) -> Option<T>) -> Option<T> {
+    fn with_global<T>(&self, global: &Global, find_value: impl FnOnce(Unit<'_>, &Entry) -> Option<T>) -> Option<T> {
         let dwarf = self.dwarf.as_ref()?;
         let unit = dwarf.unit(dwarf.unit_header(global.unit).ok()?).ok()?;
         let unit = unit.unit_ref(dwarf);
-        look(unit, &unit.entry(global.entry).ok()?)
+        find_value(unit, &unit.entry(global.entry).ok()?)
     }
 
     fn globals(&self, memory: &dyn Memory) -> &Globals {

@@ -29,8 +29,8 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// Returns the errors of [`Source::fill`].
-    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
-        let _ = room;
+    fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
+        let _ = space;
         Ok(0)
     }
 
@@ -134,7 +134,7 @@ pub trait Sink: Send {
 
     /// Whether the bytes may be read from the device's own memory, and arrive, concurrently with other such copies of the stream, in any order.
     /// Does not block. If `true`, [`Sink::drains_native`] returns `true` too, without blocking.
-    fn goes_beside(&mut self) -> bool {
+    fn is_concurrent(&mut self) -> bool {
         false
     }
 

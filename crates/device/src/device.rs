@@ -41,7 +41,7 @@ pub trait NativeHandles {
 
     /// Returns the range as [`NativeHandles::range`], for a library that writes to it: no operation of this device writes there
     /// any more, except for those that the caller knows. Returns `None` if it is no memory, or the device has failed.
-    fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
+    fn space(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
 
     /// Makes a stream of the program one of this device's (`acc_set_cuda_stream`). The program still has to destroy it.
     ///

@@ -19,9 +19,9 @@ pub const UNREADABLE: &str = "unreadable";
 const KEPT_MAX: usize = 64;
 
 /// Hashes by file.
-type Kept = HashMap<PathBuf, (Stamp, String)>;
+type FileHashes = HashMap<PathBuf, (Stamp, String)>;
 
-static KEPT: ShortLock<Option<Kept>> = ShortLock::new(None);
+static KEPT: ShortLock<Option<FileHashes>> = ShortLock::new(None);
 
 /// Returns the identity of a file's contents: the ELF build id in hex, or a hash if there is none.
 ///
@@ -46,7 +46,7 @@ pub fn of_contents(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let stamp = Stamp::of(&file.metadata()?);
     // The name `/proc/self/exe` means another file in each process, but the same file for the process's life.
-    let known = |kept: &Kept| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
+    let known = |kept: &FileHashes| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
     let kept = KEPT.lock().as_ref().and_then(known);
     if let Some(hash) = kept {
         return Ok(hash);
@@ -77,7 +77,7 @@ pub fn is_of_contents(identity: &str) -> bool {
 
 /// Returns an identity's abbreviation for messages.
 pub fn describe(identity: &str) -> String {
-    const SHOWN: usize = 12;
+    const DISPLAYED: usize = 12;
     if identity == UNREADABLE {
         return "been removed or replaced since it was loaded".to_owned();
     }
@@ -85,7 +85,7 @@ pub fn describe(identity: &str) -> String {
         Some(digits) => ("no build id and contents", digits),
         None => ("build id", identity),
     };
-    format!("{what} {}", digits.get(..SHOWN).unwrap_or(digits))
+    format!("{what} {}", digits.get(..DISPLAYED).unwrap_or(digits))
 }
 
 /// A stamp that changes when a file is written or replaced.

@@ -16,7 +16,7 @@ pub struct SilenceLimit {
     /// The time after which the device is given up; `None` means never.
     pub timeout: Option<Duration>,
     /// Receives a line for the user before that.
-    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// The start of a worker, for threads that observe it.

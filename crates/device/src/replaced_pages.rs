@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_a_range_is_told_once() {
+    fn replaced_pages_of_a_range_are_reported_once() {
         let ranges = Box::new(Ranges::new());
         let set = |all: &[(usize, usize, u64)]| ranges.set(all.iter().map(|(start, len, t)| (range(*start, *len), *t)));
         set(&[(4096, 8192, 1), (65536, 4096, 2)]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many() {
+    fn replaced_ranges_are_bounded() {
         let ranges = Box::new(Ranges::new());
         ranges.set((1..=RANGES_MAX + 1).map(|n| (range(n << 16, 4096), n as u64)));
         ranges.replaced(range(0, usize::MAX));

@@ -44,7 +44,7 @@ fn main() {
         ("waits_for_what_is_there_end_at_once", order::for_nothing),
         ("a_device_is_busy_while_a_stream_has_incomplete_operations", order::busy),
         ("a_failure_stays_in_its_stream_and_what_follows_is_dropped", order::failures),
-        ("waiters_are_notified", order::told),
+        ("waiters_are_notified", order::reported),
         ("memory_is_given_back_in_its_turn", order::unmapping),
         ("copies_of_all_sizes_come_from_every_kind_of_source", copies::sources),
         ("copies_of_all_sizes_go_to_every_kind_of_sink", copies::sinks),

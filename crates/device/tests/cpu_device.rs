@@ -269,9 +269,9 @@ fn left_to_the_waiter() -> Test {
                 }
             }
             _ => {
-                let (tell, told) = mpsc::channel();
-                device.notify(sync, seq, Box::new(move |outcome| tell.send(outcome).expect("the test waits")));
-                told.recv()??;
+                let (notify, reported) = mpsc::channel();
+                device.notify(sync, seq, Box::new(move |outcome| notify.send(outcome).expect("the test waits")));
+                reported.recv()??;
             }
         }
         for bytes in bytes {
@@ -364,7 +364,7 @@ fn no_thread_left() -> Test {
     // Left to the waiter.
     let (sync, _) = stream(QueueId::SYNC.0)?;
     let left = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::default(), true)))?;
-    let (tell, told) = mpsc::channel();
+    let (notify, reported) = mpsc::channel();
     // The memory mapped now, and less than a thread's stack.
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages.split(' ').next().unwrap_or_default().parse()?;
@@ -378,8 +378,8 @@ fn no_thread_left() -> Test {
     let copies: Vec<_> =
         streams[..20].iter().map(|(to, _)| device.copy_in(*to, at, 8, CopySource::new(Bytes(vec![1; 8], 0)))).collect();
     for (stream, region) in &streams[20..] {
-        let tell = tell.clone();
-        device.notify(*stream, *region, Box::new(move |result| drop(tell.send(result))));
+        let notify = notify.clone();
+        device.notify(*stream, *region, Box::new(move |result| drop(notify.send(result))));
     }
     let behind = device.wait_stream(streams[0].0, sync, left);
     limit.rlim_cur = before;
@@ -393,8 +393,8 @@ fn no_thread_left() -> Test {
     };
     let copies: Vec<bool> = copies.iter().map(refused).collect();
     assert!(copies.iter().any(|refused| *refused), "the system had threads for all of them");
-    drop(tell);
-    let notices: Vec<bool> = told.iter().map(|told| refused(&told.map(|()| Seq(0)))).collect();
+    drop(notify);
+    let notices: Vec<bool> = reported.iter().map(|reported| refused(&reported.map(|()| Seq(0)))).collect();
     assert_eq!(notices.len(), 20);
     assert!(notices.iter().any(|refused| *refused), "the system had threads for all of these");
     // A refused copy has no effect. A stream that could not continue has failed, so that waits for it end.
@@ -413,15 +413,15 @@ fn notify_is_called() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    let (tell, told) = mpsc::channel();
+    let (notify, reported) = mpsc::channel();
     for round in 0..50u64 {
         let function = if round % 10 == 0 { double_slowly } else { read_variable };
         let seq = launch(&device, stream, &spec("f", function), &[at.0, round])?;
-        let tell = tell.clone();
-        device.notify(stream, seq, Box::new(move |result| tell.send((round, result)).expect("test waits")));
+        let notify = notify.clone();
+        device.notify(stream, seq, Box::new(move |result| notify.send((round, result)).expect("test waits")));
     }
     for _ in 0..50 {
-        told.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
+        reported.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
     }
     Ok(())
 }
@@ -536,10 +536,10 @@ fn a_babbling_worker() -> Test {
     let stream = device.create_stream(QueueId(1))?;
     let seq = launch(&device, stream, &spec("babble", babble), &[])?;
     device.synchronize(stream, seq)?;
-    let (tell, told) = mpsc::channel();
+    let (notify, reported) = mpsc::channel();
     let asking = device.clone();
-    std::thread::spawn(move || tell.send(asking.function(&spec("forever", forever)).map(drop)));
-    let answer = told.recv_timeout(MEETS).map_err(|_| "no notification")?;
+    std::thread::spawn(move || notify.send(asking.function(&spec("forever", forever)).map(drop)));
+    let answer = reported.recv_timeout(MEETS).map_err(|_| "no notification")?;
     let text = answer.expect_err("it was no answer").to_string();
     assert!(text.contains("the device's worker was killed"), "{text}");
     assert!(device.create_stream(QueueId(2)).is_err());
@@ -578,8 +578,8 @@ fn a_killed_worker() -> Test {
     let (victim, other) = (device()?, device()?);
     let stream = victim.create_stream(QueueId(1))?;
     let seq = launch(&victim, stream, &spec("forever", forever), &[])?;
-    let (tell, told) = mpsc::channel();
-    victim.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+    let (notify, reported) = mpsc::channel();
+    victim.notify(stream, seq, Box::new(move |result| notify.send(result).expect("test waits")));
     let waiter = {
         let victim = Arc::clone(&victim);
         std::thread::spawn(move || victim.synchronize(stream, seq))
@@ -587,7 +587,7 @@ fn a_killed_worker() -> Test {
     let pid = victim.worker_pid();
     assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
     assert!(waiter.join().expect("no panic").is_err());
-    assert!(told.recv_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?.is_err());
+    assert!(reported.recv_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?.is_err());
     let stream = other.create_stream(QueueId(1))?;
     let seq = other.store(stream, other.addresses().0, &[1])?;
     other.synchronize(stream, seq)?;
@@ -613,22 +613,22 @@ fn told_in_a_copy() -> Test {
     let ((began, begun), (_open, gate)) = (mpsc::channel(), mpsc::channel());
     let seq = device.copy_out(stream, device.addresses().0, 8, CopySink::new(Waits(began, gate)))?;
     begun.recv_timeout(Duration::from_secs(5))?;
-    let (tell, told) = mpsc::channel();
-    let tell = |_| {
-        let tell = tell.clone();
+    let (notify, reported) = mpsc::channel();
+    let notify = |_| {
+        let notify = notify.clone();
         // A failed test no longer receives it.
-        device.notify(stream, seq, Box::new(move |outcome| drop(tell.send(outcome))));
+        device.notify(stream, seq, Box::new(move |outcome| drop(notify.send(outcome))));
     };
-    tell(());
+    notify(());
     let pid = device.worker_pid();
     assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
-    let error = told.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
+    let error = reported.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
     assert!(error.cause().contains("was killed"), "{error}");
     // The remedy must not name data clauses, which are not at fault.
     let remedy = error.remedy_text().ok_or("no remedy")?;
     assert!(remedy.contains("the system's log") && !remedy.contains("data clauses"), "{error}");
-    tell(());
-    assert!(told.recv_timeout(Duration::from_secs(5))?.is_err(), "who asks later is told as well");
+    notify(());
+    assert!(reported.recv_timeout(Duration::from_secs(5))?.is_err(), "who asks later is told as well");
     Ok(())
 }
 

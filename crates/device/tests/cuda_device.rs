@@ -122,10 +122,10 @@ fn main() {
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
-        ("who_waits_asks_the_driver_for_nothing_that_is_known", asked::nothing_of_what_is_known),
+        ("who_waits_asks_the_driver_for_nothing_that_is_known", asked::no_cached_state),
         ("what_comes_when_a_device_is_gone_is_not_given_to_the_driver", asked::nothing_after_shutdown),
         ("what_a_worker_is_about_to_give_the_driver_is_of_memory_that_is_there", shutdowns::before_memory_goes),
-        ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_told),
+        ("a_trace_tells_of_copies_whose_end_the_host_knows", asked::traced_copies_are_reported),
         ("few_bytes_are_fetched_at_once", fetched::at_once),
         ("copies_raise_no_interrupts", fetched::without_interrupts),
         ("a_fence_that_cant_be_waited_for_is_an_error", fence::without_events),
@@ -585,17 +585,17 @@ fn notify_is_called() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
-    let (tell, told) = mpsc::channel();
+    let (notify, reported) = mpsc::channel();
     for round in 0..50 {
         let seq = add(&device, stream, at, 100, 1.0)?;
         if round == 25 {
             double_slowly(&device, stream, at, 1.0)?;
         }
-        let tell = tell.clone();
-        device.notify(stream, seq, Box::new(move |result| tell.send((round, result)).expect("test waits")));
+        let notify = notify.clone();
+        device.notify(stream, seq, Box::new(move |result| notify.send((round, result)).expect("test waits")));
     }
     for _ in 0..50 {
-        told.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
+        reported.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
     }
     Ok(())
 }
@@ -629,17 +629,17 @@ fn copies_land_alone() -> Test {
     for round in 0..ROUNDS {
         device.store(streams[0], at, &[round as u8; 16])?;
         device.store(streams[1], at.offset(BYTES as u64), &[!(round as u8); 16])?;
-        let (tell, told) = mpsc::channel();
+        let (notify, reported) = mpsc::channel();
         for (index, (stream, array)) in streams.iter().zip(&mut arrays).enumerate() {
             let sink = CopySink::new(Memory(range(array), false));
             let seq = device.copy_out(*stream, at.offset((index * BYTES) as u64), BYTES as u64, sink)?;
-            let tell = tell.clone();
-            device.notify(*stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+            let notify = notify.clone();
+            device.notify(*stream, seq, Box::new(move |result| notify.send(result).expect("test waits")));
             // Between zero and the longest pause of the threads.
             std::thread::sleep(Duration::from_micros(round % 5 * 60));
         }
         for _ in &streams {
-            told.recv_timeout(Duration::from_secs(10)).map_err(|e| format!("round {round}: {e}"))??;
+            reported.recv_timeout(Duration::from_secs(10)).map_err(|e| format!("round {round}: {e}"))??;
         }
         assert_eq!((&arrays[0][..16], &arrays[1][..16]), (&[round as u8; 16][..], &[!(round as u8); 16][..]));
     }
@@ -849,15 +849,15 @@ fn shutdown_ends() -> Test {
         let _ = held.recv();
         Ok(())
     })?;
-    let (tell, told) = mpsc::channel();
-    device.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+    let (notify, reported) = mpsc::channel();
+    device.notify(stream, seq, Box::new(move |result| notify.send(result).expect("test waits")));
     let waiter = {
         let device = Arc::clone(&device);
         std::thread::spawn(move || device.synchronize(stream, seq))
     };
     device.shutdown();
     assert_eq!(waiter.join().expect("no panic").expect_err("ended").code(), ErrorCode::DeviceShutdown);
-    assert_eq!(told.recv_timeout(Duration::from_secs(10))?.expect_err("ended").code(), ErrorCode::DeviceShutdown);
+    assert_eq!(reported.recv_timeout(Duration::from_secs(10))?.expect_err("ended").code(), ErrorCode::DeviceShutdown);
     assert!(device.map(device.addresses().0, 2 << 20).is_err());
     drop(hold);
     Ok(())

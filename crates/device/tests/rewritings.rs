@@ -122,7 +122,7 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
         for (region, function) in regions.iter().zip(&listed) {
             let name = &function.name;
             let kernel = kernels.iter().find(|kernel| kernel.name == *name).expect("it is there");
-            let shown = found.iter().find(|kernel| kernel.name == *name).expect("it is there");
+            let displayed = found.iter().find(|kernel| kernel.name == *name).expect("it is there");
             let [_, workers, vector] = region.dims(function.dims);
             let left = |gangs| {
                 let (mut memory, mut random) = (Memory::default(), Random::new(7));
@@ -133,7 +133,7 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
             };
             let is_same = left(1) == left(2) && left(1) == left(5);
             let wanted = if is_same { GangCount::AsGiven } else { GangCount::Lost };
-            assert_eq!(shown.gangs.count(function.dims[0]), wanted, "{level} {name}");
+            assert_eq!(displayed.gangs.count(function.dims[0]), wanted, "{level} {name}");
             *if is_same { &mut same } else { &mut counting } += 1;
         }
         assert_eq!((same, counting), (16, 6), "{level}");

@@ -1,7 +1,7 @@
 //! Copies between a device and the session's program.
 
-use crate::asked::AskedBytes;
 use crate::events::Events;
+use crate::requested_bytes::RequestedBytes;
 use accord_device::{Sink, Source};
 use accord_fabric::frame::Event;
 use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing};
@@ -14,7 +14,7 @@ pub(crate) enum FromLane {
     /// Eager bytes that have not arrived yet.
     Coming(Receiver<Incoming>),
     Here(Incoming),
-    Asked(AskedBytes),
+    Asked(RequestedBytes),
 }
 
 impl FromLane {
@@ -27,7 +27,7 @@ impl FromLane {
     }
 
     /// Creates the source of requested bytes.
-    pub(crate) fn asked(bytes: AskedBytes) -> Self {
+    pub(crate) fn asked(bytes: RequestedBytes) -> Self {
         Self::Asked(bytes)
     }
 }

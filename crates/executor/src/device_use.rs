@@ -223,24 +223,24 @@ mod tests {
             sampler.sample(ms(at), [(0, counters.sample(Some(false)))]);
             sampler.report(ms(at), true).first().map(|(_, used)| used.fault)
         };
-        let shown = |code| {
+        let displayed = |code| {
             let fault = DeviceFault::cuda(code);
             counters.failed(&Error::new(ErrorCode::Execution, "it failed").device_fault(fault));
             fault
         };
         assert_eq!(reported(0), Some(None));
-        let (illegal, misaligned) = (shown(700), shown(716));
+        let (illegal, misaligned) = (displayed(700), displayed(716));
         assert_eq!((reported(1), misaligned.is_some()), (Some(illegal), true));
         counters.failed(&Error::new(ErrorCode::OutOfMemory, "it is full"));
         assert_eq!(reported(2), None);
-        let ecc = shown(214);
+        let ecc = displayed(214);
         assert_eq!(reported(3), Some(ecc));
-        shown(700);
+        displayed(700);
         assert_eq!(reported(4), None);
     }
 
     #[test]
-    fn what_can_t_be_known_stays_unknown() {
+    fn busy_time_is_unknown_if_a_sample_is_missing() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
         for (at, busy) in [(0, Some(true)), (250, None), (500, Some(true))] {
             sampler.sample(ms(at), [(0, counters.sample(busy))]);

@@ -96,7 +96,7 @@ impl Driver<'_> {
                 }
             }
             if let Some(wait) = self.waiting.take() {
-                wait.look(self.world.session, lane);
+                wait.spin_then_notify(self.world.session, lane);
             }
             match reader.fill(|bytes| lane.read(bytes)) {
                 Ok(true) => {}
@@ -227,12 +227,12 @@ impl Driver<'_> {
         }
         // Only one wait at a time is polled.
         if let Some(before) = self.waiting.take() {
-            before.be_told(world.session);
+            before.notify_later(world.session);
         }
         if wait.is_for_looking() {
             self.waiting = Some(wait);
         } else {
-            wait.be_told(world.session);
+            wait.notify_later(world.session);
         }
         Ok(())
     }

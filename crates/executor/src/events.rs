@@ -52,7 +52,7 @@ impl Events {
 
     /// Sends one event. If the lane is gone the event is dropped, and the lane's reader ends the session.
     pub(crate) fn send(&self, event: &Event, payload: &[u8]) {
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         state.put(event, payload);
         self.flush(state);
     }
@@ -64,7 +64,7 @@ impl Events {
 
     /// Replies to a command that waits for queues. The spans of their operations are sent first.
     pub(crate) fn reply_done(&self, ticket: u64, outcome: Result<u64, Error>) {
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         state.put_spans();
         match outcome {
             Ok(value) => state.put(&Event::Reply { ticket, value, extra: 0 }, &[]),
@@ -75,7 +75,7 @@ impl Events {
 
     /// Reports that a command failed.
     pub(crate) fn reply_failed(&self, ticket: u64, error: Error) {
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure });
         self.flush(state);
     }
@@ -83,7 +83,7 @@ impl Events {
     /// Reports that a queue, or all of them with [`ALL`], has failed.
     pub(crate) fn failed(&self, device: u32, queue: u32, error: Error) {
         let error = if queue == ALL { error } else { error.queue(QueueId(queue)) };
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         state.put_spans();
         self.put_failure(&mut state, error, |failure| Event::Failed { device, queue, failure });
         self.flush(state);
@@ -104,7 +104,7 @@ impl Events {
 
     /// Sends the spans gathered so far.
     pub(crate) fn flush_spans(&self) {
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         state.put_spans();
         self.flush(state);
     }
@@ -118,7 +118,7 @@ impl Events {
     }
 
     /// Blocks until there is space for more frames. Returns `None` once the session has ended.
-    fn room(&self) -> Option<ShortGuard<'_, EventBuffer>> {
+    fn space(&self) -> Option<ShortGuard<'_, EventBuffer>> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
             state = self.await_written(state);
@@ -187,7 +187,7 @@ impl EventBuffer {
 
 impl SpanSink for Events {
     fn span(&self, span: Span) {
-        let Some(mut state) = self.room() else { return };
+        let Some(mut state) = self.space() else { return };
         frame::encode_span(&mut state.spans, &span);
         if state.spans.len() > PAYLOAD_MAX {
             // A single very long name, which the timeline can omit.

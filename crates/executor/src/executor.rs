@@ -8,7 +8,7 @@ mod slot;
 
 pub use request::{CopyTarget, Effect, Facts, Operation, Push, Request, StreamPosition};
 
-use crate::images::Arriving;
+use crate::images::ReceivedImages;
 use crate::limits::Limits;
 use crate::queue_table::{ByNumber, Queue};
 use accord_device::FunctionHandle;
@@ -38,17 +38,17 @@ pub struct ExecutorCore {
     /// Copies out up to this size travel inside an event.
     in_event_max: u64,
     started: bool,
-    arriving: Arriving,
+    arriving: ReceivedImages,
     slots: HashMap<u32, Slot, ByNumber>,
     /// The operation that is being enqueued.
-    putting: Option<Putting>,
+    putting: Option<PendingOperation>,
     /// Bytes of handled commands whose credit was not returned yet.
     uncredited: u64,
     effects: Vec<Effect>,
 }
 
 /// An operation that is being enqueued.
-struct Putting {
+struct PendingOperation {
     device: u32,
     id: QueueId,
     queue: Arc<Queue>,
@@ -66,7 +66,7 @@ impl ExecutorCore {
             limits,
             in_event_max,
             started: false,
-            arriving: Arriving::default(),
+            arriving: ReceivedImages::default(),
             slots: HashMap::default(),
             putting: None,
             uncredited: 0,
@@ -235,7 +235,7 @@ impl ExecutorCore {
     /// # Errors
     /// Returns an error if the program exceeds its credit.
     pub fn put(&mut self, outcome: Result<Seq>) -> Result<()> {
-        let Some(Putting { device, id, queue, cost, unmaps }) = self.putting.take() else { return Ok(()) };
+        let Some(PendingOperation { device, id, queue, cost, unmaps }) = self.putting.take() else { return Ok(()) };
         let Some(slot) = self.slots.get_mut(&device) else { return Ok(()) };
         if let (Some((start, len)), Ok(seq)) = (unmaps, &outcome) {
             slot.memory.leaves(start, len, queue.stream(), *seq);
@@ -339,7 +339,7 @@ impl ExecutorCore {
                     _ => None,
                 };
                 let stream = queue.stream();
-                self.putting = Some(Putting { device, id, queue, cost, unmaps });
+                self.putting = Some(PendingOperation { device, id, queue, cost, unmaps });
                 Ok(Request::Put { device, stream, operation })
             }
             Ok(None) => {

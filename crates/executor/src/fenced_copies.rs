@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_in_the_way_until_the_last_one_is_over() {
+    fn fenced_copies_overlap_until_the_last_completes() {
         let copies = FencedCopies::default();
         assert!(!copies.overlap(ALL));
         copies.add(at(100, 200), STREAM, Seq(1));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_while_the_device_is_asked_stays() {
+    fn waiter_added_during_a_query_is_kept() {
         let copies = FencedCopies::default();
         copies.add(at(100, 200), STREAM, Seq(1));
         let meanwhile = |_, _| {

@@ -4,7 +4,7 @@ use crate::device_use::UseCounters;
 use crate::fenced_copies::FencedCopies;
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
-use accord_fabric::transfer::DeviceRooms;
+use accord_fabric::transfer::DeviceReceives;
 use accord_types::short_lock::{DroppedUnlocked, ShortReadGuard, ShortRwLock, ShortWriteGuard};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{AddressRange, QueueId, Result, Seq, StreamId};
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Hosted {
     device: Arc<dyn Device>,
     queues: ShortRwLock<QueueTable>,
-    rooms: Arc<DeviceRooms>,
+    rooms: Arc<DeviceReceives>,
     fenced_copies: FencedCopies,
     counters: Arc<UseCounters>,
     /// Whether another process knows the device's memory, and may write to it.
-    is_shown: AtomicBool,
+    is_displayed: AtomicBool,
     /// Held while a stream is created, which may take long. A thread whose queue has a stream does not wait for it.
     making: TurnLock<()>,
     /// The device may end with this value.
@@ -37,7 +37,7 @@ impl Hosted {
             rooms: Arc::default(),
             fenced_copies: FencedCopies::default(),
             counters,
-            is_shown: AtomicBool::new(false),
+            is_displayed: AtomicBool::new(false),
             making: TurnLock::default(),
             unlocked: DroppedUnlocked::default(),
         }
@@ -54,7 +54,7 @@ impl Hosted {
     }
 
     /// Returns the receives posted in the device's memory. They must end before the device does.
-    pub fn rooms(&self) -> &Arc<DeviceRooms> {
+    pub fn rooms(&self) -> &Arc<DeviceReceives> {
         &self.rooms
     }
 
@@ -74,13 +74,13 @@ impl Hosted {
     pub(crate) fn fence(&self, at: AddressRange, stream: StreamId, seq: Seq) -> bool {
         // Added first: code that posts a receive there, or exposes the memory, checks afterwards.
         self.fenced_copies.add(at, stream, seq);
-        !self.is_shown.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
+        !self.is_displayed.load(Ordering::SeqCst) && !self.rooms.overlaps(at) && self.device.fence(stream, seq)
     }
 
     /// Whether this part of the device's memory may be exposed to another process for writing. From then on no incomplete copy
     /// is reported complete, because that process writes without checking.
     pub(crate) fn may_show(&self, at: AddressRange) -> bool {
-        self.is_shown.store(true, Ordering::SeqCst);
+        self.is_displayed.store(true, Ordering::SeqCst);
         !self.still_writes(at)
     }
 

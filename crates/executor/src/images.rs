@@ -9,7 +9,7 @@ const IMAGES_MAX: usize = 4_096;
 const IMAGES_BYTES_MAX: u64 = 1 << 30;
 
 /// The images of a program: the one that is being received, and counts of the received ones.
-pub(crate) struct Arriving {
+pub(crate) struct ReceivedImages {
     coming: Vec<u8>,
     /// Number of received images, which are kept until the session ends.
     count: usize,
@@ -21,14 +21,14 @@ pub(crate) struct Arriving {
     bytes_max: u64,
 }
 
-impl Default for Arriving {
+impl Default for ReceivedImages {
     fn default() -> Self {
-        Self::with_room(IMAGES_MAX, IMAGES_BYTES_MAX)
+        Self::with_limits(IMAGES_MAX, IMAGES_BYTES_MAX)
     }
 }
 
-impl Arriving {
-    fn with_room(count_max: usize, bytes_max: u64) -> Self {
+impl ReceivedImages {
+    fn with_limits(count_max: usize, bytes_max: u64) -> Self {
         Self { coming: Vec::new(), count: 0, bytes: 0, count_max, bytes_max }
     }
 
@@ -46,7 +46,7 @@ impl Arriving {
             ));
         }
         // Each piece repeats the length, which may differ.
-        self.check_room(len)?;
+        self.check_space(len)?;
         self.coming.extend_from_slice(piece);
         if end < len {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Arriving {
     }
 
     /// Checks that an image of so many bytes fits.
-    fn check_room(&self, len: u64) -> Result<()> {
+    fn check_space(&self, len: u64) -> Result<()> {
         let (count, bytes) = (self.count, self.bytes);
         let full = if count >= self.count_max {
             format!("one more image of GPU code than the {} that a program may have on a node", self.count_max)
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn images_come_one_after_the_other() {
-        let mut arriving = Arriving::default();
+        let mut arriving = ReceivedImages::default();
         for text in [".version 6.0 // first", ".version 6.0 // second, and longer"] {
             let bytes = image(text).encode().unwrap();
             let (head, tail) = bytes.split_at(7);
@@ -99,19 +99,19 @@ mod tests {
     fn a_piece_that_is_not_the_next_is_refused() {
         let bytes = image("text").encode().unwrap();
         let len = bytes.len() as u64;
-        assert!(Arriving::default().take(&bytes[1..], 1, len).is_err());
-        assert!(Arriving::default().take(&bytes, 0, len - 1).is_err());
-        assert!(Arriving::default().take(&[], 0, len).is_err());
-        assert!(Arriving::default().take(&bytes, 0, ENCODED_MAX + 1).is_err());
-        assert!(Arriving::default().take(&[0xff; 64], 0, 64).is_err());
-        let mut arriving = Arriving::default();
+        assert!(ReceivedImages::default().take(&bytes[1..], 1, len).is_err());
+        assert!(ReceivedImages::default().take(&bytes, 0, len - 1).is_err());
+        assert!(ReceivedImages::default().take(&[], 0, len).is_err());
+        assert!(ReceivedImages::default().take(&bytes, 0, ENCODED_MAX + 1).is_err());
+        assert!(ReceivedImages::default().take(&[0xff; 64], 0, 64).is_err());
+        let mut arriving = ReceivedImages::default();
         arriving.take(&bytes[..8], 0, len).unwrap();
         assert!(arriving.take(&bytes[..8], 0, len).is_err());
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_refused_when_it_is_announced() {
-        let mut arriving = Arriving::default();
+    fn images_beyond_the_limit_are_refused_when_announced() {
+        let mut arriving = ReceivedImages::default();
         let bytes = image("text").encode().unwrap();
         for _ in 0..IMAGES_MAX {
             assert!(arriving.take(&bytes, 0, bytes.len() as u64).unwrap().is_some());
@@ -119,7 +119,7 @@ mod tests {
         let error = arriving.take(&bytes[..1], 0, bytes.len() as u64).unwrap_err();
         assert!(error.cause().contains("the 4096 that a program may have") && error.remedy_text().is_some(), "{error}");
 
-        let mut arriving = Arriving { bytes: IMAGES_BYTES_MAX - 100, count: 9, ..Arriving::default() };
+        let mut arriving = ReceivedImages { bytes: IMAGES_BYTES_MAX - 100, count: 9, ..ReceivedImages::default() };
         let error = arriving.take(&[1], 0, 101).unwrap_err();
         assert!(error.cause().contains("101 bytes of GPU code beside 1073741724 in 9 images"), "{error}");
         assert!(arriving.coming.is_empty(), "it has begun");
@@ -133,9 +133,9 @@ mod tests {
         fn images_that_are_kept_are_bounded(steps in prop::collection::vec((0..400usize, 1..5usize, any::<bool>()), 1..40)) {
             const COUNT_MAX: usize = 8;
             const BYTES_MAX: u64 = 2_000;
-            let mut arriving = Arriving::with_room(COUNT_MAX, BYTES_MAX);
+            let mut arriving = ReceivedImages::with_limits(COUNT_MAX, BYTES_MAX);
             let (mut count, mut bytes) = (0, 0);
-            for (size, pieces, lies) in steps {
+            for (size, pieces, false_claims) in steps {
                 let whole = image(&"x".repeat(size)).encode().unwrap();
                 let len = whole.len() as u64;
                 let fits = count < COUNT_MAX && bytes + len <= BYTES_MAX;
@@ -143,12 +143,12 @@ mod tests {
                 for piece in whole.chunks(whole.len().div_ceil(pieces)) {
                     // A faulty program claims at the end that the image continues.
                     let last = offset + piece.len() as u64 == len;
-                    let said = if lies && last { BYTES_MAX } else { len };
-                    let taken = arriving.take(piece, offset, said);
+                    let printed = if false_claims && last { BYTES_MAX } else { len };
+                    let taken = arriving.take(piece, offset, printed);
                     offset += piece.len() as u64;
                     prop_assert!(bytes + arriving.coming.len() as u64 <= BYTES_MAX);
                     match taken {
-                        Ok(None) => prop_assert!(fits && !(last && said == len)),
+                        Ok(None) => prop_assert!(fits && !(last && printed == len)),
                         Ok(Some(_)) => {
                             prop_assert!(fits && last);
                             count += 1;
@@ -156,13 +156,13 @@ mod tests {
                         }
                         Err(_) => {
                             // The error ends the session.
-                            prop_assert!(!fits || said > BYTES_MAX - bytes);
+                            prop_assert!(!fits || printed > BYTES_MAX - bytes);
                             return Ok(());
                         }
                     }
                     prop_assert!(count <= COUNT_MAX && bytes <= BYTES_MAX);
                 }
-                if lies {
+                if false_claims {
                     return Ok(());
                 }
             }

@@ -3,7 +3,7 @@
 use crate::hosted::Hosted;
 use crate::same_host::SameHostPeer;
 use accord_device::{CopySource, Source};
-use accord_fabric::transfer::{DeviceRooms, Ending, Exchange, IncomingBytes, TransferTarget};
+use accord_fabric::transfer::{DeviceReceives, Exchange, IncomingBytes, TransferEnding, TransferTarget};
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{AddressRange, DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
@@ -49,24 +49,24 @@ impl TransferTarget for Destination {
     fn export(&self) -> Vec<u8> {
         let Self { hosted, at, same_host: Some(peer), .. } = self else { return Vec::new() };
         let handle = peer.export(&**hosted.device(), at.start, at.len);
-        let is_shown = handle.is_empty() || self.access == Access::Any || hosted.may_show(*at);
-        if is_shown { handle } else { Vec::new() }
+        let is_displayed = handle.is_empty() || self.access == Access::Any || hosted.may_show(*at);
+        if is_displayed { handle } else { Vec::new() }
     }
 
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
         // No library of a program's process writes into its devices' memory.
         let native = self.hosted.device().native().filter(|_| self.access == Access::Private)?;
         if self.hosted.still_writes(self.at) {
             return None;
         }
-        Some((self.hosted.rooms().clone(), native.room(self.at.start, usize::try_from(self.at.len).ok()?)?))
+        Some((self.hosted.rooms().clone(), native.space(self.at.start, usize::try_from(self.at.len).ok()?)?))
     }
 
     fn is_free(&self) -> bool {
         !self.hosted.fenced_copies().overlap(self.at)
     }
 
-    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+    fn start(&self, bytes: IncomingBytes, ending: TransferEnding) {
         let Self { hosted, at, access, .. } = self;
         let source = CopySource::new(FromDevice(bytes));
         let put = hosted.incoming();
@@ -124,8 +124,8 @@ impl Source for FromDevice {
         !self.immediate() && self.0.fills_native()
     }
 
-    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
-        Ok(self.0.fill_native(room))
+    fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
+        Ok(self.0.fill_native(space))
     }
 
     /// Whether the thread of the lane reads the bytes itself. A short transfer arrives with its header, in one write, and that

@@ -1,7 +1,7 @@
 //! The source of a session's lanes: an agent in another process, or one that hosts the session itself.
 
 use accord_fabric::handshake::Introduced;
-use accord_fabric::transport::{Handed, Handover, SharedLane};
+use accord_fabric::transport::{Handover, HandoverMessage, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ const WAITING_MAX: usize = 1_024;
 
 /// The channel from an agent to an executor in the same process.
 #[derive(Debug, Default)]
-pub struct HandedLanes {
+pub struct LaneChannel {
     state: ShortLock<Waiting>,
     changed: Condvar,
 }
@@ -24,7 +24,7 @@ struct Waiting {
     closed: bool,
 }
 
-impl HandedLanes {
+impl LaneChannel {
     /// Hands a lane over. No byte may have been read from it after its handshake.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl HandedLanes {
 /// The result of waiting for a lane for a time.
 pub(crate) enum Received {
     /// A lane, or the reason why the executor must end.
-    Handed(Handed),
+    Handed(HandoverMessage),
     /// No message arrived.
     Nothing,
     /// The agent has closed the connection.
@@ -86,7 +86,7 @@ pub(crate) enum LaneSource {
     /// The agent is another process.
     Agent(Handover),
     /// An agent in this process.
-    Here(Arc<HandedLanes>),
+    Here(Arc<LaneChannel>),
 }
 
 impl LaneSource {
@@ -99,13 +99,13 @@ impl LaneSource {
     }
 
     /// Returns the next lane, or the reason why the executor ends. Blocks for at most `limit`. Returns `None` at the end.
-    pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<Handed> {
+    pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<HandoverMessage> {
         match self {
             Self::Agent(handover) => {
                 handover.limit(limit).ok()?;
                 handover.receive_next().ok()?
             }
-            Self::Here(queue) => queue.receive(limit).map(|(lane, client)| Handed::Lane(lane, client)),
+            Self::Here(queue) => queue.receive(limit).map(|(lane, client)| HandoverMessage::Lane(lane, client)),
         }
     }
 
@@ -118,7 +118,7 @@ impl LaneSource {
                 Err(_) => Received::End,
             },
             Self::Here(queue) => match queue.receive(Some(time)) {
-                Some((lane, client)) => Received::Handed(Handed::Lane(lane, client)),
+                Some((lane, client)) => Received::Handed(HandoverMessage::Lane(lane, client)),
                 None if queue.lock().closed => Received::End,
                 None => Received::Nothing,
             },

@@ -9,10 +9,9 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-pub mod ask_ahead;
 pub mod incoming_transfers;
+pub mod request_window;
 
-mod asked;
 mod config;
 mod copies;
 pub mod copy;
@@ -29,15 +28,16 @@ pub mod peer_table;
 mod peers;
 pub mod push;
 pub mod queue_table;
+mod requested_bytes;
 pub mod same_host;
 mod session;
 mod use_reports;
 mod waits;
 pub mod window;
 
-use accord_fabric::transport::{Handed, Handover};
+use accord_fabric::transport::{Handover, HandoverMessage};
 pub use config::{DeviceFactory, ExecutorConfig, OutputSink, UseSink, Work};
-pub use lane_source::HandedLanes;
+pub use lane_source::LaneChannel;
 use lane_source::{LaneSource, Received};
 pub use limits::Limits;
 use session::Session;
@@ -55,7 +55,7 @@ pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
 }
 
 /// Runs as [`run`], in the agent's own process. The session's connections arrive by `lanes`; closing it ends the session.
-pub fn run_here(lanes: &Arc<HandedLanes>, config: ExecutorConfig) -> ExitCode {
+pub fn run_here(lanes: &Arc<LaneChannel>, config: ExecutorConfig) -> ExitCode {
     serve(&LaneSource::Here(lanes.clone()), config)
 }
 
@@ -70,14 +70,14 @@ fn serve(lanes: &LaneSource, config: ExecutorConfig) -> ExitCode {
         };
         session.uses.sample(false);
         match received {
-            Received::Handed(Handed::Lane(lane, client)) => {
+            Received::Handed(HandoverMessage::Lane(lane, client)) => {
                 let commands = session.clone();
                 if session.take(lane, client, move || driver::serve(&commands)) {
                     limit = None;
                 }
             }
-            Received::Handed(Handed::Ending(ending)) => {
-                session.tell(&ending);
+            Received::Handed(HandoverMessage::Ending(ending)) => {
+                session.report_ending(&ending);
                 break;
             }
             Received::Nothing => {}

@@ -45,12 +45,12 @@ pub(crate) struct MappedRanges {
     bytes: u64,
     /// Starts and lengths. Adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
-    leaving: Vec<Leaving>,
+    leaving: Vec<DeferredFree>,
 }
 
 /// Memory that is freed once a stream reaches a position.
 #[derive(Debug)]
-struct Leaving {
+struct DeferredFree {
     start: u64,
     len: u64,
     stream: StreamId,
@@ -156,7 +156,7 @@ impl MappedRanges {
         if end < range_end {
             self.ranges.insert(end, range_end - end);
         }
-        self.leaving.push(Leaving { start: start.0, len, stream, seq });
+        self.leaving.push(DeferredFree { start: start.0, len, stream, seq });
     }
 
     /// Removes freed ranges.

@@ -45,13 +45,13 @@ pub enum PushWay<L> {
 
 impl<L> Default for PeerTable<L> {
     fn default() -> Self {
-        Self::with_room(INCOMING_MAX, OUTGOING_MAX)
+        Self::with_limits(INCOMING_MAX, OUTGOING_MAX)
     }
 }
 
 impl<L> PeerTable<L> {
     /// Creates a table with these bounds on links.
-    pub(crate) fn with_room(served_max: usize, pushed_over_max: usize) -> Self {
+    pub(crate) fn with_limits(served_max: usize, pushed_over_max: usize) -> Self {
         Self {
             out: HashMap::new(),
             pushed_over: 0,
@@ -79,7 +79,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
             // The program issued the push before it knew of the loss, or to a process that it has lost. The push fails, but not the session.
             Some((number, link)) if *number > to.lane() => Ok(PushWay::After(link.clone())),
             Some(_) => self.check_pushed_over().map(|()| PushWay::New),
-            None => self.check_room().and_then(|()| self.check_pushed_over()).map(|()| PushWay::New),
+            None => self.check_space().and_then(|()| self.check_pushed_over()).map(|()| PushWay::New),
         }
     }
 
@@ -134,7 +134,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
         let process = peer.process();
         if !self.out.contains_key(&process) {
             // A push to it may still arrive here.
-            self.check_room()?;
+            self.check_space()?;
         }
         let (number, link) = self.out.entry(process).or_insert_with(|| (NEVER, never()));
         *number = NEVER;
@@ -157,7 +157,7 @@ impl<L: Clone + PartialEq> PeerTable<L> {
         Ok(())
     }
 
-    fn check_room(&self) -> Result<()> {
+    fn check_space(&self) -> Result<()> {
         if self.out.len() >= PEERS_MAX {
             let cause = format!("more than {PEERS_MAX} executors were named");
             return Err(Error::new(ErrorCode::ImplementationDefined, cause));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// Most links that a small table serves.
-    const ROOM: usize = 4;
+    const SPACE: usize = 4;
     /// Most links that it creates.
     const MADE: usize = 5;
 
@@ -214,7 +214,7 @@ mod tests {
         /// reason. Links that have arrived and not left are bounded, whatever names they claim.
         #[test]
         fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
-            let mut table = PeerTable::<usize>::with_room(ROOM, MADE);
+            let mut table = PeerTable::<usize>::with_limits(SPACE, MADE);
             // By link: its peer.
             let mut made: Vec<PeerId> = Vec::new();
             let mut out = BTreeMap::<PeerId, (u32, usize)>::new();
@@ -264,7 +264,7 @@ mod tests {
                         let late = known.is_some_and(|at| made[incoming[at]].lane() >= from.lane());
                         match table.arrive(from, link) {
                             None => {
-                                let full = served.len() == ROOM;
+                                let full = served.len() == SPACE;
                                 prop_assert!(closed || late || full || lost.contains(&from.process()));
                             }
                             Some(before) => {
@@ -272,7 +272,7 @@ mod tests {
                                 prop_assert_eq!(before, known.map(|at| incoming.remove(at)));
                                 incoming.push(link);
                                 served.push(link);
-                                prop_assert!(served.len() <= ROOM, "{} links have threads", served.len());
+                                prop_assert!(served.len() <= SPACE, "{} links have threads", served.len());
                             }
                         }
                     }

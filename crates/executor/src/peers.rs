@@ -15,7 +15,7 @@ use accord_fabric::route::{Directions, Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
-use accord_telemetry::log::tell;
+use accord_telemetry::log::report_line;
 use accord_types::scarce;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads::spawn;
@@ -97,7 +97,7 @@ impl Peers {
         let name = format!("the executor of node {} ({agent})", directions.node_name);
         link.outbox().name_peer(name.clone());
         let events = self.events.clone();
-        link.outbox().tell_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
+        link.outbox().notify_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
         let work = move || {
             let _counted = PushThread(peers.clone());
             peers.push_over(own, &pushing, &agent, &name);
@@ -174,7 +174,7 @@ impl Peers {
         // Without a thread the lane ends here, and its pusher gets no reason.
         if let Err(error) = spawn("accord-peer", move || pushed.serve(client)) {
             let what = "no thread for what another node copies here";
-            tell(format_args!("accord-node-agent executor: {what}: {error}; {}", scarce::THREADS));
+            report_line(format_args!("accord-node-agent executor: {what}: {error}; {}", scarce::THREADS));
         }
     }
 

@@ -68,8 +68,8 @@ impl Sink for ToPeer {
         self.place(sent)
     }
 
-    fn goes_beside(&mut self) -> bool {
-        self.pushing.goes_beside()
+    fn is_concurrent(&mut self) -> bool {
+        self.pushing.is_concurrent()
     }
 
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most_of_queues() {
+    fn number_of_queues_is_bounded() {
         let (mut table, mut made) = (QueueTable::new(2), 0);
         for number in 0..QUEUES_MAX as u32 {
             queue(&mut table, QueueId(number), &mut made).unwrap();

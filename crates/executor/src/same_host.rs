@@ -8,7 +8,7 @@ use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::Pushing;
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
-use accord_telemetry::log::tell;
+use accord_telemetry::log::report_line;
 use accord_types::threads::spawn;
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Local {
         }
         let (name, session) = (config.node_name.clone(), config.session);
         let same_host = SameHostPeers::new(move |why| {
-            tell(format_args!(
+            report_line(format_args!(
                 "accord-node-agent executor: {name}, session {session}: copies go over the network: {why}"
             ));
         });

@@ -1,11 +1,11 @@
 //! The lanes of a session, and the state that all its threads share.
 
 use crate::admission::{Admission, Admitted};
-use crate::asked::Asking;
 use crate::config::ExecutorConfig;
 use crate::events::Events;
 use crate::lane_source::LaneSource;
 use crate::peers::Peers;
+use crate::requested_bytes::TransferRequests;
 use crate::same_host::Local;
 use crate::use_reports::UseReports;
 use accord_device::{Device, WorkerStart};
@@ -16,7 +16,7 @@ use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
-use accord_telemetry::log::tell;
+use accord_telemetry::log::report_line;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, Result};
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     pub(crate) link: Arc<Link>,
     pub(crate) exchange: Arc<Exchange>,
     /// Requests for the bytes of copies in.
-    pub(crate) asking: Arc<Asking>,
+    pub(crate) asking: Arc<TransferRequests>,
     pub(crate) peers: Arc<Peers>,
     /// Peers on this machine.
     pub(crate) local: Option<Arc<Local>>,
@@ -66,9 +66,9 @@ impl Session {
     pub(crate) fn new(config: ExecutorConfig, control: LaneSource) -> Arc<Self> {
         let link = Link::new(&config.node_name, PeerId::PROGRAM, Arc::default(), Unposted::Wait);
         let events = Events::new(config.node_name.clone(), link.clone());
-        let told = events.clone();
-        let tell_over = move |pushes, expects| told.send(&Event::Exchanged { pushes, expects }, &[]);
-        let exchange = Exchange::telling(Box::new(tell_over));
+        let reported = events.clone();
+        let report_over = move |pushes, expects| reported.send(&Event::Exchanged { pushes, expects }, &[]);
+        let exchange = Exchange::telling(Box::new(report_over));
         link.join(&exchange);
         let local = Local::new(&config);
         let running = Running {
@@ -85,11 +85,11 @@ impl Session {
             events,
             link,
             exchange,
-            asking: Asking::new(),
+            asking: TransferRequests::new(),
             uses: UseReports::new(config.session, config.report.clone()),
             config,
             positions_waited: AtomicUsize::new(0),
-            wait_policy: ShortLock::new(SpinPolicy::patient()),
+            wait_policy: ShortLock::new(SpinPolicy::long_spin()),
             control,
             state: ShortLock::new(running),
         })
@@ -165,7 +165,7 @@ impl Session {
         let error = Error::new(ErrorCode::DeviceUnavailable, format!("the executor cannot start a thread: {error}"))
             .remedy(scarce::THREADS);
         // For the agent's log, as the program may be gone.
-        tell(format_args!("accord-node-agent executor: {error}"));
+        report_line(format_args!("accord-node-agent executor: {error}"));
         self.await_records();
         self.events.over(error.node(&self.config.node_name));
         self.end();
@@ -287,7 +287,7 @@ impl Session {
 
     /// Reports to the program why the session ends, and gives it a moment to close its lanes itself: the session's other executors then lose their lanes to
     /// this one, and the program should not learn of that first. The agent ends a process for which this takes too long.
-    pub(crate) fn tell(&self, ending: &ExecutorEnding) {
+    pub(crate) fn report_ending(&self, ending: &ExecutorEnding) {
         const MOMENT: Duration = Duration::from_millis(300);
         const PAUSE: Duration = Duration::from_millis(2);
         if self.link.records().is_none() {

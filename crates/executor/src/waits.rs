@@ -5,7 +5,7 @@ use crate::session::Session;
 use accord_device::Device;
 use accord_fabric::transport::Lane;
 use accord_types::short_lock::ShortLock;
-use accord_types::spin_policy::{Looked, look_for};
+use accord_types::spin_policy::{SpinOutcome, poll_until};
 use accord_types::{Error, Result, Seq, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 /// The least time for which the thread that reads commands spins for the end of a wait: most regions are shorter, and
 /// waking another thread, which polls at intervals, would take longer than they do. The time grows with recent waits.
-const LOOK_MIN: Duration = Duration::from_micros(100);
+const SPIN_MIN: Duration = Duration::from_micros(100);
 
 /// Most positions for which a program may wait at once: far more than threads that each wait for all their queues. The devices remember
 /// them.
 const POSITIONS_MAX: usize = 1 << 18;
 
 /// A position in a stream of a device.
-type Awaited = (Arc<dyn Device>, StreamId, Seq);
+type AwaitedPosition = (Arc<dyn Device>, StreamId, Seq);
 
-fn check_room(session: &Session) -> Result<()> {
+fn check_space(session: &Session) -> Result<()> {
     let waited = session.positions_waited.load(Ordering::Relaxed);
     if waited > POSITIONS_MAX {
         return Err(broken(&format!("it waits for {waited} positions at the same time")));
@@ -39,7 +39,7 @@ impl Waited {
     /// # Errors
     /// Returns the errors of [`Wait::new`].
     pub(crate) fn new(session: &Arc<Session>) -> Result<Self> {
-        check_room(session)?;
+        check_space(session)?;
         session.positions_waited.fetch_add(1, Ordering::Relaxed);
         Ok(Self(session.clone()))
     }
@@ -55,7 +55,7 @@ impl Drop for Waited {
 pub(crate) struct Wait {
     ticket: u64,
     since: Instant,
-    places: Vec<Awaited>,
+    places: Vec<AwaitedPosition>,
     /// The failure of one of the queues.
     failure: Option<Error>,
 }
@@ -66,12 +66,12 @@ impl Wait {
     /// # Errors
     /// Returns an error if the program waits for too many positions.
     pub(crate) fn new(ticket: u64, session: &Session) -> Result<Self> {
-        check_room(session)?;
+        check_space(session)?;
         Ok(Self { ticket, since: Instant::now(), places: Vec::new(), failure: None })
     }
 
     /// Adds a queue, if it has operations.
-    pub(crate) fn add(&mut self, place: Result<Option<Awaited>>) {
+    pub(crate) fn add(&mut self, place: Result<Option<AwaitedPosition>>) {
         match place {
             Ok(place) => self.places.extend(place),
             Err(error) => drop(self.failure.get_or_insert(error)),
@@ -84,20 +84,20 @@ impl Wait {
     }
 
     /// Spins for a limited time until all queues have got there, while no command arrives and no other thread needs the core.
-    /// Then waits as [`Wait::be_told`].
-    pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
-        let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
-        let looked = look_for(Instant::now(), limit, lane.properties().polls_per_yield, || {
-            self.look_once(session);
+    /// Then waits as [`Wait::notify_later`].
+    pub(crate) fn spin_then_notify(mut self, session: &Arc<Session>, lane: &dyn Lane) {
+        let limit = session.wait_policy.lock().limit().max(SPIN_MIN);
+        let looked = poll_until(Instant::now(), limit, lane.properties().polls_per_yield, || {
+            self.poll_once(session);
             (self.places.is_empty() || lane.is_readable()).then_some(())
         });
-        if looked == Err(Looked::Crowded) {
-            session.wait_policy.lock().crowded();
+        if looked == Err(SpinOutcome::Oversubscribed) {
+            session.wait_policy.lock().oversubscribed();
         }
-        self.be_told(session);
+        self.notify_later(session);
     }
 
-    fn look_once(&mut self, session: &Session) {
+    fn poll_once(&mut self, session: &Session) {
         let failure = &mut self.failure;
         self.places.retain(|(device, stream, seq)| match device.reached(*stream, *seq) {
             Ok(reached) => !reached,
@@ -110,7 +110,7 @@ impl Wait {
     }
 
     /// Makes the thread that sees the last queue get there send the reply.
-    pub(crate) fn be_told(self, session: &Arc<Session>) {
+    pub(crate) fn notify_later(self, session: &Arc<Session>) {
         let Self { ticket, since, places, failure } = self;
         if places.is_empty() {
             return answer(session, (ticket, since), failure);

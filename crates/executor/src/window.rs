@@ -77,7 +77,7 @@ mod tests {
 
     /// An operation of a program is two of the stream at most: copies to another device wait for that first.
     #[test]
-    fn what_a_program_may_have_open_fits_into_a_gpus_stream() {
+    fn command_window_fits_into_a_gpu_stream() {
         let most = 2 * STREAM_WINDOW + 2 * FRAME_MAX as u64;
         assert!(2 * most / operation_cost(0) < stream::PENDING_MAX as u64);
         assert!(most < stream::PENDING_BYTES_MAX as u64);

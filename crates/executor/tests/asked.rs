@@ -4,7 +4,7 @@ mod support;
 
 use accord_device::fake::FakeRegion;
 use accord_executor::Limits;
-use accord_executor::ask_ahead::AHEAD_MAX;
+use accord_executor::request_window::AHEAD_MAX;
 use accord_fabric::frame::{Command, Event};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::stats::LinkStats;
@@ -21,7 +21,7 @@ const LEN: u64 = 3 * MIB;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A program with one lane for bytes, and the transfers that are requested of it.
-struct Asked {
+struct RequestedTransfers {
     program: Program,
     start: u64,
     outbox: Arc<Outbox>,
@@ -30,7 +30,7 @@ struct Asked {
     go: Sender<Result<()>>,
 }
 
-impl Asked {
+impl RequestedTransfers {
     fn new() -> Self {
         let (go, gate) = channel::<Result<()>>();
         let gate = Mutex::new(gate);
@@ -104,7 +104,7 @@ impl Asked {
 /// The requested bytes leave the lane in any order, so that later ones are not blocked by a region that runs for days.
 #[test]
 fn bytes_come_while_a_region_runs_as_far_as_there_is_room() {
-    let mut w = Asked::new();
+    let mut w = RequestedTransfers::new();
     w.launch(1);
     for transfer in 1..=3 {
         w.copy_in(1, transfer, LEN);
@@ -124,7 +124,7 @@ fn bytes_come_while_a_region_runs_as_far_as_there_is_room() {
 /// A copy beyond the bound is requested in its turn, and shorter ones after it precede it.
 #[test]
 fn long_copies_are_asked_for_in_their_turn() {
-    let mut w = Asked::new();
+    let mut w = RequestedTransfers::new();
     let long = AHEAD_MAX + 1;
     w.launch(1);
     w.copy_in(1, 1, long);
@@ -140,8 +140,8 @@ fn long_copies_are_asked_for_in_their_turn() {
 
 /// The program aborts the bytes, or they arrive too late: the lane and their space become free.
 #[test]
-fn what_was_asked_for_and_fails_leaves_nothing_behind() {
-    let mut w = Asked::new();
+fn failed_requested_copies_free_their_lane_and_space() {
+    let mut w = RequestedTransfers::new();
     for round in 0..8_u32 {
         let (queue, crashed) = (2 * round, Error::new(ErrorCode::Execution, "crashed"));
         w.launch(queue);

@@ -69,7 +69,7 @@ fn crash() -> Result<Seq> {
 }
 
 #[test]
-fn an_operation_may_be_given_again_until_it_was_put() {
+fn operation_may_be_retried_until_it_is_enqueued() {
     let mut core = core();
     let copy = Command::Copy { device: 0, queue: 1, dst: BASE, src: BASE, len: 8 };
     for _ in 0..3 {
@@ -103,7 +103,7 @@ fn bytes_that_come_unasked_are_thrown_away_if_nothing_takes_them() {
 }
 
 #[test]
-fn the_other_side_of_a_push_that_comes_to_nothing_is_told() {
+fn target_is_notified_of_an_abandoned_push() {
     let mut core = core();
     let push = |src| Command::Push { device: 0, queue: 1, src, len: 8, transfer: 5, to: PeerId::PROGRAM };
     assert!(matches!(with_stream(&mut core, push(0)), Request::Abandon { .. }));
@@ -111,7 +111,7 @@ fn the_other_side_of_a_push_that_comes_to_nothing_is_told() {
 }
 
 #[test]
-fn what_a_device_refuses_fails_the_queue_and_no_other() {
+fn refused_operation_fails_only_its_queue() {
     let mut core = core();
     let copy = |queue| Command::Copy { device: 0, queue, dst: BASE, src: BASE, len: 8 };
     assert!(matches!(with_stream(&mut core, copy(1)), Request::Put { .. }));

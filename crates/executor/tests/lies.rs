@@ -294,7 +294,7 @@ fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
 
 /// Of two copies with one number only one would count towards the bound on buffered bytes, so that a program could fill all memory.
 #[test]
-fn a_copy_that_is_put_in_twice_ends_the_session() {
+fn copy_with_a_repeated_transfer_id_ends_the_session() {
     let (go, region) = held();
     let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
     program.start().unwrap();
@@ -575,7 +575,7 @@ proptest! {
 }
 
 #[test]
-fn queues_that_share_a_stream_all_hear_of_its_failure() {
+fn all_queues_of_a_stream_get_its_failure() {
     let (mut program, start) = Program::open(Limits { streams: 1, ..limits() }, 0);
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     for queue in 0..3 {
@@ -583,13 +583,13 @@ fn queues_that_share_a_stream_all_hear_of_its_failure() {
         program.wait(0, queue, 1).unwrap();
     }
     program.devices()[0].fail(Error::new(ErrorCode::Execution, "a region has crashed"));
-    let mut told = BTreeSet::new();
-    while told.len() < 3 {
+    let mut reported = BTreeSet::new();
+    while reported.len() < 3 {
         // This event is the only notice for a waiter whose bytes never arrive.
         let (event, _) = program.event().expect("the executor has closed the lane");
         if let Event::Failed { queue, .. } = event {
-            told.insert(queue);
+            reported.insert(queue);
         }
     }
-    assert_eq!(told, BTreeSet::from([0, 1, 2]));
+    assert_eq!(reported, BTreeSet::from([0, 1, 2]));
 }

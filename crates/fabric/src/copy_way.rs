@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn of_measured_ways_the_one_that_takes_least_is_taken() {
+    fn fastest_measured_copy_way_is_chosen() {
         let ways = CopyWays::default()
             .with(CopyWay::Mapped, measured(65_000, 66_000, 11_000_000_000))
             .with(CopyWay::Lane, measured(40_000, 70_000, 2_000_000_000));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_overrules_nothing() {
+    fn unmeasured_copy_way_does_not_displace_the_usual_one() {
         let slow = measured(1_000_000, 2_000_000, 1_000);
         let ways = CopyWays::usual([CopyWay::Lane]).with(CopyWay::Mapped, slow);
         assert_eq!(ways.choose(8).unwrap().way, CopyWay::Mapped);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_measured_a_possible_way_is_taken_and_none_takes_less() {
+    fn random_measurements_choose_the_fastest_possible_way() {
         let mut seed = 1u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

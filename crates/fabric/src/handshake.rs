@@ -31,7 +31,7 @@ pub use io::Deadline;
 pub use secret::{Introduced, LaneSecret, check_secure};
 pub use server::Proven;
 use server::{CLIENT, SERVER};
-pub(crate) use server::{Challenge, Greeting};
+pub(crate) use server::{Challenge, PartialHello};
 use std::time::Duration;
 
 /// The time limits of connecting to a server.
@@ -172,11 +172,11 @@ pub fn accept_if(
 
 fn examine(lane: &dyn Lane, timeout: Duration, key_of: impl FnOnce(&Hello) -> Result<Key>) -> Result<Proven> {
     let deadline = Deadline::after(timeout);
-    let mut greeting = Greeting::default();
+    let mut greeting = PartialHello::default();
     let hello = loop {
-        let room = greeting.room();
-        let come = room.len();
-        let read = io::read(lane, room, deadline);
+        let space = greeting.space();
+        let come = space.len();
+        let read = io::read(lane, space, deadline);
         read.map_err(|error| ended(&error, greeting.has_begun()))?;
         if let Some(hello) = greeting.take(come)? {
             break hello;
@@ -185,9 +185,9 @@ fn examine(lane: &dyn Lane, timeout: Duration, key_of: impl FnOnce(&Hello) -> Re
     let (mut challenge, words) = greeting.challenge(hello, key_of(&hello)?)?;
     io::write(lane, &words, deadline).map_err(|error| ended(&error, true))?;
     loop {
-        let room = challenge.room();
-        let come = room.len();
-        io::read(lane, room, deadline).map_err(|error| ended(&error, true))?;
+        let space = challenge.space();
+        let come = space.len();
+        io::read(lane, space, deadline).map_err(|error| ended(&error, true))?;
         if let Some(proven) = challenge.take(come)? {
             return Ok(proven);
         }

@@ -24,12 +24,12 @@ pub mod peer;
 mod program;
 pub mod route;
 pub mod session_endpoint;
-mod shown_wait;
 pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;
 pub mod use_report;
+mod wait_display;
 
 pub use key::{Key, new_session_key};
 pub use program::ProgramSpec;

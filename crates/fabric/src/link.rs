@@ -159,7 +159,7 @@ impl Link {
         match link.open_others(of, bulk) {
             Ok((transfers, control)) => Ok(Connected { link, records, transfers, control }),
             // The executor may have sent the reason why it accepts no more lanes.
-            Err(error) => Err(said_before_its_end(&*records).unwrap_or(error)),
+            Err(error) => Err(error_before_close(&*records).unwrap_or(error)),
         }
     }
 
@@ -337,7 +337,7 @@ impl Link {
 }
 
 /// Returns the error that an executor sent before it closed its lanes, if any. Nothing was requested yet, so that nothing else arrives.
-fn said_before_its_end(records: &dyn Lane) -> Option<Error> {
+fn error_before_close(records: &dyn Lane) -> Option<Error> {
     /// The limit of waits for a reason that was written before the lanes ended.
     const SOON: Duration = Duration::from_millis(200);
     let (deadline, mut reader) = (Deadline::after(SOON), FrameReader::default());

@@ -129,7 +129,7 @@ impl ClaimChannel {
     ///
     /// # Errors
     /// Returns the channel's error.
-    pub fn tell(&self, ordinal: u32, bytes: u64) -> io::Result<()> {
+    pub fn notify(&self, ordinal: u32, bytes: u64) -> io::Result<()> {
         self.write(Request::GiveBack { ordinal, bytes }.encode())
     }
 
@@ -183,7 +183,7 @@ mod tests {
         ];
         let answers = requests.map(|request| client.ask(request).unwrap());
         assert_eq!(answers, [MemoryClaim::Granted, MemoryClaim::OverQuota(6), MemoryClaim::OthersHold(u64::MAX)]);
-        client.tell(3, 5).unwrap();
+        client.notify(3, 5).unwrap();
         drop(client);
         let seen = serving.join().unwrap();
         assert_eq!(seen[..3], requests);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The transport that the user asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Wanted {
+pub enum TransportChoice {
     /// The fastest one available.
     #[default]
     Auto,
@@ -22,7 +22,7 @@ pub enum Wanted {
     Mpi(GatewayName),
 }
 
-impl FromStr for Wanted {
+impl FromStr for TransportChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -43,14 +43,14 @@ impl FromStr for Wanted {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneTerms {
     /// The transport that the user asked for.
-    pub wanted: Wanted,
+    pub wanted: TransportChoice,
     /// Whether the session's grant lets lanes leave a machine in clear.
     pub plain_tcp: bool,
 }
 
-impl From<Wanted> for LaneTerms {
+impl From<TransportChoice> for LaneTerms {
     /// Keeps lanes in clear on this machine.
-    fn from(wanted: Wanted) -> Self {
+    fn from(wanted: TransportChoice) -> Self {
         Self { wanted, plain_tcp: false }
     }
 }
@@ -201,22 +201,22 @@ impl Route {
         let LaneTerms { wanted, plain_tcp } = terms;
         let Found { nearness, loopback } = found;
         let (transport, exposed, why) = match (wanted, nearness) {
-            (Wanted::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
-            (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
-            (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
+            (TransportChoice::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
+            (TransportChoice::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
+            (TransportChoice::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
             // The job's own messages use MPI in clear too.
-            (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
-            (Wanted::Tcp, Nearness::SameMachine | Nearness::Unshared(_)) if loopback => {
+            (TransportChoice::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
+            (TransportChoice::Tcp, Nearness::SameMachine | Nearness::Unshared(_)) if loopback => {
                 (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp")
             }
-            (Wanted::Auto, Nearness::Unshared(why)) if loopback => (Transport::Tcp, false, why),
+            (TransportChoice::Auto, Nearness::Unshared(why)) if loopback => (Transport::Tcp, false, why),
             _ if plain_tcp => (Transport::Tcp, true, "not encrypted: --insecure-plain-tcp"),
             (_, Nearness::OtherUser) => (Transport::Tls, false, OTHER_USER),
             (_, Nearness::Unshared(why)) => (Transport::Tls, false, why),
             _ if loopback => (Transport::Tls, false, UNPROVEN),
             _ => (Transport::Tls, false, "another machine"),
         };
-        let gateway = if let Wanted::Mpi(name) = wanted { Some(name) } else { None };
+        let gateway = if let TransportChoice::Mpi(name) = wanted { Some(name) } else { None };
         Self { endpoint, transport, exposed, why, gateway }
     }
 }
@@ -306,10 +306,10 @@ mod tests {
         let elsewhere = |wanted| choose(wanted, Nearness::Elsewhere, false, true);
         assert_eq!(elsewhere("shm"), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
         assert_eq!(elsewhere("tls"), "tls to h3:7700 (ACCORD_TRANSPORT=tls)");
-        assert!("TCP".parse::<Wanted>().is_err());
+        assert!("TCP".parse::<TransportChoice>().is_err());
         assert_eq!(near("mpi:job-7.0"), "mpi to h3:7700 (ACCORD_TRANSPORT=mpi)");
         for wrong in ["mpi", "mpi:", "mpi:a/b", &format!("mpi:{}", "x".repeat(49))] {
-            assert!(wrong.parse::<Wanted>().is_err(), "{wrong}");
+            assert!(wrong.parse::<TransportChoice>().is_err(), "{wrong}");
         }
     }
 }

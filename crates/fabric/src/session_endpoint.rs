@@ -20,9 +20,9 @@
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, USES_MAX};
 use crate::handshake::Purpose;
-pub use crate::shown_wait::Heard;
-use crate::shown_wait::{ShownWait, called};
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane, probe_often, probe_seldom};
+pub use crate::wait_display::WaitedMessage;
+use crate::wait_display::{WaitDisplay, called};
 use accord_trust::attest::{self, LATER, NONCE_LEN, TAKEN};
 use accord_trust::attester::Attester;
 use accord_trust::{Identity, explain, local};
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 pub const PROTOCOL: &str = "accord-session/2";
 
 /// Time after which the user is informed that opening takes long.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Least time for the last attempt, even if the total time is over earlier.
 const LAST_TRY: Duration = Duration::from_secs(2);
@@ -73,7 +73,7 @@ pub struct OpenRetries<'a> {
     /// Time since the first attempt. Zero allows one attempt only.
     pub time: Duration,
     /// Called once with a line for the user if the coordinator can't be reached.
-    pub tell: &'a dyn Fn(&str),
+    pub notify: &'a dyn Fn(&str),
     /// Called with the state of a waiting request whenever it changes, and with `None` when the wait is over.
     pub waits: &'a dyn Fn(Option<&str>),
 }
@@ -98,14 +98,14 @@ impl From<Error> for Failure {
 ///
 /// # Errors
 /// Returns the last attempt's error of [`open`].
-pub fn open_patiently(
+pub fn open_with_retries(
     address: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    match ask_patiently(address, identity, timeout, retries, request, Message::Open)? {
+    match ask_with_retries(address, identity, timeout, retries, request, Message::Open)? {
         (Message::Granted(lease), connection) => Ok((lease, connection)),
         (other, _) => Err(unexpected(address, &other)),
     }
@@ -115,21 +115,21 @@ pub fn open_patiently(
 /// resumes that job.
 ///
 /// # Errors
-/// Returns the errors of [`open_patiently`].
-pub fn hold_patiently(
+/// Returns the errors of [`open_with_retries`].
+pub fn hold_with_retries(
     address: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(HeldJob, SessionConnection)> {
-    match ask_patiently(address, identity, timeout, retries, request, Message::Hold)? {
+    match ask_with_retries(address, identity, timeout, retries, request, Message::Hold)? {
         (Message::Held(job), connection) => Ok((job, connection)),
         (other, _) => Err(unexpected(address, &other)),
     }
 }
 
-fn ask_patiently(
+fn ask_with_retries(
     address: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
@@ -140,7 +140,7 @@ fn ask_patiently(
     let mut request = request.clone();
     let mut begun = Instant::now();
     let mut backoff = Backoff::new(retries.time, u64::from(request.pid));
-    let mut told = false;
+    let mut reported = false;
     loop {
         let left = retries.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
         let timeout = if retries.time.is_zero() { timeout } else { timeout.min(left) };
@@ -158,9 +158,9 @@ fn ask_patiently(
             backoff = Backoff::new(retries.time, u64::from(request.pid));
         }
         let Some(pause) = backoff.pause(begun.elapsed()) else { return Err(error) };
-        if begun.elapsed() >= TELL_AFTER && !std::mem::replace(&mut told, true) {
+        if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
             let (cause, time) = (error.cause(), retries.time);
-            (retries.tell)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
+            (retries.notify)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
         }
         std::thread::sleep(pause);
     }
@@ -194,7 +194,7 @@ fn attempt(
     place: &mut Option<JobToken>,
 ) -> Result<(Message, SessionConnection), Failure> {
     let (mut answer, connection) = ask(address, identity, timeout, first)?;
-    let mut shown = ShownWait::new(waits);
+    let mut displayed = WaitDisplay::new(waits);
     let mut is_waiting = false;
     loop {
         match answer {
@@ -204,10 +204,10 @@ fn attempt(
                 if !std::mem::replace(&mut is_waiting, true) {
                     connection.waits(true);
                 }
-                shown.update(&job);
+                displayed.update(&job);
                 let lost = unavailable(format!("the coordinator at {address} is gone while {} waits", called(&job)));
                 // A request has no time limit while the coordinator is connected.
-                answer = shown.next(|time| connection.hear(time))?.ok_or(Failure::Again(lost))?;
+                answer = displayed.next(|time| connection.read_within(time))?.ok_or(Failure::Again(lost))?;
             }
             other => {
                 if is_waiting {
@@ -284,10 +284,14 @@ fn ask_one(
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => {
-            let told = unavailable(format!("the coordinator at {address}: {}", error.cause()));
-            let told = told.remedy_if(error.remedy_text());
+            let reported = unavailable(format!("the coordinator at {address}: {}", error.cause()));
+            let reported = reported.remedy_if(error.remedy_text());
             // A protocol error, or a failed authentication, would occur again.
-            return Err(if error.code() == ErrorCode::System { Failure::Again(told) } else { Failure::Final(told) });
+            return Err(if error.code() == ErrorCode::System {
+                Failure::Again(reported)
+            } else {
+                Failure::Final(reported)
+            });
         }
     };
     lane.limit(None).map_err(broken)?;
@@ -339,7 +343,7 @@ fn show_credential(
     let mut nonce = [0; NONCE_LEN];
     lane.read_exact(&mut nonce).map_err(shaken)?;
     let credential = attester.credential(&nonce)?;
-    lane.send(&attest::shown(&credential)).map_err(shaken)?;
+    lane.send(&attest::encode_credential(&credential)).map_err(shaken)?;
     await_answer(lane, shaken)
 }
 
@@ -371,9 +375,9 @@ impl SessionConnection {
     }
 
     /// Reads as [`SessionConnection::next`], for at most `time`, if given.
-    fn hear(&self, time: Option<Duration>) -> Result<Heard> {
+    fn read_within(&self, time: Option<Duration>) -> Result<WaitedMessage> {
         match read_message_within(&*self.lane, time) {
-            Err(error) if error.code() == ErrorCode::System => Ok(Heard::Message(None)),
+            Err(error) if error.code() == ErrorCode::System => Ok(WaitedMessage::Message(None)),
             other => other,
         }
     }
@@ -424,8 +428,8 @@ impl SessionConnection {
     ///
     /// # Errors
     /// Returns an error if the coordinator violates the protocol.
-    pub fn next_within(&self, time: Duration) -> Result<Heard> {
-        self.hear(Some(time))
+    pub fn next_within(&self, time: Duration) -> Result<WaitedMessage> {
+        self.read_within(Some(time))
     }
 
     /// Reports the use of devices that the program drives itself to the coordinator. Returns whether the connection accepts all of it: not while the
@@ -464,13 +468,13 @@ impl SessionConnection {
 /// connection breaks.
 fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     match read_message_within(lane, None)? {
-        Heard::Message(message) => Ok(message),
-        Heard::Nothing => Ok(None),
+        WaitedMessage::Message(message) => Ok(message),
+        WaitedMessage::Nothing => Ok(None),
     }
 }
 
-/// Reads as [`read_message`]. With a time, returns [`Heard::Nothing`] if no byte arrives within it.
-fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard> {
+/// Reads as [`read_message`]. With a time, returns [`WaitedMessage::Nothing`] if no byte arrives within it.
+fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<WaitedMessage> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
         // The coordinator's first message tells whether it accepts this side.
@@ -487,7 +491,7 @@ fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard>
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if time.is_some() && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 lane.limit(None).map_err(broken)?;
-                return Ok(Heard::Nothing);
+                return Ok(WaitedMessage::Nothing);
             }
             Err(error) => return Err(broken(error)),
         }
@@ -496,13 +500,13 @@ fn read_message_within(lane: &dyn Lane, time: Option<Duration>) -> Result<Heard>
         lane.limit(None).map_err(broken)?;
     }
     if first == 0 {
-        return Ok(Heard::Message(None));
+        return Ok(WaitedMessage::Message(None));
     }
     lane.read_exact(&mut header[1..]).map_err(broken)?;
     let (kind, length) = Message::header(&header, REPLY_MAX)?;
     let mut body = vec![0; length];
     lane.read_exact(&mut body).map_err(broken)?;
-    Message::decode(kind, &body).map(|message| Heard::Message(Some(message)))
+    Message::decode(kind, &body).map(|message| WaitedMessage::Message(Some(message)))
 }
 
 fn unavailable(cause: String) -> Error {
@@ -544,7 +548,10 @@ mod tests {
             // The listening thread reads with a limit, so that it can sample the devices' use.
             scope.spawn(|| {
                 while stopped.load(Ordering::Relaxed) {
-                    assert!(matches!(connection.next_within(WITHIN), Ok(Heard::Nothing)), "the connection has ended");
+                    assert!(
+                        matches!(connection.next_within(WITHIN), Ok(WaitedMessage::Nothing)),
+                        "the connection has ended"
+                    );
                 }
             });
             let accepted = (0..).take_while(|&at| connection.report_used(&report(at))).count();
@@ -555,21 +562,21 @@ mod tests {
             stopped.store(false, Ordering::Relaxed);
         });
         let newest = u64::MAX;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         // The newest report is accepted as soon as the socket has room.
-        while heard.last() != Some(&Message::Used(report(newest).to_vec())) {
+        while received.last() != Some(&Message::Used(report(newest).to_vec())) {
             if connection.flush() {
                 connection.report_used(&report(newest));
             }
-            heard.push(read(&coordinator).expect("a whole message"));
+            received.push(read(&coordinator).expect("a whole message"));
         }
         let asked = |message: &Message| if let Message::MayUse(device) = message { Some(device.ordinal) } else { None };
-        assert!(heard.iter().filter_map(asked).eq(0..QUESTIONS));
-        let reports = heard.iter().filter_map(|message| match message {
+        assert!(received.iter().filter_map(asked).eq(0..QUESTIONS));
+        let reports = received.iter().filter_map(|message| match message {
             Message::Used(uses) => Some(uses[0].1.bytes_in),
             _ => None,
         });
-        assert!(reports.take_while(|&bytes| bytes != newest).eq(0..(heard.len() as u64 - u64::from(QUESTIONS) - 1)));
+        assert!(reports.take_while(|&bytes| bytes != newest).eq(0..(received.len() as u64 - u64::from(QUESTIONS) - 1)));
     }
 
     #[test]

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Default)]
 pub struct Stalls {
     stalled: AtomicU32,
-    told: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    reported: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Stalls {
-    /// Calls `told` before a thread blocks.
-    pub fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
+    /// Calls `reported` before a thread blocks.
+    pub fn notify(&self, reported: impl Fn() + Send + Sync + 'static) {
         // A link has one user, so that only the first callback is set.
-        let _ = self.told.set(Box::new(told));
+        let _ = self.reported.set(Box::new(reported));
     }
 
     /// Whether any thread is blocked.
@@ -46,8 +46,8 @@ impl Stalls {
     /// Marks the calling thread as blocked.
     pub fn begin(&self) -> Stalled<'_> {
         self.stalled.fetch_add(1, Ordering::SeqCst);
-        if let Some(told) = self.told.get() {
-            told();
+        if let Some(reported) = self.reported.get() {
+            reported();
         }
         Stalled(self)
     }
@@ -73,28 +73,28 @@ mod tests {
     fn only_a_blocked_write_is_reported() {
         let (near, far) = pair().unwrap();
         let stalls = Arc::new(Stalls::default());
-        let told = Arc::new(AtomicU32::new(0));
-        let count = told.clone();
-        stalls.tell(move || {
+        let reported = Arc::new(AtomicU32::new(0));
+        let count = reported.clone();
+        stalls.notify(move || {
             count.fetch_add(1, Ordering::SeqCst);
         });
         stalls.write_all(&*near, &mut [IoSlice::new(b"1234"), IoSlice::new(b"5")]).unwrap();
-        assert_eq!(told.load(Ordering::SeqCst), 0);
+        assert_eq!(reported.load(Ordering::SeqCst), 0);
         // More than the sockets hold.
         let many = vec![7u8; 64 << 20];
         let sender = {
             let (stalls, many) = (stalls.clone(), many.clone());
             std::thread::spawn(move || stalls.write_all(&*near, &mut [IoSlice::new(&many)]).unwrap())
         };
-        while told.load(Ordering::SeqCst) == 0 {
+        while reported.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
         assert!(stalls.any());
-        let mut came = vec![0; many.len() + 5];
-        far.read_exact(&mut came).unwrap();
+        let mut received = vec![0; many.len() + 5];
+        far.read_exact(&mut received).unwrap();
         sender.join().unwrap();
         assert!(!stalls.any());
-        assert_eq!(&came[..5], b"12345");
-        assert!(came[5..] == many[..]);
+        assert_eq!(&received[..5], b"12345");
+        assert!(received[5..] == many[..]);
     }
 }

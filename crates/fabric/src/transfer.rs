@@ -15,11 +15,11 @@ mod lane_pool;
 mod outbox;
 mod table;
 
-pub(crate) use chunk_io::LENT_MIN;
+pub(crate) use chunk_io::EXPOSED_MIN;
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
-pub use control::{ControlMessage, ControlSender, RoomWord, TransferControl, receive_control};
+pub use control::{ControlMessage, ControlSender, ReceiveAnnouncement, TransferControl, receive_control};
 pub use exchange::pushing::Pushing;
-pub use exchange::{DeviceRooms, Ending, Exchange, IncomingBytes, TellOver, TransferTarget};
+pub use exchange::{DeviceReceives, Exchange, IncomingBytes, ReportOver, TransferEnding, TransferTarget};
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;
 pub use outbox::{Outbox, Outgoing, PushingStream};

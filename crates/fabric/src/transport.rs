@@ -30,10 +30,10 @@ mod time_limit;
 mod tls;
 mod window;
 
-pub use acceptor::{Acceptor, Asked, Outcome, Waker};
+pub use acceptor::{Acceptor, Outcome, RequiredProof, Waker};
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
-pub use handover::{Handed, Handover};
+pub use handover::{Handover, HandoverMessage};
 pub use inproc::inproc_pair;
 pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};

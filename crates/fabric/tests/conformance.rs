@@ -96,7 +96,7 @@ fn small_words_go_back_and_forth() {
 }
 
 #[test]
-fn who_looks_does_not_wait() {
+fn try_read_does_not_block() {
     over_all(|here, there| {
         assert!(!there.is_readable());
         let error = there.try_read(&mut [0; 4]).unwrap_err();
@@ -132,7 +132,7 @@ fn a_limit_ends_a_read_and_the_lane_goes_on() {
 }
 
 #[test]
-fn who_writes_more_than_is_taken_waits() {
+fn write_blocks_while_the_peer_does_not_read() {
     over_all(|here, there| {
         here.limit(Some(SHORT)).unwrap();
         let piece = pattern(64 << 10, 5);
@@ -159,7 +159,7 @@ fn who_writes_more_than_is_taken_waits() {
 }
 
 #[test]
-fn what_was_written_before_the_end_arrives() {
+fn bytes_written_before_finish_arrive() {
     over_all(|here, there| {
         here.send(&pattern(100_000, 2)).unwrap();
         here.finish().unwrap();
@@ -174,7 +174,7 @@ fn what_was_written_before_the_end_arrives() {
 
 /// Half-open lanes: a side that has finished may still read all that its peer sends.
 #[test]
-fn a_side_that_has_finished_is_still_told_everything() {
+fn half_closed_lane_still_receives_all_bytes() {
     over_all(|here, there| {
         let bytes = pattern(3 << 20, 5);
         here.send(b"all").unwrap();
@@ -292,7 +292,7 @@ fn sending_one_chunk_does_not_block() {
 }
 
 #[test]
-fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
+fn try_write_does_not_block_and_loses_no_bytes() {
     over_all(|here, there| {
         let piece = pattern(70_001, 6);
         let mut written = Vec::new();
@@ -379,7 +379,7 @@ fn a_lane_that_is_cut_gives_whole_frames_and_chunks_or_none() {
                     assert_eq!(header.len, payload.len());
                     assert_eq!(read_bytes(&*there, &mut bytes).is_ok(), cut == chunk.len());
                 }
-                (came, _) => panic!("cut after {cut} bytes: {came:?}"),
+                (received, _) => panic!("cut after {cut} bytes: {received:?}"),
             }
         });
     }

@@ -4,7 +4,7 @@ mod common;
 
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello};
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, TransportChoice};
 use accord_fabric::transport::{Handover, Transport, route};
 use accord_types::NodeId;
 use common::gateways::{NODE, hello, job, lanes};
@@ -106,7 +106,7 @@ fn a_node_that_is_none_of_the_job_is_refused_by_name() {
 
 #[test]
 fn without_a_gateway_the_error_says_so() {
-    let wanted: Wanted = "mpi:no-such-job".parse().unwrap();
+    let wanted: TransportChoice = "mpi:no-such-job".parse().unwrap();
     let key = Key::new(vec![5; 32]).unwrap();
     let error = handshake::connect_by(&route(&Endpoint::new(NODE, "nowhere:1"), wanted.into()), &hello(), &key, SOON)
         .unwrap_err();
@@ -154,10 +154,10 @@ fn short_messages_to_a_process_are_passed_on_as_they_come() {
     for round in 0..ROUNDS {
         let bytes = pattern(usize::try_from(round % 90).unwrap() + 1, 3);
         for (from, to) in [(&near, &far), (&far, &near)] {
-            let mut came = vec![0; bytes.len()];
+            let mut received = vec![0; bytes.len()];
             from.send(&bytes).unwrap();
-            to.read_exact(&mut came).unwrap();
-            assert!(came == bytes);
+            to.read_exact(&mut received).unwrap();
+            assert!(received == bytes);
         }
     }
     let passed = gateway.counts().passed - before;

@@ -25,7 +25,7 @@ fn a_gateway_copies_little_of_what_a_process_sends() {
     let [gateway, target] = transfer(&ranks, &near, &far, &bytes);
     println!("{gateway:?}, {target:?}");
     // An idle gateway may find fewer bytes than are worth exposing, and sends them at once as a message.
-    let in_messages = bytes.len() as u64 - gateway.lent_bytes;
+    let in_messages = bytes.len() as u64 - gateway.exposed_bytes;
     assert!(in_messages < 10 * MIB as u64, "{gateway:?}");
     assert!(
         gateway.copied_bytes <= in_messages + 4096 && target.copied_bytes <= in_messages + 4096,
@@ -39,10 +39,10 @@ fn a_gateway_copies_nothing_of_what_a_process_is_sent() {
     let bytes = pattern(40 * MIB + 3, 5);
     let [gateway, source] = transfer(&ranks, &far, &near, &bytes);
     println!("{gateway:?}, {source:?}");
-    assert_eq!(source.lent_bytes, bytes.len() as u64);
+    assert_eq!(source.exposed_bytes, bytes.len() as u64);
     assert!(source.copied_bytes + gateway.copied_bytes < 256, "{source:?}, {gateway:?}");
     // As many messages as windows, each of half the ring or its rest.
-    assert!(source.lent_messages <= 2 * 40 + 2, "{source:?}");
+    assert!(source.exposed_messages <= 2 * 40 + 2, "{source:?}");
 }
 
 /// Writes and exposed buffers of all lengths, in both directions at once: the received bytes are the sent ones.
@@ -66,13 +66,13 @@ fn bytes_by_a_gateway_come_in_order_however_they_are_sent_and_read() {
         lane.finish().unwrap();
     };
     let read = |lane: &dyn Lane, rooms: &[usize]| {
-        let (mut all, mut room) = (Vec::new(), vec![0; 4 * MIB]);
+        let (mut all, mut space) = (Vec::new(), vec![0; 4 * MIB]);
         for turn in 0.. {
-            let n = lane.read(&mut room[..rooms[turn % rooms.len()]]).unwrap();
+            let n = lane.read(&mut space[..rooms[turn % rooms.len()]]).unwrap();
             if n == 0 {
                 return assert!(all == bytes);
             }
-            all.extend_from_slice(&room[..n]);
+            all.extend_from_slice(&space[..n]);
         }
     };
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, ConnectLimits, HELLO_LEN, Hello, Introduced, Purpose, check_secure};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
+use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, TransportChoice};
 use accord_fabric::transport::{self, Listener, SharedLane, Transport};
 use accord_trust::lane::LaneSeeds;
 use accord_types::{NodeId, Result, SessionId};
@@ -25,7 +25,7 @@ fn hello(purpose: Purpose, index: u16) -> Hello {
 
 fn route(address: &str) -> Route {
     let found = Found { nearness: Nearness::Elsewhere, loopback: false };
-    Route::choose(Endpoint::new(NODE, address), Wanted::Auto.into(), found)
+    Route::choose(Endpoint::new(NODE, address), TransportChoice::Auto.into(), found)
 }
 
 /// Accepts the server's end, as an agent and its executor do together.
@@ -90,7 +90,7 @@ fn listen() -> (Listener, String) {
 fn an_address_of_this_machine_does_not_have_a_lane_go_in_clear() {
     let (_listener, address) = listen();
     let peer = Endpoint::new(NODE, &address);
-    let way = |wanted: &str| transport::route_now(&peer, wanted.parse::<Wanted>().unwrap().into());
+    let way = |wanted: &str| transport::route_now(&peer, wanted.parse::<TransportChoice>().unwrap().into());
     for wanted in ["auto", "tcp"] {
         let route = way(wanted);
         assert_eq!((route.transport, route.exposed), (Transport::Tls, false), "{route}");
@@ -120,9 +120,9 @@ fn a_tls_lane_is_confidential_and_intact() {
     assert_eq!((near.transport(), far.transport()), (Transport::Tls, Transport::Tls));
     for (from, to) in [(&near, &far), (&far, &near)] {
         from.send(SECRET).unwrap();
-        let mut came = [0; SECRET.len()];
-        to.read_exact(&mut came).unwrap();
-        assert_eq!(came, SECRET);
+        let mut received = [0; SECRET.len()];
+        to.read_exact(&mut received).unwrap();
+        assert_eq!(received, SECRET);
     }
     near.shutdown();
     far.shutdown();
@@ -139,7 +139,7 @@ fn a_lane_in_clear_is_readable_in_the_middle() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     let (address, [up, _]) = between(address, as_it_is(), as_it_is());
-    let terms = LaneTerms { wanted: Wanted::Auto, plain_tcp: true };
+    let terms = LaneTerms { wanted: TransportChoice::Auto, plain_tcp: true };
     let found = Found { nearness: Nearness::Elsewhere, loopback: false };
     let route = Route::choose(Endpoint::new(NODE, &address), terms, found);
     let of_client = key.clone();
@@ -152,8 +152,8 @@ fn a_lane_in_clear_is_readable_in_the_middle() {
     let (client, far) = accept(&listener, &key);
     assert!(!client.hello.secure);
     let far = far.unwrap();
-    let mut came = [0; SECRET.len()];
-    far.read_exact(&mut came).unwrap();
+    let mut received = [0; SECRET.len()];
+    far.read_exact(&mut received).unwrap();
     drop((near.join().unwrap(), far));
     assert!(up.recv_timeout(SOON).unwrap().windows(SECRET.len()).any(|piece| piece == SECRET));
 }
@@ -232,7 +232,7 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
 
 /// Both sides refuse an attacker that relays a handshake and then runs TLS with either, by its own keys.
 #[test]
-fn who_is_in_between_with_keys_of_their_own_is_refused_by_both() {
+fn tls_relay_with_own_keys_is_refused_by_both_ends() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     let middle = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -272,7 +272,7 @@ fn relay_handshake(client: &mut TcpStream, server: &mut TcpStream) {
 
 /// A peer that gets a lane after its handshake, but has another key.
 #[test]
-fn who_has_no_key_of_the_session_is_not_spoken_to() {
+fn lane_with_another_key_is_closed() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let (listener, address) = listen();
     let error = std::thread::scope(|scope| {
@@ -286,7 +286,7 @@ fn who_has_no_key_of_the_session_is_not_spoken_to() {
 
 /// An executor that is stopped when it has received a lane.
 #[test]
-fn who_stops_before_tls_is_waited_for_as_long_as_is_said() {
+fn stopped_peer_before_tls_times_out() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     std::thread::scope(|scope| {
@@ -321,7 +321,7 @@ fn nothing_leaves_a_machine_in_clear_by_mistake() {
 
 /// A hello that announces TLS can't be changed into one that does not, nor the other way round.
 #[test]
-fn what_a_hello_says_of_tls_cannot_be_changed_on_its_way() {
+fn tls_flag_of_a_hello_is_authenticated() {
     let key = Key::random().unwrap();
     let (listener, address) = listen();
     let flip: Change = Box::new(|before, piece| {

@@ -37,10 +37,10 @@ fn lent_bytes_come_in_order_among_others_however_they_are_read() {
                 near.send_in_place(b"few").unwrap();
                 near.send(b"after").unwrap();
             });
-            let (mut all, mut room) = (Vec::new(), vec![0; piece]);
+            let (mut all, mut space) = (Vec::new(), vec![0; piece]);
             while all.len() < bytes.len() + 14 {
-                let n = far.read(&mut room).unwrap();
-                all.extend_from_slice(&room[..n]);
+                let n = far.read(&mut space).unwrap();
+                all.extend_from_slice(&space[..n]);
             }
             assert!(all == [b"before", &bytes[..], b"few", b"after"].concat(), "read by {piece}");
         });
@@ -61,13 +61,13 @@ fn a_large_transfer_is_not_copied_and_takes_few_messages() {
     let [sender, target] = transfer(&bytes, bytes.len());
     println!("in one piece: {sender:?}, {target:?}");
     // The chunk's header, the offer and its answer, and the bytes.
-    assert_eq!((sender.lent_messages, sender.lent_bytes), (1, bytes.len() as u64));
+    assert_eq!((sender.exposed_messages, sender.exposed_bytes), (1, bytes.len() as u64));
     assert!(sender.messages <= 3 && target.messages <= 2, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
     // As a GPU receives it that reads into page-locked memory.
     let [sender, target] = transfer(&bytes, 2 * MIB);
     println!("in pieces: {sender:?}, {target:?}");
-    assert_eq!((sender.lent_messages, sender.lent_bytes), (21, bytes.len() as u64));
+    assert_eq!((sender.exposed_messages, sender.exposed_bytes), (21, bytes.len() as u64));
     assert!(target.messages <= 22 && sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
 }
 
@@ -76,7 +76,7 @@ fn a_small_transfer_does_not_block_and_is_copied_once_on_each_side() {
     let bytes = pattern(100_000, 5);
     let [sender, target] = transfer(&bytes, bytes.len());
     println!("{sender:?}, {target:?}");
-    assert_eq!((sender.lent_messages, target.lent_messages), (0, 0));
+    assert_eq!((sender.exposed_messages, target.exposed_messages), (0, 0));
     assert!(sender.messages <= 3 && target.messages <= 2, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes <= bytes.len() as u64 + 64 && target.copied_bytes <= bytes.len() as u64 + 64);
 }
@@ -91,11 +91,11 @@ fn native(memory: &mut [u8], entered: fn(usize) -> bool) -> NativeRange {
 fn bytes_of_a_devices_own_memory_are_lent_where_mpi_reaches_it_and_nowhere_else() {
     let (ranks, near, far) = lane();
     let (mut from, mut to) = (pattern(3 * MIB, 4), vec![0; 3 * MIB]);
-    let (bytes, room) = (native(&mut from, |raw| raw == 77), native(&mut to, |raw| raw == 77));
+    let (bytes, space) = (native(&mut from, |raw| raw == 77), native(&mut to, |raw| raw == 77));
     assert!(near.remote_memory(MemoryKind::Device).is_none() && far.remote_memory(MemoryKind::Device).is_none());
     let host = [&near, &far].map(|lane| lane.remote_memory(MemoryKind::Host).unwrap());
     assert_eq!(host[0].send(Source::Device(bytes)).unwrap_err().kind(), ErrorKind::Unsupported);
-    assert_eq!(host[1].receive(room).unwrap(), None);
+    assert_eq!(host[1].receive(space).unwrap(), None);
     ranks.iter().for_each(MpiFabric::take_native);
     let [sends, receives] = [&near, &far].map(|lane| lane.remote_memory(MemoryKind::Device).unwrap());
     std::thread::scope(|scope| {
@@ -108,24 +108,24 @@ fn bytes_of_a_devices_own_memory_are_lent_where_mpi_reaches_it_and_nowhere_else(
             near.finish().unwrap();
         });
         // The host reads the written bytes, all of them before the exposed ones.
-        assert_eq!(receives.receive(room).unwrap(), None);
+        assert_eq!(receives.receive(space).unwrap(), None);
         let mut few = [0; 2];
         far.read_exact(&mut few).unwrap();
-        assert_eq!(receives.receive(room).unwrap(), None);
+        assert_eq!(receives.receive(space).unwrap(), None);
         far.read_exact(&mut few[..1]).unwrap();
-        let half = room.part(0, 2 * MIB).unwrap();
+        let half = space.part(0, 2 * MIB).unwrap();
         assert_eq!(receives.receive(half).unwrap(), Some(2 * MIB));
-        assert_eq!(receives.receive(room.part(2 * MIB, MIB).unwrap()).unwrap(), Some(MIB));
+        assert_eq!(receives.receive(space.part(2 * MIB, MIB).unwrap()).unwrap(), Some(MIB));
         assert!(to == from);
-        assert_eq!(receives.receive(room).unwrap(), Some(MIB));
+        assert_eq!(receives.receive(space).unwrap(), Some(MIB));
         assert!(to[..MIB] == [9; MIB] && to[MIB..] == from[MIB..]);
         let mut read = vec![0; MIB];
         far.read_exact(&mut read).unwrap();
         assert!(read == from[..MIB]);
-        assert_eq!(receives.receive(room).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(receives.receive(space).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     });
     let counts = ranks.each_ref().map(MpiFabric::counts);
-    assert_eq!((counts[0].lent_messages, counts[0].lent_bytes), (4, 5 * MIB as u64));
+    assert_eq!((counts[0].exposed_messages, counts[0].exposed_bytes), (4, 5 * MIB as u64));
     assert!(counts[0].copied_bytes + counts[1].copied_bytes < 64, "{counts:?}");
 }
 
@@ -139,11 +139,11 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
     let (taken, takes) = mpsc::channel();
     let take = move |mut incoming: accord_fabric::transfer::Incoming| {
         let mut all = vec![0; 5 * MIB + 3];
-        let room = native(&mut all, |_| true);
+        let space = native(&mut all, |_| true);
         assert!(incoming.fills_native());
-        assert_eq!(incoming.fill_native(room).unwrap(), room.len);
+        assert_eq!(incoming.fill_native(space).unwrap(), space.len);
         // No bytes are left.
-        assert!(incoming.fill_native(room).is_err());
+        assert!(incoming.fill_native(space).is_err());
         taken.send(all).unwrap();
     };
     inbox.post(TransferId(7), whole.len as u64, Box::new(take));
@@ -156,13 +156,13 @@ fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes()
     drop(outgoing);
     assert!(takes.recv_timeout(SOON).unwrap() == bytes);
     let [sender, target] = ranks.each_ref().map(MpiFabric::counts);
-    assert_eq!((sender.lent_messages, sender.lent_bytes), (1, bytes.len() as u64));
+    assert_eq!((sender.exposed_messages, sender.exposed_bytes), (1, bytes.len() as u64));
     assert!(sender.messages <= 4 && target.messages <= 3, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
     // For few bytes a request is not worthwhile.
-    for (bytes, is_lent) in [(1000, false), (64 << 10, false), ((64 << 10) + 1, true)] {
+    for (bytes, is_exposed) in [(1000, false), (64 << 10, false), ((64 << 10) + 1, true)] {
         let outgoing = outbox.begin(TransferId(8), bytes).unwrap();
-        assert_eq!(outgoing.sends_native(), is_lent, "{bytes} bytes");
+        assert_eq!(outgoing.sends_native(), is_exposed, "{bytes} bytes");
     }
     outbox.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceShutdown, "over"));
     reader.join().unwrap().unwrap_err();
@@ -193,11 +193,11 @@ fn waits_for_exposed_bytes_end_with_either_end_of_the_lane() {
     let bytes = pattern(MIB, 1);
     std::thread::scope(|scope| {
         scope.spawn(|| assert!(near.send_in_place(&bytes).is_err()));
-        let mut room = vec![0; MIB / 2];
-        far.read_exact(&mut room).unwrap();
-        assert!(room == bytes[..MIB / 2]);
+        let mut space = vec![0; MIB / 2];
+        far.read_exact(&mut space).unwrap();
+        assert!(space == bytes[..MIB / 2]);
         near.shutdown();
-        assert!(far.read_exact(&mut room).is_err());
+        assert!(far.read_exact(&mut space).is_err());
     });
 }
 

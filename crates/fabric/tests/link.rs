@@ -6,7 +6,7 @@ use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{DeviceRooms, Ending, Exchange, IncomingBytes, Pushing, TransferTarget};
+use accord_fabric::transfer::{DeviceReceives, Exchange, IncomingBytes, Pushing, TransferEnding, TransferTarget};
 use accord_fabric::transport::{SharedLane, Transport};
 use accord_types::{Error, ErrorCode, NativeRange, NodeId, Result, TransferId};
 use common::{SHORT, SOON, all, ends, pattern};
@@ -53,12 +53,12 @@ fn read_commands(link: &Link, to: &mpsc::Sender<u64>) {
 /// A destination whose bytes go to a function.
 struct TargetOfTest<F>(F);
 
-impl<F: Fn(IncomingBytes, Ending) + Send + Sync> TransferTarget for TargetOfTest<F> {
+impl<F: Fn(IncomingBytes, TransferEnding) + Send + Sync> TransferTarget for TargetOfTest<F> {
     fn export(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
         None
     }
 
@@ -66,7 +66,7 @@ impl<F: Fn(IncomingBytes, Ending) + Send + Sync> TransferTarget for TargetOfTest
         true
     }
 
-    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+    fn start(&self, bytes: IncomingBytes, ending: TransferEnding) {
         (self.0)(bytes, ending);
     }
 }
@@ -106,8 +106,8 @@ impl End {
     }
 
     /// Receives a transfer. Returns its bytes, and the object to report their landing.
-    fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, Ending)> {
-        let (to, came) = mpsc::channel();
+    fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, TransferEnding)> {
+        let (to, received) = mpsc::channel();
         let take = move |mut bytes: IncomingBytes, ending| {
             let to = to.clone();
             std::thread::spawn(move || {
@@ -119,7 +119,7 @@ impl End {
         };
         self.exchange.expect(T, self.link.peer(), len as u64, Arc::new(TargetOfTest(take))).unwrap();
         self.exchange.due(T, Ok(()));
-        came
+        received
     }
 
     /// Waits until all threads have ended.
@@ -160,8 +160,8 @@ fn commands_keep_their_order_while_transfers_go_both_ways() {
                     pushing.finish().unwrap();
                 });
                 scope.spawn(move || {
-                    let (came, ending) = to.expect(bytes.len()).recv_timeout(SOON).unwrap();
-                    assert!(came == *bytes);
+                    let (received, ending) = to.expect(bytes.len()).recv_timeout(SOON).unwrap();
+                    assert!(received == *bytes);
                     ending.landed(Ok(()));
                 });
             }
@@ -242,33 +242,33 @@ const STATES: &[Condition] = &[
         outcome
     }),
     ("waits for its push to land", |near, far, waits| {
-        let came = far.expect(4);
+        let received = far.expect(4);
         let mut pushing = near.push(4);
         waits();
         pushing.drain(b"abcd")?;
-        let landing = came.recv_timeout(SOON);
+        let landing = received.recv_timeout(SOON);
         let outcome = pushing.finish();
         drop(landing);
         outcome
     }),
     ("expects a push that is never made", |near, _, waits| {
-        let came = near.expect(4);
+        let received = near.expect(4);
         waits();
-        match came.recv_timeout(SOON) {
+        match received.recv_timeout(SOON) {
             Err(mpsc::RecvTimeoutError::Disconnected) => failed("it is not coming"),
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("no notification"),
             Ok(_) => Ok(()),
         }
     }),
     ("receives half a push", |near, far, waits| {
-        let came = near.expect(8);
+        let received = near.expect(8);
         let mut pushing = far.push(8);
         waits();
         pushing.drain(b"half")?;
-        let (all, ending) = match came.recv_timeout(SOON) {
+        let (all, ending) = match received.recv_timeout(SOON) {
             // The link was cut before the first bytes arrived.
             Err(mpsc::RecvTimeoutError::Disconnected) => return failed("it is not coming"),
-            came => came.unwrap(),
+            received => received.unwrap(),
         };
         assert_ne!(all, b"halfhalf");
         // Reports the landing to a target that is gone.

@@ -44,7 +44,7 @@ fn peer_process() {
             let (mut all, mut bytes) = (0u64, vec![0; 1 << 20]);
             loop {
                 match lane.read(&mut bytes) {
-                    Ok(came @ 1..) => all += came as u64,
+                    Ok(received @ 1..) => all += received as u64,
                     // The process was stopped meanwhile.
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     _ => break,

@@ -7,7 +7,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stalls::Stalls;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{
-    ControlSender, DeviceRooms, Ending, Exchange, Inbox, IncomingBytes, Outbox, Pushing, TransferTarget,
+    ControlSender, DeviceReceives, Exchange, Inbox, IncomingBytes, Outbox, Pushing, TransferEnding, TransferTarget,
     receive_control, write_chunk,
 };
 use accord_fabric::transport::SharedLane;
@@ -34,8 +34,8 @@ fn native(memory: &mut [u8]) -> NativeRange {
 
 /// A destination in memory that stands for a device's.
 struct TargetOfTest<T> {
-    room: NativeRange,
-    device: Arc<DeviceRooms>,
+    receive: NativeRange,
+    device: Arc<DeviceReceives>,
     is_free: bool,
     by_lane: Arc<AtomicUsize>,
     _held: Mutex<T>,
@@ -46,17 +46,17 @@ impl<T: Send> TransferTarget for TargetOfTest<T> {
         Vec::new()
     }
 
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
-        Some((self.device.clone(), self.room))
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
+        Some((self.device.clone(), self.receive))
     }
 
     fn is_free(&self) -> bool {
         self.is_free
     }
 
-    fn start(&self, mut bytes: IncomingBytes, ending: Ending) {
+    fn start(&self, mut bytes: IncomingBytes, ending: TransferEnding) {
         self.by_lane.fetch_add(1, Ordering::Relaxed);
-        let mut taken = vec![0; self.room.len];
+        let mut taken = vec![0; self.receive.len];
         bytes.fill(&mut taken);
         drop(bytes);
         ending.landed(Ok(()));
@@ -68,7 +68,7 @@ struct Two {
     ranks: [MpiFabric; 2],
     pusher: Arc<Exchange>,
     target: Arc<Exchange>,
-    device: Arc<DeviceRooms>,
+    device: Arc<DeviceReceives>,
     outbox: Arc<Outbox>,
     inbox: Arc<Inbox>,
     near: SharedLane,
@@ -121,21 +121,21 @@ impl Two {
         }
     }
 
-    /// Makes the target expect a transfer into `room`. `begun` counts those that begin to arrive over the lane.
-    fn expect(&self, transfer: u64, room: NativeRange) {
-        self.expect_with(transfer, room, ());
+    /// Makes the target expect a transfer into `receive`. `begun` counts those that begin to arrive over the lane.
+    fn expect(&self, transfer: u64, receive: NativeRange) {
+        self.expect_with(transfer, receive, ());
     }
 
     /// Expects as [`Two::expect`]. `held` is dropped once no byte can arrive over the lane.
-    fn expect_with(&self, transfer: u64, room: NativeRange, held: impl Send + 'static) {
-        self.expect_where(transfer, room, held, true);
+    fn expect_with(&self, transfer: u64, receive: NativeRange, held: impl Send + 'static) {
+        self.expect_where(transfer, receive, held, true);
     }
 
     /// Expects as [`Two::expect_with`]. `is_free`: whether no other operation writes to the memory when the receive is posted.
-    fn expect_where(&self, transfer: u64, room: NativeRange, held: impl Send + 'static, is_free: bool) {
+    fn expect_where(&self, transfer: u64, receive: NativeRange, held: impl Send + 'static, is_free: bool) {
         let (device, by_lane) = (self.device.clone(), self.by_lane.clone());
-        let target = TargetOfTest { room, device, is_free, by_lane, _held: Mutex::new(held) };
-        self.target.expect(TransferId(transfer), PUSHER, room.len as u64, Arc::new(target)).unwrap();
+        let target = TargetOfTest { receive, device, is_free, by_lane, _held: Mutex::new(held) };
+        self.target.expect(TransferId(transfer), PUSHER, receive.len as u64, Arc::new(target)).unwrap();
         self.target.due(TransferId(transfer), Ok(()));
     }
 
@@ -144,27 +144,27 @@ impl Two {
     }
 
     /// Starts a transfer with a posted receive, whose bytes are not sent yet.
-    fn begun(&self, transfer: u64, room: NativeRange) -> Pushing {
-        let mut pushing = self.push(transfer, room.len);
-        self.expect(transfer, room);
+    fn begun(&self, transfer: u64, receive: NativeRange) -> Pushing {
+        let mut pushing = self.push(transfer, receive.len);
+        self.expect(transfer, receive);
         assert!(pushing.drains_native().unwrap());
         pushing
     }
 
     /// Copies from device memory, from start to end.
-    fn copy(&self, transfer: u64, bytes: NativeRange, room: NativeRange) -> Result<(), accord_types::Error> {
+    fn copy(&self, transfer: u64, bytes: NativeRange, receive: NativeRange) -> Result<(), accord_types::Error> {
         let mut pushing = self.push(transfer, bytes.len);
-        self.expect(transfer, room);
+        self.expect(transfer, receive);
         assert!(pushing.drains_native()?);
         pushing.drain_native(bytes)?;
         pushing.finish()
     }
 
     /// Copies as [`Two::copy`], and blocks until the target's threads have recorded the end, of which the pusher learns first.
-    fn copy_and_settle(&self, transfer: u64, bytes: NativeRange, room: NativeRange) {
+    fn copy_and_settle(&self, transfer: u64, bytes: NativeRange, receive: NativeRange) {
         let (posted, withdrawn) = mpsc::channel::<()>();
         let mut pushing = self.push(transfer, bytes.len);
-        self.expect_with(transfer, room, posted);
+        self.expect_with(transfer, receive, posted);
         assert!(pushing.drains_native().unwrap());
         pushing.drain_native(bytes).unwrap();
         pushing.finish().unwrap();
@@ -190,15 +190,15 @@ impl Drop for Two {
 fn a_transfer_takes_three_messages_and_no_copies() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     let before = two.ranks.each_ref().map(MpiFabric::counts);
-    two.copy_and_settle(1, bytes, room);
+    two.copy_and_settle(1, bytes, receive);
     let after = two.ranks.each_ref().map(MpiFabric::counts);
     assert!(to == from);
     let messages = |rank: usize| after[rank].messages - before[rank].messages;
-    let lent = |rank: usize| after[rank].lent_messages - before[rank].lent_messages;
+    let exposed = |rank: usize| after[rank].exposed_messages - before[rank].exposed_messages;
     // The bytes one way; the permission to send and their landing the other way.
-    assert_eq!([messages(0), lent(0), messages(1), lent(1)], [0, 1, 2, 0]);
+    assert_eq!([messages(0), exposed(0), messages(1), exposed(1)], [0, 1, 2, 0]);
     let copied: u64 = (0..2).map(|rank| after[rank].copied_bytes - before[rank].copied_bytes).sum();
     assert!(copied <= 4 * 32, "{copied}");
     assert_eq!((two.by_lane(), two.inbox.len()), (0, 0));
@@ -218,16 +218,16 @@ impl Drop for Holds {
 fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     let (go, held) = mpsc::channel();
     let mut pushing = two.push(1, LEN);
-    two.expect_with(1, room, Holds(held));
+    two.expect_with(1, receive, Holds(held));
     assert!(pushing.drains_native().unwrap());
     pushing.drain_native(bytes).unwrap();
     pushing.finish().unwrap();
     assert!(to == from);
     // The receive is over, though its owner was not notified yet.
-    assert!(two.begun(2, room).goes_beside());
+    assert!(two.begun(2, receive).is_concurrent());
     go.send(()).unwrap();
 }
 
@@ -236,14 +236,14 @@ fn a_pusher_knows_what_has_landed_before_its_targets_threads_do() {
 fn pushes_whose_receives_do_not_overlap_are_in_flight_together() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(2 * LEN, 3), vec![0; 2 * LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     let half = |range: NativeRange, at| range.part(at, LEN).unwrap();
     let mut first = two.push(1, LEN);
-    assert!(!first.goes_beside(), "no receive was announced");
-    two.expect(1, half(room, 0));
-    assert!(first.drains_native().unwrap() && first.goes_beside());
-    let [mut second, mut third] = [(2, LEN), (3, LEN / 2)].map(|(transfer, at)| two.begun(transfer, half(room, at)));
-    assert!(second.goes_beside() && !third.goes_beside());
+    assert!(!first.is_concurrent(), "no receive was announced");
+    two.expect(1, half(receive, 0));
+    assert!(first.drains_native().unwrap() && first.is_concurrent());
+    let [mut second, mut third] = [(2, LEN), (3, LEN / 2)].map(|(transfer, at)| two.begun(transfer, half(receive, at)));
+    assert!(second.is_concurrent() && !third.is_concurrent());
     // Several are in flight before the first wait.
     first.drain_native(half(bytes, 0)).unwrap();
     second.drain_native(half(bytes, LEN)).unwrap();
@@ -254,12 +254,12 @@ fn pushes_whose_receives_do_not_overlap_are_in_flight_together() {
     third.finish().unwrap();
     assert!(to[LEN / 2..][..LEN] == from[..LEN]);
     // A receive that is over does not count as an overlap.
-    assert!(two.begun(4, half(room, LEN / 2)).goes_beside());
+    assert!(two.begun(4, half(receive, LEN / 2)).is_concurrent());
     assert_eq!(two.by_lane(), 0);
 }
 
 #[test]
-fn several_come_at_the_same_time_each_into_its_own_room() {
+fn concurrent_transfers_use_separate_posted_receives() {
     let two = Two::new();
     std::thread::scope(|scope| {
         for queue in 0..4_usize {
@@ -281,10 +281,10 @@ fn several_come_at_the_same_time_each_into_its_own_room() {
 fn unused_receives_are_withdrawn() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     for transfer in 0..MANY {
         let mut pushing = two.push(transfer, LEN);
-        two.expect(transfer, room);
+        two.expect(transfer, receive);
         match transfer % 3 {
             // From memory that MPI does not support.
             0 => {
@@ -310,16 +310,16 @@ fn unused_receives_are_withdrawn() {
     let by_lane = two.by_lane();
     assert_eq!(by_lane as u64, MANY - MANY / 3);
     assert!(to == vec![0; LEN], "the memory was written");
-    two.copy(MANY, bytes, room).unwrap();
+    two.copy(MANY, bytes, receive).unwrap();
     assert!(to == from && two.by_lane() == by_lane);
 }
 
 #[test]
-fn whose_mpi_does_not_reach_devices_memory_uses_the_lane_though_there_is_room() {
+fn transfer_uses_the_lane_if_the_pushers_mpi_is_not_gpu_aware() {
     let two = Two::without_lanes();
     two.ranks[1].take_native();
     let (from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let room = native(&mut to);
+    let receive = native(&mut to);
     for transfer in 1..3 {
         let mut pushing = two.push(transfer, LEN);
         std::thread::scope(|scope| {
@@ -329,7 +329,7 @@ fn whose_mpi_does_not_reach_devices_memory_uses_the_lane_though_there_is_room() 
                 if transfer == 1 {
                     two.outbox.add(two.near.clone());
                 }
-                two.expect(transfer, room);
+                two.expect(transfer, receive);
             });
             assert!(!pushing.drains_native().unwrap());
         });
@@ -340,7 +340,7 @@ fn whose_mpi_does_not_reach_devices_memory_uses_the_lane_though_there_is_room() 
 }
 
 #[test]
-fn whose_mpi_is_found_to_reach_devices_memory_meanwhile_uses_the_lane_as_before() {
+fn begun_transfer_keeps_its_lane_when_mpi_becomes_gpu_aware() {
     let two = Two::without_lanes();
     two.ranks[1].take_native();
     two.outbox.add(two.near.clone());
@@ -355,23 +355,23 @@ fn whose_mpi_is_found_to_reach_devices_memory_meanwhile_uses_the_lane_as_before(
 }
 
 #[test]
-fn where_something_else_is_still_written_there_is_no_room() {
+fn memory_with_a_pending_write_gets_no_posted_receive() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     let [at, behind] =
-        [0, LEN as u64].map(|from| AddressRange { start: DevicePtr(room.address + from), len: LEN as u64 });
+        [0, LEN as u64].map(|from| AddressRange { start: DevicePtr(receive.address + from), len: LEN as u64 });
     // As often as there are tags, which are reused.
     for transfer in 0..MANY {
         let mut pushing = two.push(transfer, LEN);
-        two.expect_where(transfer, room, (), false);
+        two.expect_where(transfer, receive, (), false);
         assert!(!two.device.overlaps(at));
         assert!(pushing.drains_native().unwrap());
         pushing.drain_native(bytes).unwrap();
         pushing.finish().unwrap();
     }
     assert_eq!(two.by_lane() as u64, MANY);
-    two.expect(MANY, room);
+    two.expect(MANY, receive);
     assert!(two.device.overlaps(at) && !two.device.overlaps(behind));
     let mut pushing = two.push(MANY, LEN);
     assert!(pushing.drains_native().unwrap());
@@ -384,10 +384,10 @@ fn where_something_else_is_still_written_there_is_no_room() {
 fn when_there_is_no_room_left_transfers_go_over_the_lane() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
+    let (bytes, receive) = (native(&mut from), native(&mut to));
     // Their pushers have not begun yet.
-    (0..MANY).for_each(|transfer| two.expect(transfer, room));
-    two.copy(MANY, bytes, room).unwrap();
+    (0..MANY).for_each(|transfer| two.expect(transfer, receive));
+    two.copy(MANY, bytes, receive).unwrap();
     assert_eq!(two.by_lane(), 1);
     let mut pushing = two.push(0, LEN);
     assert!(pushing.drains_native().unwrap());
@@ -397,18 +397,18 @@ fn when_there_is_no_room_left_transfers_go_over_the_lane() {
 }
 
 #[test]
-fn a_device_that_ends_meanwhile_is_not_written_to_and_its_pusher_hears_of_it() {
+fn ended_target_device_is_not_written_and_its_pusher_is_notified() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
-    let mut pushing = two.begun(1, room);
+    let (bytes, receive) = (native(&mut from), native(&mut to));
+    let mut pushing = two.begun(1, receive);
     two.device.end();
     pushing.drain_native(bytes).unwrap();
     let error = pushing.finish().unwrap_err();
     assert!(error.to_string().contains("shut down before its bytes came"), "{error}");
     assert!(to == vec![0; LEN]);
     // No receive is posted any more: the bytes use the lane, and find a device that has ended.
-    two.copy(2, bytes, room).unwrap();
+    two.copy(2, bytes, receive).unwrap();
     assert_eq!(two.by_lane(), 1);
     assert!(to == vec![0; LEN]);
 }
@@ -417,13 +417,13 @@ fn a_device_that_ends_meanwhile_is_not_written_to_and_its_pusher_hears_of_it() {
 fn when_the_session_ends_nothing_is_written_any_more() {
     let two = Two::new();
     let (mut from, mut to) = (pattern(LEN, 3), vec![0; LEN]);
-    let (bytes, room) = (native(&mut from), native(&mut to));
-    let mut pushing = two.begun(1, room);
+    let (bytes, receive) = (native(&mut from), native(&mut to));
+    let mut pushing = two.begun(1, receive);
     two.target.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "the session is over"));
     // The message is in flight when its receive is abandoned.
     pushing.drain_native(bytes).unwrap();
-    let (told, tells) = mpsc::channel();
-    let ends = spawn(move || told.send(pushing.finish().is_err()).unwrap());
+    let (reported, tells) = mpsc::channel();
+    let ends = spawn(move || reported.send(pushing.finish().is_err()).unwrap());
     two.far.shutdown();
     two.near.shutdown();
     two.pusher.push_lost(TARGET, &accord_types::Error::new(accord_types::ErrorCode::DeviceUnavailable, "gone"));

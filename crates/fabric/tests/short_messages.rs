@@ -57,11 +57,11 @@ fn bytes_keep_their_order_whatever_is_short_or_long_or_lent() {
                 near.finish().unwrap();
             });
             let (mut all, mut seed) = (Vec::new(), first + 200);
-            let mut room = vec![0; 400_000];
+            let mut space = vec![0; 400_000];
             loop {
-                let most = if next(&mut seed).is_multiple_of(4) { 1 + next(&mut seed) % 64 } else { room.len() };
+                let most = if next(&mut seed).is_multiple_of(4) { 1 + next(&mut seed) % 64 } else { space.len() };
                 let n = match next(&mut seed) % 3 {
-                    0 => match far.try_read(&mut room[..most]) {
+                    0 => match far.try_read(&mut space[..most]) {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                         n => n.unwrap(),
                     },
@@ -69,14 +69,14 @@ fn bytes_keep_their_order_whatever_is_short_or_long_or_lent() {
                         while !far.is_readable() {
                             std::thread::yield_now();
                         }
-                        far.read(&mut room[..most]).unwrap()
+                        far.read(&mut space[..most]).unwrap()
                     }
-                    _ => far.read(&mut room[..most]).unwrap(),
+                    _ => far.read(&mut space[..most]).unwrap(),
                 };
                 if n == 0 {
                     break;
                 }
-                all.extend_from_slice(&room[..n]);
+                all.extend_from_slice(&space[..n]);
             }
             assert!(all == bytes, "seed {first}: {} of {} bytes", all.len(), bytes.len());
         });
@@ -120,11 +120,11 @@ fn a_blocked_reader_is_woken_by_a_short_message_and_by_the_end() {
     let ([here, _there], near, far) = lane();
     let reads = std::thread::spawn(move || {
         let mut bytes = [0; 16];
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         loop {
             match far.read(&mut bytes) {
-                Ok(n @ 1..) => came.extend_from_slice(&bytes[..n]),
-                end => return (came, end),
+                Ok(n @ 1..) => received.extend_from_slice(&bytes[..n]),
+                end => return (received, end),
             }
         }
     });
@@ -135,8 +135,8 @@ fn a_blocked_reader_is_woken_by_a_short_message_and_by_the_end() {
     }
     near.send(b"last").unwrap();
     near.shutdown();
-    let (came, end) = reads.join().unwrap();
-    assert_eq!(came, [&[0; 3][..], &[1; 3], &[2; 3], &[3; 3], &[4; 3], b"last"].concat());
+    let (received, end) = reads.join().unwrap();
+    assert_eq!(received, [&[0; 3][..], &[1; 3], &[2; 3], &[3; 3], &[4; 3], b"last"].concat());
     assert!(end.is_ok_and(|n| n == 0) && start.elapsed() < SOON);
     drop(here);
 }

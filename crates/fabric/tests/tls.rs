@@ -108,22 +108,22 @@ const STEP: usize = 37;
 const SECRET: &[u8] = b"a secret that is said three times: a secret, a secret";
 
 #[test]
-fn who_reads_the_network_learns_nothing() {
+fn network_traffic_does_not_reveal_the_plaintext() {
     let (there, heard_there) = counted();
     let (back, heard_back) = counted();
     let (near, far) = shake(between(there, back), SOON);
     let (near, far) = (near.unwrap(), far.unwrap());
     near.send(SECRET).unwrap();
-    let mut came = vec![0; SECRET.len()];
-    far.read_exact(&mut came).unwrap();
+    let mut received = vec![0; SECRET.len()];
+    far.read_exact(&mut received).unwrap();
     far.send(SECRET).unwrap();
-    near.read_exact(&mut came).unwrap();
-    assert_eq!(came, SECRET);
-    for heard in [heard_there, heard_back] {
-        let heard = heard.lock().unwrap();
-        assert!(heard.len() > 500, "{}", heard.len());
+    near.read_exact(&mut received).unwrap();
+    assert_eq!(received, SECRET);
+    for observed in [heard_there, heard_back] {
+        let observed = observed.lock().unwrap();
+        assert!(observed.len() > 500, "{}", observed.len());
         for word in [&b"secret"[..], b"tenant", b"eva", b"coordinator"] {
-            assert!(!heard.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
+            assert!(!observed.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
         }
     }
 }
@@ -141,15 +141,15 @@ fn recorded() -> (usize, usize) {
 
 /// Exchanges a message and its answer. Returns whether both arrived unchanged.
 fn exchange(near: &dyn Lane, far: &dyn Lane) -> bool {
-    let mut came = vec![0; SECRET.len()];
-    let there = near.send(SECRET).is_ok() && far.read_exact(&mut came).is_ok();
+    let mut received = vec![0; SECRET.len()];
+    let there = near.send(SECRET).is_ok() && far.read_exact(&mut received).is_ok();
     if !there {
         return false;
     }
-    assert_eq!(came, SECRET, "changed bytes were believed");
-    let back = far.send(SECRET).is_ok() && near.read_exact(&mut came).is_ok();
+    assert_eq!(received, SECRET, "changed bytes were believed");
+    let back = far.send(SECRET).is_ok() && near.read_exact(&mut received).is_ok();
     if back {
-        assert_eq!(came, SECRET, "changed bytes were believed");
+        assert_eq!(received, SECRET, "changed bytes were believed");
     }
     back
 }
@@ -187,8 +187,8 @@ fn a_lane_cut_anywhere_ends_as_cut_and_never_in_the_middle_of_anything() {
         let (Ok(near), Ok(far)) = (near, far) else { continue };
         far.limit(Some(Duration::from_millis(300))).unwrap();
         near.send(SECRET).unwrap();
-        let mut came = vec![0; SECRET.len()];
-        assert!(far.read_exact(&mut came).is_err(), "cut after {at} bytes of {there}");
+        let mut received = vec![0; SECRET.len()];
+        assert!(far.read_exact(&mut received).is_err(), "cut after {at} bytes of {there}");
     }
     // An end without `close_notify` is an error: the rest may be missing.
     let (near, far) = shake(between(untouched(), untouched()), SOON);
@@ -213,7 +213,7 @@ fn a_lane_cut_anywhere_ends_as_cut_and_never_in_the_middle_of_anything() {
 }
 
 #[test]
-fn what_comes_twice_or_in_another_order_ends_the_lane() {
+fn replayed_or_reordered_records_end_the_lane() {
     for how in ["twice", "swapped"] {
         let (mut records, mut held) = (0, Vec::new());
         let tamper: Tamper = Box::new(move |piece| {
@@ -230,23 +230,23 @@ fn what_comes_twice_or_in_another_order_ends_the_lane() {
         });
         let (near, far) = shake(between(tamper, untouched()), SOON);
         let (near, far) = (near.unwrap(), far.unwrap());
-        let mut came = [0; 5];
+        let mut received = [0; 5];
         for word in [b"first", b"later", b"again"] {
             near.send(word).unwrap();
         }
         near.finish().unwrap();
         let mut all = Vec::new();
         let error = loop {
-            match far.read(&mut came) {
+            match far.read(&mut received) {
                 Ok(0) => panic!("{how}: unnoticed: {}", String::from_utf8_lossy(&all)),
-                Ok(n) => all.extend_from_slice(&came[..n]),
+                Ok(n) => all.extend_from_slice(&received[..n]),
                 Err(error) => break error,
             }
         };
         assert_eq!(error.kind(), ErrorKind::InvalidData, "{how}: {error}");
         assert!(b"firstlateragain".starts_with(&all), "{how}: {}", String::from_utf8_lossy(&all));
         // The lane is unusable for every later caller.
-        assert!(far.read(&mut came).is_err() && far.is_readable());
+        assert!(far.read(&mut received).is_err() && far.is_readable());
     }
 }
 
@@ -260,13 +260,13 @@ fn garbage_and_plain_text_are_refused_in_words() {
         near.write_all(&mut [IoSlice::new(word)]).unwrap();
         near.finish().unwrap();
         let error = accept_tls(far, server.server(&[PROTOCOL]).unwrap(), SOON).unwrap_err();
-        let said = explain::broken(&error, "the program").to_string();
-        assert!(said.contains("the program") && said.contains(';'), "{said}");
+        let printed = explain::broken(&error, "the program").to_string();
+        assert!(printed.contains("the program") && printed.contains(';'), "{printed}");
     }
 }
 
 #[test]
-fn who_says_nothing_is_not_waited_for() {
+fn silent_tls_peer_times_out() {
     let (client, server) = identities();
     let start = Instant::now();
     let (_near, far) = between(untouched(), untouched());
@@ -283,10 +283,10 @@ fn other_versions_of_the_protocol_and_of_tls_are_refused_by_name() {
     let config = server.server(&[b"accord-test/2"]).unwrap();
     let far = std::thread::spawn(move || accept_tls(far, config, SOON).unwrap_err());
     let error = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap_err();
-    let said = explain::broken(&error, "the coordinator").to_string();
-    assert!(said.contains("another version") && said.contains("same version"), "{said}");
-    let said = explain::broken(&far.join().unwrap(), "the program").to_string();
-    assert!(said.contains("another version"), "{said}");
+    let printed = explain::broken(&error, "the coordinator").to_string();
+    assert!(printed.contains("another version") && printed.contains("same version"), "{printed}");
+    let printed = explain::broken(&far.join().unwrap(), "the program").to_string();
+    assert!(printed.contains("another version"), "{printed}");
 
     // A man in the middle that removes TLS 1.3 from the client's offer.
     let mut first = true;
@@ -301,8 +301,8 @@ fn other_versions_of_the_protocol_and_of_tls_are_refused_by_name() {
         }
     });
     let (near, far) = shake(between(downgrade, untouched()), SOON);
-    let said = explain::broken(&near.unwrap_err(), "the coordinator").to_string();
-    assert!(said.contains("TLS 1.3"), "{said}");
+    let printed = explain::broken(&near.unwrap_err(), "the coordinator").to_string();
+    assert!(printed.contains("TLS 1.3"), "{printed}");
     assert!(far.is_err());
 }
 

@@ -24,7 +24,7 @@ mod walk;
 
 use analysis::Rules;
 use edits::Edits;
-use emit::clauses::{Around, around};
+use emit::clauses::{DataMapping, around};
 use ir::{Construct, Span};
 use plan::{Note, Part, Plan};
 use source::{Line, Source};
@@ -146,7 +146,7 @@ impl Decided {
 }
 
 /// Plans all constructs and emits those that are rewritten.
-fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &Around)) -> Vec<Decided> {
+fn decide(constructs: &[Construct], rules: Rules, emit: &mut dyn FnMut(&Plan<'_>, &DataMapping)) -> Vec<Decided> {
     let decide = |construct: &Construct| {
         let end = construct.end.as_ref().map_or(construct.span.end, |end| end.end);
         let span = construct.directive.span.start..end.max(construct.directive.span.end);

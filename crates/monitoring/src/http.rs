@@ -1,7 +1,7 @@
 //! The HTTP server of three pages, for probes and scrapers.
 
 use crate::Monitor;
-use accord_types::waiting_room::{Ticket, WaitingRoom, place_of};
+use accord_types::connection_slots::{ConnectionSlots, Ticket, place_of};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -47,7 +47,7 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
                 }
             },
             Some(over) = connections.tasks.join_next() => {
-                // A displaced connection has left `room` already.
+                // A displaced connection has left `slots` already.
                 if let Ok(ticket) = over {
                     connections.leave(ticket);
                 }
@@ -58,19 +58,19 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
 
 /// The open connections. A liveness probe must not wait until other connections end.
 struct Connections {
-    room: WaitingRoom,
+    slots: ConnectionSlots,
     tasks: JoinSet<Ticket>,
     handles: HashMap<Ticket, AbortHandle>,
 }
 
 impl Connections {
     fn new() -> Self {
-        let room = WaitingRoom::new(CONNECTIONS_MAX, OF_ONE_ADDRESS_MAX);
-        Self { room, tasks: JoinSet::new(), handles: HashMap::new() }
+        let slots = ConnectionSlots::new(CONNECTIONS_MAX, OF_ONE_ADDRESS_MAX);
+        Self { slots, tasks: JoinSet::new(), handles: HashMap::new() }
     }
 
     fn enter(&mut self, stream: TcpStream, from: SocketAddr, monitor: &Arc<Monitor>) {
-        let (ticket, leaves) = self.room.enter(&place_of(from.ip()));
+        let (ticket, leaves) = self.slots.enter(&place_of(from.ip()));
         if let Some(handle) = leaves.and_then(|leaves| self.handles.remove(&leaves)) {
             handle.abort();
         }
@@ -93,7 +93,7 @@ impl Connections {
     }
 
     fn leave(&mut self, ticket: Ticket) {
-        self.room.leave(ticket);
+        self.slots.leave(ticket);
         self.handles.remove(&ticket);
     }
 }

@@ -39,16 +39,16 @@ fn scrapers_and_probes_are_answered_and_crowds_are_bounded() {
     .unwrap();
     assert!(Monitor::install(&table, || Ok(())).is_err(), "there is one recorder");
 
-    let (tell, told) = std::sync::mpsc::channel();
+    let (notify, reported) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            tell.send(listener.local_addr().unwrap()).unwrap();
+            notify.send(listener.local_addr().unwrap()).unwrap();
             serve(listener, Arc::new(monitor)).await;
         });
     });
-    let address = told.recv().unwrap();
+    let address = reported.recv().unwrap();
 
     let page = get(address, "/metrics");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
@@ -86,11 +86,11 @@ fn scrapers_and_probes_are_answered_and_crowds_are_bounded() {
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
 
-    crowds_leave_room(address);
+    many_connections_leave_slots(address);
 }
 
 /// Opens idle connections and connections that stay after their page: a further peer is served at once.
-fn crowds_leave_room(address: SocketAddr) {
+fn many_connections_leave_slots(address: SocketAddr) {
     let mut crowd = Vec::new();
     for number in 0..4 * PLACES {
         let mut stream = TcpStream::connect(address).unwrap();

@@ -20,7 +20,7 @@ const BILLED_HOUR: u128 = 3_600_000_000_000;
 /// The order of a job within its account. A higher priority counts as an earlier request, by the ageing time for each
 /// level. Then the lower number comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct JobOrder {
     pub(crate) aged: i64,
     pub(crate) job: JobId,
 }
@@ -38,7 +38,7 @@ pub(crate) enum Queued {
 
 /// An account's place among its siblings; the least is first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Standing {
+struct AccountRank {
     /// Whether its first job is beyond every guarantee.
     beyond: bool,
     /// The level of its first job, negated.
@@ -96,13 +96,13 @@ pub(crate) struct AccountUse {
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     /// The account's jobs that may start, in order.
-    pub(crate) queue: BTreeSet<Turn>,
-    children: BTreeSet<Standing>,
-    standing: Option<Standing>,
+    pub(crate) queue: BTreeSet<JobOrder>,
+    children: BTreeSet<AccountRank>,
+    account_rank: Option<AccountRank>,
     /// The jobs of `queue` that no administrator has put first.
-    places: Places<Turn>,
+    places: Places<JobOrder>,
     /// The children, each with the number of such jobs of it and of the accounts below it.
-    places_below: Places<Standing>,
+    places_below: Places<AccountRank>,
     /// The number of such jobs of the account and of those below it, as its parent counts it.
     counted: u64,
 }
@@ -203,7 +203,7 @@ impl Accounts {
             waiting: 0,
             queue: BTreeSet::new(),
             children: BTreeSet::new(),
-            standing: None,
+            account_rank: None,
             places: Places::default(),
             places_below: Places::default(),
             counted: 0,
@@ -425,10 +425,10 @@ impl Accounts {
     }
 
     /// Returns the order of a job within its account.
-    pub(crate) fn turn(&self, job: JobId, submitted: Millis, priority: i32) -> Turn {
+    pub(crate) fn turn(&self, job: JobId, submitted: Millis, priority: i32) -> JobOrder {
         let ahead = i64::from(priority).saturating_mul(i64::try_from(self.ageing_ms).unwrap_or(i64::MAX));
         let submitted = i64::try_from(submitted.0).unwrap_or(i64::MAX);
-        Turn { aged: submitted.saturating_sub(ahead), job }
+        JobOrder { aged: submitted.saturating_sub(ahead), job }
     }
 
     /// Returns what an account holds of a set of classes, in thousandths of devices.
@@ -462,7 +462,7 @@ impl Accounts {
             let aged = i64::try_from(now.since(since) / self.ageing_ms).unwrap_or(i64::MAX);
             (!self.is_entitled(leaf, &head.demand), -i64::from(head.priority).saturating_add(aged))
         });
-        if let Some(old) = self.get(leaf).standing.filter(|old| old.beyond) {
+        if let Some(old) = self.get(leaf).account_rank.filter(|old| old.beyond) {
             self.firsts.remove(&(old.lowness, leaf));
         }
         if let Some((true, lowness)) = below {
@@ -471,30 +471,30 @@ impl Accounts {
         let mut account = leaf;
         loop {
             self.steps += 1;
-            let standing =
-                below.map(|(beyond, lowness)| Standing { beyond, lowness, share: self.share(account), account });
-            let Some(parent) = self.place(account, standing) else { return };
+            let account_rank =
+                below.map(|(beyond, lowness)| AccountRank { beyond, lowness, share: self.share(account), account });
+            let Some(parent) = self.place(account, account_rank) else { return };
             below = self.get(parent).children.first().map(|first| (first.beyond, first.lowness));
             account = parent;
         }
     }
 
     /// Gives an account its place among its siblings, with the number of its jobs by now. Returns its parent.
-    fn place(&mut self, account: u32, standing: Option<Standing>) -> Option<u32> {
+    fn place(&mut self, account: u32, account_rank: Option<AccountRank>) -> Option<u32> {
         let of = &mut self.all[account as usize];
         let counted = of.places.total() + of.places_below.total();
-        let old = std::mem::replace(&mut of.standing, standing);
-        let is_same = std::mem::replace(&mut of.counted, counted) == counted && old == standing;
+        let old = std::mem::replace(&mut of.account_rank, account_rank);
+        let is_same = std::mem::replace(&mut of.counted, counted) == counted && old == account_rank;
         let parent = of.parent?;
         if !is_same {
             let above = &mut self.all[parent as usize];
-            if let Some(old) = old.filter(|_| old != standing) {
+            if let Some(old) = old.filter(|_| old != account_rank) {
                 above.children.remove(&old);
                 above.places_below.set(old, 0);
             }
-            if let Some(standing) = standing {
-                above.children.insert(standing);
-                above.places_below.set(standing, counted);
+            if let Some(account_rank) = account_rank {
+                above.children.insert(account_rank);
+                above.places_below.set(account_rank, counted);
             }
         }
         Some(parent)
@@ -502,7 +502,7 @@ impl Accounts {
 
     /// Puts a job into its account's queue, in its place or behind the jobs that administrators put first, or takes it out. The caller ranks the
     /// account.
-    pub(crate) fn queue(&mut self, leaf: u32, turn: Turn, queued: Queued) {
+    pub(crate) fn queue(&mut self, leaf: u32, turn: JobOrder, queued: Queued) {
         let of = &mut self.all[leaf as usize];
         match queued {
             Queued::No => of.queue.remove(&turn),
@@ -512,21 +512,21 @@ impl Accounts {
     }
 
     /// An administrator has put a queued job first: it has no place among the others.
-    pub(crate) fn put_first(&mut self, leaf: u32, turn: Turn) {
+    pub(crate) fn put_first(&mut self, leaf: u32, turn: JobOrder) {
         self.all[leaf as usize].places.set(turn, 0);
         let mut account = leaf;
-        while let Some(parent) = self.place(account, self.get(account).standing) {
+        while let Some(parent) = self.place(account, self.get(account).account_rank) {
             account = parent;
         }
     }
 
     /// Returns how many jobs are before a place in an account, those that administrators put first left out. Calls `step` in each loop.
-    pub(crate) fn before(&self, leaf: u32, turn: Turn, step: impl Fn() + Copy) -> u64 {
+    pub(crate) fn before(&self, leaf: u32, turn: JobOrder, step: impl Fn() + Copy) -> u64 {
         let mut before = self.get(leaf).places.before(turn, step);
         for &account in &self.get(leaf).path {
             let of = self.get(account);
-            if let (Some(parent), Some(standing)) = (of.parent, of.standing) {
-                before += self.get(parent).places_below.before(standing, step);
+            if let (Some(parent), Some(account_rank)) = (of.parent, of.account_rank) {
+                before += self.get(parent).places_below.before(account_rank, step);
             }
         }
         before
@@ -534,7 +534,7 @@ impl Accounts {
 
     /// Returns the level of a leaf's first job, negated; none if it has none.
     pub(crate) fn lowness(&self, leaf: u32) -> Option<i64> {
-        self.get(leaf).standing.map(|standing| standing.lowness)
+        self.get(leaf).account_rank.map(|account_rank| account_rank.lowness)
     }
 
     /// Visits in order the leaves whose first job is within a guarantee, until `visit` returns `false`.
@@ -545,7 +545,7 @@ impl Accounts {
     fn visit_entitled_below(&self, account: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
         let of = self.get(account);
         if of.is_leaf {
-            return of.standing.is_none_or(|standing| standing.beyond) || visit(account);
+            return of.account_rank.is_none_or(|account_rank| account_rank.beyond) || visit(account);
         }
         of.children
             .iter()
@@ -565,7 +565,7 @@ impl Accounts {
     pub(crate) fn compare(&self, one: u32, other: u32) -> Ordering {
         let (one, other) = (&self.get(one).path, &self.get(other).path);
         let parting = one.iter().zip(other).find(|(one, other)| one != other);
-        parting.map_or(Ordering::Equal, |(&one, &other)| self.get(one).standing.cmp(&self.get(other).standing))
+        parting.map_or(Ordering::Equal, |(&one, &other)| self.get(one).account_rank.cmp(&self.get(other).account_rank))
     }
 
     /// Visits the jobs that may start, in order, until `visit` returns `false`.

@@ -3,7 +3,7 @@
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::ids::ClassId;
-use crate::pool::{Beside, Pool, Spot};
+use crate::pool::{HostResources, Pool, Spot};
 use crate::request::{Count, Locality, Take};
 use accord_types::DeviceType;
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub(crate) struct PartDemand {
 
 impl PartDemand {
     /// Returns what each device of the part takes of its node beside the device.
-    pub(crate) fn beside(&self) -> Beside {
-        Beside { memory: self.host_memory, cores: self.cores }
+    pub(crate) fn host_resources(&self) -> HostResources {
+        HostResources { memory: self.host_memory, cores: self.cores }
     }
 }
 

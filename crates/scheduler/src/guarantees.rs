@@ -8,7 +8,7 @@ use crate::accounts::{Accounts, change, contains, sum_of, taken_of};
 use crate::ids::ClassId;
 
 /// An account's additional demand, in thousandths by class.
-pub(crate) type Takes<'a> = (u32, &'a [(ClassId, u64)]);
+pub(crate) type AdditionalDemand<'a> = (u32, &'a [(ClassId, u64)]);
 
 impl Accounts {
     /// Determines the accounts with guarantees.
@@ -61,7 +61,7 @@ impl Accounts {
 
     /// Returns the guaranteed thousandths of a set of classes that jobs with long limits do not hold, after accounts
     /// take more.
-    pub(crate) fn unused_guarantees(&self, classes: u128, takes: &[Takes<'_>]) -> u64 {
+    pub(crate) fn unused_guarantees(&self, classes: u128, takes: &[AdditionalDemand<'_>]) -> u64 {
         let mut unused = 0;
         for &account in &self.guaranteed {
             for bound in self.get(account).guaranteed.iter().filter(|bound| bound.classes & !classes == 0) {

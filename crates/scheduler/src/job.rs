@@ -1,6 +1,6 @@
 //! A job, from its request until its devices are free.
 
-use crate::accounts::Turn;
+use crate::accounts::JobOrder;
 use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
@@ -30,7 +30,7 @@ pub(crate) struct Grant {
 
 /// A reserved start.
 #[derive(Clone, Debug)]
-pub(crate) struct Promise {
+pub(crate) struct ReservedStart {
     pub(crate) starts: Millis,
     pub(crate) spots: Vec<Spot>,
     /// The choice of classes that the start is for.
@@ -53,7 +53,7 @@ pub(crate) struct Job {
     pub(crate) origin: Option<u32>,
     pub(crate) submitted: Millis,
     pub(crate) phase: Phase,
-    pub(crate) turn: Turn,
+    pub(crate) turn: JobOrder,
     /// Its order among the jobs that administrators have put first.
     pub(crate) front: Option<u64>,
     pub(crate) on_hold: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Job {
     pub(crate) grants: Vec<Grant>,
     /// The paths by which its nodes were chosen; `None` if paths did not matter, or after a restart.
     pub(crate) paths: Option<ChosenPaths>,
-    pub(crate) promise: Option<Promise>,
+    pub(crate) reserved_start: Option<ReservedStart>,
     /// The reserved start that it has lost, with the reason.
     pub(crate) slipped: Option<(Millis, SlipCause)>,
     /// The reserved start that was last announced.
@@ -80,7 +80,7 @@ pub(crate) struct Job {
     /// The pool's stamp when no start could be planned, for each [`Rank`].
     pub(crate) unplanned: [Option<u64>; 3],
     /// Jobs without a limit whose assumed ends did not make a start possible then.
-    pub(crate) lent: Vec<JobId>,
+    pub(crate) beyond_guarantees: Vec<JobId>,
     /// Whether it runs with a limit longer than the quantum.
     pub(crate) long: bool,
     /// The end of its lease for planning; [`Millis::NEVER`] without a limit.

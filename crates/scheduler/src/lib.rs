@@ -98,10 +98,11 @@ pub use effect::{DevicesOnNode, Effect, EndCause, LeasedDevice, Refusal, SlipCau
 pub use ids::{AccountId, ClassId, JobId, ReservationId};
 pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDevices};
 pub use policy::Policy;
+pub use pool::HostResources;
 pub use request::Request;
 pub use scheduler::{
-    AccountOrder, Beside, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack, Quarantine,
-    Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
+    AccountOrder, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack, Quarantine, Reservable,
+    ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

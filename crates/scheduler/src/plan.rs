@@ -7,7 +7,7 @@
 use crate::bitset::BitSet;
 use crate::ids::ClassId;
 use crate::merged::merged;
-use crate::pool::{Beside, CHUNK_MAX, ClassIndex, Pool, Spot, Window};
+use crate::pool::{CHUNK_MAX, ClassIndex, HostResources, Pool, Spot, Window};
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
@@ -97,7 +97,7 @@ impl Open<'_> {
         if let Layout::Nodes(nodes) = self.planner.layout {
             return self.on_nodes(parts, nodes);
         }
-        let mut taken: BTreeMap<u32, Beside> = BTreeMap::new();
+        let mut taken: BTreeMap<u32, HostResources> = BTreeMap::new();
         for part in parts {
             let plan = match self.planner.layout {
                 Layout::Any(Locality::Local) => self.on_own(part, &taken),
@@ -107,7 +107,7 @@ impl Open<'_> {
             }?;
             for spot in &plan.spots {
                 let of_node = taken.entry(spot.node).or_default();
-                *of_node = of_node.plus(part.beside(), 1);
+                *of_node = of_node.plus(part.host_resources(), 1);
             }
             whole.add(plan);
         }
@@ -145,17 +145,17 @@ impl Open<'_> {
     }
 
     /// Plans devices of any nodes, of which earlier parts have `taken` something.
-    fn anywhere(&self, part: &PartDemand, taken: &BTreeMap<u32, Beside>) -> Option<Plan> {
+    fn anywhere(&self, part: &PartDemand, taken: &BTreeMap<u32, HostResources>) -> Option<Plan> {
         let by_windows = self.pool().index[part.class.index()].available.iter();
         let open = by_windows.filter(|(windows, _)| self.is_open(windows)).map(|(_, available)| available.iter());
         let allowed = merged(open.collect()).copied().filter(|(_, spot)| self.planner.allows(spot.node));
         let mut taken = taken.clone();
         let start = |time: Millis, spot: Spot| {
-            if part.beside() == Beside::default() {
+            if part.host_resources() == HostResources::default() {
                 return Some(time);
             }
-            let needed = taken.get(&spot.node).copied().unwrap_or_default().plus(part.beside(), 1);
-            let from = self.pool().beside_from(spot.node, needed)?;
+            let needed = taken.get(&spot.node).copied().unwrap_or_default().plus(part.host_resources(), 1);
+            let from = self.pool().host_resources_from(spot.node, needed)?;
             taken.insert(spot.node, needed);
             Some(time.max(from))
         };
@@ -167,7 +167,7 @@ impl Open<'_> {
         Some(Plan { starts, spots: first.into_iter().map(|(_, spot)| spot).collect() })
     }
 
-    fn on_own(&self, part: &PartDemand, taken: &BTreeMap<u32, Beside>) -> Option<Plan> {
+    fn on_own(&self, part: &PartDemand, taken: &BTreeMap<u32, HostResources>) -> Option<Plan> {
         let own = self.planner.origin.filter(|&own| self.planner.allows(own))?;
         let taken = taken.get(&own).copied().unwrap_or_default();
         self.on_node(own, [(part, part.count.least)], taken)
@@ -178,14 +178,14 @@ impl Open<'_> {
         &self,
         node: u32,
         parts: impl IntoIterator<Item = (&'p PartDemand, u32)>,
-        mut taken: Beside,
+        mut taken: HostResources,
     ) -> Option<Plan> {
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         for (part, count) in parts {
             whole.add(self.first_of(node, part, count)?);
-            taken = taken.plus(part.beside(), count);
+            taken = taken.plus(part.host_resources(), count);
         }
-        whole.starts = whole.starts.max(self.pool().beside_from(node, taken)?);
+        whole.starts = whole.starts.max(self.pool().host_resources_from(node, taken)?);
         Some(whole)
     }
 
@@ -223,7 +223,7 @@ impl Open<'_> {
 
     fn on_nodes(&self, parts: &[PartDemand], nodes: u32) -> Option<Plan> {
         let counts: Vec<u32> = parts.iter().map(|part| part.count.least.div_ceil(nodes)).collect();
-        let on = |node: u32| self.on_node(node, parts.iter().zip(counts.iter().copied()), Beside::default());
+        let on = |node: u32| self.on_node(node, parts.iter().zip(counts.iter().copied()), HostResources::default());
         let by_time = self.nodes_by_time(parts.first()?, *counts.first()?);
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut found = 0;
@@ -237,7 +237,8 @@ impl Open<'_> {
     /// Plans as many chunks on each node as it has devices, cores and host memory for.
     fn in_chunks(&self, part: &PartDemand, chunks: u32) -> Option<Plan> {
         let count = part.count.least;
-        let on = |node: u32, fits: u32| self.on_node(node, [(part, count.saturating_mul(fits))], Beside::default());
+        let on =
+            |node: u32, fits: u32| self.on_node(node, [(part, count.saturating_mul(fits))], HostResources::default());
         let mut whole = Plan { starts: Millis(0), spots: Vec::new() };
         let mut left = chunks;
         for (_, node) in by_start(self.nodes_by_time(part, count), |_, node| Some(on(node, 1)?.starts)) {

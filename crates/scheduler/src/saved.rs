@@ -97,7 +97,7 @@ pub(crate) struct SavedGrant {
 
 /// The reserved start of a waiting job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct SavedPromise {
+pub(crate) struct SavedReservedStart {
     pub(crate) starts: u64,
     pub(crate) planned: u64,
     pub(crate) rank: crate::phase::Rank,
@@ -128,7 +128,7 @@ pub struct SavedJob {
     pub(crate) planned_end: u64,
     pub(crate) grants: Vec<SavedGrant>,
     #[serde(default)]
-    pub(crate) promise: Option<SavedPromise>,
+    pub(crate) reserved_start: Option<SavedReservedStart>,
 }
 
 impl SavedJob {

@@ -13,7 +13,7 @@ use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
 use crate::merged::merged;
-use crate::pool::{Around, ClassIndex, Pool, Spot};
+use crate::pool::{ClassIndex, NodeSet, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -162,28 +162,28 @@ impl Stage<'_> {
         all.filter(move |(ends, _)| ends.covers(until)).map(|(_, nodes)| nodes)
     }
 
-    /// Returns the nodes of `around` with exactly `count` usable devices of the part's class, by position. Each set is
+    /// Returns the nodes of `node_set` with exactly `count` usable devices of the part's class, by position. Each set is
     /// searched once, because there may be a set for each end of jobs.
-    fn nodes_at(&self, part: usize, count: u32, around: &Around<'_>) -> impl Iterator<Item = u32> {
+    fn nodes_at(&self, part: usize, count: u32, around: &NodeSet<'_>) -> impl Iterator<Item = u32> {
         let sets = self.nodes_with(part, count).map(move |nodes| around.nodes_of(nodes));
         merged(sets.collect())
     }
 
     /// Returns nodes with at least `least` usable devices of the part's class, each with the number of these devices.
     /// The order is by the number, then by position.
-    fn fits(&self, part: usize, least: u32, around: &Around<'_>) -> impl Iterator<Item = (u32, u32)> {
+    fn fits(&self, part: usize, least: u32, around: &NodeSet<'_>) -> impl Iterator<Item = (u32, u32)> {
         let counts = least.max(1)..=self.index(part).usable_max();
         counts.flat_map(move |count| self.nodes_at(part, count, around).map(move |node| (count, node)))
     }
 
     /// Returns nodes with usable devices of the part's class, those with the most first, then by position.
-    fn largest_first(&self, part: usize, around: &Around<'_>) -> impl Iterator<Item = u32> {
+    fn largest_first(&self, part: usize, around: &NodeSet<'_>) -> impl Iterator<Item = u32> {
         let counts = (1..=self.index(part).usable_max()).rev();
         counts.flat_map(move |count| self.nodes_at(part, count, around))
     }
 
     /// Returns allowed nodes for a chunk whose first part takes `count` devices, best fit first.
-    fn candidates<'b>(&'b self, count: u32, around: &'b Around<'_>) -> Box<dyn Iterator<Item = u32> + 'b> {
+    fn candidates<'b>(&'b self, count: u32, around: &'b NodeSet<'_>) -> Box<dyn Iterator<Item = u32> + 'b> {
         let part = &self.parts[0];
         let fits = move |least| self.fits(0, least, around).map(|(_, node)| node);
         let nodes: Box<dyn Iterator<Item = u32>> = match part.take {
@@ -207,7 +207,7 @@ impl Stage<'_> {
     fn takes_sharer(&self, spot: Spot, amount: Amount) -> bool {
         self.pool().step();
         let few = amount.milli > 0 || self.pool().device(spot).holders.len() < self.search.sharers_max as usize;
-        few && self.pool().room(spot, self.search.until, self.with_bounded).is_some()
+        few && self.pool().space(spot, self.search.until, self.with_bounded).is_some()
     }
 
     /// Returns devices on one node, `counts` of each part.
@@ -216,17 +216,18 @@ impl Stage<'_> {
         self.add_chunk(node, counts, 0, &mut picks).then_some(picks)
     }
 
-    /// Adds a chunk on a node, or returns `false` if it does not fit. The picks from `beside` on are on the same node.
-    fn add_chunk(&self, node: u32, counts: &[u32], beside: usize, picks: &mut Vec<Pick>) -> bool {
+    /// Adds a chunk on a node, or returns `false` if it does not fit. The picks from `first_pick` on are on the same node.
+    fn add_chunk(&self, node: u32, counts: &[u32], first_pick: usize, picks: &mut Vec<Pick>) -> bool {
         let before = picks.len();
         for (part, &count) in counts.iter().enumerate() {
-            if !self.add_part(node, part, count, beside, picks) {
+            if !self.add_part(node, part, count, first_pick, picks) {
                 picks.truncate(before);
                 return false;
             }
         }
-        let total =
-            |of: fn(&PartDemand) -> u64| -> u64 { picks[beside..].iter().map(|pick| of(&self.parts[pick.part])).sum() };
+        let total = |of: fn(&PartDemand) -> u64| -> u64 {
+            picks[first_pick..].iter().map(|pick| of(&self.parts[pick.part])).sum()
+        };
         let there = self.pool().node(node);
         let enough = total(|part| part.cores) <= there.cores_free()
             && total(|part| part.host_memory) <= there.host_memory_free();
@@ -236,14 +237,14 @@ impl Stage<'_> {
         enough
     }
 
-    fn add_part(&self, node: u32, part: usize, count: u32, beside: usize, picks: &mut Vec<Pick>) -> bool {
+    fn add_part(&self, node: u32, part: usize, count: u32, first_pick: usize, picks: &mut Vec<Pick>) -> bool {
         let demand = &self.parts[part];
         let before = picks.len();
         if demand.take == Take::Exclusive && self.usable(node, demand.class) < count {
             return false;
         }
-        let others = |spot: Spot| !picks[beside..].iter().any(|pick| pick.spot == spot);
-        let mut rooms: Vec<(bool, Amount, Spot)> = self.rooms(node, part).filter(|room| others(room.2)).collect();
+        let others = |spot: Spot| !picks[first_pick..].iter().any(|pick| pick.spot == spot);
+        let mut rooms: Vec<(bool, Amount, Spot)> = self.rooms(node, part).filter(|space| others(space.2)).collect();
         rooms.sort_unstable();
         for &(_, _, spot) in rooms.iter().take(count as usize) {
             picks.push(self.pick(part, spot));
@@ -259,7 +260,7 @@ impl Stage<'_> {
             self.pool().device(spot).class == demand.class
         });
         of_class.filter_map(|spot| {
-            let (left, whole) = self.pool().room(spot, self.search.until, self.with_bounded)?;
+            let (left, whole) = self.pool().space(spot, self.search.until, self.with_bounded)?;
             match demand.take {
                 Take::Exclusive => whole.then_some((true, Amount::default(), spot)),
                 Take::Shared(amount) => {
@@ -288,12 +289,12 @@ impl Stage<'_> {
             }
             let mut picks = Vec::new();
             let (mut found, mut last) = (0, BTreeSet::new());
-            for node in self.candidates(counts[0], &Around::All) {
+            for node in self.candidates(counts[0], &NodeSet::All) {
                 if found == nodes {
                     break;
                 }
-                let beside = picks.len();
-                if last.insert(node) && self.add_chunk(node, &counts, beside, &mut picks) {
+                let first_pick = picks.len();
+                if last.insert(node) && self.add_chunk(node, &counts, first_pick, &mut picks) {
                     found += 1;
                 }
             }
@@ -323,8 +324,8 @@ impl Stage<'_> {
             if !seen.insert(node) {
                 continue;
             }
-            let beside = picks.len();
-            while left > 0 && self.add_chunk(node, &counts, beside, &mut picks) {
+            let first_pick = picks.len();
+            while left > 0 && self.add_chunk(node, &counts, first_pick, &mut picks) {
                 left -= 1;
             }
             if left == 0 {
@@ -347,7 +348,7 @@ impl Stage<'_> {
             Locality::Near | Locality::Pack => {}
         }
         let is_own_first = locality == Locality::OwnFirst;
-        let all_around = if is_own_first { self.pool().around(self.search.origin) } else { vec![Around::All] };
+        let all_around = if is_own_first { self.pool().around(self.search.origin) } else { vec![NodeSet::All] };
         let mut candidates = all_around.iter().flat_map(|around| self.candidates(counts[0], around));
         if let Some(picks) = candidates.find_map(|node| self.on_node(node, counts)) {
             return Some(picks);

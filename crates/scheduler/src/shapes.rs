@@ -9,7 +9,7 @@ use crate::ids::{ClassId, ReservationId};
 use crate::pool::{Node, Pool};
 use crate::request::{Alternative, Locality, Part, Request, Take};
 use crate::search::{Layout, PartDemand};
-use crate::{accounts::Turn, arithmetic};
+use crate::{accounts::JobOrder, arithmetic};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -48,10 +48,10 @@ pub(crate) struct Shape {
     pub(crate) nodes: Option<BitSet>,
     /// The pool's stamp at the last test.
     pub(crate) tested: Option<u64>,
-    /// Reservations that do not suffice, with the stamps at that time (`Within::grown`).
+    /// Reservations that do not suffice, with the stamps at that time (`ReservedFreeDevices::grown`).
     pub(crate) unfit: BTreeMap<ReservationId, u64>,
     /// Jobs that may start, by account.
-    pub(crate) waiting: BTreeMap<u32, BTreeSet<Turn>>,
+    pub(crate) waiting: BTreeMap<u32, BTreeSet<JobOrder>>,
     /// Number of jobs with this shape.
     users: usize,
 }
@@ -242,7 +242,7 @@ impl Shapes {
     }
 
     /// Adds a job of a shape to those that may start.
-    pub(crate) fn enqueue(&mut self, shape: usize, account: u32, turn: Turn) {
+    pub(crate) fn enqueue(&mut self, shape: usize, account: u32, turn: JobOrder) {
         let of = &mut self.all[shape];
         if of.waiting.is_empty() {
             for class in classes_of(of.classes) {
@@ -256,7 +256,7 @@ impl Shapes {
     }
 
     /// Removes a job of a shape from those that may start.
-    pub(crate) fn dequeue(&mut self, shape: usize, account: u32, turn: Turn) {
+    pub(crate) fn dequeue(&mut self, shape: usize, account: u32, turn: JobOrder) {
         let of = &mut self.all[shape];
         if let Some(turns) = of.waiting.get_mut(&account) {
             turns.remove(&turn);

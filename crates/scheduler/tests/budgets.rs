@@ -169,9 +169,9 @@ fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
     assert!(changes(&old, &old, &jobs).is_empty());
     let users = "[account.a]\nusers = [\"ada\", \"eva\"]\nlongest = \"3h\"\n";
     let new = read(&format!("{users}each-user = {{ most = {{ nvidia = 5 }}, longest = \"2h\" }}"));
-    let told: Vec<String> = changes(&old, &new, &jobs).iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = changes(&old, &new, &jobs).iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "job 2 would keep its limit, although new jobs of a/ada may last 2h at most",
             "job 4 would keep its limit, although new jobs of a/eva may last 2h at most",

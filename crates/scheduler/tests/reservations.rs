@@ -140,7 +140,7 @@ fn reserved(effects: &[Effect]) -> u64 {
 }
 
 #[test]
-fn of_two_reservations_at_one_time_the_one_created_earlier_goes_first() {
+fn earlier_created_reservation_has_precedence() {
     let mut site = Site::new();
     // The week of the reservation that was created earlier has the greater number.
     site.reserve(9, 1, (HOUR, 3 * HOUR), Some("eva"));

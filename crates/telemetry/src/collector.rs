@@ -9,11 +9,11 @@ pub const SPANS_MAX: usize = 1 << 20;
 /// Keeps up to [`SPANS_MAX`] spans of a program's devices, and counts the others.
 #[derive(Default)]
 pub struct Collector {
-    kept: ShortLock<Kept>,
+    kept: ShortLock<CollectedSpans>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CollectedSpans {
     spans: Vec<Span>,
     lost: u64,
 }
@@ -22,11 +22,11 @@ impl Collector {
     /// Returns the spans so far and the number of lost ones, and empties the collector.
     pub fn take(&self) -> (Vec<Span>, u64) {
         let mut kept = self.lock();
-        let Kept { spans, lost } = std::mem::take(&mut *kept);
+        let CollectedSpans { spans, lost } = std::mem::take(&mut *kept);
         (spans, lost)
     }
 
-    fn lock(&self) -> ShortGuard<'_, Kept> {
+    fn lock(&self) -> ShortGuard<'_, CollectedSpans> {
         // A thread that panicked with the lock held left only whole spans.
         self.kept.lock()
     }

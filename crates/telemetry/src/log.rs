@@ -3,7 +3,7 @@
 mod line;
 mod outbox;
 
-use line::shown;
+use line::displayed;
 use outbox::{flush, outbox};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
@@ -26,8 +26,8 @@ pub fn to_stderr(program: &'static str, level: LevelFilter, on_drop: fn()) -> Fl
 }
 
 /// Logs a line of a process without message levels, such as an executor. Never waits, as [`to_stderr`].
-pub fn tell(what: fmt::Arguments<'_>) {
-    outbox().put(shown(what.to_string()));
+pub fn report_line(what: fmt::Arguments<'_>) {
+    outbox().put(displayed(what.to_string()));
 }
 
 /// Writes the queued lines when dropped, within a time limit.

@@ -125,7 +125,7 @@ pub fn payload(nonce: &[u8; NONCE_LEN]) -> Vec<u8> {
 }
 
 /// Returns the encoded credential: its length in two bytes, then its bytes.
-pub fn shown(credential: &[u8]) -> Vec<u8> {
+pub fn encode_credential(credential: &[u8]) -> Vec<u8> {
     // An empty credential stands for one that is too long; the coordinator refuses it.
     let len = u16::try_from(credential.len()).unwrap_or(0);
     [&len.to_le_bytes()[..], credential].concat()
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_the_system_does_not_know_is_nobody() {
+    fn unmapped_user_is_the_overflow_user() {
         assert!(of(NOBODY, Some("nobody"), Witness::System, "*").unwrap_err().cause().contains("namespace of users"));
         // MUNGE reports numbers that no user namespace of this machine has mapped.
         assert!(of(NOBODY, Some("nobody"), Witness::Munge, "*").is_ok());
@@ -239,13 +239,13 @@ mod tests {
     fn a_refusal_comes_back_in_words() {
         let long = "x".repeat(5 * REFUSAL_MAX);
         for cause in ["no", &long, "line\nbreak"] {
-            let said = refusal(&refused(cause).remedy("do"));
-            assert_eq!(said[0], REFUSED);
+            let printed = refusal(&refused(cause).remedy("do"));
+            assert_eq!(printed[0], REFUSED);
             assert_eq!(refusal(&Error::new(ErrorCode::System, cause))[0], LATER);
-            let len = words_len([said[1], said[2]]);
-            assert_eq!(len, said.len() - 3);
-            let told = words(&said[3..]);
-            assert!(told.starts_with(&cause.replace('\n', "")[..2]) && !told.contains('\n'), "{told}");
+            let len = words_len([printed[1], printed[2]]);
+            assert_eq!(len, printed.len() - 3);
+            let reported = words(&printed[3..]);
+            assert!(reported.starts_with(&cause.replace('\n', "")[..2]) && !reported.contains('\n'), "{reported}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! TLS configurations: TLS 1.3 only, certificates on both sides, no resumption.
 
 use crate::access::Act;
-use crate::identity::{Identity, Own};
+use crate::identity::{Identity, IdentityProof};
 use crate::provider::provider;
 use crate::verify::{AnyMember, Clients, Holder};
 use accord_types::{Error, ErrorCode, Result};
@@ -44,11 +44,11 @@ fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> 
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match &identity.own {
-        Own::Certificate(own) => {
+        IdentityProof::Certificate(own) => {
             config.with_client_auth_cert(own.chain.clone(), own.key.clone_key()).map_err(unusable)?
         }
-        Own::Attested(_) => config.with_no_client_auth(),
-        Own::System => return Err(nothing_to_show()),
+        IdentityProof::Attested(_) => config.with_no_client_auth(),
+        IdentityProof::System => return Err(nothing_to_show()),
     };
     config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();

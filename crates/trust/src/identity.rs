@@ -30,14 +30,14 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// The identity of this process.
 pub struct Identity {
-    pub(crate) own: Own,
+    pub(crate) own: IdentityProof,
     /// The cluster whose certificates are accepted; `None` accepts any cluster of the authority.
     pub(crate) cluster: Option<String>,
     pub(crate) roots: Arc<RootCertStore>,
 }
 
 /// The means by which a process proves its identity.
-pub(crate) enum Own {
+pub(crate) enum IdentityProof {
     /// By a certificate.
     Certificate(Certificate),
     /// By a credential of MUNGE or Kubernetes.
@@ -83,12 +83,12 @@ impl Identity {
         let authorities = certificates(CA_FILE, &read(&folder.join(CA_FILE))?)?;
         // A certificate of an authority made by Accord names its cluster.
         let cluster = authorities.first().and_then(|authority| name_of(authority).ok()).map(|name| name.cluster);
-        Ok(Self { own: Own::Attested(attester.clone()), cluster, roots: believed(&authorities)? })
+        Ok(Self { own: IdentityProof::Attested(attester.clone()), cluster, roots: believed(&authorities)? })
     }
 
     /// Returns the identity of a process without a certificate, on the coordinator's machine.
     pub fn of_system() -> Self {
-        Self { own: Own::System, cluster: None, roots: Arc::new(RootCertStore::empty()) }
+        Self { own: IdentityProof::System, cluster: None, roots: Arc::new(RootCertStore::empty()) }
     }
 
     /// Creates an identity from PEM texts.
@@ -117,7 +117,7 @@ impl Identity {
         }
         check_pair(own, &key)?;
         let cluster = Some(name.cluster.clone());
-        Ok(Self { own: Own::Certificate(Certificate { name, chain, key }), cluster, roots })
+        Ok(Self { own: IdentityProof::Certificate(Certificate { name, chain, key }), cluster, roots })
     }
 
     /// Returns the name in this process's certificate.
@@ -130,8 +130,8 @@ impl Identity {
 
     pub(crate) fn certificate(&self) -> Result<&Certificate> {
         match &self.own {
-            Own::Certificate(certificate) => Ok(certificate),
-            Own::Attested(_) | Own::System => Err(bad("there is no certificate").remedy(REMEDY)),
+            IdentityProof::Certificate(certificate) => Ok(certificate),
+            IdentityProof::Attested(_) | IdentityProof::System => Err(bad("there is no certificate").remedy(REMEDY)),
         }
     }
 
@@ -144,8 +144,8 @@ impl Identity {
     /// its user.
     pub fn attester(&self) -> Option<&Attester> {
         match &self.own {
-            Own::Attested(attester) => Some(attester),
-            Own::Certificate(_) | Own::System => None,
+            IdentityProof::Attested(attester) => Some(attester),
+            IdentityProof::Certificate(_) | IdentityProof::System => None,
         }
     }
 }
@@ -153,9 +153,9 @@ impl Identity {
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.own {
-            Own::Certificate(certificate) => write!(f, "Identity({})", certificate.name),
-            Own::Attested(attester) => write!(f, "Identity({attester:?})"),
-            Own::System => f.write_str("Identity(the system)"),
+            IdentityProof::Certificate(certificate) => write!(f, "Identity({})", certificate.name),
+            IdentityProof::Attested(attester) => write!(f, "Identity({attester:?})"),
+            IdentityProof::System => f.write_str("Identity(the system)"),
         }
     }
 }

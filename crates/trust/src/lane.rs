@@ -102,8 +102,8 @@ impl HasKey {
         provider().signature_verification_algorithms
     }
 
-    fn is(&self, shown: &[u8]) -> Result<(), rustls::Error> {
-        if shown == self.0.as_ref() {
+    fn is(&self, displayed: &[u8]) -> Result<(), rustls::Error> {
+        if displayed == self.0.as_ref() {
             return Ok(());
         }
         let error = Error::new(ErrorCode::DeviceUnavailable, "it does not have the session's key for this lane")

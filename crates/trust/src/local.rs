@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_the_folders_owner_or_root() {
+    fn socket_server_must_be_the_folder_owner_or_root() {
         let own = geteuid().as_raw();
         let at = Path::new("/run/x/s");
         assert!(check_server(at, 7, 7).is_ok() && check_server(at, 7, 0).is_ok() && check_server(at, 7, own).is_ok());

@@ -41,7 +41,7 @@ pub struct Munge {
 
 /// The verified content of a credential.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Believed {
+pub struct VerifiedCredential {
     /// The user of the process that requested the credential.
     pub uid: u32,
     /// The payload that the process gave.
@@ -69,7 +69,7 @@ impl Munge {
     ///
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the daemon rejects the credential or can't be reached.
-    pub fn decode(&self, credential: &[u8]) -> Result<Believed> {
+    pub fn decode(&self, credential: &[u8]) -> Result<VerifiedCredential> {
         if credential.len() > CREDENTIAL_MAX {
             return Err(unavailable("the credential is too long"));
         }
@@ -144,7 +144,7 @@ pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// Returns the errors of [`encoded`].
-pub fn decoded(mut body: &[u8]) -> Result<Believed> {
+pub fn decoded(mut body: &[u8]) -> Result<VerifiedCredential> {
     let body = &mut body;
     verdict(body)?;
     // Cipher, authentication code, compression.
@@ -159,7 +159,7 @@ pub fn decoded(mut body: &[u8]) -> Result<Believed> {
     let uid = number(body)?;
     // The group; the user and the group that may read the credential.
     take(body, 12)?;
-    Ok(Believed { uid, payload: data(body)?.to_vec() })
+    Ok(VerifiedCredential { uid, payload: data(body)?.to_vec() })
 }
 
 /// Returns the daemon's refusal, which an answer begins with: an error number and a text.
@@ -218,8 +218,8 @@ mod tests {
         \x03\xde\x6f\x00\x00\x03\xe9\x00\x00\x03\xea\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x05hello";
 
     #[test]
-    fn what_is_believed_is_the_daemons_word() {
-        assert_eq!(decoded(FIRST).unwrap(), Believed { uid: 1001, payload: b"hello".to_vec() });
+    fn credentials_are_verified_by_the_munge_daemon() {
+        assert_eq!(decoded(FIRST).unwrap(), VerifiedCredential { uid: 1001, payload: b"hello".to_vec() });
         let error = decoded(AGAIN).unwrap_err();
         assert!(error.cause().contains("Replayed credential (17)"), "{error}");
         assert_eq!(encoded(b"\0\0\0\0\0\x06MUNGE\0").unwrap(), b"MUNGE");

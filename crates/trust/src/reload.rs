@@ -78,9 +78,9 @@ impl Trust {
         }
     }
 
-    /// Returns the identity in the files. If they have changed to an unusable one, calls `tell` once and returns the
+    /// Returns the identity in the files. If they have changed to an unusable one, calls `notify` once and returns the
     /// previous identity, because a renewal may be half done.
-    pub fn current(&self, tell: impl FnOnce(&Error)) -> Arc<Identity> {
+    pub fn current(&self, notify: impl FnOnce(&Error)) -> Arc<Identity> {
         let known = self.lock();
         let Some(folder) = &self.folder else { return known.identity.clone() };
         let (before, seen) = (known.identity.clone(), known.stamp);
@@ -94,7 +94,7 @@ impl Trust {
         state.stamp = now;
         match read {
             Ok(identity) => state.identity = Arc::new(identity),
-            Err(error) => tell(&error),
+            Err(error) => notify(&error),
         }
         state.identity.clone()
     }

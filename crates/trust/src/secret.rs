@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_none() {
+    fn truncated_keys_are_refused() {
         let pem = include_str!("../tests/data/p256-pkcs8.key");
         let PrivateKeyDer::Pkcs8(whole) = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap() else {
             unreachable!()

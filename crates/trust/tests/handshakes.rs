@@ -68,11 +68,11 @@ fn shake_earlier(
             near = near.and(client.process_new_packets().map(drop));
         }
     }
-    let told = |error: rustls::Error, peer: &str| explain::handshake(&error, peer).to_string();
+    let reported = |error: rustls::Error, peer: &str| explain::handshake(&error, peer).to_string();
     let name = |chain| name_of_peer(chain).map_err(|error| error.to_string());
     (
-        near.map_err(|error| told(error, "the coordinator")).and_then(|()| name(client.peer_certificates())),
-        far.map_err(|error| told(error, "the program")).and_then(|()| name(server.peer_certificates())),
+        near.map_err(|error| reported(error, "the coordinator")).and_then(|()| name(client.peer_certificates())),
+        far.map_err(|error| reported(error, "the program")).and_then(|()| name(server.peer_certificates())),
     )
 }
 
@@ -89,9 +89,9 @@ fn members_of_a_cluster_know_each_other() {
     }
 }
 
-fn refused(said: Result<PeerName, String>, words: [&str; 2]) {
-    let said = said.unwrap_err();
-    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+fn refused(printed: Result<PeerName, String>, words: [&str; 2]) {
+    let printed = printed.unwrap_err();
+    assert!(words.iter().all(|word| printed.contains(word)), "{printed}");
 }
 
 #[test]
@@ -102,12 +102,13 @@ fn strangers_are_refused_with_a_remedy_on_both_sides() {
     let (near, _) = shake(&other.identity(tenant(), LONG).unwrap(), &coordinator);
     refused(near, ["the certificate of the coordinator is of another authority", "ca.crt"]);
     // The client trusts the coordinator, but not the other way round.
-    let stranger = other.issue(tenant(), LONG).unwrap();
+    let unauthenticated = other.issue(tenant(), LONG).unwrap();
     let folder = tempfile::tempdir().unwrap();
     own.write(folder.path()).unwrap();
     let ca = std::fs::read(folder.path().join("ca.crt")).unwrap();
-    let stranger = Identity::from_pem(&ca, stranger.certificate.as_bytes(), stranger.key.as_bytes()).unwrap();
-    let (near, far) = shake(&stranger, &coordinator);
+    let unauthenticated =
+        Identity::from_pem(&ca, unauthenticated.certificate.as_bytes(), unauthenticated.key.as_bytes()).unwrap();
+    let (near, far) = shake(&unauthenticated, &coordinator);
     refused(near, ["does not know the authority of this certificate", "ca.crt"]);
     refused(far, ["the certificate of the program is of another authority", "ca.crt"]);
     // Neither an agent nor a tenant can impersonate the coordinator.
@@ -212,7 +213,7 @@ fn ed25519(seed: &[u8; 32]) -> rcgen::KeyPair {
 
 /// Only a site's own keys can be weak: `accord pki` draws random ones.
 #[test]
-fn keys_that_were_not_drawn_by_chance_are_refused() {
+fn keys_without_randomness_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("c1", LONG).unwrap();
     authority.write(folder.path()).unwrap();
@@ -263,7 +264,7 @@ fn short_rsa_keys_are_refused_as_ones_own_and_as_an_authoritys() {
 }
 
 #[test]
-fn what_others_may_change_is_refused() {
+fn certificate_files_that_others_can_change_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own");
     Authority::new("c1", LONG).unwrap().issue_into(&own, tenant(), LONG).unwrap();
@@ -320,7 +321,7 @@ fn a_certificates_file_that_holds_a_key_is_as_private_as_one() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_in_words() {
+fn mismatched_certificate_and_key_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("c1", LONG).unwrap();
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
@@ -343,7 +344,7 @@ fn what_does_not_fit_together_is_refused_in_words() {
 
 /// A service may read its key through its group; a user's key is the user's alone.
 #[test]
-fn what_is_renewed_keeps_its_owner_its_group_and_its_rights() {
+fn renewed_certificate_files_keep_owner_group_and_mode() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own");
     let authority = Authority::new("c1", LONG).unwrap();
@@ -390,10 +391,10 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     // A half-done renewal is reported once, and the previous identity stays.
     let good = text(&own, "tls.key");
     std::fs::write(own.join("tls.key"), text(&own, "tls.crt")).unwrap();
-    let mut said = Vec::new();
-    let kept = trust.current(|error| said.push(error.to_string()));
+    let mut printed = Vec::new();
+    let kept = trust.current(|error| printed.push(error.to_string()));
     assert_eq!(kept.name().unwrap().role, tenant());
-    assert!(said.len() == 1 && said[0].contains("tls.key"), "{said:?}");
+    assert!(printed.len() == 1 && printed[0].contains("tls.key"), "{printed:?}");
     trust.current(quiet);
     std::fs::write(own.join("tls.key"), good).unwrap();
     trust.current(quiet);

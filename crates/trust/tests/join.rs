@@ -29,13 +29,13 @@ fn issuer(authority: Authority) -> Issuer {
 }
 
 /// Results of both ends; `joined` has the client's role and coordinator.
-struct Met {
+struct JoinOutcome {
     accepted: Result<Role>,
     has_code: bool,
     joined: Result<(Role, String)>,
 }
 
-fn meet(issuer: &Issuer, open: &Open, by: &Invitation) -> Met {
+fn meet(issuer: &Issuer, open: &Open, by: &Invitation) -> JoinOutcome {
     let (ours, theirs) = UnixStream::pair().unwrap();
     for end in [&ours, &theirs] {
         end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -57,7 +57,7 @@ fn meet(issuer: &Issuer, open: &Open, by: &Invitation) -> Met {
         });
         let _ = theirs.shutdown(Shutdown::Both);
         let (accepted, has_code) = server.join().unwrap();
-        Met { accepted, has_code, joined: joined.map(|()| got.unwrap()) }
+        JoinOutcome { accepted, has_code, joined: joined.map(|()| got.unwrap()) }
     })
 }
 
@@ -74,8 +74,11 @@ fn an_invitation_gives_one_certificate_once() {
     assert_eq!(open.roles(), [Role::Tenant("eva".into())]);
     let again = meet(&authority, &open, &invitations[0]);
     assert!(again.accepted.is_err());
-    let said = again.joined.unwrap_err().to_string();
-    assert!(said.contains("has no open invitation for agent n1") && said.contains("accord setup admit"), "{said}");
+    let printed = again.joined.unwrap_err().to_string();
+    assert!(
+        printed.contains("has no open invitation for agent n1") && printed.contains("accord setup admit"),
+        "{printed}"
+    );
     let names: Vec<_> = issued(folder.path()).unwrap().into_iter().map(|(name, _)| name.role).collect();
     assert_eq!(names, [node("n1")]);
 }
@@ -106,7 +109,7 @@ fn a_server_without_the_code_is_not_believed() {
 }
 
 #[test]
-fn what_a_stranger_sends_ends_its_connection_alone() {
+fn malformed_join_request_closes_only_its_connection() {
     let authority = issuer(Authority::new("site", HOUR).unwrap());
     let right = invitation(node("n1"));
     let open = Open::new(vec![right.clone()]);
@@ -170,8 +173,8 @@ fn no_code_counts_after_the_end() {
     let right = invitation(node("n1"));
     let open = Open::new(vec![right.clone()]);
     open.end();
-    let said = meet(&authority, &open, &right).joined.unwrap_err().to_string();
-    assert!(said.contains("has no open invitation for agent n1"), "{said}");
+    let printed = meet(&authority, &open, &right).joined.unwrap_err().to_string();
+    assert!(printed.contains("has no open invitation for agent n1"), "{printed}");
     assert_eq!(open.roles(), [node("n1")]);
 }
 
@@ -179,8 +182,8 @@ fn no_code_counts_after_the_end() {
 fn a_server_that_does_not_answer_has_not_refused() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(ours);
-    let said = join(&theirs, &invitation(node("n1")), |_| Ok(())).unwrap_err().to_string();
-    assert!(said.contains("does not answer") && !said.contains("no open invitation"), "{said}");
+    let printed = join(&theirs, &invitation(node("n1")), |_| Ok(())).unwrap_err().to_string();
+    assert!(printed.contains("does not answer") && !printed.contains("no open invitation"), "{printed}");
 }
 
 /// The address becomes a line of root's settings.
@@ -190,7 +193,7 @@ fn an_address_of_the_coordinator_that_is_none_is_not_kept() {
         let mut authority = issuer(Authority::new("site", HOUR).unwrap());
         authority.coordinator = address.to_owned();
         let right = invitation(node("n1"));
-        let said = meet(&authority, &Open::new(vec![right.clone()]), &right).joined.unwrap_err().to_string();
-        assert!(said.contains("is no address"), "{said}");
+        let printed = meet(&authority, &Open::new(vec![right.clone()]), &right).joined.unwrap_err().to_string();
+        assert!(printed.contains("is no address"), "{printed}");
     }
 }

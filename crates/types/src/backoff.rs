@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_tried_until_the_time_is_over_and_once_at_its_end() {
+    fn retries_until_the_deadline_and_once_at_the_deadline() {
         for seed in 0..500 {
             for limit in [0, 1, 49, 700, 30_000].map(Duration::from_millis) {
                 let (mut backoff, mut now, mut tries) = (Backoff::new(limit, seed), Duration::ZERO, 1);

@@ -28,7 +28,7 @@ mod tests {
     use super::Count;
 
     #[test]
-    fn one_is_singular() {
+    fn count_of_one_is_singular() {
         let all: Vec<String> = [0, 1, 2, 11].map(|n| Count(n, "rank").to_string()).into();
         assert_eq!(all, ["0 ranks", "1 rank", "2 ranks", "11 ranks"]);
     }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_predecessor_did_counts_but_for_its_memory() {
+    fn device_use_adds_the_predecessors_totals_except_its_memory() {
         let before = DeviceUse { busy_ms: Some(5), bytes_in: u64::MAX, bytes_out: 7, held: 100, fault: None };
         let own = DeviceUse { busy_ms: Some(1), bytes_in: 2, bytes_out: 3, held: 4, fault: None };
         let both = DeviceUse { busy_ms: Some(6), bytes_in: u64::MAX, bytes_out: 10, held: 4, fault: None };

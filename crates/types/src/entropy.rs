@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_ones_are_taken_and_what_repeats_them_is_not() {
+    fn random_keys_are_accepted_and_repeating_ones_refused() {
         let mut seed = 7;
         for _ in 0..20_000 {
             for len in [32, 48, 66] {

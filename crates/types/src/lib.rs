@@ -6,6 +6,7 @@
 
 pub mod backoff;
 mod check;
+pub mod connection_slots;
 mod count;
 mod device;
 mod device_fault;
@@ -51,7 +52,6 @@ mod trace;
 pub mod turn_lock;
 pub mod unknown_settings;
 pub mod version;
-pub mod waiting_room;
 
 pub use check::Check;
 pub use count::Count;

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_near_is_named() {
+    fn only_nearby_data_is_named() {
         let known = ["--time", "--trace", "--timeline", "--json"];
         assert_eq!(nearest("--tiem", known), Some("--time"));
         assert_eq!(nearest("--timelin", known), Some("--timeline"));

@@ -39,15 +39,15 @@ pub fn decode(text: &str) -> OsString {
 }
 
 /// Returns an encoded text for display: bytes outside of UTF-8 as `\xE9`.
-pub fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+pub fn displayed(text: &str) -> String {
+    let mut displayed = String::with_capacity(text.len());
     for character in text.chars() {
         match byte_of(character) {
-            Some(byte) => shown.push_str(&format!("\\x{byte:02X}")),
-            None => shown.push(character),
+            Some(byte) => displayed.push_str(&format!("\\x{byte:02X}")),
+            None => displayed.push(character),
         }
     }
-    shown
+    displayed
 }
 
 fn character_of(byte: u8) -> char {
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn utf8_stays_as_it_is() {
         let path = "/tmp/größe/\u{1f980}";
-        assert_eq!((encode(OsStr::new(path)).as_str(), shown(path).as_str()), (path, path));
+        assert_eq!((encode(OsStr::new(path)).as_str(), displayed(path).as_str()), (path, path));
     }
 
     #[test]
     fn other_bytes_are_shown_in_hex() {
-        assert_eq!(shown(&encode(OsStr::from_bytes(b"/tmp/gr\xf6\xdfe"))), "/tmp/gr\\xF6\\xDFe");
+        assert_eq!(displayed(&encode(OsStr::from_bytes(b"/tmp/gr\xf6\xdfe"))), "/tmp/gr\\xF6\\xDFe");
     }
 
     proptest! {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_longer_takes_less() {
+    fn longer_transfers_never_take_less_time() {
         let odd = [0, 1, 7_000, u64::MAX];
         for small in odd {
             for medium in odd {

@@ -10,15 +10,15 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
+    let mut displayed = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_printable(c) {
-            shown.push(c);
+            displayed.push(c);
         } else {
-            shown.extend(c.escape_default());
+            displayed.extend(c.escape_default());
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(displayed)
 }
 
 /// Returns a text of several lines for display, escaped as by [`printable`] except for its line breaks.
@@ -52,11 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_shown_by_its_number() {
+    fn control_characters_are_escaped() {
         let bad = "\u{1b}]0;owned\u{7}\u{1b}[2J\rroot\n\u{202e}gpj\u{9b}1m\u{7f}\u{2028}";
-        let shown = printable(bad);
-        assert_eq!(shown, "\\u{1b}]0;owned\\u{7}\\u{1b}[2J\\rroot\\n\\u{202e}gpj\\u{9b}1m\\u{7f}\\u{2028}");
-        assert_eq!(printable(&shown), shown, "once is enough");
+        let displayed = printable(bad);
+        assert_eq!(displayed, "\\u{1b}]0;owned\\u{7}\\u{1b}[2J\\rroot\\n\\u{202e}gpj\\u{9b}1m\\u{7f}\\u{2028}");
+        assert_eq!(printable(&displayed), displayed, "once is enough");
         for plain in ["", "app", "Gauß-Seidel 42 µs → 日本", "a\\b"] {
             assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_scarce_is_named() {
+    fn exhausted_resource_is_named() {
         let of = |code| remedy(&Error::from_raw_os_error(code));
         assert!(of(EMFILE).is_some_and(|remedy| remedy.contains("ulimit -n")));
         assert!(of(ENOMEM).is_some_and(|remedy| remedy.contains("ulimit -v")));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_told_of_is_named() {
+    fn resource_is_named_from_a_reported_error_text() {
         for (code, word) in [(EMFILE, "ulimit -n"), (11, "ulimit -u"), (ENOMEM, "ulimit -v"), (EFBIG, "ulimit -f")] {
             let text = format!("cannot start: {}", Error::from_raw_os_error(code));
             assert!(remedy_of_words(&text).is_some_and(|remedy| remedy.contains(word)), "{text}");

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_another_length_or_without_chance_are_none() {
+    fn keys_of_wrong_length_or_without_randomness_are_refused() {
         let drawn: [u8; 33] = std::array::from_fn(|at| (at * at * 7) as u8);
         assert_eq!(SessionKey::from_bytes(&drawn[1..]).map(|key| key.0.to_vec()), Some(drawn[1..].to_vec()));
         assert!(SessionKey::from_bytes(&drawn).is_none() && SessionKey::from_bytes(&drawn[..31]).is_none());

@@ -333,7 +333,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_names_files_or_programs_is_for_equal_rights_only() {
+    fn settings_with_paths_require_equal_rights() {
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/env.md");
         let document = std::fs::read_to_string(document).unwrap();
         let paragraph = document.split("## More rights than the user").nth(1).unwrap();

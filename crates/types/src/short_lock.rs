@@ -2,7 +2,7 @@
 //! code. Debug builds check that before every such call. A lock that must be held over one is a
 //! [`crate::turn_lock::TurnLock`].
 
-use crate::spin_policy::look_for;
+use crate::spin_policy::poll_until;
 use std::hint::spin_loop;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -195,7 +195,7 @@ pub(crate) fn soon<T>(mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
         (0..PAUSES).for_each(|_| spin_loop());
         try_it()
     };
-    look_for(Instant::now(), SOON, TRIES, paused).ok()
+    poll_until(Instant::now(), SOON, TRIES, paused).ok()
 }
 
 /// Panics in a debug build if this thread holds a short lock. Called before every call that may wait.

@@ -1,7 +1,7 @@
 //! Wake-ups for waiters of a table's changes, without a system call if no waiter is blocked.
 
 use crate::short_lock::{ShortGuard, ShortLock};
-use crate::spin_policy::{LOOKS, Looked, SpinPolicy, look_for};
+use crate::spin_policy::{POLLS_PER_YIELD, SpinOutcome, SpinPolicy, poll_until};
 use std::io::{self, ErrorKind};
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,7 +46,7 @@ impl Signal {
 
     /// Releases the table's lock until the signal is raised, or until `end`: spins for as long as recent waits took,
     /// then blocks.
-    pub fn look_then_wait<'a, T>(
+    pub fn spin_then_wait<'a, T>(
         &self,
         table: &'a ShortLock<T>,
         mut guard: ShortGuard<'a, T>,
@@ -56,7 +56,7 @@ impl Signal {
         let (start, seen) = (Instant::now(), self.raised());
         if spin.limit() > Duration::ZERO {
             drop(guard);
-            spin.spin(start, LOOKS, || (self.raised() != seen).then_some(()));
+            spin.spin(start, POLLS_PER_YIELD, || (self.raised() != seen).then_some(()));
             guard = table.lock();
         }
         if self.raised() == seen {
@@ -72,8 +72,8 @@ impl Signal {
     }
 
     /// Spins, without the table's lock, until the signal is raised after `seen`, for as long as recent waits took.
-    pub fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
-        spin.look(|| self.raised() != seen);
+    pub fn spin_until(&self, seen: u32, spin: &SharedSpinPolicy) {
+        spin.spin_until(|| self.raised() != seen);
     }
 }
 
@@ -98,28 +98,31 @@ impl SharedSpinPolicy {
         *self.policy() = policy;
     }
 
-    /// Spins for as long as recent waits took; returns whether `is_news` held.
-    pub fn look(&self, is_news: impl Fn() -> bool) -> bool {
-        self.look_for(LOOKS, || is_news().then_some(())).is_some()
+    /// Spins for as long as recent waits took; returns whether `has_update` held.
+    pub fn spin_until(&self, has_update: impl Fn() -> bool) -> bool {
+        self.poll_until(POLLS_PER_YIELD, || has_update().then_some(())).is_some()
     }
 
-    /// Spins as [`SharedSpinPolicy::look`] until `found` returns a value; `looks` polls take about as long as to yield
+    /// Spins as [`SharedSpinPolicy::spin_until`] until `found` returns a value; `looks` polls take about as long as to yield
     /// the core once.
-    pub fn look_for<T>(&self, looks: u32, found: impl FnMut() -> Option<T>) -> Option<T> {
+    pub fn poll_until<T>(&self, looks: u32, found: impl FnMut() -> Option<T>) -> Option<T> {
         let limit = self.policy().limit();
-        let looked =
-            if limit > Duration::ZERO { look_for(Instant::now(), limit, looks, found) } else { Err(Looked::Late) };
-        if matches!(looked, Err(Looked::Crowded)) {
-            self.policy().crowded();
+        let looked = if limit > Duration::ZERO {
+            poll_until(Instant::now(), limit, looks, found)
+        } else {
+            Err(SpinOutcome::Late)
+        };
+        if matches!(looked, Err(SpinOutcome::Oversubscribed)) {
+            self.policy().oversubscribed();
         }
         looked.ok()
     }
 
-    /// Waits until memory shows that `is_ready` holds: spins as [`SharedSpinPolicy::look`], then calls `block`. Records
+    /// Waits until memory shows that `is_ready` holds: spins as [`SharedSpinPolicy::spin_until`], then calls `block`. Records
     /// the wait's duration.
     pub fn wait(&self, is_ready: impl Fn() -> bool, block: impl FnOnce()) {
         let start = Instant::now();
-        if !self.look(is_ready) {
+        if !self.spin_until(is_ready) {
             block();
         }
         self.waited(start);
@@ -173,11 +176,11 @@ mod tests {
         drop(count);
         other.join().unwrap();
         assert_eq!((signal.raised(), signal.sleepers.load(Ordering::Relaxed)), (1000, 0));
-        // After short waits the policy spins; a raise before `look` is seen at once.
+        // After short waits the policy spins; a raise before `spin_until` is seen at once.
         let spin = SharedSpinPolicy::default();
         assert!(!spin.has_any());
         (0..40).for_each(|_| spin.waited(Instant::now()));
-        signal.look(999, &spin);
+        signal.spin_until(999, &spin);
         let late = signal.wait(table.lock(), Some(Instant::now())).map(drop).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::WouldBlock);
     }

@@ -25,15 +25,15 @@ const SHIFT: u32 = 3;
 /// The part of the longest wait that decays with each later one: 1 / 32.
 const LONGEST_SHIFT: u32 = 5;
 /// A thread that keeps the core for this long after a yield has work for it.
-pub const CROWDED: Duration = Duration::from_micros(30);
+pub const OVERSUBSCRIBED: Duration = Duration::from_micros(30);
 /// The number of waits without spinning after that.
 const PAUSE: u32 = 16;
 /// Polls of memory before the core is yielded once, which takes about as long: less than a microsecond.
-pub const LOOKS: u32 = 16;
+pub const POLLS_PER_YIELD: u32 = 16;
 
 /// Polls of a thread whose waits are mostly shorter than [`QUICK`]: to yield the core, or to read the clock, takes a
 /// considerable part of such a wait.
-const QUICK_LOOKS: u32 = 8 * LOOKS;
+const QUICK_POLLS: u32 = 8 * POLLS_PER_YIELD;
 /// The longest wait for a thread on another core that answers at once.
 const QUICK: Duration = Duration::from_micros(3);
 /// The duration that such a wait is recorded with.
@@ -98,8 +98,8 @@ impl SpinPolicy {
     }
 
     /// Creates a policy for a thread of this process that waits for a device on the program's behalf.
-    pub fn patient() -> Self {
-        Self::patient_with(cores())
+    pub fn long_spin() -> Self {
+        Self::long_spin_with_cores(cores())
     }
 
     /// Creates a policy for polls that are system calls. Returns `None` if there are too few cores.
@@ -107,8 +107,8 @@ impl SpinPolicy {
         (cores() >= CORES_MIN).then(Self::default)
     }
 
-    /// Creates a policy as [`SpinPolicy::patient`], for a process that may use this many cores.
-    pub fn patient_with(cores: usize) -> Self {
+    /// Creates a policy as [`SpinPolicy::long_spin`], for a process that may use this many cores.
+    pub fn long_spin_with_cores(cores: usize) -> Self {
         Self::up_to(if cores < CORES_MIN { SHORT } else { LONG }, cores)
     }
 
@@ -132,7 +132,7 @@ impl SpinPolicy {
         if self.average >= nanos(QUICK) || self.limit() == Duration::ZERO {
             return None;
         }
-        for _ in 0..QUICK_LOOKS {
+        for _ in 0..QUICK_POLLS {
             if let Some(found) = found() {
                 self.waited(QUICK_WAIT);
                 return Some(found);
@@ -149,9 +149,9 @@ impl SpinPolicy {
         if limit.is_zero() {
             return None;
         }
-        let looked = look_for(start, limit, polls, found);
-        if matches!(looked, Err(Looked::Crowded)) {
-            self.crowded();
+        let looked = poll_until(start, limit, polls, found);
+        if matches!(looked, Err(SpinOutcome::Oversubscribed)) {
+            self.oversubscribed();
         }
         looked.ok()
     }
@@ -160,7 +160,7 @@ impl SpinPolicy {
     /// wait's duration.
     pub fn wait(&mut self, is_ready: impl Fn() -> bool, block: impl FnOnce()) {
         let start = Instant::now();
-        if self.spin(start, LOOKS, || is_ready().then_some(())).is_none() {
+        if self.spin(start, POLLS_PER_YIELD, || is_ready().then_some(())).is_none() {
             block();
         }
         self.waited(start.elapsed());
@@ -180,59 +180,59 @@ impl SpinPolicy {
     }
 
     /// Records that another thread has wanted the core.
-    pub fn crowded(&mut self) {
+    pub fn oversubscribed(&mut self) {
         self.pause = PAUSE;
     }
 }
 
 /// The outcome of spinning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Looked {
+pub enum SpinOutcome {
     /// The poll succeeded.
     Ready,
     /// The limit has passed.
     Late,
     /// Another thread wants the core.
-    Crowded,
+    Oversubscribed,
 }
 
 /// Number of this process's threads that are in a long spin.
-static LONG_LOOKS: AtomicUsize = AtomicUsize::new(0);
+static LONG_SPINS: AtomicUsize = AtomicUsize::new(0);
 
-/// A count of [`LONG_LOOKS`] that is released on drop.
-struct LongLook;
+/// A count of [`LONG_SPINS`] that is released on drop.
+struct LongSpin;
 
-impl LongLook {
+impl LongSpin {
     /// Returns `None` if the most allowed threads are in a long spin.
     fn begin() -> Option<Self> {
         let max = (cores() / 2).max(1);
         let take = |looks: usize| (looks < max).then_some(looks + 1);
-        LONG_LOOKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self)
+        LONG_SPINS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self)
     }
 }
 
-impl Drop for LongLook {
+impl Drop for LongSpin {
     fn drop(&mut self) {
-        LONG_LOOKS.fetch_sub(1, Ordering::Relaxed);
+        LONG_SPINS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Polls memory until `limit` after `since`, which must be the current time.
-pub fn look(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> Looked {
-    look_for(since, limit, LOOKS, || ready().then_some(())).err().unwrap_or(Looked::Ready)
+pub fn spin_until(since: Instant, limit: Duration, ready: impl Fn() -> bool) -> SpinOutcome {
+    poll_until(since, limit, POLLS_PER_YIELD, || ready().then_some(())).err().unwrap_or(SpinOutcome::Ready)
 }
 
-/// Spins as [`look`] until `found` returns a value; polls `looks` times before the core is yielded once. The clock,
+/// Spins as [`spin_until`] until `found` returns a value; polls `looks` times before the core is yielded once. The clock,
 /// too, is read once in that many polls, since it takes as long as several.
 ///
 /// # Errors
-/// Returns [`Looked::Late`] or [`Looked::Crowded`] if the spin ended without a value.
-pub fn look_for<T>(
+/// Returns [`SpinOutcome::Late`] or [`SpinOutcome::Oversubscribed`] if the spin ended without a value.
+pub fn poll_until<T>(
     since: Instant,
     limit: Duration,
     looks: u32,
     mut found: impl FnMut() -> Option<T>,
-) -> Result<T, Looked> {
+) -> Result<T, SpinOutcome> {
     let (mut before, mut long) = (since, None);
     loop {
         for _ in 0..looks {
@@ -243,16 +243,16 @@ pub fn look_for<T>(
         }
         std::thread::yield_now();
         let now = Instant::now();
-        if now - before > CROWDED {
-            return found().ok_or(Looked::Crowded);
+        if now - before > OVERSUBSCRIBED {
+            return found().ok_or(SpinOutcome::Oversubscribed);
         }
         if now - since >= limit {
-            return found().ok_or(Looked::Late);
+            return found().ok_or(SpinOutcome::Late);
         }
         if now - since >= 2 * SHORT && long.is_none() {
-            long = LongLook::begin();
+            long = LongSpin::begin();
             if long.is_none() {
-                return found().ok_or(Looked::Late);
+                return found().ok_or(SpinOutcome::Late);
             }
         }
         before = now;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_make_patient_and_long_ones_end_it() {
+    fn short_waits_extend_spinning_and_long_waits_end_it() {
         assert_eq!(SpinPolicy::new(4).limit(), Duration::ZERO, "nothing is known yet");
         let short = after(4, &[20; 30]);
         assert!(short.limit() >= Duration::from_micros(40) && short.limit() < 2 * SHORT);
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_device_looks_for_longer_where_there_are_cores() {
+    fn device_waits_spin_longer_with_free_cores() {
         let waited = |cores, us| {
-            let mut spin = SpinPolicy::patient_with(cores);
+            let mut spin = SpinPolicy::long_spin_with_cores(cores);
             (0..40).for_each(|_| spin.waited(Duration::from_micros(us)));
             spin.limit()
         };
@@ -294,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_among_short_ones_is_looked_through_where_it_comes_again() {
-        let mut spin = SpinPolicy::patient_with(8);
+    fn repeated_long_wait_among_short_ones_is_spun_through() {
+        let mut spin = SpinPolicy::long_spin_with_cores(8);
         for _ in 0..20 {
             (0..7).for_each(|_| spin.waited(Duration::from_micros(5)));
             spin.waited(Duration::from_micros(800));
@@ -310,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_answered_at_once_looks_before_anything_else() {
+    fn quick_poll_precedes_spinning() {
         let mut quick = after(4, &[1; 60]);
         let mut looks = 0..;
         assert_eq!(quick.quickly(|| looks.next().filter(|&look| look == 5)), Some(5));
         assert_eq!(quick.quickly(|| looks.next().filter(|_| false)), None);
-        assert_eq!(looks.next(), Some(6 + QUICK_LOOKS), "for a moment only");
+        assert_eq!(looks.next(), Some(6 + QUICK_POLLS), "for a moment only");
         // A quick success is recorded as a wait, so that longer waits decay.
         let mut average = after(4, &[2; 60]);
         let before = average.average;
@@ -324,12 +324,12 @@ mod tests {
         for mut other in [after(4, &[20; 60]), after(1, &[1; 60]), SpinPolicy::new(4)] {
             assert_eq!(other.quickly(|| Some(())), None);
         }
-        quick.crowded();
+        quick.oversubscribed();
         assert_eq!(quick.quickly(|| Some(())), None, "others want the core");
     }
 
     #[test]
-    fn who_says_with_how_many_cores_to_reckon_is_believed() {
+    fn spin_cores_setting_is_used() {
         let set = |text: &'static str| cores_set(|name| (name == SPIN_CORES.name).then(|| text.to_owned()));
         assert_eq!([set(""), set(" 8 "), set("1")], [Ok(None), Ok(Some(8)), Ok(Some(1))]);
         for wrong in ["0", "-1", "all", "2.5"] {
@@ -344,9 +344,9 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_others_want_is_left_to_them_for_a_while() {
+    fn spinning_pauses_on_an_oversubscribed_core() {
         let mut spin = after(4, &[5; 30]);
-        spin.crowded();
+        spin.oversubscribed();
         for _ in 0..PAUSE {
             assert_eq!(spin.limit(), Duration::ZERO);
             spin.waited(Duration::from_micros(5));
@@ -355,28 +355,28 @@ mod tests {
     }
 
     #[test]
-    fn few_threads_look_for_long_at_one_time() {
-        let held: Vec<_> = std::iter::from_fn(LongLook::begin).collect();
+    fn number_of_long_spinning_threads_is_bounded() {
+        let held: Vec<_> = std::iter::from_fn(LongSpin::begin).collect();
         assert!(!held.is_empty() && held.len() <= cores());
         // Without a permit this would end only by its limit or by another thread that wants the core.
-        assert_ne!(look(Instant::now(), Duration::from_secs(3600), || false), Looked::Ready);
+        assert_ne!(spin_until(Instant::now(), Duration::from_secs(3600), || false), SpinOutcome::Ready);
         let begun = Instant::now();
         drop(held);
         // A short spin needs no permit.
-        assert_eq!(look(begun, Duration::from_secs(3600), || true), Looked::Ready);
-        assert_eq!(LONG_LOOKS.load(Ordering::Relaxed), 0);
+        assert_eq!(spin_until(begun, Duration::from_secs(3600), || true), SpinOutcome::Ready);
+        assert_eq!(LONG_SPINS.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn looking_ends_by_what_is_waited_for_or_in_time() {
-        assert_eq!(look(Instant::now(), Duration::from_secs(60), || true), Looked::Ready);
-        assert_ne!(look(Instant::now(), Duration::from_micros(50), || false), Looked::Ready);
+    fn spinning_ends_with_the_event_or_at_its_limit() {
+        assert_eq!(spin_until(Instant::now(), Duration::from_secs(60), || true), SpinOutcome::Ready);
+        assert_ne!(spin_until(Instant::now(), Duration::from_micros(50), || false), SpinOutcome::Ready);
         // Another thread may want the core meanwhile.
         let third = || {
             let mut looks = 0..3;
-            look_for(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2))
+            poll_until(Instant::now(), Duration::from_secs(60), 1, || looks.next().filter(|&look| look == 2))
         };
         assert!((0..1000).any(|_| third() == Ok(2)));
-        assert_ne!(look_for(Instant::now(), Duration::from_micros(50), 1, || None::<()>), Ok(()));
+        assert_ne!(poll_until(Instant::now(), Duration::from_micros(50), 1, || None::<()>), Ok(()));
     }
 }

@@ -60,11 +60,11 @@ pub fn abort_on_panic(program: &'static str) {
 
 /// Writes to standard error, which may block, without waiting for it: a process that must end abandons the rest.
 fn last_words(text: String) {
-    const LOOKS: u32 = 50;
+    const POLLS: u32 = 50;
     const PAUSE: Duration = Duration::from_millis(10);
     let write = move || io::stderr().write_all(text.as_bytes());
     let Ok(writer) = Builder::new().name("accord-panic".to_owned()).spawn(write) else { return };
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         if writer.is_finished() {
             break;
         }
@@ -214,11 +214,11 @@ mod tests {
             wait_for_a_thread_that_panics();
         });
         assert_eq!(outcome.status.signal(), Some(SIGABRT));
-        let said = stderr(&outcome);
-        let lines: Vec<_> = said.lines().filter(|line| !line.is_empty()).collect();
-        let [line] = lines[..] else { panic!("{said}") };
-        assert!(line.starts_with("accord-example: the thread accord-one has panicked at "), "{said}");
-        assert!(line.ends_with(&format!(": on purpose; {REMEDY}")), "{said}");
+        let printed = stderr(&outcome);
+        let lines: Vec<_> = printed.lines().filter(|line| !line.is_empty()).collect();
+        let [line] = lines[..] else { panic!("{printed}") };
+        assert!(line.starts_with("accord-example: the thread accord-one has panicked at "), "{printed}");
+        assert!(line.ends_with(&format!(": on purpose; {REMEDY}")), "{printed}");
     }
 
     /// The test harness catches panics of tests, as runtimes catch those of tasks.
@@ -242,8 +242,8 @@ mod tests {
                     }
                 })
             };
-            let told = spawn("accord-one", work).unwrap().join().unwrap();
-            assert_eq!(told.unwrap_err().to_string(), "the thread accord-one has panicked: on purpose");
+            let reported = spawn("accord-one", work).unwrap().join().unwrap();
+            assert_eq!(reported.unwrap_err().to_string(), "the thread accord-one has panicked: on purpose");
             // Later panics are no longer caught.
             assert_eq!(caught(|| caught(|| panic!("inside")).is_err()), Ok(true));
             assert!(!IS_CAUGHT.get());
@@ -266,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_said_how_to_end_is_aborted() {
-        let outcome = outcome("who_has_not_said_how_to_end_is_aborted", wait_for_a_thread_that_panics);
+    fn panic_without_an_end_handler_aborts() {
+        let outcome = outcome("panic_without_an_end_handler_aborts", wait_for_a_thread_that_panics);
         assert_eq!(outcome.status.signal(), Some(SIGABRT));
     }
 }

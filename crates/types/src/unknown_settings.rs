@@ -35,11 +35,11 @@ pub fn unknown_settings(variables: impl IntoIterator<Item = OsString>) -> Vec<St
     let names = variables.into_iter().filter_map(|name| name.into_string().ok());
     let mut unknown: Vec<String> = names.filter(is_unknown).collect();
     unknown.sort_unstable();
-    let told = unknown.into_iter().map(|name| match nearest(&name, known()) {
+    let reported = unknown.into_iter().map(|name| match nearest(&name, known()) {
         Some(near) => format!("{name} is no setting: did you mean {near}?"),
         None => format!("{name} is no setting; accord info --settings lists them all"),
     });
-    told.collect()
+    reported.collect()
 }
 
 #[cfg(test)]
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_setting_is_told_with_the_nearest_one() {
+    fn unknown_setting_is_reported_with_the_nearest_name() {
         let names = ["ACCORD_TIEM", "PATH", "ACCORD_TIMEOUT", "ACCORD_TEST_SEED", "ACCORD_XYZZY_OF_OURS", "ACC_NUM"];
-        let told = unknown_settings(names.map(OsString::from));
+        let reported = unknown_settings(names.map(OsString::from));
         let nothing_near = "ACCORD_XYZZY_OF_OURS is no setting; accord info --settings lists them all";
-        assert_eq!(told, ["ACCORD_TIEM is no setting: did you mean ACCORD_TIME?", nothing_near]);
+        assert_eq!(reported, ["ACCORD_TIEM is no setting: did you mean ACCORD_TIME?", nothing_near]);
         assert_eq!(unknown_settings(ALL.iter().map(|setting| setting.name.into())), [""; 0]);
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// The machine's own number of cores does not matter.
 #[test]
-fn with_one_core_everybody_sleeps_at_once() {
+fn waits_block_at_once_with_one_core() {
     read_cores(|name| (name == SPIN_CORES.name).then(|| "1".to_owned())).unwrap();
     assert!(SpinPolicy::where_cores_abound().is_none());
-    for mut spin in [SpinPolicy::default(), SpinPolicy::patient()] {
+    for mut spin in [SpinPolicy::default(), SpinPolicy::long_spin()] {
         (0..50).for_each(|_| spin.waited(Duration::from_micros(1)));
         assert_eq!(spin.limit(), Duration::ZERO);
     }

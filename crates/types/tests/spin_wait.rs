@@ -1,7 +1,7 @@
 //! A wait spins where recent waits were short, and blocks otherwise.
 
 use accord_types::signal::SharedSpinPolicy;
-use accord_types::spin_policy::{LOOKS, SpinPolicy};
+use accord_types::spin_policy::{POLLS_PER_YIELD, SpinPolicy};
 use std::time::{Duration, Instant};
 
 /// Returns the policy of a thread whose waits took 5 us.
@@ -36,12 +36,12 @@ fn a_wait_is_recorded() {
         spin.wait(|| false, || std::thread::sleep(Duration::from_millis(1)));
     }
     assert_eq!(spin.limit(), Duration::ZERO);
-    assert_eq!(spin.spin(Instant::now(), LOOKS, || Some(1)), None);
+    assert_eq!(spin.spin(Instant::now(), POLLS_PER_YIELD, || Some(1)), None);
 }
 
 #[test]
 fn spinning_returns_the_value_found() {
     let mut polls = 0..;
-    let found = of_short_waits().spin(Instant::now(), LOOKS, || polls.next().filter(|&poll| poll == 3));
+    let found = of_short_waits().spin(Instant::now(), POLLS_PER_YIELD, || polls.next().filter(|&poll| poll == 3));
     assert_eq!(found, Some(3));
 }

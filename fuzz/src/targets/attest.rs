@@ -40,10 +40,13 @@ fn answers(mut bytes: &[u8]) {
                 assert!(token.bytes().all(|byte| byte.is_ascii_graphic()));
             }
             // A coordinator's refusal is printed without control characters of terminals.
-            let told = attest::words(bytes);
-            assert!(!told.chars().any(char::is_control));
-            let said = attest::refusal(&Error::new(ErrorCode::System, String::from_utf8_lossy(bytes)));
-            assert!(said.len() <= 3 + attest::REFUSAL_MAX && attest::words_len([said[1], said[2]]) == said.len() - 3);
+            let reported = attest::words(bytes);
+            assert!(!reported.chars().any(char::is_control));
+            let printed = attest::refusal(&Error::new(ErrorCode::System, String::from_utf8_lossy(bytes)));
+            assert!(
+                printed.len() <= 3 + attest::REFUSAL_MAX
+                    && attest::words_len([printed[1], printed[2]]) == printed.len() - 3
+            );
         }
     }
 }

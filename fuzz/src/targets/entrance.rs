@@ -24,8 +24,8 @@ pub(super) const PROTOCOLS: Target = Target {
 
 fn protocols(bytes: &[u8]) {
     known(bytes);
-    let Some((said, rest)) = bytes.split_first() else { return };
-    let len = name_len(*said);
+    let Some((printed, rest)) = bytes.split_first() else { return };
+    let len = name_len(*printed);
     assert!(len <= PROTOCOL_MAX);
     if let Some(name) = rest.get(..len) {
         known(name);
@@ -42,6 +42,6 @@ fn known(name: &[u8]) {
 
 fn seeds() -> Vec<Vec<u8>> {
     let names = [channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()];
-    let said = names.map(|name| [&[u8::try_from(name.len()).unwrap()], name].concat());
-    names.iter().map(|name| name.to_vec()).chain(said).collect()
+    let printed = names.map(|name| [&[u8::try_from(name.len()).unwrap()], name].concat());
+    names.iter().map(|name| name.to_vec()).chain(printed).collect()
 }

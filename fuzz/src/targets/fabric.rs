@@ -5,7 +5,7 @@ use crate::{Memory, Target};
 use accord_fabric::ProgramSpec;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::session::{self, Message};
-use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, LENT_MAX};
+use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, EXPOSED_MAX};
 use accord_fabric::frame::{self, Command, Event, FRAME_MAX, Failure, FrameReader, Record};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -215,7 +215,7 @@ fn headers(bytes: &[u8]) {
         && let Ok(chunk) = Chunk::decode(header)
     {
         // Only exposed buffers arrive in longer pieces.
-        assert!(chunk.len <= if chunk.kind == ChunkKind::Data { LENT_MAX } else { CHUNK_MAX });
+        assert!(chunk.len <= if chunk.kind == ChunkKind::Data { EXPOSED_MAX } else { CHUNK_MAX });
         assert_eq!(Chunk::decode(&chunk.encode()).unwrap(), chunk);
     }
     if let Some(header) = bytes.first_chunk()

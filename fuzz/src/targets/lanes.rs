@@ -3,7 +3,7 @@
 use super::first;
 use crate::{Memory, Target};
 use accord_fabric::Key;
-use accord_fabric::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, LENT_MAX, TEXT_MAX};
+use accord_fabric::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, EXPOSED_MAX, HANDLE_MAX, TEXT_MAX};
 use accord_fabric::handshake::{self, Deadline, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
@@ -81,11 +81,11 @@ fn transfers(bytes: &[u8]) {
     for transfer in 1..5 {
         let receive = move |mut incoming: Incoming| {
             let len = usize::try_from(incoming.total()).unwrap();
-            let mut room = vec![0; len];
+            let mut space = vec![0; len];
             let _ = match transfer {
-                1 => incoming.fill(&mut room),
-                2 => room.chunks_mut(7).try_for_each(|piece| incoming.fill(piece)),
-                3 => incoming.fill(&mut room[..len / 2]),
+                1 => incoming.fill(&mut space),
+                2 => space.chunks_mut(7).try_for_each(|piece| incoming.fill(piece)),
+                3 => incoming.fill(&mut space[..len / 2]),
                 _ => Ok(()),
             };
         };
@@ -126,7 +126,7 @@ fn control_seeds() -> Vec<Vec<u8>> {
         chunk(ChunkKind::Lost, 0x9_0001, 0, b"\x05\x00silent\0\0h9\0"),
     ];
     // Longer than any control message, and so refused before memory is allocated for it.
-    let unasked = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: LENT_MAX };
+    let unasked = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: EXPOSED_MAX };
     vec![all.concat(), all[2].clone(), unasked.encode().to_vec()]
 }
 

@@ -35,8 +35,8 @@ fn measurements(mut bytes: &[u8]) {
     let measured = std::thread::scope(|scope| {
         // A reader consumes the answers, because a full lane blocks its writer.
         scope.spawn(|| {
-            let mut room = vec![0; 64 << 10];
-            while far.read(&mut room).is_ok_and(|read| read > 0) {}
+            let mut space = vec![0; 64 << 10];
+            while far.read(&mut space).is_ok_and(|read| read > 0) {}
         });
         measure(&*lane)
     });

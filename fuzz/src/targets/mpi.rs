@@ -2,7 +2,7 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_fabric::transport::mpi::{HEADER_LEN, Header, Loan, MessageKind, Next, Streams};
+use accord_fabric::transport::mpi::{ExposureState, HEADER_LEN, Header, MessageKind, Next, Streams};
 use std::io::IoSlice;
 
 /// Messages between ranks.
@@ -63,28 +63,28 @@ fn lanes(mut bytes: &[u8]) {
                 }
             }
             (3, Some(lane)) => {
-                let room = usize::from(first(&mut bytes));
+                let space = usize::from(first(&mut bytes));
                 let there = streams.is_readable(lane);
                 let next = streams.next(lane);
                 assert_eq!(there, !matches!(next, Next::Nothing));
                 match next {
                     // The bytes sent below are all this value.
                     Next::Message(message) => assert!(message[HEADER_LEN..].iter().all(|byte| *byte == 9)),
-                    Next::Offered(_) => _ = streams.ask(lane, room + 1),
+                    Next::Offered(_) => _ = streams.ask(lane, space + 1),
                     Next::Nothing | Next::End => {}
                 }
             }
             (4, Some(lane)) => streams.finish(lane),
             (5, Some(lane)) => match first(&mut bytes) {
                 0 => streams.close(lane),
-                len if streams.loan(lane) != Loan::UnderWay => _ = streams.lend(lane, len.into()),
+                len if streams.exposure(lane) != ExposureState::UnderWay => _ = streams.expose(lane, len.into()),
                 _ => {}
             },
             (6, _) => streams.sweep(),
             (7, _) => {
-                while let Some(lent) = streams.next_lent() {
+                while let Some(exposed) = streams.next_exposed() {
                     if step & 0x10 == 0 {
-                        streams.was_sent(lent.id);
+                        streams.was_sent(exposed.id);
                     }
                 }
                 while let Some(outgoing) = streams.next_message() {
@@ -97,10 +97,10 @@ fn lanes(mut bytes: &[u8]) {
                 if streams.comes(rank, tag, len).is_err() {
                     return streams.end();
                 }
-                streams.came(tag);
+                streams.received(tag);
             }
             _ => {
-                let message = told(step, &mut bytes);
+                let message = reported(step, &mut bytes);
                 if streams.receive(rank, message).is_err() {
                     return streams.end();
                 }
@@ -111,7 +111,7 @@ fn lanes(mut bytes: &[u8]) {
 }
 
 /// Decodes a message for one of a few lanes, so that some of them exist.
-fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
+fn reported(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
     let kinds = [
         MessageKind::Open,
         MessageKind::Data,

@@ -2,7 +2,7 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_fabric::route::{GatewayName, Wanted};
+use accord_fabric::route::{GatewayName, TransportChoice};
 use accord_fabric::transport::{ListenAddress, PeerAddress};
 use accord_trust::identity::name_of;
 use accord_trust::issue::Authority;
@@ -108,7 +108,7 @@ fn settings(mut bytes: &[u8]) {
         }
         1 => drop((parse_bytes(&text), parse_time(&text))),
         2 => {
-            if let Ok(Wanted::Mpi(name)) = text.parse() {
+            if let Ok(TransportChoice::Mpi(name)) = text.parse() {
                 assert_eq!(format!("mpi:{name}"), text);
                 assert_eq!(name.as_str().parse::<GatewayName>(), Ok(name));
             }

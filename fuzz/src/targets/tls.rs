@@ -61,17 +61,17 @@ fn handshakes(mut bytes: &[u8]) {
 }
 
 fn handshake_seeds() -> Vec<Vec<u8>> {
-    let said = |far: &SharedLane| {
+    let printed = |far: &SharedLane| {
         let mut bytes = Vec::new();
         far.read_to_end(&mut bytes).unwrap();
         bytes
     };
     let (near, far) = lane_with(b"");
     assert!(connect(near, SOON).is_err());
-    let hello = said(&far);
+    let hello = printed(&far);
     let (near, far) = lane_with(&hello);
     assert!(accept(near, SOON).is_err());
-    let answer = said(&far);
+    let answer = printed(&far);
     vec![[&[0], &hello[..]].concat(), [&[1], &answer[..]].concat()]
 }
 

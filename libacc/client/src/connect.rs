@@ -25,7 +25,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     let request = SessionRequest {
         node_name: settings.node_name.clone(),
         pid: std::process::id(),
-        program: os_text::shown(settings.program.exe.rsplit('/').next().unwrap_or_default()),
+        program: os_text::displayed(settings.program.exe.rsplit('/').next().unwrap_or_default()),
         rank: settings.rank,
         kind: settings.kind,
         order,
@@ -34,9 +34,9 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     };
     let (mut lease, connection) = {
         let Coordinator { address, trust } = &coordinator;
-        let retries = OpenRetries { time: settings.open_timeout, tell: &*settings.tell, waits: &*settings.waits };
+        let retries = OpenRetries { time: settings.open_timeout, notify: &*settings.notify, waits: &*settings.waits };
         let identity = trust.current(|_| ());
-        session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &retries, &request)?
+        session_endpoint::open_with_retries(address, &identity, SESSION_TIMEOUT, &retries, &request)?
     };
     if settings.order == Order::Node {
         let own = lease.own_node;

@@ -4,7 +4,7 @@
 use crate::own_use::OwnUse;
 use crate::settings::Coordinator;
 use accord_fabric::frame::session::{Claim, Message};
-use accord_fabric::session_endpoint::{self, Attachment, Heard, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, SessionConnection, WaitedMessage};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -62,7 +62,7 @@ struct Presence {
     /// The devices that the program uses, or begins to use, without having asked for them.
     used: BTreeSet<DeviceId>,
     /// The program's own node, if the program uses a device there and the coordinator has not said that it told the node's agent of the session.
-    untold: Option<NodeId>,
+    unreported: Option<NodeId>,
     /// The coordinator has left a question unanswered, and nothing has arrived since.
     is_silent: bool,
     /// Whether the program has begun to drive a device itself. Until then no use is sampled, so that no timer wakes an
@@ -78,7 +78,7 @@ impl Presence {
     /// Records a device that the program begins to use, with or without the coordinator's answer. Returns whether the program did not use it before.
     fn begin(&mut self, device: DeviceId) -> bool {
         if !self.uses(device.node) {
-            self.untold = Some(device.node);
+            self.unreported = Some(device.node);
         }
         self.used.insert(device)
     }
@@ -100,7 +100,7 @@ impl CoordinatorLink {
             over: false,
             asked: BTreeMap::new(),
             used: BTreeSet::new(),
-            untold: None,
+            unreported: None,
             is_silent: false,
             drives: false,
         };
@@ -131,7 +131,7 @@ impl CoordinatorLink {
 
     /// Whether the agent of `node` was told of the session, or is about to be. An agent that was not told keeps a lane waiting, and refuses it.
     pub(crate) fn agent_knows(&self, node: NodeId) -> bool {
-        self.lock().untold != Some(node)
+        self.lock().unreported != Some(node)
     }
 
     fn use_by(&self, device: DeviceId, is_own: bool) -> Result<()> {
@@ -141,7 +141,7 @@ impl CoordinatorLink {
             connection.iter().for_each(|connection| connection.ask_use(device));
             return Ok(());
         }
-        let is_known = |state: &Presence| state.uses(device.node) && state.untold != Some(device.node);
+        let is_known = |state: &Presence| state.uses(device.node) && state.unreported != Some(device.node);
         let needs_answer = !is_own && !is_known(&self.lock());
         let answer =
             if needs_answer { self.ask_until_answered(device)? } else { self.ask(device, USE_ANSWER_MAX, false) };
@@ -224,7 +224,7 @@ impl CoordinatorLink {
             }
             drop(state);
             // The listening thread meets the end of the connection, too.
-            let Ok(Heard::Message(Some(message))) = connection.next_within(left) else { break };
+            let Ok(WaitedMessage::Message(Some(message))) = connection.next_within(left) else { break };
             if let Some(message) = self.pass_on(message) {
                 self.lock().early.push(message);
             }
@@ -253,8 +253,8 @@ impl CoordinatorLink {
     /// already in use.
     fn answer(&self, device: DeviceId, answer: Result<()>) -> Result<()> {
         let mut state = self.lock();
-        if answer.is_ok() && state.untold == Some(device.node) {
-            state.untold = None;
+        if answer.is_ok() && state.unreported == Some(device.node) {
+            state.unreported = None;
         }
         let is_in_use = state.used.contains(&device);
         match state.asked.get_mut(&device) {
@@ -317,14 +317,14 @@ impl CoordinatorLink {
             own_use.report_again();
             loop {
                 let pause = self.lock().drives.then(|| own_use.pause());
-                let heard = match pause {
+                let received = match pause {
                     Some(pause) => connection.next_within(pause),
-                    None => connection.next().map(Heard::Message),
+                    None => connection.next().map(WaitedMessage::Message),
                 };
-                match heard {
-                    Ok(Heard::Message(Some(message))) => self.pass_on(message).into_iter().for_each(&hear),
-                    Ok(Heard::Nothing) => {}
-                    Ok(Heard::Message(None)) | Err(_) => break,
+                match received {
+                    Ok(WaitedMessage::Message(Some(message))) => self.pass_on(message).into_iter().for_each(&hear),
+                    Ok(WaitedMessage::Nothing) => {}
+                    Ok(WaitedMessage::Message(None)) | Err(_) => break,
                 }
                 let uses = own_use.sample(false);
                 if !(connection.flush() && connection.report_used(&uses)) {
@@ -334,7 +334,7 @@ impl CoordinatorLink {
             self.lock().connection = None;
             self.changed.notify_all();
             drop(connection);
-            if let Some(why) = self.come_back() {
+            if let Some(why) = self.reconnect() {
                 return Some(why);
             }
         }
@@ -342,7 +342,7 @@ impl CoordinatorLink {
 
     /// Reconnects, with pauses and without a time limit. Returns the reason for the session's end if the coordinator
     /// reports one.
-    fn come_back(&self) -> Option<String> {
+    fn reconnect(&self) -> Option<String> {
         let (begun, mut backoff) = (Instant::now(), Backoff::new(Duration::MAX, u64::from(self.claim.request.pid)));
         loop {
             let pause = backoff.pause(begun.elapsed()).unwrap_or(SESSION_TIMEOUT);
@@ -367,19 +367,19 @@ impl CoordinatorLink {
 
     /// Adopts a new connection after its coordinator was told of all devices that the program uses, none of which goes to a job.
     fn go_on(&self, connection: SessionConnection) {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let mut state = self.lock();
         loop {
-            let new: Vec<DeviceId> = state.used.difference(&told).copied().collect();
+            let new: Vec<DeviceId> = state.used.difference(&reported).copied().collect();
             if new.is_empty() {
                 break;
             }
             drop(state);
             connection.report_in_use(&new);
-            told.extend(new);
+            reported.extend(new);
             state = self.lock();
         }
-        state.untold = None;
+        state.unreported = None;
         // If the session has ended meanwhile, the connection is dropped.
         if !state.over {
             state.connection = Some(Arc::new(connection));

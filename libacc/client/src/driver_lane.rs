@@ -10,7 +10,7 @@
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, LaneTerms, Route, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms, Route, TransportChoice};
 use accord_fabric::transport::{SharedLane, Transport, route, route_now};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
@@ -68,7 +68,7 @@ impl DriverLane {
         let Some(known) = lane.as_mut() else { return };
         // By the same transport, because another one does not identify this process. The agent may not listen there
         // yet.
-        let wanted = if known.transport() == Transport::Shm { Wanted::Shm } else { self.terms.wanted };
+        let wanted = if known.transport() == Transport::Shm { TransportChoice::Shm } else { self.terms.wanted };
         if let Ok(new) = self.connect(route(&self.agent, LaneTerms { wanted, ..self.terms })) {
             std::mem::replace(known, new).shutdown();
         }

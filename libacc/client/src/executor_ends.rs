@@ -44,12 +44,12 @@ impl LaneEnd {
 /// The ends of executors, as the coordinator reports them.
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorEnds {
-    told: ShortLock<Told>,
+    reported: ShortLock<EndReports>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct EndReports {
     /// The reason why the session is over.
     session: Option<String>,
     /// The last end on each node, and when it was reported.
@@ -58,7 +58,7 @@ struct Told {
     awaited: Option<Instant>,
 }
 
-impl Told {
+impl EndReports {
     fn of(&self, node: NodeId) -> Option<LaneEnd> {
         let session = self.session.clone().map(LaneEnd::Session);
         let recent = || self.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
@@ -69,38 +69,39 @@ impl Told {
 impl ExecutorEnds {
     /// Records that the session is over.
     pub(crate) fn session_is_over(&self, why: &str) {
-        self.told.lock().session.get_or_insert_with(|| why.to_owned());
+        self.reported.lock().session.get_or_insert_with(|| why.to_owned());
         self.changed.notify_all();
     }
 
     /// Records that the lanes to a node end.
-    pub(crate) fn tell(&self, node: NodeId, end: LaneEnd) {
-        let mut told = self.told.lock();
+    pub(crate) fn notify(&self, node: NodeId, end: LaneEnd) {
+        let mut reported = self.reported.lock();
         // The end of a process says less than that of its agent, which caused it.
-        let known = told.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
+        let known = reported.nodes.get(&node).filter(|(when, _)| when.elapsed() < COUNTS);
         if !matches!((known, &end), (Some((_, LaneEnd::AgentStopped(_))), LaneEnd::Process(_))) {
-            told.nodes.insert(node, (Instant::now(), end));
+            reported.nodes.insert(node, (Instant::now(), end));
         }
-        drop(told);
+        drop(reported);
         self.changed.notify_all();
     }
 
     /// Waits for the reason why a lane to a node's executor has ended, and returns it.
     pub(crate) fn of(&self, node: NodeId) -> Option<LaneEnd> {
-        let unknown = |told: &mut Told| told.of(node).is_none();
-        let (told, _) = ShortGuard::wait_timeout_while(self.told.lock(), &self.changed, WORD_MAX, unknown);
-        told.of(node)
+        let unknown = |reported: &mut EndReports| reported.of(node).is_none();
+        let (reported, _) = ShortGuard::wait_timeout_while(self.reported.lock(), &self.changed, WORD_MAX, unknown);
+        reported.of(node)
     }
 
     /// Waits for the reason why lanes between executors have ended, and returns it if that is the session's end. Does
     /// not wait again if no report arrived.
     pub(crate) fn of_session(&self) -> Option<LaneEnd> {
-        let mut told = self.told.lock();
-        let awaited = told.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
-        told.awaited = Some(awaited);
+        let mut reported = self.reported.lock();
+        let awaited = reported.awaited.filter(|since| since.elapsed() < COUNTS).unwrap_or_else(Instant::now);
+        reported.awaited = Some(awaited);
         let left = WORD_MAX.saturating_sub(awaited.elapsed());
-        let (told, _) = ShortGuard::wait_timeout_while(told, &self.changed, left, |told| told.session.is_none());
-        told.session.clone().map(LaneEnd::Session)
+        let (reported, _) =
+            ShortGuard::wait_timeout_while(reported, &self.changed, left, |reported| reported.session.is_none());
+        reported.session.clone().map(LaneEnd::Session)
     }
 }
 
@@ -110,21 +111,21 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_the_agent_knows_is_said_also_if_it_comes_late() {
+    fn late_report_of_the_agent_explains_a_lost_executor() {
         let ends = Arc::<ExecutorEnds>::default();
         let later = ends.clone();
         let process = |how: &str| LaneEnd::Process(how.to_owned());
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
-            later.tell(NodeId(3), process("exit status: 1"));
-            later.tell(NodeId(2), process("signal: 9"));
+            later.notify(NodeId(3), process("exit status: 1"));
+            later.notify(NodeId(2), process("signal: 9"));
         });
         assert_eq!(ends.of(NodeId(2)), Some(process("signal: 9")));
         thread.join().unwrap();
         assert_eq!(ends.of(NodeId(3)), Some(process("exit status: 1")));
         assert_eq!(ends.of(NodeId(4)), None);
-        ends.tell(NodeId(4), LaneEnd::AgentStopped("h4".to_owned()));
-        ends.tell(NodeId(4), process("signal: 9"));
+        ends.notify(NodeId(4), LaneEnd::AgentStopped("h4".to_owned()));
+        ends.notify(NodeId(4), process("signal: 9"));
         assert_eq!(ends.of(NodeId(4)), Some(LaneEnd::AgentStopped("h4".to_owned())));
     }
 
@@ -135,7 +136,7 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(ends.of_session(), None);
         assert!(begun.elapsed() < WORD_MAX, "it does not wait again");
-        ends.tell(NodeId(1), LaneEnd::Process("signal: 9".to_owned()));
+        ends.notify(NodeId(1), LaneEnd::Process("signal: 9".to_owned()));
         ends.session_is_over("its time is over; ask for more");
         let end = ends.of(NodeId(1)).unwrap();
         assert_eq!(ends.of_session().as_ref(), Some(&end));

@@ -1,6 +1,6 @@
 //! Copies between the program's memory and a device: the only place in this crate that dereferences host addresses.
 
-use crate::pages::{self, Stretch, Writable};
+use crate::pages::{self, PageRun, Writable};
 use accord_device::Sink;
 pub(crate) use accord_device::program_bytes as bytes;
 use accord_runtime::ports::{Chain, Changes, Part};
@@ -153,7 +153,7 @@ impl Changed {
 
 /// Passes the writable part of a variable to `write`. The rest must be unchanged.
 fn land_partly(dst: HostRange, new: &[u8], write: &mut impl FnMut(HostRange, &[u8])) -> Result<()> {
-    for Stretch { range, writable } in pages::stretches(dst)? {
+    for PageRun { range, writable } in pages::stretches(dst)? {
         let new = &new[range.start - dst.start..][..range.len];
         if writable {
             write_changed(write, range, new);

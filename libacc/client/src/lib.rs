@@ -8,6 +8,7 @@ mod driver_lane;
 mod executor_ends;
 mod host_copy;
 mod in_process;
+mod lost_nodes;
 mod node_memory;
 mod own_devices;
 mod own_use;
@@ -16,7 +17,6 @@ mod remote;
 mod session;
 mod settings;
 mod watchdog;
-mod world_news;
 
 pub use cluster::{BeforeStart, LocalDeviceClient};
 pub use connect::{connect, connect_direct};

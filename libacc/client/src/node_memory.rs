@@ -103,7 +103,7 @@ impl MemoryAccount for NodeMemory {
         if let Some(held) = connection.held.get_mut(&ordinal) {
             *held = held.saturating_sub(bytes);
         }
-        if connection.channel.as_ref().is_some_and(|channel| channel.tell(ordinal, bytes).is_err()) {
+        if connection.channel.as_ref().is_some_and(|channel| channel.notify(ordinal, bytes).is_err()) {
             connection.channel = None;
         }
     }

@@ -38,8 +38,8 @@ impl OwnDevices {
 
     /// Stops the devices at the end of the session: pending and later calls fail with `why`. Returns once memory and
     /// workers are gone and the lane to the agent is closed. A region on a GPU can't be ended from outside. While one
-    /// goes on, the agent ends the process, and `tell` warns of it.
-    pub(crate) fn end(&self, why: &str, tell: impl FnOnce(&str)) {
+    /// goes on, the agent ends the process, and `notify` warns of it.
+    pub(crate) fn end(&self, why: &str, notify: impl FnOnce(&str)) {
         let Some(error) = LaneEnd::Session(why.to_owned()).error() else { return };
         let devices: Vec<_> = self.devices.iter().filter_map(Weak::upgrade).collect();
         devices.iter().for_each(|device| device.stop(error.clone()));
@@ -53,7 +53,7 @@ impl OwnDevices {
         };
         match threads::spawn("accord-end", shut_down) {
             Ok(_) if all.recv_timeout(REGION_MAX) == Err(RecvTimeoutError::Timeout) => {
-                tell(&format!("{why}; a region does not end, so that the node's agent ends this process"));
+                notify(&format!("{why}; a region does not end, so that the node's agent ends this process"));
                 let _ = all.recv();
             }
             Ok(_) => {}

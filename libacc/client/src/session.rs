@@ -4,13 +4,13 @@ use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::coordinator_link::CoordinatorLink;
 use crate::driver_lane::DriverLane;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
+use crate::lost_nodes::LostNodes;
 use crate::node_memory::NodeMemory;
 use crate::own_devices::OwnDevices;
 use crate::own_use::OwnUse;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
-use crate::world_news::WorldNews;
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
@@ -90,7 +90,7 @@ impl Session {
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let transfers = Arc::new(AtomicU64::new(1));
-        let (world_news, executor_ends) = (Arc::<WorldNews>::default(), Arc::<ExecutorEnds>::default());
+        let (world_news, executor_ends) = (Arc::<LostNodes>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
         let (mut memory, mut own_devices) = (None, OwnDevices::default());
@@ -305,7 +305,7 @@ fn listen(
     (coordinator, own_use): (Arc<CoordinatorLink>, Arc<OwnUse>),
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     own_devices: OwnDevices,
-    world_news: Arc<WorldNews>,
+    world_news: Arc<LostNodes>,
     executor_ends: Arc<ExecutorEnds>,
 ) -> Result<()> {
     // Lost if standard error is closed.
@@ -326,10 +326,10 @@ fn listen(
                 own_devices.agent_lost(node);
             }
             Message::NodeLeft { node, name } => {
-                executor_ends.tell(node, LaneEnd::AgentStopped(name));
+                executor_ends.notify(node, LaneEnd::AgentStopped(name));
                 nodes.iter().filter(|known| known.spec.node == node).for_each(|left| left.doubt());
             }
-            Message::ExecutorEnded { node, why } => executor_ends.tell(node, LaneEnd::Process(why)),
+            Message::ExecutorEnded { node, why } => executor_ends.notify(node, LaneEnd::Process(why)),
             Message::Warning(text) => say(&text),
             Message::Ended(why) => {
                 end_lanes(&why);

@@ -4,7 +4,7 @@ use crate::cluster::LocalDeviceClient;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::ProgramSpec;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Trust;
 use accord_types::{DeviceInfo, DeviceKind, JobToken, Rank, Result, SpanSink};
@@ -67,13 +67,13 @@ pub struct SessionSettings {
     /// The description of this program for remote executors.
     pub program: ProgramSpec,
     /// The transport of the lanes to executors.
-    pub transport: Wanted,
+    pub transport: TransportChoice,
     /// The time limit of a silent executor; `None` means no limit.
     pub timeout: Option<Duration>,
     /// The time limit of a silent coordinator.
     pub open_timeout: Duration,
     /// Prints a line for the user when the program may seem to hang.
-    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub notify: Box<dyn Fn(&str) + Send + Sync>,
     /// Displays the state of a waiting request; `None` means that the wait is over.
     pub waits: ShowWait,
     /// Receives spans of remote devices, in this machine's clock; `None` if they are not traced.

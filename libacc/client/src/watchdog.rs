@@ -3,7 +3,7 @@
 
 use accord_fabric::peer::PeerId;
 use accord_types::Error;
-use accord_types::liveness::LOOK;
+use accord_types::liveness::POLL_INTERVAL;
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,9 +15,9 @@ pub(crate) trait Watched: Send + Sync {
     /// Whether a thread is blocked because the peer does not read its bytes.
     fn is_stalled(&self) -> bool;
 
-    /// Checks the peer, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited` says whether the program
+    /// Checks the peer, every [`POLL_INTERVAL`] while `awaited` or [`Watched::is_stalled`]. `awaited` says whether the program
     /// waits for anything, maybe elsewhere.
-    fn look(self: Arc<Self>, awaited: bool);
+    fn check_alive(self: Arc<Self>, awaited: bool);
 
     /// Handles the loss of another executor of the session: waits for it end.
     fn lost(&self, peer: PeerId, error: &Error);
@@ -36,9 +36,9 @@ pub(crate) struct Watchdog {
 }
 
 /// A long wait of the program, until it is dropped.
-pub(crate) struct Awaiting<'a>(&'a Watchdog);
+pub(crate) struct LongWaitGuard<'a>(&'a Watchdog);
 
-impl Drop for Awaiting<'_> {
+impl Drop for LongWaitGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
@@ -62,10 +62,10 @@ impl Watchdog {
     }
 
     /// Records that the calling thread has waited for a while, and still does.
-    pub(crate) fn awaiting(self: &Arc<Self>) -> Awaiting<'_> {
+    pub(crate) fn awaiting(self: &Arc<Self>) -> LongWaitGuard<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         self.rouse();
-        Awaiting(self)
+        LongWaitGuard(self)
     }
 
     /// Makes sure that the thread runs, because a thread waits or is blocked.
@@ -81,17 +81,17 @@ impl Watchdog {
     }
 
     /// Reports the loss of an executor to all connections.
-    pub(crate) fn tell_lost(&self, peer: PeerId, error: &Error) {
+    pub(crate) fn report_lost_peer(&self, peer: PeerId, error: &Error) {
         self.all().into_iter().for_each(|watched| watched.lost(peer, error));
     }
 
     fn run(&self) {
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let awaited = self.waiting.load(Ordering::SeqCst) > 0;
             let all = self.all();
             let stalled = all.iter().any(|watched| watched.is_stalled());
-            all.into_iter().for_each(|watched| watched.look(awaited));
+            all.into_iter().for_each(|watched| watched.check_alive(awaited));
             if awaited || stalled {
                 continue;
             }

@@ -74,7 +74,7 @@ fn a_stuck_stream_blocks_only_the_thread_that_fills_it() {
 }
 
 #[test]
-fn a_thread_that_waits_for_a_stream_hears_of_its_failure_and_of_the_connections_end() {
+fn stream_waiter_gets_the_failure_and_the_connection_loss() {
     for kill in [false, true] {
         let gate = Gate::default();
         let world = world(1, 1, regions(&gate));
@@ -162,7 +162,7 @@ fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
 
 /// Copies of many queues to one device, after an operation that does not end: more than an executor would remember.
 #[test]
-fn a_target_that_does_not_go_on_holds_up_the_program_and_not_for_ever() {
+fn stalled_target_blocks_the_program_only_until_the_limit() {
     const QUEUES: u32 = 32;
     const SOURCES: usize = 5;
     const COPIES: usize = (1 << 16) + 4_000;

@@ -1,7 +1,7 @@
 //! A recording of an executor's events in a short session, with each byte changed in turn: the program's connection
 //! refuses it or goes on, and all waits are over when it ends.
 
-use accord_client::connection::{Begin, Completion, CopyOut, Effect, Machine, MayStall, Turn, WaitId};
+use accord_client::connection::{Completion, CopyOut, Effect, Machine, MayStall, StoreDecision, WaitId, WaitStep};
 use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Failure, FrameReader};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result, TransferId};
 use std::time::Duration;
@@ -60,12 +60,12 @@ impl Program {
 
     /// Returns an executor's answers to all requests.
     fn recording(&mut self) -> Vec<u8> {
-        let (mut sent, mut said, mut bytes) = (Vec::new(), FrameReader::default(), Vec::new());
+        let (mut sent, mut printed, mut bytes) = (Vec::new(), FrameReader::default(), Vec::new());
         assert!(self.machine.take_frames(&mut sent).unwrap());
         let mut sent = sent.as_slice();
         let mut say = |event: Event, payload: &[u8]| frame::put(&mut bytes, &event, &[payload]).map(drop).unwrap();
-        while said.fill(|room| std::io::Read::read(&mut sent, room)).unwrap() {
-            while let Some(frame) = said.take::<Command>().unwrap() {
+        while printed.fill(|space| std::io::Read::read(&mut sent, space)).unwrap() {
+            while let Some(frame) = printed.take::<Command>().unwrap() {
                 match frame.record {
                     Command::Map { ticket, .. } | Command::Wait { ticket } | Command::Close { ticket, .. } => {
                         say(Event::Reply { ticket, value: 0, extra: 0 }, &[]);
@@ -88,13 +88,13 @@ impl Program {
     /// Handles bytes as the program's reader does, up to the lane's end or an error that ends the connection.
     fn read(&mut self, mut bytes: &[u8]) -> Result<()> {
         let mut reader = FrameReader::default();
-        while reader.fill(|room| std::io::Read::read(&mut bytes, room)).unwrap() {
+        while reader.fill(|space| std::io::Read::read(&mut bytes, space)).unwrap() {
             while let Some(frame) = reader.take::<Event>()? {
                 match frame.record {
                     Event::Data { transfer } => {
                         let transfer = TransferId(transfer);
                         // Only what the program has requested is stored anywhere.
-                        if let Begin::Now(begun) = self.machine.begin(transfer) {
+                        if let StoreDecision::Now(begun) = self.machine.begin(transfer) {
                             assert!(self.copies.contains(&transfer) && begun.dst.len == COPIED);
                             let whole = frame.payload.len() == begun.dst.len;
                             let short = || Error::new(ErrorCode::DeviceUnavailable, "another length");
@@ -120,7 +120,7 @@ impl Program {
         let mut ended = Vec::new();
         for &wait in &self.waits {
             match self.machine.turn(wait) {
-                Turn::Done(outcome) => ended.push(outcome.map(drop)),
+                WaitStep::Done(outcome) => ended.push(outcome.map(drop)),
                 turn => panic!("a wait goes on: {turn:?}"),
             }
         }

@@ -53,7 +53,7 @@ fn no_peer_at_the_address() {
 }
 
 #[test]
-fn an_executor_that_answers_an_unknown_ticket_is_not_believed_any_more() {
+fn answer_with_an_unknown_ticket_ends_the_connection() {
     let twice = |ticket, other| {
         let reply = |ticket| (Event::Reply { ticket, value: 0, extra: 0 }, Vec::new());
         vec![reply(ticket), reply(other)]

@@ -3,6 +3,6 @@
 mod over;
 
 #[test]
-fn these_are_over_tcp() {
+fn device_client_over_tcp() {
     over::check(accord_fabric::transport::Transport::Tcp);
 }

@@ -3,6 +3,6 @@
 mod over;
 
 #[test]
-fn these_are_over_tls() {
+fn device_client_over_tls() {
     over::check(accord_fabric::transport::Transport::Tls);
 }

@@ -4,7 +4,7 @@ pub mod common;
 
 use accord_client::{SessionSettings, connect_direct};
 use accord_fabric::Key;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::Transport;
 use accord_runtime::ports::{Cluster, ReadWhen};
 use accord_types::{DeviceInfo, ErrorCode, GlobalSpec, Lease, ObjectSpec, QueueId, Span, SpanKind, SpanSink};
@@ -232,7 +232,7 @@ fn a_failure_reaches_calls_that_do_not_wait() {
 }
 
 #[test]
-fn what_stands_behind_a_failure_is_skipped_and_lets_go_of_the_program() {
+fn operations_after_a_failure_are_skipped_and_release_program_memory() {
     let gate = Gate::default();
     let world = world(1, 1, regions(&gate));
     let (client, start) = world.mapped(0, 16 * MIB);
@@ -369,7 +369,7 @@ impl SpanSink for Spans {
 }
 
 #[test]
-fn what_was_waited_for_is_in_the_trace() {
+fn completed_operations_are_in_the_trace_after_a_wait() {
     let spans = Arc::<Spans>::default();
     let world = traced_world(1, 1, regions(&Gate::default()), Some(spans.clone()));
     let (client, start) = world.mapped(0, MIB);
@@ -413,10 +413,10 @@ fn queues_beyond_the_quota_of_streams_share_them() {
 fn executors_of_this_machine_share_memory() {
     // The expected transport depends on the test binary.
     let expected = match wanted() {
-        Wanted::Tcp => Transport::Tcp,
-        Wanted::Tls => Transport::Tls,
-        Wanted::Mpi(_) => Transport::Mpi,
-        Wanted::Auto | Wanted::Shm => Transport::Shm,
+        TransportChoice::Tcp => Transport::Tcp,
+        TransportChoice::Tls => Transport::Tls,
+        TransportChoice::Mpi(_) => Transport::Mpi,
+        TransportChoice::Auto | TransportChoice::Shm => Transport::Shm,
     };
     let world = world(1, 1, Vec::new());
     world.client(0);

@@ -67,7 +67,7 @@ fn an_executor_that_dies_is_replaced_when_its_devices_are_shut_down() {
 }
 
 #[test]
-fn it_is_replaced_again_and_again_also_when_unnoticed() {
+fn executor_is_replaced_repeatedly_even_when_its_loss_was_not_noticed() {
     let world = world(1, 1, regions(&Gate::default()));
     let client = world.client(0);
     for executors in 2..6 {

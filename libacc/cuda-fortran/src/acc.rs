@@ -162,7 +162,7 @@ pub(crate) fn free(address: usize) {
 
 /// The direction of a copy that involves the current device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum CopyDirection {
     ToDevice,
     FromDevice,
     Within,
@@ -172,17 +172,17 @@ pub(crate) enum Way {
 ///
 /// # Safety
 /// Both ranges are valid on their sides until the copy has ended.
-pub(crate) unsafe fn copy(way: Way, to: usize, from: usize, bytes: usize, queue: Option<i32>) {
+pub(crate) unsafe fn copy(way: CopyDirection, to: usize, from: usize, bytes: usize, queue: Option<i32>) {
     let (to, from) = (to as *mut c_void, from as *const c_void);
     // SAFETY: the caller's promise.
     unsafe {
         match (way, queue) {
-            (Way::ToDevice, None) => raw::acc_memcpy_to_device(to, from, bytes),
-            (Way::FromDevice, None) => raw::acc_memcpy_from_device(to, from, bytes),
-            (Way::Within, None) => raw::acc_memcpy_device(to, from, bytes),
-            (Way::ToDevice, Some(queue)) => raw::acc_memcpy_to_device_async(to, from, bytes, queue),
-            (Way::FromDevice, Some(queue)) => raw::acc_memcpy_from_device_async(to, from, bytes, queue),
-            (Way::Within, Some(queue)) => raw::acc_memcpy_device_async(to, from, bytes, queue),
+            (CopyDirection::ToDevice, None) => raw::acc_memcpy_to_device(to, from, bytes),
+            (CopyDirection::FromDevice, None) => raw::acc_memcpy_from_device(to, from, bytes),
+            (CopyDirection::Within, None) => raw::acc_memcpy_device(to, from, bytes),
+            (CopyDirection::ToDevice, Some(queue)) => raw::acc_memcpy_to_device_async(to, from, bytes, queue),
+            (CopyDirection::FromDevice, Some(queue)) => raw::acc_memcpy_from_device_async(to, from, bytes, queue),
+            (CopyDirection::Within, Some(queue)) => raw::acc_memcpy_device_async(to, from, bytes, queue),
         }
     }
 }

@@ -57,7 +57,7 @@ impl SourceLine {
         Self { file, line }
     }
 
-    fn shown(self) -> String {
+    fn displayed(self) -> String {
         if self.file.is_null() {
             return String::new();
         }
@@ -69,7 +69,7 @@ impl SourceLine {
 
 /// Ends the program, for failures without a status in CUDA Fortran.
 pub(crate) fn end(place: SourceLine, cause: &str, remedy: &str) -> ! {
-    report(&format!("{}{cause}; {remedy}", place.shown()));
+    report(&format!("{}{cause}; {remedy}", place.displayed()));
     std::process::exit(1)
 }
 

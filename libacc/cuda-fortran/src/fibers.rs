@@ -97,7 +97,7 @@ impl Fibers {
 }
 
 /// Suspends this thread until the threads that it waits for have arrived. Does nothing in kernels without fibers.
-fn give_way(wait: Wait) {
+fn yield_fiber(wait: Wait) {
     let Some((number, yielder)) = NOW.get() else { return };
     // SAFETY: this is the running fiber, and its yielder lives as long as it.
     unsafe { (*yielder).suspend(wait) };
@@ -115,9 +115,9 @@ fn exchange<R>(value: u32, wait: Wait, read: impl FnOnce(usize, &[Option<u32>]) 
         });
     };
     set(Some(value));
-    give_way(wait);
+    yield_fiber(wait);
     let result = BLOCK.with_borrow(|block| read(own, &block.values));
-    give_way(wait);
+    yield_fiber(wait);
     set(None);
     result
 }
@@ -142,7 +142,7 @@ fn in_warp(value: u32) -> (u32, u32) {
 
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_barrier() {
-    give_way(Wait::Block);
+    yield_fiber(Wait::Block);
 }
 
 #[unsafe(no_mangle)]
@@ -163,7 +163,7 @@ extern "C" fn accord_cuf_barrier_or(value: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_warp_barrier(_mask: u32) {
-    give_way(Wait::Warp);
+    yield_fiber(Wait::Warp);
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,6 @@
 //! Assignments between host and devices.
 
-use crate::acc::{self, Way};
+use crate::acc::{self, CopyDirection};
 use crate::descriptor::Descriptor;
 use crate::errors::{SourceLine, end};
 use crate::{memory, streams};
@@ -51,11 +51,11 @@ fn copy(to: usize, from: usize, count: usize, to_device: Option<i32>, from_devic
     unsafe {
         match (to_device, from_device) {
             (Some(one), Some(other)) if one == other => {
-                acc::on_device(one, || acc::copy(Way::Within, to, from, count, None));
+                acc::on_device(one, || acc::copy(CopyDirection::Within, to, from, count, None));
             }
             (Some(one), Some(other)) => acc::copy_between((to, one), (from, other), count),
-            (Some(one), None) => acc::on_device(one, || acc::copy(Way::ToDevice, to, from, count, None)),
-            (None, Some(one)) => acc::on_device(one, || acc::copy(Way::FromDevice, to, from, count, None)),
+            (Some(one), None) => acc::on_device(one, || acc::copy(CopyDirection::ToDevice, to, from, count, None)),
+            (None, Some(one)) => acc::on_device(one, || acc::copy(CopyDirection::FromDevice, to, from, count, None)),
             (None, None) => std::ptr::copy(from as *const u8, to as *mut u8, count),
         }
     }
@@ -64,9 +64,9 @@ fn copy(to: usize, from: usize, count: usize, to_device: Option<i32>, from_devic
 /// Enqueues a copy that involves at most one device; returns `false` if it must be synchronous.
 pub(crate) fn enqueue(to: usize, from: usize, count: usize, stream: i64) -> bool {
     let (device, way) = match (memory::device_of(to), memory::device_of(from)) {
-        (Some(one), Some(other)) if one == other => (one, Way::Within),
-        (Some(one), None) => (one, Way::ToDevice),
-        (None, Some(one)) => (one, Way::FromDevice),
+        (Some(one), Some(other)) if one == other => (one, CopyDirection::Within),
+        (Some(one), None) => (one, CopyDirection::ToDevice),
+        (None, Some(one)) => (one, CopyDirection::FromDevice),
         _ => return false,
     };
     acc::on_device(device, || {

@@ -29,7 +29,7 @@ pub(crate) struct AddressSpace {
     /// Determines where a search begins after a refusal.
     seed: u64,
     /// Whether a driver has placed some device's memory outside the window.
-    strays: AtomicBool,
+    unmapped_pointers: AtomicBool,
     /// All slabs so far lie between these two.
     slabs_from: AtomicU64,
     slabs_to: AtomicU64,
@@ -67,7 +67,7 @@ impl AddressSpace {
             step,
             first,
             seed,
-            strays: AtomicBool::new(false),
+            unmapped_pointers: AtomicBool::new(false),
             slabs_from: AtomicU64::new(u64::MAX),
             slabs_to: AtomicU64::new(0),
         };
@@ -165,7 +165,7 @@ impl AddressSpace {
             return Err(Error::new(ErrorCode::DeviceInit, cause).remedy("start the program again"));
         }
         if !self.window.contains(range) {
-            self.strays.store(true, Ordering::Relaxed);
+            self.unmapped_pointers.store(true, Ordering::Relaxed);
         }
         // The device that was there before gets another place when it starts.
         state.devices.iter_mut().for_each(|owned| drop(owned.take_if(|owned| owned.ended && in_the_way(owned))));
@@ -222,7 +222,8 @@ impl AddressSpace {
     /// it is in no device's range.
     #[inline]
     pub(crate) fn owner(&self, address: u64) -> Option<usize> {
-        if !self.window.holds(address) && !self.may_be_slab(address) && !self.strays.load(Ordering::Relaxed) {
+        if !self.window.holds(address) && !self.may_be_slab(address) && !self.unmapped_pointers.load(Ordering::Relaxed)
+        {
             return None;
         }
         self.lock().owner(address)

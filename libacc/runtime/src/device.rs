@@ -2,17 +2,17 @@
 
 use crate::address_space::AddressSpace;
 use crate::failed_launch::FailedLaunch;
-use crate::given::Given;
 use crate::memory::Allocator;
 use crate::pending_copies_out::PendingCopiesOut;
 use crate::plan::Plan;
+use crate::pointer_log::PointerLog;
 use crate::ports::{Changes, CudaObjects, DeviceClient};
 use crate::present::{Attachment, Backing, DataLocation, Entry, Found, Lifetime, Table};
 use crate::prof::{Handles, Notice, ProfilingEvent, Watch};
 use crate::program::{Global, GlobalKind, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
 use crate::waits_in_turn::WaitsInTurn;
-use crate::write_back::{KnownEffects, WriteBacks};
+use crate::write_back::{EffectCache, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
@@ -54,7 +54,7 @@ pub(crate) struct Device {
     /// Whether its regions access host memory directly; known once it has started.
     reaches_program_memory: AtomicBool,
     /// The pointers that regions got without a clause.
-    pub(crate) given: Given,
+    pub(crate) given: PointerLog,
     /// The data of the last launch that failed.
     pub(crate) failed: FailedLaunch,
     started: AtomicBool,
@@ -89,7 +89,7 @@ pub(crate) struct DeviceData {
     /// Small variables of queued constructs.
     pub(crate) write_backs: WriteBacks,
     /// The effects of regions on such variables.
-    pub(crate) effects: KnownEffects,
+    pub(crate) effects: EffectCache,
     tickets: u64,
     /// Threads in [`Device::wait_for_arrival`].
     waiting: usize,
@@ -130,7 +130,7 @@ impl Device {
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
             reaches_program_memory: AtomicBool::new(false),
-            given: Given::default(),
+            given: PointerLog::default(),
             failed: FailedLaunch::default(),
             started: AtomicBool::new(false),
             starting: TurnLock::new(()),
@@ -180,9 +180,9 @@ impl Device {
         if self.is_started() {
             return Ok(());
         }
-        self.tell(ProfilingEvent::DeviceInitStart, |_| {});
+        self.notify(ProfilingEvent::DeviceInitStart, |_| {});
         let started = self.start_once(publish);
-        self.tell(ProfilingEvent::DeviceInitEnd, |_| {});
+        self.notify(ProfilingEvent::DeviceInitEnd, |_| {});
         started
     }
 
@@ -235,9 +235,9 @@ impl Device {
         if !self.is_started() {
             return Ok(());
         }
-        self.tell(ProfilingEvent::DeviceShutdownStart, |_| {});
+        self.notify(ProfilingEvent::DeviceShutdownStart, |_| {});
         let ended = self.shut_down_once();
-        self.tell(ProfilingEvent::DeviceShutdownEnd, |_| {});
+        self.notify(ProfilingEvent::DeviceShutdownEnd, |_| {});
         ended
     }
 
@@ -270,7 +270,7 @@ impl Device {
     }
 
     /// Returns the client as [`crate::Runtime::clients`] shows it.
-    pub(crate) fn shown_client(&self) -> &dyn DeviceClient {
+    pub(crate) fn observed_client(&self) -> &dyn DeviceClient {
         &*self.client
     }
 
@@ -366,30 +366,30 @@ impl Device {
     }
 
     /// Does [`Device::wait`] at the end of a synchronous construct, and notifies an observer of it.
-    pub(crate) fn wait_told(&self, queue: QueueId) -> Result<()> {
+    pub(crate) fn wait_observed(&self, queue: QueueId) -> Result<()> {
         let moment = self.queues().now();
-        self.wait_told_since(queue, moment)
+        self.wait_observed_since(queue, moment)
     }
 
     /// Does the same for everything that was in the queue at `moment`.
-    pub(crate) fn wait_told_since(&self, queue: QueueId, moment: Moment) -> Result<()> {
-        let told = |notice: &mut Notice| {
+    pub(crate) fn wait_observed_since(&self, queue: QueueId, moment: Moment) -> Result<()> {
+        let reported = |notice: &mut Notice| {
             (notice.queue, notice.implicit) = (queue, true);
         };
-        self.tell(ProfilingEvent::WaitStart, told);
+        self.notify(ProfilingEvent::WaitStart, reported);
         let waited = self.wait_since(&[queue], moment);
-        self.tell(ProfilingEvent::WaitEnd, told);
+        self.notify(ProfilingEvent::WaitEnd, reported);
         waited.map_err(|error| error.queue(queue))
     }
 
-    /// Does [`Device::wait_told`] for several queues.
-    pub(crate) fn wait_told_each(&self, queues: &[QueueId]) -> Result<()> {
+    /// Does [`Device::wait_observed`] for several queues.
+    pub(crate) fn wait_each_observed(&self, queues: &[QueueId]) -> Result<()> {
         if !self.watch.is_active() {
             return self.wait(queues);
         }
         let mut first = Ok(());
         for queue in queues {
-            first = first.and(self.wait_told(*queue));
+            first = first.and(self.wait_observed(*queue));
         }
         first
     }
@@ -402,9 +402,9 @@ impl Device {
         }
         let mut first = Ok(());
         for queue in queues {
-            self.tell(ProfilingEvent::WaitStart, |notice| notice.queue = *queue);
+            self.notify(ProfilingEvent::WaitStart, |notice| notice.queue = *queue);
             let waited = self.wait(&[*queue]);
-            self.tell(ProfilingEvent::WaitEnd, |notice| notice.queue = *queue);
+            self.notify(ProfilingEvent::WaitEnd, |notice| notice.queue = *queue);
             first = first.and(waited);
         }
         first
@@ -475,14 +475,14 @@ impl Device {
 
     /// Notifies the observer, if one is registered. Must not be called with a lock held.
     #[inline]
-    pub(crate) fn tell(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
+    pub(crate) fn notify(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
         if self.watch.is_active() {
-            self.tell_observer(what, fill);
+            self.notify_observer(what, fill);
         }
     }
 
     #[cold]
-    fn tell_observer(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
+    fn notify_observer(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
         short_lock::assert_none_held();
         let mut notice = Notice {
             what,
@@ -500,7 +500,7 @@ impl Device {
         };
         fill(&mut notice);
         notice.handles = self.handles(notice.queue);
-        self.watch.tell(&notice);
+        self.watch.notify(&notice);
     }
 
     /// The driver's objects, of a started GPU of this process.

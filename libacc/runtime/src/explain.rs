@@ -5,7 +5,7 @@ use crate::bare_pointers::BarePointer;
 use crate::bounds::REMEDY;
 use crate::construct::{Entries, ONE_ELEMENT};
 use crate::device::Device;
-use crate::given::{GivenRegion, Means};
+use crate::pointer_log::{LoggedRegion, PointerMeaning};
 use crate::ports::ConstantKind;
 use accord_types::{Error, ErrorCode, HostRange};
 
@@ -143,7 +143,7 @@ impl Runtime {
     /// Explains an error by pointers that the region got without a clause.
     fn explain_given(&self, error: &Error) -> Option<Error> {
         let all = self.devices.iter().flat_map(|device| device.given.regions());
-        let named = |region: &GivenRegion| {
+        let named = |region: &LoggedRegion| {
             self.host.function(region.function).is_ok_and(|spec| is_named(error.cause(), &spec.name))
         };
         let region = all.into_iter().find(named)?;
@@ -162,7 +162,7 @@ impl Runtime {
             *one = name;
         }
         let (error, pointers) = (error.clone(), pointers.join(", "));
-        if region.lent {
+        if region.copied {
             let error = error.more(format!("it got copies of the blocks that these point to: {pointers}")).instead(
                 "pointers inside of such blocks are not followed; map what they point to by enter data and attach",
             );
@@ -172,18 +172,18 @@ impl Runtime {
         // Fortran passes arrays with their bounds: only objects are passed by address.
         let is_fortran = self.host.is_fortran();
         Some(error.instead(match region.means {
-            Means::Array if !is_fortran && self.settings.maps_unmapped => {
+            PointerMeaning::Array if !is_fortran && self.settings.maps_unmapped => {
                 "write a data clause with the length, as copy(a[0:n]): ACCORD_UNMAPPED=map finds no block there, as in memory of mmap or of an \
                  allocator that comes before libacc"
             }
-            Means::Array if !is_fortran => {
+            PointerMeaning::Array if !is_fortran => {
                 "write a data clause with the length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map"
             }
-            Means::Reference => "name the scalar, too: for a reference s of C++ in a reduction copy(s) beside it",
-            Means::Array | Means::Object if is_fortran => {
+            PointerMeaning::Reference => "name the scalar, too: for a reference s of C++ in a reduction copy(s) beside it",
+            PointerMeaning::Array | PointerMeaning::Object if is_fortran => {
                 "map the object first: for a pointer x write enter data copyin(x) ahead of the clauses that name x%a"
             }
-            Means::Array | Means::Object => {
+            PointerMeaning::Array | PointerMeaning::Object => {
                 "map the object first: for a pointer p write copyin(p[0:1]) ahead of the clauses that name p->a[0:n]"
             }
         }))

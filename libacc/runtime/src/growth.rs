@@ -12,7 +12,7 @@ impl Device {
     /// Returns all other errors.
     pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
         let epoch = self.epoch();
-        let allocates = self.shown_client().allocates();
+        let allocates = self.observed_client().allocates();
         let mapped = if allocates {
             self.slab(range.len)
         } else {

@@ -1,7 +1,7 @@
 //! Carries out without the lock what a construct decided under it.
 
 use crate::device::{Device, DeviceData};
-use crate::plan::{Happened, Plan, STORE_MAX, Step};
+use crate::plan::{Plan, ProfilingRecord, STORE_MAX, Step};
 use crate::ports::{HostMemory, ReadWhen, TargetAccess};
 use crate::prof::ProfilingEvent;
 use crate::queues::{After, Due, Moment, Queues};
@@ -58,15 +58,15 @@ impl Issue<'_> {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
             // No queue orders what devices do to the same memory; the host waits.
             for (device, one) in copies_out.elsewhere(Some(*index), *dst).iter().filter(|(_, one)| !one.unknown) {
-                self.all[*device].wait_told(one.queue)?;
+                self.all[*device].wait_observed(one.queue)?;
             }
             for one in copies_out.here(*index, *dst).iter().filter(|one| !one.unknown) {
-                if self.device.queues().comes_after(self.queue, one.queue, one.moment) {
+                if self.device.queues().is_ordered_after(self.queue, one.queue, one.moment) {
                     continue;
                 }
                 if self.queue == QueueId::SYNC {
                     // The host waits: a failed queue must not make the synchronous one fail.
-                    self.device.wait_told(one.queue)?;
+                    self.device.wait_observed(one.queue)?;
                 } else {
                     self.device.queue_follows(self.queue, one.queue, true).map_err(|error| error.queue(self.queue))?;
                 }
@@ -76,9 +76,9 @@ impl Issue<'_> {
     }
 
     /// Notifies the observer of what a watched plan began or ended.
-    pub(crate) fn tell(&self, all: &[Happened]) {
+    pub(crate) fn notify(&self, all: &[ProfilingRecord]) {
         for happened in all {
-            self.device.tell(happened.what, |notice| {
+            self.device.notify(happened.what, |notice| {
                 notice.queue = self.queue;
                 notice.host = happened.host;
                 notice.address = happened.address.0;
@@ -90,7 +90,7 @@ impl Issue<'_> {
     /// Sends commands of the plan: those before the launch, or after it.
     pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
         let put = |step: &Step| {
-            if plan.watched { self.step_told(*step, plan) } else { self.step(*step, plan) }
+            if plan.watched { self.observed_step(*step, plan) } else { self.step(*step, plan) }
         };
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
@@ -118,11 +118,11 @@ impl Issue<'_> {
         queues.now()
     }
 
-    /// Ends the issue once the commands were sent, or failed to be: others may use what arrived, blocks become free. `tell`:
+    /// Ends the issue once the commands were sent, or failed to be: others may use what arrived, blocks become free. `notify`:
     /// the observer was not notified yet of what ended.
-    pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, tell: bool) -> Result<()> {
-        if tell && plan.watched {
-            self.tell(&plan.ends);
+    pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, notify: bool) -> Result<()> {
+        if notify && plan.watched {
+            self.notify(&plan.ends);
         }
         let unlocked = self.unlock(plan);
         if plan.frees.is_empty() && plan.arrivals.is_empty() {
@@ -157,7 +157,7 @@ impl Issue<'_> {
     }
 
     /// Does the same for an observer.
-    fn step_told(&self, step: Step, plan: &Plan) -> Result<()> {
+    fn observed_step(&self, step: Step, plan: &Plan) -> Result<()> {
         use ProfilingEvent::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
         let (start, end, host, address, len) = match step {
             Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
@@ -171,10 +171,10 @@ impl Issue<'_> {
             }
             Step::Copy { .. } => return self.step(step, plan),
         };
-        let happened = |what| [Happened { what, host, address, bytes: len as u64 }];
-        self.tell(&happened(start));
+        let happened = |what| [ProfilingRecord { what, host, address, bytes: len as u64 }];
+        self.notify(&happened(start));
         let put = self.step(step, plan);
-        self.tell(&happened(end));
+        self.notify(&happened(end));
         put
     }
 

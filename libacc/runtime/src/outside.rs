@@ -5,7 +5,7 @@ use accord_types::{DevicePtr, HostRange};
 
 /// Data near an address outside data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Near {
+pub(crate) struct NearbyData {
     /// Range of the data in the program.
     pub(crate) host: HostRange,
     /// Bytes from the data to the address.
@@ -16,11 +16,11 @@ pub(crate) struct Near {
 
 impl Device {
     /// Returns the data nearest to an address of this device's memory outside data. None for other addresses, or if no data is known.
-    pub(crate) fn data_near(&self, address: u64) -> Option<Near> {
-        if !self.is_started() || self.shown_client().allocates() {
+    pub(crate) fn data_near(&self, address: u64) -> Option<NearbyData> {
+        if !self.is_started() || self.observed_client().allocates() {
             return None;
         }
-        let (DevicePtr(start), len) = self.shown_client().addresses();
+        let (DevicePtr(start), len) = self.observed_client().addresses();
         if address.checked_sub(start).is_none_or(|offset| offset >= len) {
             return None;
         }
@@ -35,12 +35,12 @@ impl Device {
     }
 }
 
-fn nearest(ranges: impl Iterator<Item = (DevicePtr, HostRange)>, address: u64) -> Option<Near> {
+fn nearest(ranges: impl Iterator<Item = (DevicePtr, HostRange)>, address: u64) -> Option<NearbyData> {
     let near = ranges.map(|(DevicePtr(first), host)| {
         let end = first.saturating_add(host.len as u64);
         let is_behind = address >= end;
         let distance = if is_behind { address - end } else { first.saturating_sub(address) };
-        Near { host, distance, is_behind }
+        NearbyData { host, distance, is_behind }
     });
     // If one range contains the address it is data.
     near.min_by_key(|near| near.distance).filter(|near| near.distance > 0 || near.is_behind)

@@ -11,18 +11,18 @@ pub(crate) const PENDING_COPIES_MAX: usize = 256;
 
 /// The copies of all devices. The innermost lock: none is taken with it held.
 pub(crate) struct PendingCopiesOut {
-    devices: Box<[OfDevice]>,
+    devices: Box<[DeviceCopies]>,
     /// Devices that have some, so that a check is cheap if there are none.
     busy: AtomicUsize,
 }
 
 #[derive(Default)]
-struct OfDevice {
+struct DeviceCopies {
     busy: AtomicBool,
-    queues: ShortLock<Vec<OfQueue>>,
+    queues: ShortLock<Vec<QueueCopies>>,
 }
 
-struct OfQueue {
+struct QueueCopies {
     queue: QueueId,
     /// In the order in which they were queued.
     list: Vec<Copy>,
@@ -51,13 +51,13 @@ pub(crate) struct PendingCopyOut {
 
 impl PendingCopiesOut {
     pub(crate) fn new(devices: usize) -> Self {
-        Self { devices: (0..devices).map(|_| OfDevice::default()).collect(), busy: AtomicUsize::new(0) }
+        Self { devices: (0..devices).map(|_| DeviceCopies::default()).collect(), busy: AtomicUsize::new(0) }
     }
 
     /// Records that the operation put into `queue` at `moment` copies to `range`.
     pub(crate) fn add(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
         let mut queues = self.lock(device);
-        let of = OfQueue::of(&mut queues, queue);
+        let of = QueueCopies::of(&mut queues, queue);
         of.add(Copy { range, moment, is_variable: false });
         self.set_busy(device, true);
     }
@@ -65,7 +65,7 @@ impl PendingCopiesOut {
     /// Does the same for a small variable that a region may change. The last copy of each counts.
     pub(crate) fn add_variable(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
         let mut queues = self.lock(device);
-        let of = OfQueue::of(&mut queues, queue);
+        let of = QueueCopies::of(&mut queues, queue);
         match of.list.iter_mut().find(|copy| copy.is_variable && copy.range == range) {
             Some(known) => known.moment = moment,
             None => of.add(Copy { range, moment, is_variable: true }),
@@ -80,7 +80,7 @@ impl PendingCopiesOut {
             of.list.retain(|copy| copy.moment > moment);
             of.more = of.more.filter(|at| *at > moment);
         }
-        let left = queues.iter().any(OfQueue::is_busy);
+        let left = queues.iter().any(QueueCopies::is_busy);
         self.set_busy(device, left);
     }
 
@@ -126,7 +126,7 @@ impl PendingCopiesOut {
         others.flat_map(|other| self.here(other, range).into_iter().map(move |one| (other, one))).collect()
     }
 
-    fn lock(&self, device: usize) -> ShortGuard<'_, Vec<OfQueue>> {
+    fn lock(&self, device: usize) -> ShortGuard<'_, Vec<QueueCopies>> {
         self.devices[device].queues.lock()
     }
 
@@ -140,7 +140,7 @@ impl PendingCopiesOut {
     }
 }
 
-impl OfQueue {
+impl QueueCopies {
     fn of(queues: &mut Vec<Self>, queue: QueueId) -> &mut Self {
         let at = queues.iter().position(|of| of.queue == queue).unwrap_or_else(|| {
             queues.push(Self { queue, list: Vec::new(), more: None });
@@ -181,7 +181,7 @@ mod tests {
     const RANGE: HostRange = HostRange { start: 100, len: 50 };
 
     #[test]
-    fn they_are_known_until_their_queue_has_come_that_far() {
+    fn pending_copies_are_recorded_until_their_queue_passes_them() {
         let copies = PendingCopiesOut::new(2);
         copies.add(0, ONE, RANGE, Moment(1));
         copies.add(0, ONE, RANGE, Moment(3));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_variable_the_last_copy_counts() {
+    fn last_pending_copy_of_a_variable_is_recorded() {
         let copies = PendingCopiesOut::new(1);
         for i in 0..2 * PENDING_COPIES_MAX {
             copies.add_variable(0, ONE, RANGE, Moment(i as u64));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_of_them_may_be_anywhere() {
+    fn pending_copies_beyond_the_limit_cover_all_memory() {
         let copies = PendingCopiesOut::new(1);
         for i in 0..=PENDING_COPIES_MAX {
             copies.add(0, ONE, HostRange { start: 1000 + i, len: 1 }, Moment(i as u64));

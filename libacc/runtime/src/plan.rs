@@ -61,7 +61,7 @@ impl Step {
 
 /// A part of [`crate::prof::Notice`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Happened {
+pub(crate) struct ProfilingRecord {
     pub(crate) what: ProfilingEvent,
     pub(crate) host: usize,
     pub(crate) address: DevicePtr,
@@ -70,7 +70,7 @@ pub(crate) struct Happened {
 
 /// A block of the program, or the part of it that is not present, and its copy for one launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Loan {
+pub(crate) struct BlockCopy {
     pub(crate) block: HostRange,
     pub(crate) device: DevicePtr,
 }
@@ -106,17 +106,17 @@ pub(crate) struct Plan {
     /// Whether an observer watches the plan.
     pub(crate) watched: bool,
     /// Data that becomes present, and device memory that is allocated; filled if watched.
-    pub(crate) begins: Vec<Happened>,
+    pub(crate) begins: Vec<ProfilingRecord>,
     /// Data that stops being present, and device memory that is freed; filled if watched.
-    pub(crate) ends: Vec<Happened>,
+    pub(crate) ends: Vec<ProfilingRecord>,
     /// Arrays whose pages may be locked and need not be any longer, and whether the commands copy to them.
     pub(crate) unlocks: Vec<(HostRange, bool)>,
     /// Entries whose first bytes are in these commands.
     pub(crate) arrivals: Vec<EntryId>,
     /// Blocks that the launch gets a copy of.
-    pub(crate) loans: Vec<Loan>,
+    pub(crate) block_copies: Vec<BlockCopy>,
     /// Places of pointers in them that hold device addresses in the copy.
-    pub(crate) lent_pointers: Vec<usize>,
+    pub(crate) block_pointers: Vec<usize>,
 }
 
 impl Plan {
@@ -137,12 +137,12 @@ impl Plan {
         self.arrivals.clear();
         self.begins.clear();
         self.ends.clear();
-        self.loans.clear();
-        self.lent_pointers.clear();
+        self.block_copies.clear();
+        self.block_pointers.clear();
     }
 
     /// Empties the plan for a construct that is watched or not. Callers that decide without
-    /// [`crate::construct::Entering`] call [`crate::device::Device::begin`].
+    /// [`crate::construct::ConstructEnter`] call [`crate::device::Device::begin`].
     pub(crate) fn begin(&mut self, watched: bool) {
         self.clear();
         self.watched = watched;

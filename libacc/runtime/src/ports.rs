@@ -540,22 +540,22 @@ pub trait HostMemory: Send + Sync {
     }
 
     /// Reports that `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
-    fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
+    fn report_possible_component(&self, range: HostRange, entry: usize, element: usize) {
         let _ = (range, entry, element);
     }
 
     /// Reports that blocks of device memory have no guard pages any more, and where that is.
-    fn tell_no_guards(&self, error: &Error) {
+    fn report_no_guards(&self, error: &Error) {
         let _ = error;
     }
 
     /// Reports that an `update` names the pointer at `range`, as its entry number `entry`, but not its target.
-    fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
+    fn report_pointer_itself(&self, range: HostRange, entry: usize) {
         let _ = (range, entry);
     }
 
     /// Reports that a region got a pointer without a clause, as entry number `entry` of its construct; `block` was mapped for it.
-    fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
+    fn report_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         let _ = (function, entry, pointer, block);
     }
 }

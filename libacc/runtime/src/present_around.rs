@@ -9,7 +9,7 @@ use accord_types::{Count, Error, ErrorCode, HostRange};
 const AROUND_MAX: usize = 3;
 
 /// An entry of the table as a message shows it.
-struct Shown {
+struct DisplayedEntry {
     range: HostRange,
     lifetime: Lifetime,
     structured: u32,
@@ -33,17 +33,17 @@ impl Runtime {
         let Some(device) = self.devices.iter().find(is_its) else { return error };
         let (near, count) = {
             let state = device.lock();
-            let shown = |(entry, origin): (&Entry, usize)| {
+            let displayed = |(entry, origin): (&Entry, usize)| {
                 let Entry { lifetime, structured, dynamic, .. } = *entry;
-                Shown { range: entry.range(), lifetime, structured, dynamic, origin }
+                DisplayedEntry { range: entry.range(), lifetime, structured, dynamic, origin }
             };
-            let near: Vec<Shown> = state.table.near(wanted, AROUND_MAX).into_iter().map(shown).collect();
+            let near: Vec<DisplayedEntry> = state.table.near(wanted, AROUND_MAX).into_iter().map(displayed).collect();
             (near, state.table.iter().count())
         };
         let mut text = error.remedy_text().unwrap_or_default().to_owned();
         text += &match near.len() {
             0 => "\n  no data is present there".to_owned(),
-            shown => format!("\n  the nearest of the data that is present there, {shown} of {count}:"),
+            displayed => format!("\n  the nearest of the data that is present there, {displayed} of {count}:"),
         };
         for entry in &near {
             text += &format!("\n    {}", self.line(entry, wanted));
@@ -51,7 +51,7 @@ impl Runtime {
         error.instead(text)
     }
 
-    fn line(&self, entry: &Shown, wanted: HostRange) -> String {
+    fn line(&self, entry: &DisplayedEntry, wanted: HostRange) -> String {
         let (start, len) = (entry.range.start, entry.range.len);
         let (end, wanted_end) = (start + len, wanted.start.saturating_add(wanted.len));
         let side = if end <= wanted.start {

@@ -137,7 +137,7 @@ impl Watch {
     }
 
     /// Notifies the observer.
-    pub(crate) fn tell(&self, notice: &Notice) {
+    pub(crate) fn notify(&self, notice: &Notice) {
         if let Some((_, observer)) = self.0.get() {
             observer.notice(notice);
         }

@@ -75,7 +75,7 @@ struct QueueProgress {
     /// Everything that the synchronous queue got up to this moment comes first.
     joined: Moment,
     /// The queues that it has waited for, and those that they had waited for: one entry for each queue.
-    follows: Vec<Follow>,
+    follows: Vec<QueueDependency>,
     /// Whether the program puts its own work into it, so that it is never known to be done.
     shared: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) type QueueList = SmallVec<[QueueId; 8]>;
 
 /// The operations that come before the rest of a queue.
 #[derive(Clone, Copy)]
-struct Follow {
+struct QueueDependency {
     queue: QueueId,
     /// Everything that it got up to this moment.
     until: Moment,
@@ -139,14 +139,14 @@ impl Queues {
         let other_at = self.find(other).ok();
         let inherited = other_at.map_or(0, |at| self.queues[at].follows.len());
         // The synchronous queue's work comes first anyway.
-        let direct = (other != QueueId::SYNC).then_some(Follow { queue: other, until, since });
+        let direct = (other != QueueId::SYNC).then_some(QueueDependency { queue: other, until, since });
         for nth in 0..=inherited {
             let new = match other_at {
                 Some(at) if nth < inherited => Some(self.queues[at].follows[nth]),
                 _ => direct,
             };
             let Some(new) = new else { continue };
-            let new = Follow { since, ..new };
+            let new = QueueDependency { since, ..new };
             let follows = &mut self.queue(queue).follows;
             match follows.iter().position(|known| known.queue == new.queue) {
                 Some(at) if follows[at].until < new.until => follows[at] = new,
@@ -157,7 +157,7 @@ impl Queues {
     }
 
     /// Whether the next operation of `queue` comes after what `other` got up to `moment`.
-    pub(crate) fn comes_after(&self, queue: QueueId, other: QueueId, moment: Moment) -> bool {
+    pub(crate) fn is_ordered_after(&self, queue: QueueId, other: QueueId, moment: Moment) -> bool {
         let follows = |at: usize| self.queues[at].follows.iter().any(|f| f.queue == other && f.until >= moment);
         queue == other || self.find(queue).is_ok_and(follows)
     }
@@ -369,8 +369,8 @@ mod tests {
         queues.filled(ONE, false);
         let second = queues.now();
         queues.waits(three, TWO, queues.now(), false);
-        assert!(queues.comes_after(three, ONE, first) && !queues.comes_after(three, ONE, second));
-        assert!(queues.comes_after(ONE, ONE, second) && !queues.comes_after(ONE, TWO, first));
+        assert!(queues.is_ordered_after(three, ONE, first) && !queues.is_ordered_after(three, ONE, second));
+        assert!(queues.is_ordered_after(ONE, ONE, second) && !queues.is_ordered_after(ONE, TWO, first));
         let passed = |queues: &Queues, id| {
             let mut passed = Vec::new();
             queues.passed_with(id, queues.now(), |queue, moment| passed.push((queue, moment)));
@@ -380,6 +380,6 @@ mod tests {
         queues.waits(TWO, ONE, queues.now(), false);
         assert_eq!(passed(&queues, TWO), [(ONE, Moment(second.0 + 1))]);
         queues.passed_with(TWO, second, |_, _| panic!("that wait was put in later"));
-        assert!(!queues.comes_after(three, ONE, second), "it has waited before");
+        assert!(!queues.is_ordered_after(three, ONE, second), "it has waited before");
     }
 }

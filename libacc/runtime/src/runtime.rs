@@ -1,9 +1,9 @@
 //! The object behind every call of the program.
 
 use crate::address_space::AddressSpace;
-use crate::construct::{Entering, Mode};
+use crate::block_copies::SpareBuffers;
+use crate::construct::{ConstructEnter, Mode};
 use crate::device::{Device, Shared};
-use crate::loan::SpareBuffers;
 use crate::local_thread::{Current, LocalThread};
 use crate::pending_copies_out::PendingCopiesOut;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
@@ -69,7 +69,7 @@ impl Runtime {
 
     /// Returns all devices in the order of their numbers.
     pub fn clients(&self) -> impl Iterator<Item = &dyn DeviceClient> {
-        self.in_order().map(Device::shown_client)
+        self.in_order().map(Device::observed_client)
     }
 
     /// Notifies `observer` from now on of events on devices. There is one; the first stays.
@@ -78,14 +78,14 @@ impl Runtime {
     }
 
     /// Notifies the observer that started devices begin to end, because the program does; or that they have ended.
-    pub fn tell_end(&self, begins: bool) {
+    pub fn notify_end(&self, begins: bool) {
         use crate::prof::ProfilingEvent::{DeviceShutdownEnd, DeviceShutdownStart};
         let started = || self.devices.iter().filter(|device| device.is_started());
         // Ends are in reverse order of the starts.
         if begins {
-            started().for_each(|device| device.tell(DeviceShutdownStart, |_| {}));
+            started().for_each(|device| device.notify(DeviceShutdownStart, |_| {}));
         } else {
-            started().rev().for_each(|device| device.tell(DeviceShutdownEnd, |_| {}));
+            started().rev().for_each(|device| device.notify(DeviceShutdownEnd, |_| {}));
         }
     }
 
@@ -102,7 +102,7 @@ impl Runtime {
         }
         let Ok(Current::Device(index)) = self.current(t) else { return None };
         let device = &self.devices[index];
-        let client = device.shown_client();
+        let client = device.observed_client();
         client.is_remote().then(|| format!("{} (node {})", device.num(), client.info().node_name))
     }
 
@@ -149,8 +149,8 @@ impl Runtime {
     }
 
     /// Returns a construct on one of the devices.
-    pub(crate) fn entering<'a>(&'a self, device: &'a Device, queue: QueueId, mode: Mode) -> Entering<'a> {
-        Entering { device, all: &self.devices, host: &*self.host, queue, mode }
+    pub(crate) fn entering<'a>(&'a self, device: &'a Device, queue: QueueId, mode: Mode) -> ConstructEnter<'a> {
+        ConstructEnter { device, all: &self.devices, host: &*self.host, queue, mode }
     }
 
     fn globals(&self) -> ShortGuard<'_, Vec<(u64, Vec<Global>)>> {

@@ -53,9 +53,9 @@ pub(crate) const EFFECTS_MAX: usize = 4_096;
 
 /// The effects of regions on their small variables, by the region's address and the entry's number.
 #[derive(Default)]
-pub(crate) struct KnownEffects(HashMap<(usize, usize), Arc<RegionEffect>>);
+pub(crate) struct EffectCache(HashMap<(usize, usize), Arc<RegionEffect>>);
 
-impl KnownEffects {
+impl EffectCache {
     /// Beyond the bound nothing is known of any.
     pub(crate) fn of(&mut self, function: usize, entry: usize) -> Arc<RegionEffect> {
         if self.0.len() >= EFFECTS_MAX && !self.0.contains_key(&(function, entry)) {
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn regions_of_an_object_that_is_gone_say_nothing_of_those_that_come_there() {
-        let mut effects = KnownEffects::default();
-        let keeps = |effects: &mut KnownEffects, function| {
+        let mut effects = EffectCache::default();
+        let keeps = |effects: &mut EffectCache, function| {
             let chain = Chain::default();
             chain.expect(effects.of(function, 0));
             assert!(!chain.is_changed(&[1], &[1]));

@@ -2,7 +2,7 @@
 
 use super::SYNC;
 use crate::abi_boundary::{enter, routine};
-use crate::prof::{self, About, Construct, Extent};
+use crate::prof::{self, Construct, EventFacts, Extent};
 use accord_runtime::{AnyDone, LocalThread};
 use accord_types::Result;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) extern "C" fn acc_wait_any_device(count: i32, list: usize, num: i32) 
 fn wait_any(call: &'static str, count: i32, list: usize, num: Option<i32>) -> i32 {
     enter(call, |runtime, local| {
         let mut done = -1;
-        let about = |local: &mut LocalThread| About {
+        let about = |local: &mut LocalThread| EventFacts {
             pair: prof::WAIT,
             construct: Construct::RuntimeApi,
             async_: SYNC,

@@ -68,5 +68,7 @@ pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn acc_register_library(register: Register, _unregister: Register, _lookup: Lookup) {
-    enter_without_runtime("acc_register_library", || redirect::told_of_libgomp(register as *const () as usize));
+    enter_without_runtime("acc_register_library", || {
+        redirect::redirect_started_libgomp(register as *const () as usize)
+    });
 }

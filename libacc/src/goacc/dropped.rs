@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PLACES_MAX: usize = 64;
 
 /// Calls with a warning.
-static TOLD: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_MAX];
+static REPORTED: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_MAX];
 
 /// Handles an `update` that copies nothing: returns an error, or warns once per place.
 ///
@@ -26,8 +26,8 @@ pub(super) fn update() -> Result<()> {
             .remedy("compile the program with accord cc, c++ or fc, which mend that"));
     }
     let Some(call) = source::caller() else { return Ok(()) };
-    if is_first(&TOLD, call) {
-        let place = source::apart(move || source::place(call)).flatten();
+    if is_first(&REPORTED, call) {
+        let place = source::on_helper_thread(move || source::place(call)).flatten();
         let site = place.map_or(String::new(), |place| format!(" ({place})"));
         output::print(&format!(
             "accord: update{site} copies nothing: it names whole declare variables only, which GCC leaves out; compile the program \
@@ -38,8 +38,8 @@ pub(super) fn update() -> Result<()> {
 }
 
 /// Whether `call` is new and there is space to record it.
-fn is_first(told: &[AtomicUsize], call: usize) -> bool {
-    for place in told {
+fn is_first(reported: &[AtomicUsize], call: usize) -> bool {
+    for place in reported {
         match place.compare_exchange(0, call, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(known) if known == call => return false,
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn each_place_is_told_of_once_while_there_is_room() {
-        let told = [const { AtomicUsize::new(0) }; 2];
-        let first: Vec<bool> = [8, 8, 9, 8, 10, 9].into_iter().map(|call| is_first(&told, call)).collect();
+        let reported = [const { AtomicUsize::new(0) }; 2];
+        let first: Vec<bool> = [8, 8, 9, 8, 10, 9].into_iter().map(|call| is_first(&reported, call)).collect();
         assert_eq!(first, [true, false, true, false, false, false]);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{dropped, entries, list};
 use crate::abi_boundary;
-use crate::prof::{self, About, Construct, Extent, Pair};
+use crate::prof::{self, Construct, EventFacts, Extent, Pair};
 use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
 
@@ -34,7 +34,7 @@ impl Arguments {
             let about = |kinds: &[u16], local: &mut LocalThread| {
                 let (pair, construct) = events(kinds);
                 let subject = prof::subject(runtime, local, self.dev, self.async_);
-                About { pair, construct, async_: self.async_, subject, extent: Extent::Call }
+                EventFacts { pair, construct, async_: self.async_, subject, extent: Extent::Call }
             };
             let kinds = entries.kinds;
             prof::around(

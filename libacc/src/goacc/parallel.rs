@@ -1,7 +1,7 @@
 //! `GOACC_parallel_keyed`: the compute constructs (OpenACC 3.3, 2.5).
 
 use super::entries;
-use crate::prof::{self, About, Construct, Extent};
+use crate::prof::{self, Construct, EventFacts, Extent};
 use crate::{abi_boundary, closing, settings, thread};
 use accord_runtime::{Placement, Tags};
 use accord_types::AsyncArg;
@@ -34,7 +34,7 @@ pub(super) extern "C" fn parallel(
             let async_ = tags.as_ref().map_or(AsyncArg::Sync, |tags| tags.queue).raw();
             let subject = prof::subject(runtime, local, dev, async_);
             let extent = Extent::Region(function);
-            prof::start(About { pair: prof::COMPUTE, construct: Construct::Parallel, async_, subject, extent })
+            prof::start(EventFacts { pair: prof::COMPUTE, construct: Construct::Parallel, async_, subject, extent })
         });
         match runtime.parallel(local, dev, function, &mut entries, &tags)? {
             Placement::Device => {

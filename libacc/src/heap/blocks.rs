@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_nothing_is_no_block() {
+    fn empty_allocations_are_not_recorded() {
         let mut blocks = Blocks::new();
         blocks.add(0x1000, 0);
         blocks.add(0, 10);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_list_allocates_is_not_noted() {
+    fn allocations_of_the_heap_list_itself_are_not_recorded() {
         let at = |address| HEAP.note(|blocks| blocks.holding(address)).flatten();
         let outer = HEAP.note(|blocks| {
             blocks.add(0x1000, 100);

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 /// The construct that a thread is in, for events of devices.
 #[derive(Clone, Copy)]
-pub(super) struct Within {
+pub(super) struct CurrentConstruct {
     pub(super) spot: Option<Spot>,
     /// The construct's async-argument, and the queue that it means.
     pub(super) async_: i32,
@@ -18,7 +18,7 @@ thread_local! {
     /// The construct that this thread is in: the parent of events on devices.
     static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
     /// Details of that construct, if it has events.
-    static WITHIN: Cell<Option<Within>> = const { Cell::new(None) };
+    static WITHIN: Cell<Option<CurrentConstruct>> = const { Cell::new(None) };
     /// Whether this thread is in a routine for starting or ending devices.
     static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
 }
@@ -29,7 +29,7 @@ pub(super) fn parent() -> Construct {
 }
 
 /// Returns the construct's details, or `None` outside of constructs with events.
-pub(super) fn construct() -> Option<Within> {
+pub(super) fn construct() -> Option<CurrentConstruct> {
     WITHIN.get()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn within<R>(construct: Construct, body: impl FnOnce() -> R) -> R {
 }
 
 /// Enters a construct on this thread. Returns the surrounding one.
-pub(super) fn enter(construct: Construct, within: Within) -> Outer {
+pub(super) fn enter(construct: Construct, within: CurrentConstruct) -> Outer {
     (PARENT.replace(construct), WITHIN.replace(Some(within)))
 }
 
@@ -66,4 +66,4 @@ pub(super) fn leave(outer: Outer) {
 }
 
 /// The surroundings of a construct.
-pub(super) type Outer = (Construct, Option<Within>);
+pub(super) type Outer = (Construct, Option<CurrentConstruct>);

@@ -7,6 +7,7 @@ mod callbacks;
 mod context;
 mod device_events;
 pub(crate) mod errors;
+mod event_records;
 mod info;
 mod library;
 mod notify;
@@ -17,7 +18,6 @@ mod region_names;
 mod regions;
 mod site;
 pub(crate) mod times;
-mod told;
 
 pub(crate) use callbacks::{Kind, active, register, unregister};
 pub(crate) use context::{asking, within};
@@ -32,7 +32,7 @@ use accord_runtime::ports::{DeviceClient, HostMemory};
 use accord_runtime::prof::Subject;
 use accord_runtime::{LocalThread, Runtime, on_host};
 use accord_types::{DeviceNum, DeviceType, QueueId, Result};
-use context::Within;
+use context::CurrentConstruct;
 use info::{EventInfo, Records};
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) type Pair = (Event, Event);
 
 /// The common facts of a construct's events.
 #[derive(Clone, Copy)]
-pub(crate) struct About {
+pub(crate) struct EventFacts {
     pub(crate) pair: Pair,
     pub(crate) construct: Construct,
     /// The async-argument.
@@ -87,7 +87,7 @@ pub(crate) struct About {
 /// Runs `body` between the events of a pair, which are raised while [`active`].
 pub(crate) fn around<R>(
     local: &mut LocalThread,
-    about: impl FnOnce(&mut LocalThread) -> About,
+    about: impl FnOnce(&mut LocalThread) -> EventFacts,
     body: impl FnOnce(&mut LocalThread) -> Result<R>,
 ) -> Result<R> {
     if !active() {
@@ -100,12 +100,12 @@ pub(crate) fn around<R>(
 }
 
 /// Raises the start of an event pair. Called while [`active`].
-pub(crate) fn start(about: About) -> Open {
-    let About { pair, construct, async_, subject, extent } = about;
+pub(crate) fn start(about: EventFacts) -> Open {
+    let EventFacts { pair, construct, async_, subject, extent } = about;
     let spot = site::spot(extent);
     let records = Records::new(pair.0, EventInfo::new(pair.0, construct), subject.as_ref(), async_, spot);
     let queue = subject.map_or(QueueId::SYNC, |subject| subject.queue);
-    let outer = context::enter(construct, Within { spot, async_, queue });
+    let outer = context::enter(construct, CurrentConstruct { spot, async_, queue });
     let mut open = Open { end: pair.1, records, outer };
     callbacks::call(pair.0, &mut open.records);
     open

@@ -1,8 +1,8 @@
 //! `ACCORD_NOTIFY`: a tool in the sense of chapter 5 that prints one line per event on standard error.
 
 use super::callbacks::{self, Kind};
+use super::event_records::EventRecords;
 use super::info::{Construct, Event};
-use super::told::Told;
 use crate::{output, settings};
 use accord_types::settings as names;
 use accord_types::{Error, ErrorCode, Result};
@@ -53,39 +53,39 @@ pub(super) fn start() -> Result<()> {
 
 unsafe extern "C" fn on_event(prof: *mut c_void, event: *mut c_void, _api: *mut c_void) {
     // SAFETY: the callback's own records.
-    unsafe { Told::with(prof, event, |told| output::print(&line(told))) };
+    unsafe { EventRecords::with(prof, event, |reported| output::print(&line(reported))) };
 }
 
-fn line(told: Told<'_>) -> String {
+fn line(reported: EventRecords<'_>) -> String {
     let mut line = String::from("accord: ");
     // Writing to a String can't fail.
-    let _ = write(told, &mut line);
+    let _ = write(reported, &mut line);
     line.push('\n');
     line
 }
 
-fn write(told: Told<'_>, line: &mut String) -> std::fmt::Result {
-    if let Some(rank) = told.place.map(|place| place.rank).filter(|rank| *rank >= 0) {
+fn write(reported: EventRecords<'_>, line: &mut String) -> std::fmt::Result {
+    if let Some(rank) = reported.place.map(|place| place.rank).filter(|rank| *rank >= 0) {
         write!(line, "[{rank}] ")?;
     }
-    let implicit = if told.event.implicit != 0 { "implicit " } else { "" };
-    write!(line, "{implicit}{}", what(told))?;
+    let implicit = if reported.event.implicit != 0 { "implicit " } else { "" };
+    write!(line, "{implicit}{}", what(reported))?;
     let known = |text: &'static str| if text.is_empty() { "(unknown)" } else { text };
-    write!(line, "  file={} function={}", known(told.file()), known(told.function()))?;
-    if told.prof.line_no > 0 {
-        write!(line, " line={}", told.prof.line_no)?;
+    write!(line, "  file={} function={}", known(reported.file()), known(reported.function()))?;
+    if reported.prof.line_no > 0 {
+        write!(line, " line={}", reported.prof.line_no)?;
     }
-    match told.place.filter(|place| place.device >= 0) {
+    match reported.place.filter(|place| place.device >= 0) {
         Some(place) => {
             write!(line, " device={} node={} queue={}", place.device, place.node_name(), queue(place.queue))?;
         }
         None => write!(line, " host")?,
     }
-    if told.is(Event::LaunchStart) {
-        let [gangs, workers, vector] = told.dims();
-        write!(line, " kernel={} num_gangs={gangs} num_workers={workers} vector_length={vector}", told.kernel())?;
-    } else if told.prof.is_data() {
-        write!(line, " variable={} bytes={}", known(told.variable()), told.bytes())?;
+    if reported.is(Event::LaunchStart) {
+        let [gangs, workers, vector] = reported.dims();
+        write!(line, " kernel={} num_gangs={gangs} num_workers={workers} vector_length={vector}", reported.kernel())?;
+    } else if reported.prof.is_data() {
+        write!(line, " variable={} bytes={}", known(reported.variable()), reported.bytes())?;
     }
     Ok(())
 }
@@ -98,9 +98,9 @@ fn queue(queue: i64) -> String {
     }
 }
 
-fn what(told: Told<'_>) -> String {
-    let construct = Construct::words(told.event.parent_construct);
-    let is = |event: Event| told.is(event);
+fn what(reported: EventRecords<'_>) -> String {
+    let construct = Construct::words(reported.event.parent_construct);
+    let is = |event: Event| reported.is(event);
     if is(Event::LaunchStart) {
         "launch".into()
     } else if is(Event::UploadStart) {

@@ -32,7 +32,7 @@ pub(crate) struct Place {
 }
 
 /// One device of the session, for events.
-struct Known {
+struct EventDevice {
     ordinal: i32,
     remote: bool,
     kind: DeviceKind,
@@ -41,7 +41,7 @@ struct Known {
 }
 
 /// The devices of the session. Never freed: tools keep the names.
-static DEVICES: AtomicPtr<Vec<Known>> = AtomicPtr::new(std::ptr::null_mut());
+static DEVICES: AtomicPtr<Vec<EventDevice>> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
     /// The place of the event whose callback runs on this thread.
@@ -50,12 +50,12 @@ thread_local! {
 
 /// Sets the devices by their index.
 pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
-    let known: Vec<Known> = clients
+    let known: Vec<EventDevice> = clients
         .iter()
         .map(|client| {
             let info = client.info();
             let text = |text: &str| CString::new(text).unwrap_or_default();
-            Known {
+            EventDevice {
                 ordinal: i32::try_from(info.id.ordinal).unwrap_or(i32::MAX),
                 remote: client.is_remote(),
                 kind: info.kind,
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-fn known(index: usize) -> Option<&'static Known> {
+fn known(index: usize) -> Option<&'static EventDevice> {
     // SAFETY: lists are never freed.
     unsafe { DEVICES.load(Ordering::Acquire).as_ref() }?.get(index)
 }
@@ -109,17 +109,17 @@ fn rank() -> i32 {
 }
 
 /// Restores the previous place when it is dropped.
-pub(super) struct Here(*const Place);
+pub(super) struct PlaceGuard(*const Place);
 
-impl Drop for Here {
+impl Drop for PlaceGuard {
     fn drop(&mut self) {
         HERE.set(self.0);
     }
 }
 
 /// A callback of an event at `place` runs until the result is dropped.
-pub(super) fn enter(place: &Place) -> Here {
-    Here(HERE.replace(place))
+pub(super) fn enter(place: &Place) -> PlaceGuard {
+    PlaceGuard(HERE.replace(place))
 }
 
 /// Returns the place of the event whose callback the calling thread runs; null outside of callbacks.

@@ -1,6 +1,6 @@
 //! Events of `data`, `host_data` and `declare`, whose calls do not name the construct (OpenACC 3.3, 5.1.3).
 
-use super::{About, Construct, ENTER_DATA, EXIT_DATA, Extent, OpenRegion, Pair, active, around, site, subject};
+use super::{Construct, ENTER_DATA, EXIT_DATA, EventFacts, Extent, OpenRegion, Pair, active, around, site, subject};
 use crate::api::SYNC;
 use crate::thread;
 use accord_runtime::{Entries, LocalThread, Runtime};
@@ -27,7 +27,7 @@ pub(crate) fn data_start(
             regions.retain(|region| region.depth < depth);
             regions.push(OpenRegion { depth, construct, line, subject });
         });
-        About { pair: ENTER_DATA, construct, async_: SYNC, subject, extent: Extent::Start }
+        EventFacts { pair: ENTER_DATA, construct, async_: SYNC, subject, extent: Extent::Start }
     };
     around(local, about, |local| body(entries, local))
 }
@@ -49,7 +49,7 @@ pub(crate) fn data_end(
             subject: runtime.subject(local, SYNC),
         });
         let OpenRegion { construct, line, subject, .. } = region;
-        About { pair: EXIT_DATA, construct, async_: SYNC, subject, extent: Extent::EndOf(line) }
+        EventFacts { pair: EXIT_DATA, construct, async_: SYNC, subject, extent: Extent::EndOf(line) }
     };
     around(local, about, body)
 }
@@ -65,7 +65,7 @@ pub(crate) fn declare(
     let (pair, construct) = (pair_of(entries.kinds), Construct::Declare);
     let about = |local: &mut LocalThread| {
         let subject = subject(runtime, local, dev, SYNC);
-        About { pair, construct, async_: SYNC, subject, extent: Extent::Call }
+        EventFacts { pair, construct, async_: SYNC, subject, extent: Extent::Call }
     };
     around(local, about, |local| body(entries, local))
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 const VARIABLES_MAX: usize = 64;
 
 /// Longest search for one name, in which a tool may be interested.
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const LOOKUP_MAX: Duration = Duration::from_secs(30);
 
 /// A line or another number that is not known.
 pub(super) const UNKNOWN: i32 = -1;
@@ -95,7 +95,7 @@ fn look_up(code: usize) -> &'static Site {
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
         return site;
     }
-    let place = source::apart_for(LOOK_MAX, move || source::place(code)).flatten();
+    let place = source::on_helper_thread_within(LOOKUP_MAX, move || source::place(code)).flatten();
     let text = |text: Option<&String>| text.and_then(|text| CString::new(text.as_str()).ok());
     let number = |line: Option<u32>| line.and_then(|line| i32::try_from(line).ok()).unwrap_or(UNKNOWN);
     let lines = place.as_ref().and_then(|place| place.function_lines);
@@ -136,7 +136,7 @@ impl Site {
         }
         let frames = source::frames();
         let range = HostRange { start: host, len: usize::try_from(bytes).unwrap_or(usize::MAX) };
-        let found = source::apart_for(LOOK_MAX, move || source::variable(range, &frames)).flatten();
+        let found = source::on_helper_thread_within(LOOKUP_MAX, move || source::variable(range, &frames)).flatten();
         let name = found.and_then(|variable| CString::new(variable.name).ok());
         let name = name.map(|name| -> &'static CStr { Box::leak(name.into_boxed_c_str()) });
         self.variables.with(|variables| *variables.entry(key).or_insert(name))

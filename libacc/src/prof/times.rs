@@ -3,9 +3,9 @@
 //! Events give places, counts, bytes and the program's own times. The devices' times come as spans, as for a trace.
 
 use super::callbacks;
+use super::event_records::EventRecords;
 use super::info::{Construct, Event};
 use super::region_names;
-use super::told::Told;
 use crate::raw_lock::Locked;
 use crate::{output, settings};
 use accord_device::{file_limit, registry};
@@ -132,38 +132,38 @@ pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
 
 unsafe extern "C" fn on_event(prof: *mut c_void, event: *mut c_void, _api: *mut c_void) {
     // SAFETY: the callback's own records.
-    unsafe { Told::with(prof, event, count) };
+    unsafe { EventRecords::with(prof, event, count) };
 }
 
-fn count(told: Told<'_>) {
+fn count(reported: EventRecords<'_>) {
     let Some(tool) = TOOL.get() else { return };
-    if told.is(Event::RuntimeShutdown) {
+    if reported.is(Event::RuntimeShutdown) {
         if tool.process == std::process::id() {
             print(tool);
         }
         return;
     }
-    let of_region = told.event.implicit != 0 && told.event.parent_construct == Construct::Parallel as i32;
-    let waits = told.is(Event::WaitStart) || told.is(Event::WaitEnd);
-    if told.prof.is_start() && !told.prof.is_data() && !told.is(Event::LaunchStart) {
+    let of_region = reported.event.implicit != 0 && reported.event.parent_construct == Construct::Parallel as i32;
+    let waits = reported.is(Event::WaitStart) || reported.is(Event::WaitEnd);
+    if reported.prof.is_start() && !reported.prof.is_data() && !reported.is(Event::LaunchStart) {
         begin(tool);
     }
-    let elapsed = told.prof.is_end().then(|| end(tool)).flatten();
+    let elapsed = reported.prof.is_end().then(|| end(tool)).flatten();
     // A region's own data operations belong to the region.
     let told_apart = !of_region || waits;
-    if told.is(Event::DeviceInitStart) || told.is(Event::DeviceInitEnd) {
-        if let (Some(device), Some(elapsed)) = (told.device(), elapsed) {
+    if reported.is(Event::DeviceInitStart) || reported.is(Event::DeviceInitEnd) {
+        if let (Some(device), Some(elapsed)) = (reported.device(), elapsed) {
             STARTED.with(|started| started.entry(device).or_default().add(elapsed));
         }
         return;
     }
-    let at = key(told);
+    let at = key(reported);
     PLACES.with(|places| {
         if !places.contains_key(&at) {
             if places.len() >= PLACES_MAX {
                 return;
             }
-            places.insert(at, place(told));
+            places.insert(at, place(reported));
         }
         let Some(place) = places.get_mut(&at) else { return };
         if let Some(elapsed) = elapsed {
@@ -173,10 +173,10 @@ fn count(told: Told<'_>) {
                 place.elapsed.add(elapsed);
             }
         }
-        add(place, told);
+        add(place, reported);
     });
-    if told.is(Event::LaunchStart) {
-        mark(tool, at, told);
+    if reported.is(Event::LaunchStart) {
+        mark(tool, at, reported);
     }
     if let To::File(pattern) = &tool.to {
         refresh(tool, pattern);
@@ -184,8 +184,8 @@ fn count(told: Told<'_>) {
 }
 
 /// Marks a region that a GPU runs on one thread at its first launch, because its code may be unloaded at the end.
-fn mark(tool: &Tool, at: Key, told: Told<'_>) {
-    let client = told.device().and_then(|device| tool.clients.get()?.get(device));
+fn mark(tool: &Tool, at: Key, reported: EventRecords<'_>) {
+    let client = reported.device().and_then(|device| tool.clients.get()?.get(device));
     let takes_images = |client: &Arc<dyn DeviceClient>| {
         registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)
     };
@@ -195,28 +195,28 @@ fn mark(tool: &Tool, at: Key, told: Told<'_>) {
     let launches = |act: &mut dyn FnMut(&mut Launches)| {
         PLACES.with(|places| {
             let launches = places.get_mut(&at).into_iter().flat_map(|place| &mut place.launches);
-            launches.filter(|launches| launches.kernel == told.kernel()).for_each(act);
+            launches.filter(|launches| launches.kernel == reported.kernel()).for_each(act);
         });
     };
     let mut first = false;
     launches(&mut |launches| first = launches.count == 1);
     // Its PTX is read for that, without the lock.
-    if first && region_names::is_for_one_thread(told.kernel()) {
+    if first && region_names::is_for_one_thread(reported.kernel()) {
         launches(&mut |launches| launches.one_thread = true);
     }
 }
 
-fn add(place: &mut PlaceTimes, told: Told<'_>) {
+fn add(place: &mut PlaceTimes, reported: EventRecords<'_>) {
     let copy = |copies: &mut Copies| {
         copies.count += 1;
-        copies.bytes += told.bytes();
+        copies.bytes += reported.bytes();
     };
-    if told.is(Event::UploadStart) {
+    if reported.is(Event::UploadStart) {
         copy(&mut place.copies_in);
-    } else if told.is(Event::DownloadStart) {
+    } else if reported.is(Event::DownloadStart) {
         copy(&mut place.copies_out);
-    } else if told.is(Event::LaunchStart) {
-        let (kernel, [gangs, workers, vector]) = (told.kernel(), told.dims());
+    } else if reported.is(Event::LaunchStart) {
+        let (kernel, [gangs, workers, vector]) = (reported.kernel(), reported.dims());
         match place.launches.iter_mut().find(|launches| launches.kernel == kernel) {
             Some(launches) => {
                 launches.count += 1;
@@ -231,21 +231,21 @@ fn add(place: &mut PlaceTimes, told: Told<'_>) {
     }
 }
 
-fn key(told: Told<'_>) -> Key {
-    let prof = told.prof;
+fn key(reported: EventRecords<'_>) -> Key {
+    let prof = reported.prof;
     let lines = [prof.line_no, prof.end_line_no];
-    (prof.src_file.addr(), prof.func_name.addr(), lines, told.event.parent_construct, told.device())
+    (prof.src_file.addr(), prof.func_name.addr(), lines, reported.event.parent_construct, reported.device())
 }
 
-fn place(told: Told<'_>) -> PlaceTimes {
+fn place(reported: EventRecords<'_>) -> PlaceTimes {
     let number = |line: i32| u32::try_from(line).ok().filter(|line| *line > 0);
     PlaceTimes {
-        file: told.file().into(),
-        function: told.function().into(),
-        line: number(told.prof.line_no),
-        end_line: number(told.prof.end_line_no),
-        construct: Construct::words(told.event.parent_construct).into(),
-        device: told.device().and_then(|device| u32::try_from(device).ok()),
+        file: reported.file().into(),
+        function: reported.function().into(),
+        line: number(reported.prof.line_no),
+        end_line: number(reported.prof.end_line_no),
+        construct: Construct::words(reported.event.parent_construct).into(),
+        device: reported.device().and_then(|device| u32::try_from(device).ok()),
         ..PlaceTimes::default()
     }
 }
@@ -445,9 +445,9 @@ impl SpanSink for Spans {
 }
 
 /// Passes every span to both sinks.
-pub(crate) struct Both(pub(crate) Arc<dyn SpanSink>, pub(crate) Arc<dyn SpanSink>);
+pub(crate) struct SpanTee(pub(crate) Arc<dyn SpanSink>, pub(crate) Arc<dyn SpanSink>);
 
-impl SpanSink for Both {
+impl SpanSink for SpanTee {
     fn span(&self, span: Span) {
         self.0.span(span.clone());
         self.1.span(span);

@@ -100,7 +100,7 @@ impl Image {
             .collect();
         let mut image = Self {
             base: raw.base(),
-            path: os_text::shown(&os_text::encode(&raw.name())),
+            path: os_text::displayed(&os_text::encode(&raw.name())),
             segments,
             relro: of_kind(libc::PT_GNU_RELRO).unwrap_or_default(),
             strings: &[],

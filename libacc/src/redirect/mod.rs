@@ -195,7 +195,7 @@ pub(crate) fn at_start() -> Result<()> {
     if !is_wanted(&images) {
         return Ok(());
     }
-    settings::be_told_of_libgomps(own_name(&images).filter(|_| is_linked(&images)));
+    settings::register_as_proflib(own_name(&images).filter(|_| is_linked(&images)));
     redirect()
 }
 
@@ -203,13 +203,13 @@ pub(crate) fn at_start() -> Result<()> {
 ///
 /// # Errors
 /// Returns the errors of [`redirect`].
-pub(crate) fn told_of_libgomp(register: usize) -> Result<()> {
+pub(crate) fn redirect_started_libgomp(register: usize) -> Result<()> {
     let images = images();
     if !is_wanted(&images) {
         return Ok(());
     }
     redirect()?;
-    let here = told_of_libgomp as *const () as usize;
+    let here = redirect_started_libgomp as *const () as usize;
     // A libgomp that finds this library's functions has been redirected.
     if !images.iter().any(|image| image.holds(here) && image.holds(register)) {
         watch::watch(register);

@@ -20,7 +20,7 @@ pub(super) fn watch(register: usize) {
     const EVENTS: [i32; 6] = [1, 10, 12, 14, 16, 24];
     const CALLBACKS: [extern "C" fn(usize, usize, usize); WATCHED_MAX] =
         [bypassed::<0>, bypassed::<1>, bypassed::<2>, bypassed::<3>];
-    let path = os_text::shown(&loader::holding(register).map_or_else(executable, |object| object.path));
+    let path = os_text::displayed(&loader::holding(register).map_or_else(executable, |object| object.path));
     let known = WATCHED.with(|all| {
         let known = all.contains(&path);
         if !known && all.len() < WATCHED_MAX {

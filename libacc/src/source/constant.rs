@@ -1,6 +1,6 @@
 //! Functions and constants of loaded objects, by their addresses.
 
-use super::{SourceLocation, apart, info, place};
+use super::{SourceLocation, info, on_helper_thread, place};
 use crate::loader;
 use accord_debuginfo::{ProcessMemory, base_name};
 use accord_runtime::ports::{ConstantKind, ProgramConstant};
@@ -18,7 +18,7 @@ const OF_TYPES: &str = "__vtab_";
 /// Names the function or constant at `address`. Returns `None` if no loaded object has a constant there.
 pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
     let is_constant = loader::is_constant(HostRange { start: address, len: 1 });
-    apart(move || {
+    on_helper_thread(move || {
         let object = loader::holding(address)?;
         if let Some(place) = place(address).filter(|_| is_constant) {
             return Some(ProgramConstant { name: function(&place), kind: ConstantKind::Function });
@@ -32,7 +32,7 @@ pub(crate) fn constant_at(address: usize) -> Option<ProgramConstant> {
             return Some(ProgramConstant { name, kind: ConstantKind::OfClass });
         }
         let Some(variable) = variable else {
-            let name = format!("a constant of {}", os_text::shown(&object.path));
+            let name = format!("a constant of {}", os_text::displayed(&object.path));
             return Some(ProgramConstant { name, kind: ConstantKind::Data });
         };
         let symbol = variable.name.split('+').next().unwrap_or_default();

@@ -1,12 +1,12 @@
 //! The declared type of a Fortran array's elements.
 
-use super::{apart_for, call, frames, info, with_known};
+use super::{call, frames, info, on_helper_thread_within, with_known};
 use crate::loader;
 use accord_debuginfo::{Elements, Frame, ProcessMemory};
 use std::time::Duration;
 
 /// Longest search: longer than for a message, because a result depends on it, and only once per place.
-const LOOK_MAX: Duration = Duration::from_secs(60);
+const LOOKUP_MAX: Duration = Duration::from_secs(60);
 /// Most places that are kept.
 const KEPT_MAX: usize = 100_000;
 
@@ -19,7 +19,7 @@ pub(crate) fn elements(descriptor: usize, entry: usize) -> Option<Elements> {
         return kept;
     }
     let frames = frames();
-    let found = apart_for(LOOK_MAX, move || look(descriptor, &frames)).flatten();
+    let found = on_helper_thread_within(LOOKUP_MAX, move || find_value(descriptor, &frames)).flatten();
     if let Some(key) = key {
         with_known(|known| {
             let elements = known.elements.get_or_insert_default();
@@ -31,7 +31,7 @@ pub(crate) fn elements(descriptor: usize, entry: usize) -> Option<Elements> {
     found
 }
 
-fn look(descriptor: usize, frames: &[Frame]) -> Option<Elements> {
+fn find_value(descriptor: usize, frames: &[Frame]) -> Option<Elements> {
     let memory = ProcessMemory::open();
     if let Some(object) = loader::holding(descriptor) {
         return info(&object)?.global_elements(object.base as u64, descriptor as u64, &memory);

@@ -1,6 +1,6 @@
 //! Adds names of the program's source to errors.
 
-use super::{SourceLocation, Variable, apart, frames, only_pointer, place, variable};
+use super::{SourceLocation, Variable, frames, on_helper_thread, only_pointer, place, variable};
 use accord_debuginfo::Frame;
 use accord_types::{Error, HostRange};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use std::sync::Arc;
 /// Adds where the program's call is, which is the second result too, and which variable the error is about.
 pub(crate) fn explain(error: &Error) -> (Error, Option<Arc<SourceLocation>>) {
     let (plain, frames) = (error.clone(), frames());
-    apart(move || named(plain, &frames)).unwrap_or_else(|| (error.clone(), None))
+    on_helper_thread(move || named(plain, &frames)).unwrap_or_else(|| (error.clone(), None))
 }
 
 /// The variable that leads to an address, from the program's call that the thread is in.
 pub(crate) fn variable_at(address: usize) -> Option<Variable> {
     let frames = frames();
-    apart(move || variable(HostRange { start: address, len: 1 }, &frames))?
+    on_helper_thread(move || variable(HostRange { start: address, len: 1 }, &frames))?
 }
 
 /// Returns the only pointer of the region at `function` whose location in the program's call is unknown, from that call.
 pub(crate) fn pointer_of_region(function: usize) -> Option<Variable> {
     let frames = frames();
-    apart(move || only_pointer(function, &frames))?
+    on_helper_thread(move || only_pointer(function, &frames))?
 }
 
 fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<SourceLocation>>) {

@@ -11,17 +11,17 @@
 //! debug information), and places are kept by address, so that a repeated query is a look-up. Variables are searched each
 //! time, because pointers change: up to some hundred milliseconds in a large program. An ordinary call costs nothing.
 
-mod apart;
 mod constant;
 mod elements;
+mod helper_thread;
 mod message;
 mod stack;
 mod trail;
 
 pub(crate) use accord_debuginfo::{SourceLocation, Variable};
-pub(crate) use apart::{apart, apart_for};
 pub(crate) use constant::constant_at;
 pub(crate) use elements::elements;
+pub(crate) use helper_thread::{on_helper_thread, on_helper_thread_within};
 pub(crate) use message::{explain, pointer_of_region, variable_at};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
@@ -45,7 +45,7 @@ const STATICS_MAX: usize = 10_000;
 type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
 
 #[derive(Default)]
-struct Known {
+struct SourceCache {
     objects: Option<Objects>,
     /// Places by code address, kept until an object is unloaded.
     places: Option<HashMap<usize, Option<Arc<SourceLocation>>>>,
@@ -56,8 +56,8 @@ struct Known {
     unloaded: u64,
 }
 
-static KNOWN: Locked<Known> =
-    Locked::new(Known { objects: None, places: None, elements: None, statics: BTreeMap::new(), unloaded: 0 });
+static KNOWN: Locked<SourceCache> =
+    Locked::new(SourceCache { objects: None, places: None, elements: None, statics: BTreeMap::new(), unloaded: 0 });
 
 /// Returns file, line and function of the instruction at `address`. For a call pass the result of [`caller`], which is inside
 /// of the call; for a region its host function's address. Returns `None` without debug information and symbols.
@@ -85,7 +85,7 @@ pub(crate) fn is_c(file: &str) -> bool {
 }
 
 /// Calls `act` with the known objects, except unloaded ones.
-fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
+fn with_known<T>(act: impl FnOnce(&mut SourceCache) -> T) -> T {
     let (_, unloaded) = loader::changes();
     KNOWN.with(|known| {
         if known.unloaded != unloaded {

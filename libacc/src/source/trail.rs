@@ -26,13 +26,13 @@ struct Step {
 }
 
 /// A path through this library, innermost first. The last step is the program's call, whose address differs.
-struct Way {
+struct CallPath {
     next: *const Self,
     steps: Box<[Step]>,
 }
 
 /// Paths are never freed and only added, so that they are read without a lock, and are consistent in a forked child.
-static WAYS: [AtomicPtr<Way>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
+static WAYS: [AtomicPtr<CallPath>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// The offset of [`code`]'s own return address above the marker; 0 until it is known.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
@@ -60,7 +60,7 @@ unsafe fn word(address: usize) -> usize {
     unsafe { (address as *const usize).read_volatile() }
 }
 
-fn list(address: usize) -> &'static AtomicPtr<Way> {
+fn list(address: usize) -> &'static AtomicPtr<CallPath> {
     &WAYS[(address ^ (address >> 6)) % LISTS]
 }
 
@@ -150,7 +150,7 @@ fn keep(steps: &[Step]) {
         return;
     }
     let list = list(first.address);
-    let way = Box::leak(Box::new(Way { next: list.load(Ordering::Acquire), steps: steps.into() }));
+    let way = Box::leak(Box::new(CallPath { next: list.load(Ordering::Acquire), steps: steps.into() }));
     // Another thread may have added a path first.
     while let Err(now) = list.compare_exchange(way.next.cast_mut(), &raw mut *way, Ordering::AcqRel, Ordering::Acquire)
     {

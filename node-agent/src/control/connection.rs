@@ -3,12 +3,12 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{DRIVERS_MAX, Disconnect, EXECUTORS_MAX, Ending, GRANTS_MAX, SiteScript, Word};
+use crate::node::{AgentEnding, AgentReport, DRIVERS_MAX, Disconnect, EXECUTORS_MAX, GRANTS_MAX, SiteScript};
 use crate::session_logs::SessionLog;
 use crate::site_scripts::SiteScripts;
 use crate::supervise::Supervisor;
 use accord_fabric::new_session_key;
-use accord_fabric::route::{self, Wanted};
+use accord_fabric::route::{self, TransportChoice};
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_GRANTS_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
@@ -107,14 +107,14 @@ impl Attendance {
     /// Sends the goodbye, and returns once the coordinator has received it or the time limit passes.
     pub(super) async fn say_goodbye(mut self) {
         let body = Some(agent_message::Body::Goodbye(v1::Goodbye {}));
-        let heard = async {
+        let received = async {
             if self.outbox.send(v1::AgentMessage { body }).await.is_ok() {
                 drop(self.outbox);
                 // The coordinator answers by closing the stream.
                 while let Ok(Some(_)) = self.inbound.message().await {}
             }
         };
-        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, heard).await;
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, received).await;
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn register(
     identity.report(&registered);
     let endpoint = route::Endpoint::new(NodeId(registered.node), registered.address);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into());
-    supervisor.tell(|node, now, _| node.registered(now, endpoint, heartbeat));
+    supervisor.apply(|node, now, _| node.registered(now, endpoint, heartbeat));
     Ok(connection)
 }
 
@@ -192,7 +192,7 @@ fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::Coordina
     use coordinator_message::Body;
     match message.body {
         Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
-            Ok(grant) => supervisor.tell(|node, now, _| node.opened(now, grant)),
+            Ok(grant) => supervisor.apply(|node, now, _| node.opened(now, grant)),
             Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
         },
         Some(Body::SessionClosed(v1::SessionClosed { session, reason, key })) => {
@@ -201,55 +201,55 @@ fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::Coordina
                 supervisor.logs().note(session, &format!("the coordinator ends the session: {reason}"));
             }
             match SessionKey::from_bytes(&key) {
-                Some(key) => supervisor.tell(|node, now, ends| node.claim_closed(now, (session, key), &reason, ends)),
-                None if key.is_empty() => supervisor.tell(|node, now, ends| node.closed(now, session, &reason, ends)),
+                Some(key) => supervisor.apply(|node, now, ends| node.claim_closed(now, (session, key), &reason, ends)),
+                None if key.is_empty() => supervisor.apply(|node, now, ends| node.closed(now, session, &reason, ends)),
                 None => tracing::warn!("the coordinator closes a session by a key that is none"),
             }
         }
         Some(Body::JobStarted(grant)) => match grant.try_into() {
-            Ok(grant) => supervisor.tell(|node, now, _| node.job_started(now, grant)),
+            Ok(grant) => supervisor.apply(|node, now, _| node.job_started(now, grant)),
             Err(error) => tracing::warn!("the coordinator announces a job that can't be kept: {error}"),
         },
         Some(Body::ReleaseJob(release)) => match SessionKey::from_bytes(&release.job) {
-            Some(job) => supervisor.tell(|node, _, ends| node.release(job, ends)),
+            Some(job) => supervisor.apply(|node, _, ends| node.release(job, ends)),
             None => tracing::warn!("the coordinator releases a job without a key"),
         },
         Some(Body::NodeLost(lost)) => {
             tracing::info!("node {} is lost", lost.node_name);
             let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
             let is_of_world = identity.mpi.as_ref().is_some_and(is_rank);
-            supervisor.tell(|node, _, _| node.node_lost(&lost.node_name, is_of_world));
+            supervisor.apply(|node, _, _| node.node_lost(&lost.node_name, is_of_world));
         }
         Some(Body::Drain(drain)) => {
             tracing::info!("draining: {}", drain.draining);
-            if supervisor.tell(|node, _, _| node.drained(drain.draining)) {
+            if supervisor.apply(|node, _, _| node.drained(drain.draining)) {
                 identity.draining.store(drain.draining, Ordering::Relaxed);
             }
         }
         Some(Body::TestDevice(v1::TestDevice { ordinal, number })) => {
-            supervisor.tell(|node, _, _| node.test_soon(ordinal, number));
+            supervisor.apply(|node, _, _| node.test_soon(ordinal, number));
         }
-        Some(Body::MeasureNode(_)) => supervisor.tell(|node, _, _| node.measure_soon()),
+        Some(Body::MeasureNode(_)) => supervisor.apply(|node, _, _| node.measure_soon()),
         Some(Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key })) => match SessionKey::from_bytes(&key)
         {
-            Some(key) => supervisor.tell(|node, now, _| node.expect(now, measurement, key)),
+            Some(key) => supervisor.apply(|node, now, _| node.expect(now, measurement, key)),
             None => tracing::warn!("the coordinator sends no key for a measurement"),
         },
         Some(Body::MeasurePath(order)) => identity.measure_path(supervisor, order),
-        Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
+        Some(Body::Stop(_)) => supervisor.apply(|node, _, _| node.leave(AgentEnding::StoppedByCoordinator)),
         // A rank that joins has a connection for that.
         Some(Body::SendSessionLog(_) | Body::Registered(_) | Body::SessionOpened(_) | Body::RankLost(_)) | None => {}
     }
 }
 
-/// Converts a [`Word`] to a message for the coordinator.
-pub(super) fn words(word: Word) -> agent_message::Body {
+/// Converts a [`AgentReport`] to a message for the coordinator.
+pub(super) fn words(word: AgentReport) -> agent_message::Body {
     match word {
-        Word::Heartbeat(sessions) => {
+        AgentReport::Heartbeat(sessions) => {
             let sessions = sessions.into_iter().map(|session| session.0).collect();
             agent_message::Body::Heartbeat(v1::Heartbeat { sessions })
         }
-        Word::Used(uses) => {
+        AgentReport::Used(uses) => {
             let uses = uses.into_iter().map(|(session, ordinal, used)| {
                 let DeviceUse { busy_ms, bytes_in, bytes_out, held, fault } = used;
                 let fault = fault.map_or(0, DeviceFault::to_wire);
@@ -257,17 +257,19 @@ pub(super) fn words(word: Word) -> agent_message::Body {
             });
             agent_message::Body::UseReport(v1::UseReport { uses: uses.collect() })
         }
-        Word::UseEnded(sessions) => {
+        AgentReport::UseEnded(sessions) => {
             let sessions = sessions.into_iter().map(|session| session.0).collect();
             agent_message::Body::UseEnded(v1::UseEnded { sessions })
         }
-        Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
-        Word::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
-        Word::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
-        Word::EpilogFailed(job, why) => {
+        AgentReport::Started(grant) => {
+            agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) })
+        }
+        AgentReport::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
+        AgentReport::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
+        AgentReport::EpilogFailed(job, why) => {
             agent_message::Body::EpilogFailed(v1::EpilogFailed { job: job.0.to_vec(), why })
         }
-        Word::Tested(ordinal, number, verdict) => {
+        AgentReport::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {
                 DeviceVerdict::Works => (v1::DeviceVerdict::Works, String::new()),
                 DeviceVerdict::Faulty(why) => (v1::DeviceVerdict::Faulty, why),
@@ -276,15 +278,15 @@ pub(super) fn words(word: Word) -> agent_message::Body {
             let why = cut(&why, WORDS_MAX).to_owned();
             agent_message::Body::DeviceTested(v1::DeviceTested { ordinal, verdict: verdict.into(), why, number })
         }
-        Word::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
-        Word::PathMeasured { measurement, path } => {
+        AgentReport::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
+        AgentReport::PathMeasured { measurement, path } => {
             let (times, transport, why) = match path {
                 Ok((times, transport)) => (Some(times.into()), transport, String::new()),
                 Err(why) => (None, String::new(), cut(&why, WORDS_MAX).to_owned()),
             };
             agent_message::Body::PathMeasured(v1::PathMeasured { measurement, times, transport, why })
         }
-        Word::Ended(session, reason) => {
+        AgentReport::Ended(session, reason) => {
             let reason = cut(&reason, WORDS_MAX).to_owned();
             agent_message::Body::SessionEnded(v1::SessionEnded { session: session.0, reason })
         }
@@ -296,11 +298,11 @@ pub(super) fn words(word: Word) -> agent_message::Body {
 fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
     /// A number that the coordinator never assigns.
     const MEASUREMENT: u64 = u64::MAX;
-    if matches!(measures.wanted, Wanted::Mpi(_)) {
+    if matches!(measures.wanted, TransportChoice::Mpi(_)) {
         return None;
     }
-    let (own, key) = (supervisor.look(|node, _| node.endpoint().cloned())?, new_session_key().ok()?);
-    supervisor.tell(|node, now, _| node.expect(now, MEASUREMENT, key));
+    let (own, key) = (supervisor.inspect(|node, _| node.endpoint().cloned())?, new_session_key().ok()?);
+    supervisor.apply(|node, now, _| node.expect(now, MEASUREMENT, key));
     let (to, address, key) = (own.node.0, own.as_str().to_owned(), key.0.to_vec());
     let path = measures.path(v1::MeasurePath { measurement: MEASUREMENT, to, address, key });
     path.inspect_err(|error| tracing::info!("a lane of this machine could not be measured: {error}"))
@@ -361,7 +363,7 @@ impl Identity {
         in_background(move || {
             let lane_here = own_lane(&measures, &supervisor);
             let figures = NodeFigures { lane_here, gpu_aware, ..measures.within_node() };
-            supervisor.tell(|node, _, _| node.measured(figures));
+            supervisor.apply(|node, _, _| node.measured(figures));
         });
     }
 
@@ -370,11 +372,11 @@ impl Identity {
         let (measures, of_thread) = (self.measures.clone(), supervisor.clone());
         let test = move || {
             let verdict = measures.test(ordinal);
-            of_thread.tell(|node, _, _| node.tested(ordinal, number, verdict));
+            of_thread.apply(|node, _, _| node.tested(ordinal, number, verdict));
         };
         if let Err(error) = threads::spawn("accord-test", test) {
             let why = DeviceVerdict::Unknown(format!("cannot start a thread: {error}"));
-            supervisor.tell(|node, _, _| node.tested(ordinal, number, why));
+            supervisor.apply(|node, _, _| node.tested(ordinal, number, why));
         }
     }
 
@@ -383,24 +385,24 @@ impl Identity {
         let (scripts, of_thread, key) = (self.scripts.clone(), supervisor.clone(), job.token.key);
         let run = move || {
             let outcome = scripts.map_or(Ok(()), |scripts| scripts.run(script, &job));
-            of_thread.tell(|node, _, _| node.script_ended(script, key, outcome));
+            of_thread.apply(|node, _, _| node.script_ended(script, key, outcome));
         };
         if let Err(error) = threads::spawn("accord-script", run) {
             let why = format!("cannot start a thread: {error}");
-            supervisor.tell(|node, _, _| node.script_ended(script, key, Err(why)));
+            supervisor.apply(|node, _, _| node.script_ended(script, key, Err(why)));
         }
     }
 
     /// Measures a path in the background.
     fn measure_path(&self, supervisor: &Arc<Supervisor>, order: v1::MeasurePath) {
         let measurement = order.measurement;
-        if !supervisor.tell(|node, _, _| node.begin_path(measurement)) {
+        if !supervisor.apply(|node, _, _| node.begin_path(measurement)) {
             return;
         }
         let (measures, supervisor) = (self.measures.clone(), supervisor.clone());
         in_background(move || {
             let path = measures.path(order).map_err(|error| error.to_string());
-            supervisor.tell(|node, _, _| node.path_measured(measurement, path));
+            supervisor.apply(|node, _, _| node.path_measured(measurement, path));
         });
     }
 

@@ -23,7 +23,7 @@ impl Joining {
     pub(crate) fn begin(coordinator: Coordinator, node_name: String, world: String) -> Option<Self> {
         let join = v1::JoinWorld { version: VERSION, node_name, world, run: run() };
         let (complete, completed) = oneshot::channel();
-        let (told, is_told) = mpsc::channel();
+        let (reported, is_reported) = mpsc::channel();
         let attend = async move {
             let connect = async {
                 let mut attended = Err(Status::invalid_argument("there is no coordinator's address"));
@@ -42,22 +42,22 @@ impl Joining {
             match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
                 Ok(Ok(connection)) => {
                     // The caller waits for this.
-                    let _ = told.send(());
+                    let _ = reported.send(());
                     listen(connection, completed).await;
                 }
-                Ok(Err(status)) => tracing::warn!("{NOT_TOLD}: {}", status.message()),
-                Err(_) => tracing::warn!("{NOT_TOLD}: no answer in time"),
+                Ok(Err(status)) => tracing::warn!("{NOT_REPORTED}: {}", status.message()),
+                Err(_) => tracing::warn!("{NOT_REPORTED}: no answer in time"),
             }
         };
         let work = move || match accord_proto::runtime::one_threaded() {
             Ok(runtime) => runtime.block_on(attend),
-            Err(error) => tracing::warn!("{NOT_TOLD}: {error}"),
+            Err(error) => tracing::warn!("{NOT_REPORTED}: {error}"),
         };
         if let Err(error) = threads::spawn("accord-join", work) {
-            tracing::warn!("{NOT_TOLD}: cannot start a thread: {error}");
+            tracing::warn!("{NOT_REPORTED}: cannot start a thread: {error}");
             return None;
         }
-        is_told.recv().ok().map(|()| Self { complete })
+        is_reported.recv().ok().map(|()| Self { complete })
     }
 
     /// Reports that all ranks have registered.
@@ -72,7 +72,7 @@ fn run() -> u64 {
     Rank::of_environment(|name| std::env::var(name).ok()).map_or(0, |rank| rank.job)
 }
 
-const NOT_TOLD: &str = "the coordinator is not told that this agent joins its world";
+const NOT_REPORTED: &str = "the coordinator is not told that this agent joins its world";
 
 async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
     let watch = async {

@@ -9,7 +9,7 @@ pub(crate) use connection::{CONNECT_TIMEOUT, Identity};
 pub(crate) use epoch::CoordinatorEpoch;
 pub(crate) use joining::Joining;
 
-use crate::node::{Disconnect, Effect, Ending};
+use crate::node::{AgentEnding, Disconnect, Effect};
 use crate::supervise::Supervisor;
 use accord_proto::stop::StopSignals;
 use connection::{Attendance, answer, words};
@@ -27,12 +27,12 @@ pub(crate) async fn run(
     supervisor: &Arc<Supervisor>,
     mut stop: StopSignals,
     drain_time: Duration,
-) -> Ending {
+) -> AgentEnding {
     let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Attendance>) = (None, None);
     loop {
         let (effects, next) = supervisor.poll();
         supervisor.keep();
-        identity.registered.set(supervisor.look(|node, _| node.is_in()));
+        identity.registered.set(supervisor.inspect(|node, _| node.is_in()));
         let mut is_heard = true;
         for effect in effects {
             match effect {
@@ -58,7 +58,7 @@ pub(crate) async fn run(
             biased;
             why = std::future::ready(full()), if !is_heard => why,
             () = stop.next() => {
-                supervisor.tell(|node, now, _| node.depart(now, drain_time));
+                supervisor.apply(|node, now, _| node.depart(now, drain_time));
                 continue;
             }
             outcome = made(&mut connecting) => {
@@ -91,7 +91,7 @@ pub(crate) async fn run(
             Disconnect::Refused(why) => tracing::warn!("the coordinator at {address} refuses this node: {why}"),
             Disconnect::Replaced(_) => {}
         }
-        supervisor.tell(|node, now, _| node.disconnected(now, why));
+        supervisor.apply(|node, now, _| node.disconnected(now, why));
     }
 }
 

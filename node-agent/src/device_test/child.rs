@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_compared_however_it_is_divided() {
+    fn memory_test_compares_data_read_in_any_pieces() {
         let mut written = vec![0; 3 * PATTERN + 7];
         Pattern::new(0x55).fill(&mut written).expect("it is memory");
         let read = |bytes: &[u8], parts: usize| {

@@ -30,8 +30,8 @@ impl Measures {
         }
         let mut command = Command::new(&self.program);
         command.arg(ARGUMENT).arg(if info.uuid.is_empty() { words::CPU } else { &info.uuid });
-        if let Some(shown) = &self.shown {
-            command.env(VISIBLE, shown);
+        if let Some(visible) = &self.visible {
+            command.env(VISIBLE, visible);
         }
         let unknown = |why: String| DeviceVerdict::Unknown(why);
         match ask::ask(command, self.spawner.as_ref(), WITHIN_MAX, ANSWER_MAX) {

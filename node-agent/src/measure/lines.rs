@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_devices_get_their_names() {
+    fn measurement_file_round_trips_with_device_numbers() {
         let times = |ns| PathTimes::new(ns, ns + 1, ns + 2);
         let device = |ordinal| DeviceFigures { ordinal, to_device: times(1), from_device: times(4), launch_ns: 9 };
         let figures = NodeFigures {

@@ -2,8 +2,8 @@
 //! [`crate::node`] decides when.
 
 mod child;
-mod kept;
 mod lines;
+mod measurement_cache;
 mod sampling;
 
 pub use child::{ARGUMENT, main};
@@ -17,11 +17,11 @@ use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
 use accord_fabric::transport::route;
 use accord_proto::v1::MeasurePath;
 use accord_types::{DeviceInfo, NodeFigures, NodeId, PathTimes, Result, SessionId, settings};
-use kept::Kept;
+use measurement_cache::MeasurementCache;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
@@ -48,11 +48,11 @@ pub(crate) struct Measures {
     pub(crate) libacc: Option<PathBuf>,
     pub(crate) devices: Vec<DeviceInfo>,
     /// The GPUs that are visible to the measuring process, if not all that the agent sees.
-    pub(crate) shown: Option<String>,
+    pub(crate) visible: Option<String>,
     /// The folder of kept figures; `None` if they are not kept.
     pub(crate) cache: Option<PathBuf>,
     /// The transport of lanes to other agents.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: TransportChoice,
     /// Whether lanes may be unencrypted.
     pub(crate) plain_tcp: bool,
     pub(crate) late_tests: LateTests,
@@ -62,9 +62,11 @@ impl Measures {
     /// Returns the times of the node's memory and devices: kept from an earlier start on the same hardware and
     /// software, or measured now.
     pub(crate) fn within_node(&self) -> NodeFigures {
-        let kept =
-            self.cache.as_deref().map(|folder| Kept::of(folder, &self.program, self.libacc.as_deref(), &self.devices));
-        if let Some(figures) = kept.as_ref().and_then(Kept::read) {
+        let kept = self
+            .cache
+            .as_deref()
+            .map(|folder| MeasurementCache::of(folder, &self.program, self.libacc.as_deref(), &self.devices));
+        if let Some(figures) = kept.as_ref().and_then(MeasurementCache::read) {
             return NodeFigures { kept: true, ..figures };
         }
         match self.ask() {
@@ -95,11 +97,11 @@ impl Measures {
         if cpus == self.devices.len() {
             // The agent offers no GPUs.
             command.env(VISIBLE, "");
-        } else if let Some(shown) = &self.shown {
-            command.env(VISIBLE, shown);
+        } else if let Some(visible) = &self.visible {
+            command.env(VISIBLE, visible);
         }
         // A full pipe blocks the child at most until the time limit.
-        let (mut said, says) = std::io::pipe().map_err(|error| error.to_string())?;
+        let (mut printed, says) = std::io::pipe().map_err(|error| error.to_string())?;
         command
             .arg(ARGUMENT)
             .env("LD_PRELOAD", libacc)
@@ -114,7 +116,7 @@ impl Measures {
             NoAnswer::Late(_) => format!("it took more than {} s", WITHIN_MAX.as_secs()),
             NoAnswer::Failed(status) => {
                 let mut words = [0; 1024];
-                let len = said.read(&mut words).unwrap_or(0);
+                let len = printed.read(&mut words).unwrap_or(0);
                 let words = String::from_utf8_lossy(&words[..len]).into_owned();
                 format!("{status}: {}", words.lines().next().unwrap_or("it says nothing"))
             }

@@ -1,7 +1,7 @@
 //! The agent's departure: the coordinator gives the node no further session, and the agent leaves once the last has ended.
 
 use super::departure::{Departure, Notice};
-use super::effect::{Effect, Ending, Word};
+use super::effect::{AgentEnding, AgentReport, Effect};
 use super::state::{Membership, Node};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ impl Node {
     /// begun before, or there is no time.
     pub fn depart(&mut self, now: Duration, time: Duration) {
         if self.departure.is_some() || time.is_zero() {
-            return self.leave(Ending::Stopped);
+            return self.leave(AgentEnding::Stopped);
         }
         self.departure = Some(Departure { by: now.saturating_add(time), notice: Notice::Unsent });
     }
@@ -26,7 +26,7 @@ impl Node {
     }
 
     /// Has the coordinator told of the departure on a new connection.
-    pub(super) fn tell_of_departure_again(&mut self) {
+    pub(super) fn report_departure_again(&mut self) {
         if let Some(departure) = &mut self.departure {
             departure.notice = Notice::Unsent;
         }
@@ -42,12 +42,12 @@ impl Node {
         let Some(departure) = &mut self.departure else { return };
         if is_in && departure.notice == Notice::Unsent {
             departure.notice = Notice::Sent;
-            effects.push(Effect::Send(Word::Leaving));
+            effects.push(Effect::Send(AgentReport::Leaving));
         }
         // Without a connection the coordinator opens no session here.
         let is_last = !is_in || departure.notice == Notice::Answered;
         if departure.by <= now || is_last && !in_use {
-            self.leave(Ending::Stopped);
+            self.leave(AgentEnding::Stopped);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Most devices that wait for their test.
 pub(super) const WAITING_MAX: usize = NODE_DEVICES_MAX;
 /// Most verdicts that the coordinator has not received.
-pub(super) const UNTOLD_MAX: usize = NODE_DEVICES_MAX;
+pub(super) const UNREPORTED_MAX: usize = NODE_DEVICES_MAX;
 
 /// A device's ordinal, and the number of the coordinator's order.
 pub(super) type Order = (u32, u64);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_program_too_many_is_not_taken() {
+    fn program_beyond_the_limit_is_refused() {
         let mut drivers = Drivers::default();
         for session in 0..DRIVERS_MAX as u64 {
             drivers.add(driver(session, 7, true)).unwrap();

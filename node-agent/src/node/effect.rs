@@ -39,7 +39,7 @@ pub enum Effect {
         jobs: Vec<JobGrant>,
     },
     /// Send to the coordinator.
-    Send(Word),
+    Send(AgentReport),
     /// End the process of a program that has not stopped devices of an ended session in time.
     EndProcess(DriverId, ProcessId),
     /// Measure within the node, and tell [`super::Node::measured`].
@@ -49,12 +49,12 @@ pub enum Effect {
     /// Run the site's script for a job, and tell [`super::Node::script_ended`].
     RunScript(SiteScript, JobGrant),
     /// Say goodbye to the coordinator if it is there, and end the agent.
-    Leave(Ending),
+    Leave(AgentEnding),
 }
 
 /// A message to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum AgentReport {
     /// The agent lives, and these sessions have an executor, or programs that drive devices here themselves.
     Heartbeat(Vec<SessionId>),
     /// The use of devices by sessions so far, by the devices' ordinals.
@@ -69,7 +69,7 @@ pub enum Word {
     Leaving,
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
-    /// The site's epilog has failed for a job, for this reason. [`Word::JobReleased`] follows.
+    /// The site's epilog has failed for a job, for this reason. [`AgentReport::JobReleased`] follows.
     EpilogFailed(SessionKey, String),
     /// The verdict of a test of the device with this ordinal, and the number of the order.
     Tested(u32, u64, DeviceVerdict),
@@ -86,7 +86,7 @@ pub enum Word {
 
 /// The reason for an agent's end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub enum AgentEnding {
     /// The agent was asked to stop.
     Stopped,
     /// The coordinator asked for it.

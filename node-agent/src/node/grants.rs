@@ -12,14 +12,14 @@ const ENDED_MAX: usize = 4_096;
 /// Grants that are in force.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    known: BTreeMap<SessionId, Known>,
+    known: BTreeMap<SessionId, GrantEntry>,
     /// The ends of known sessions, in order.
     ends: BTreeSet<(Duration, SessionId)>,
     ended: VecDeque<SessionId>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct GrantEntry {
     grant: SessionGrant,
     /// `None` if it lasts until it is withdrawn.
     end: Option<Duration>,
@@ -58,7 +58,7 @@ impl Grants {
             }
         }
         self.ends.extend(end.map(|end| (end, grant.session)));
-        self.known.insert(grant.session, Known { grant, end, executors_end: String::new() });
+        self.known.insert(grant.session, GrantEntry { grant, end, executors_end: String::new() });
     }
 
     /// Records that a session has ended.
@@ -85,7 +85,7 @@ impl Grants {
 
     /// Returns the grant in force, with the time that it has left.
     pub(super) fn find(&self, now: Duration, session: SessionId) -> Option<SessionGrant> {
-        let Known { grant, end, .. } = self.known.get(&session)?;
+        let GrantEntry { grant, end, .. } = self.known.get(&session)?;
         let left = |end: Duration| end.checked_sub(now).filter(|left| !left.is_zero());
         let ends_in_ms = match end {
             Some(end) => Some(u64::try_from(left(*end)?.as_millis()).unwrap_or(u64::MAX)),
@@ -106,7 +106,7 @@ impl Grants {
 
     /// Returns the sessions of a job.
     pub(super) fn of_job(&self, job: SessionKey) -> Vec<SessionId> {
-        let is_of_job = |known: &Known| known.grant.job == Some(job);
+        let is_of_job = |known: &GrantEntry| known.grant.job == Some(job);
         self.known.iter().filter(|(_, known)| is_of_job(known)).map(|(session, _)| *session).collect()
     }
 
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_takes_the_place_of_one_that_is_not_in_use() {
+    fn session_beyond_the_limit_replaces_an_unused_one() {
         let (now, mut grants) = (Duration::ZERO, Grants::default());
         let sessions = u64::try_from(GRANTS_MAX).unwrap() + 1;
         for session in 1..=sessions {

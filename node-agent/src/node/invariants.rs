@@ -11,14 +11,14 @@ impl Node {
     /// # Errors
     /// Returns the broken rule.
     pub fn check_invariants(&self, now: Duration) -> Result<(), String> {
-        if self.executors.count() > EXECUTORS_MAX || self.told.len() > EXECUTORS_MAX + DRIVERS_MAX {
-            return Err(format!("{} executors, {} told of", self.executors.count(), self.told.len()));
+        if self.executors.count() > EXECUTORS_MAX || self.reported.len() > EXECUTORS_MAX + DRIVERS_MAX {
+            return Err(format!("{} executors, {} told of", self.executors.count(), self.reported.len()));
         }
         self.grants.check_bounds()?;
         self.jobs.check_bounds()?;
         self.check_measuring()?;
         self.check_testing()?;
-        if let Some(session) = self.reasons.keys().find(|session| !self.told.contains(session)) {
+        if let Some(session) = self.reasons.keys().find(|session| !self.reported.contains(session)) {
             return Err(format!("no client is to be told why {session} has ended"));
         }
         for (session, place) in self.executors.all() {

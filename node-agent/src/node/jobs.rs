@@ -11,7 +11,7 @@ const JOBS_MAX: usize = 1_024;
 /// Jobs by their keys.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    known: BTreeMap<SessionKey, Known>,
+    known: BTreeMap<SessionKey, JobEntry>,
     /// Jobs that hold no devices any more, but may have running executors.
     releasing: BTreeSet<SessionKey>,
     /// Whether the site's scripts run for each job.
@@ -19,7 +19,7 @@ pub(super) struct Jobs {
 }
 
 #[derive(Debug)]
-struct Known {
+struct JobEntry {
     grant: JobGrant,
     /// `None` if no end is set.
     end: Option<Duration>,
@@ -76,7 +76,7 @@ impl Jobs {
             tracing::warn!("job {} is one more than the {JOBS_MAX} that may hold devices here", grant.token.job);
             return;
         }
-        self.known.insert(key, Known { grant, end, is_over: false, scripts });
+        self.known.insert(key, JobEntry { grant, end, is_over: false, scripts });
     }
 
     /// Returns what a job has of the node's devices; nothing if it is unknown.
@@ -86,7 +86,7 @@ impl Jobs {
 
     /// Returns whether a known job may use the node.
     pub(super) fn admission(&self, job: SessionKey) -> Option<Admission> {
-        let Known { grant, scripts, .. } = self.known.get(&job)?;
+        let JobEntry { grant, scripts, .. } = self.known.get(&job)?;
         let number = grant.token.job;
         Some(match scripts {
             Scripts::PrologDue | Scripts::PrologRuns => Admission::Waits(number),
@@ -98,9 +98,10 @@ impl Jobs {
     /// Returns the jobs whose prolog is due, and counts it as running.
     pub(super) fn due_prologs(&mut self, now: Duration) -> Vec<JobGrant> {
         let Self { known, releasing, .. } = self;
-        let due =
-            |(key, known): &(&SessionKey, &mut Known)| known.scripts == Scripts::PrologDue && !releasing.contains(*key);
-        let begin = |(_, known): (_, &mut Known)| {
+        let due = |(key, known): &(&SessionKey, &mut JobEntry)| {
+            known.scripts == Scripts::PrologDue && !releasing.contains(*key)
+        };
+        let begin = |(_, known): (_, &mut JobEntry)| {
             known.scripts = Scripts::PrologRuns;
             known.held(now)
         };
@@ -161,19 +162,19 @@ impl Jobs {
 
     /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs. A failed epilog has the reason.
     pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> Vec<(SessionKey, Option<String>)> {
-        let runs = |known: &Known| matches!(known.scripts, Scripts::PrologRuns | Scripts::EpilogRuns);
+        let runs = |known: &JobEntry| matches!(known.scripts, Scripts::PrologRuns | Scripts::EpilogRuns);
         let is_kept = |job: &SessionKey| in_use(*job) || self.known.get(job).is_some_and(runs);
         let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(is_kept);
         self.releasing = left;
         let released: BTreeSet<SessionKey> = released;
-        let failed = |known: Known| if let Scripts::Over(outcome) = known.scripts { outcome.err() } else { None };
+        let failed = |known: JobEntry| if let Scripts::Over(outcome) = known.scripts { outcome.err() } else { None };
         released.into_iter().map(|job| (job, self.known.remove(&job).and_then(failed))).collect()
     }
 
     /// Returns the jobs that hold devices here, with the time that they have left.
     pub(super) fn held(&self, now: Duration, sessions: impl Fn(SessionKey) -> Vec<SessionId>) -> Vec<JobGrant> {
-        let told = |job: &Known| JobGrant { sessions: sessions(job.grant.token.key), ..job.held(now) };
-        self.known.values().map(told).collect()
+        let reported = |job: &JobEntry| JobGrant { sessions: sessions(job.grant.token.key), ..job.held(now) };
+        self.known.values().map(reported).collect()
     }
 
     /// # Errors
@@ -185,7 +186,7 @@ impl Jobs {
     }
 }
 
-impl Known {
+impl JobEntry {
     /// Returns the grant with the time that it has left.
     fn held(&self, now: Duration) -> JobGrant {
         let left = |end: Duration| u64::try_from(end.saturating_sub(now).as_millis()).unwrap_or(u64::MAX);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_too_many_is_not_kept() {
+    fn job_beyond_the_limit_is_not_saved() {
         let mut jobs = Jobs::default();
         for job in 0..=JOBS_MAX {
             let mut grant = grant(0, None);

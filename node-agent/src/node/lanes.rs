@@ -14,7 +14,7 @@ const REPLACE_MAX: Duration = Duration::from_secs(8);
 
 /// The path by which a lane arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct LanePath {
     /// Whether the lane came from another machine.
     pub leaves_machine: bool,
     /// Whether the lane came over the MPI of the agent's own world.
@@ -84,7 +84,7 @@ impl Node {
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
-    pub fn admit(&self, now: Duration, hello: &Hello, way: Way) -> Result<SessionGrant> {
+    pub fn admit(&self, now: Duration, hello: &Hello, way: LanePath) -> Result<SessionGrant> {
         self.check(hello.session)?;
         let grant = self.grant(now, hello.session)?;
         self.check_quota(&grant)?;

@@ -28,7 +28,7 @@ impl Node {
         self.used_last(session);
         let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
         self.grants.note_end(session, if is_expected { "" } else { why });
-        if !is_expected && !why.is_empty() && self.told.contains(&session) {
+        if !is_expected && !why.is_empty() && self.reported.contains(&session) {
             self.reasons.insert(session, why.to_owned());
         }
         is_expected

@@ -2,9 +2,9 @@
 //! client asks. It measures paths to other nodes one at a time, on the coordinator's order. Admits expected
 //! measurements of other agents.
 
-use super::effect::{Effect, Word};
-use super::lanes::Way;
-use super::measurements::{EXPECTED_FOR, EXPECTED_MAX, Expected, QUIET, TOLD_LATER_MAX, VERSION, Within};
+use super::effect::{AgentReport, Effect};
+use super::lanes::LanePath;
+use super::measurements::{EXPECTED_FOR, EXPECTED_MAX, Expected, MeasurementStage, QUIET, REPORTED_LATER_MAX, VERSION};
 use super::state::Node;
 use accord_fabric::handshake::{Hello, check_secure};
 use accord_types::{Error, ErrorCode, NodeFigures, PathTimes, Result, SessionId, SessionKey};
@@ -14,22 +14,22 @@ impl Node {
     /// Makes the measurement of the node due, because a client waits for it.
     pub fn measure_soon(&mut self) {
         match self.measuring.within {
-            Within::Never if self.measuring.figures.is_none() => {
+            MeasurementStage::Never if self.measuring.figures.is_none() => {
                 let note = "the agent was told not to measure (--measure off)".to_owned();
                 let agent_version = VERSION.to_owned();
                 self.measuring.figures = Some(NodeFigures { note, agent_version, ..NodeFigures::default() });
-                self.measuring.figures_told = false;
+                self.measuring.figures_reported = false;
             }
-            Within::Due => self.measuring.hurries = true,
-            Within::Never | Within::UnderWay | Within::Done => {}
+            MeasurementStage::Due => self.measuring.hurries = true,
+            MeasurementStage::Never | MeasurementStage::UnderWay | MeasurementStage::Done => {}
         }
     }
 
     /// Records the measurements within the node.
     pub fn measured(&mut self, figures: NodeFigures) {
-        self.measuring.within = Within::Done;
+        self.measuring.within = MeasurementStage::Done;
         self.measuring.figures = Some(NodeFigures { agent_version: VERSION.to_owned(), ..figures });
-        self.measuring.figures_told = false;
+        self.measuring.figures_reported = false;
     }
 
     /// Returns the measurements within the node, if there are any.
@@ -40,9 +40,9 @@ impl Node {
     /// Begins to measure a path for the coordinator. Returns `false` if another one is being measured, or measuring is
     /// off.
     pub fn begin_path(&mut self, measurement: u64) -> bool {
-        if self.measuring.path.is_some() || self.measuring.within == Within::Never {
+        if self.measuring.path.is_some() || self.measuring.within == MeasurementStage::Never {
             let why = "the agent measures another one, or was told not to (--measure off)".to_owned();
-            self.tell_later(Word::PathMeasured { measurement, path: Err(why) });
+            self.report_later(AgentReport::PathMeasured { measurement, path: Err(why) });
             return false;
         }
         self.measuring.path = Some(measurement);
@@ -53,12 +53,12 @@ impl Node {
     pub fn path_measured(&mut self, measurement: u64, path: Result<(PathTimes, String), String>) {
         if self.measuring.path == Some(measurement) {
             self.measuring.path = None;
-            self.tell_later(Word::PathMeasured { measurement, path });
+            self.report_later(AgentReport::PathMeasured { measurement, path });
         }
     }
 
-    fn tell_later(&mut self, word: Word) {
-        if self.measuring.outcomes.len() >= TOLD_LATER_MAX {
+    fn report_later(&mut self, word: AgentReport) {
+        if self.measuring.outcomes.len() >= REPORTED_LATER_MAX {
             self.measuring.outcomes.pop_front();
         }
         self.measuring.outcomes.push_back(word);
@@ -83,7 +83,7 @@ impl Node {
     ///
     /// # Errors
     /// Returns an error with the reason for the client.
-    pub fn admit_measurement(&mut self, now: Duration, hello: &Hello, way: Way) -> Result<()> {
+    pub fn admit_measurement(&mut self, now: Duration, hello: &Hello, way: LanePath) -> Result<()> {
         if self.endpoint.as_ref().map(|endpoint| endpoint.node) != hello.to {
             let why = format!("this is node {}, and another one is meant", self.name);
             return Err(Error::new(ErrorCode::DeviceUnavailable, why));
@@ -99,20 +99,20 @@ impl Node {
     pub(super) fn attend_measuring(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if !self.is_in() {
             // The next coordinator has no figures yet.
-            self.measuring.figures_told = false;
+            self.measuring.figures_reported = false;
             return;
         }
         if !self.is_quiet() {
             self.measuring.busy = now;
         }
         let is_due = self.is_quiet() && (self.measuring.hurries || self.measuring.busy + QUIET <= now);
-        if self.measuring.within == Within::Due && is_due {
-            self.measuring.within = Within::UnderWay;
+        if self.measuring.within == MeasurementStage::Due && is_due {
+            self.measuring.within = MeasurementStage::UnderWay;
             effects.push(Effect::Measure);
         }
-        if let Some(figures) = self.measuring.figures.as_ref().filter(|_| !self.measuring.figures_told) {
-            effects.push(Effect::Send(Word::Measured(figures.clone())));
-            self.measuring.figures_told = true;
+        if let Some(figures) = self.measuring.figures.as_ref().filter(|_| !self.measuring.figures_reported) {
+            effects.push(Effect::Send(AgentReport::Measured(figures.clone())));
+            self.measuring.figures_reported = true;
         }
         effects.extend(self.measuring.outcomes.drain(..).map(Effect::Send));
     }
@@ -120,7 +120,7 @@ impl Node {
     /// Checks the measurements, see [`Node::check_invariants`].
     pub(super) fn check_measuring(&self) -> Result<(), String> {
         let counts = (self.measuring.expected.len(), self.measuring.outcomes.len());
-        let is_bounded = counts.0 <= EXPECTED_MAX && counts.1 <= TOLD_LATER_MAX;
+        let is_bounded = counts.0 <= EXPECTED_MAX && counts.1 <= REPORTED_LATER_MAX;
         is_bounded.then_some(()).ok_or_else(|| format!("measurements expected, and to be told: {counts:?}"))
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     use accord_types::NodeId;
 
     const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
-    const HERE: Way = Way { leaves_machine: false, is_of_world: false };
+    const HERE: LanePath = LanePath { leaves_machine: false, is_of_world: false };
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -158,7 +158,7 @@ mod tests {
 
     fn polled(node: &mut Node, now: u64) -> Vec<Effect> {
         let mut effects = node.poll(ms(now), &mut Vec::new());
-        effects.retain(|effect| !matches!(effect, Effect::Send(Word::Heartbeat(_))));
+        effects.retain(|effect| !matches!(effect, Effect::Send(AgentReport::Heartbeat(_))));
         node.check_measuring().unwrap();
         effects
     }
@@ -172,16 +172,16 @@ mod tests {
         assert_eq!(polled(&mut node, 5_000), [], "it is under way");
         let figures = NodeFigures { kept: true, agent_version: VERSION.to_owned(), ..NodeFigures::default() };
         node.measured(figures.clone());
-        assert_eq!(polled(&mut node, 5_001), [Effect::Send(Word::Measured(figures.clone()))]);
+        assert_eq!(polled(&mut node, 5_001), [Effect::Send(AgentReport::Measured(figures.clone()))]);
         assert_eq!(polled(&mut node, 5_002), []);
         node.disconnected(ms(5_003), Disconnect::Unreachable(String::new()));
         polled(&mut node, 5_003);
         join(&mut node, ms(6_000));
-        assert_eq!(polled(&mut node, 6_001), [Effect::Send(Word::Measured(figures))]);
+        assert_eq!(polled(&mut node, 6_001), [Effect::Send(AgentReport::Measured(figures))]);
     }
 
     #[test]
-    fn who_asks_has_it_measured_now_and_hears_if_that_is_switched_off() {
+    fn requested_measurement_starts_at_once_or_reports_that_it_is_off() {
         let mut on = node(true);
         on.measure_soon();
         assert_eq!(polled(&mut on, 1), [Effect::Measure]);
@@ -189,9 +189,11 @@ mod tests {
         assert_eq!(polled(&mut off, 9_000), []);
         off.measure_soon();
         let effects = polled(&mut off, 9_001);
-        assert!(matches!(&effects[..], [Effect::Send(Word::Measured(told))] if told.note.contains("--measure off")));
+        assert!(
+            matches!(&effects[..], [Effect::Send(AgentReport::Measured(reported))] if reported.note.contains("--measure off"))
+        );
         assert!(!off.begin_path(1));
-        assert!(matches!(&polled(&mut off, 9_002)[..], [Effect::Send(Word::PathMeasured { path: Err(_), .. })]));
+        assert!(matches!(&polled(&mut off, 9_002)[..], [Effect::Send(AgentReport::PathMeasured { path: Err(_), .. })]));
     }
 
     #[test]
@@ -201,9 +203,12 @@ mod tests {
         node.path_measured(2, Err("never".to_owned()));
         let path = Ok((PathTimes::new(1, 2, 3), "tls".to_owned()));
         node.path_measured(1, path.clone());
-        let told = polled(&mut node, 1);
-        assert!(matches!(&told[0], Effect::Send(Word::PathMeasured { measurement: 2, path: Err(_) })), "{told:?}");
-        assert_eq!(told[1..], [Effect::Send(Word::PathMeasured { measurement: 1, path })]);
+        let reported = polled(&mut node, 1);
+        assert!(
+            matches!(&reported[0], Effect::Send(AgentReport::PathMeasured { measurement: 2, path: Err(_) })),
+            "{reported:?}"
+        );
+        assert_eq!(reported[1..], [Effect::Send(AgentReport::PathMeasured { measurement: 1, path })]);
         assert!(node.begin_path(3));
     }
 
@@ -230,7 +235,7 @@ mod tests {
         assert!(key_of(&node, 5_000, 2_000).is_err());
         let elsewhere = Hello { to: Some(NodeId(4)), ..hello };
         assert!(node.admit_measurement(ms(1), &elsewhere, HERE).is_err());
-        assert!(node.admit_measurement(ms(1), &hello, Way { leaves_machine: true, ..HERE }).is_err(), "in clear");
+        assert!(node.admit_measurement(ms(1), &hello, LanePath { leaves_machine: true, ..HERE }).is_err(), "in clear");
         assert_eq!(node.admit_measurement(ms(1), &hello, HERE), Ok(()));
         assert!(node.admit_measurement(ms(1), &hello, HERE).is_err(), "once");
         for number in 0..100 {

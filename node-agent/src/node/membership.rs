@@ -1,6 +1,6 @@
 //! The node's membership in the cluster: registration, heartbeats, and reconnection.
 
-use super::effect::{Disconnect, Effect, Ending, SiteScript, Word};
+use super::effect::{AgentEnding, AgentReport, Disconnect, Effect, SiteScript};
 use super::executors::ExecutorId;
 use super::state::{Membership, Node, PAUSE_MIN};
 use accord_fabric::ending::ExecutorEnding;
@@ -30,7 +30,7 @@ impl Node {
             self.period = period.max(PERIOD_MIN);
             self.pause = PAUSE_MIN;
             self.link = Membership::In { beat: now };
-            self.tell_of_departure_again();
+            self.report_departure_again();
             self.kept_changes += 1;
         }
     }
@@ -41,10 +41,10 @@ impl Node {
             return;
         }
         match why {
-            Disconnect::Replaced(why) => return self.leave(Ending::Refused(why)),
+            Disconnect::Replaced(why) => return self.leave(AgentEnding::Refused(why)),
             // Another coordinator may return at the same address, and programs go on here without one.
             Disconnect::Refused(_) if self.endpoint.is_some() => self.pause = PAUSE_MAX,
-            Disconnect::Refused(why) => return self.leave(Ending::Refused(why)),
+            Disconnect::Refused(why) => return self.leave(AgentEnding::Refused(why)),
             Disconnect::Unreachable(_) => {}
         }
         self.link = Membership::Away { again: now + self.pause };
@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Ends the agent, which was asked to or can't go on.
-    pub fn leave(&mut self, why: Ending) {
+    pub fn leave(&mut self, why: AgentEnding) {
         if self.link != Membership::Left {
             self.link = Membership::Left;
             self.ending = Some(why);
@@ -62,7 +62,7 @@ impl Node {
     /// Records that a node of the cluster is lost. An MPI world ends with any of its nodes.
     pub fn node_lost(&mut self, name: &str, is_of_world: bool) {
         if is_of_world {
-            self.leave(Ending::WorldLost(name.to_owned()));
+            self.leave(AgentEnding::WorldLost(name.to_owned()));
         }
     }
 
@@ -147,11 +147,11 @@ impl Node {
         let mut effects = Vec::new();
         match self.link {
             Membership::Away { again } if again <= now => {
-                self.told = self.running(now);
+                self.reported = self.running(now);
                 self.reasons.clear();
                 self.uses.report_again();
                 self.link = Membership::Connecting;
-                let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
+                let sessions = self.reported.iter().filter_map(|session| self.grants.find(now, *session)).collect();
                 let jobs = self.jobs_held(now);
                 let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node).or(self.previous);
                 let granted = self.grants.known().collect();
@@ -159,15 +159,15 @@ impl Node {
             }
             Membership::In { beat } => {
                 // The last report of a session precedes its end. That of a closed session follows: its executor still runs.
-                if beat <= now || self.uses.has_ended() || self.running(now) != self.told {
+                if beat <= now || self.uses.has_ended() || self.running(now) != self.reported {
                     self.report_uses(&mut effects);
                 }
-                self.tell_of_sessions(now, &mut effects);
+                self.report_sessions(now, &mut effects);
                 self.report_ended_uses(&mut effects);
                 self.confirm_releases(now, &mut effects);
                 if beat <= now {
                     self.link = Membership::In { beat: now + self.period };
-                    effects.push(Effect::Send(Word::Heartbeat(self.told.iter().copied().collect())));
+                    effects.push(Effect::Send(AgentReport::Heartbeat(self.reported.iter().copied().collect())));
                 }
             }
             Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
@@ -188,22 +188,22 @@ impl Node {
         let epilogs = jobs.due_epilogs(now, in_use).into_iter();
         effects.extend(epilogs.map(|job| Effect::RunScript(SiteScript::Epilog, job)));
         for (job, failed) in jobs.released(in_use) {
-            effects.extend(failed.map(|why| Effect::Send(Word::EpilogFailed(job, why))));
-            effects.push(Effect::Send(Word::JobReleased(job)));
+            effects.extend(failed.map(|why| Effect::Send(AgentReport::EpilogFailed(job, why))));
+            effects.push(Effect::Send(AgentReport::JobReleased(job)));
             *kept_changes += 1;
         }
     }
 
     /// Reports sessions that have started or ended since the last report, before a heartbeat names them.
-    fn tell_of_sessions(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+    fn report_sessions(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         let running = self.running(now);
-        for session in self.told.difference(&running) {
-            effects.push(Effect::Send(Word::Ended(*session, self.reasons.remove(session).unwrap_or_default())));
+        for session in self.reported.difference(&running) {
+            effects.push(Effect::Send(AgentReport::Ended(*session, self.reasons.remove(session).unwrap_or_default())));
         }
-        for grant in running.difference(&self.told).filter_map(|session| self.grants.find(now, *session)) {
-            effects.push(Effect::Send(Word::Started(grant)));
+        for grant in running.difference(&self.reported).filter_map(|session| self.grants.find(now, *session)) {
+            effects.push(Effect::Send(AgentReport::Started(grant)));
         }
-        self.told = running;
+        self.reported = running;
         self.reasons.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! Reports on the use of devices, from executors to the coordinator.
 
-use super::effect::{Effect, Word};
+use super::effect::{AgentReport, Effect};
 use super::state::Node;
 use accord_proto::bounds::USES_MAX;
 use accord_types::{DeviceUse, SessionId};
@@ -20,13 +20,13 @@ impl Node {
     /// ending session waits for no report.
     pub(super) fn report_ended_uses(&mut self, effects: &mut Vec<Effect>) {
         let ended: Vec<SessionId> = self.uses.take_ended().into_iter().collect();
-        effects.extend(ended.chunks(USES_MAX).map(|sessions| Effect::Send(Word::UseEnded(sessions.to_vec()))));
+        effects.extend(ended.chunks(USES_MAX).map(|sessions| Effect::Send(AgentReport::UseEnded(sessions.to_vec()))));
     }
 
     /// Reports changes to the coordinator.
     pub(super) fn report_uses(&mut self, effects: &mut Vec<Effect>) {
         let Self { uses, executors, grants, .. } = self;
         let changed = uses.changed(|session| executors.has(session) || grants.knows(session));
-        effects.extend(changed.chunks(USES_MAX).map(|uses| Effect::Send(Word::Used(uses.to_vec()))));
+        effects.extend(changed.chunks(USES_MAX).map(|uses| Effect::Send(AgentReport::Used(uses.to_vec()))));
     }
 }

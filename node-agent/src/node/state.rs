@@ -3,7 +3,7 @@
 use super::departure::Departure;
 use super::device_tests::Testing;
 use super::drivers::{DriverId, Drivers};
-use super::effect::{Effect, Ending};
+use super::effect::{AgentEnding, Effect};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
 use super::jobs::Jobs;
@@ -54,7 +54,7 @@ pub struct Node {
     pub(super) stopping: bool,
     pub(super) link: Membership,
     /// The reason why the agent must end.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<AgentEnding>,
     /// `None`: the agent was not told to stop.
     pub(super) departure: Option<Departure>,
     /// Before the next try to connect.
@@ -62,7 +62,7 @@ pub struct Node {
     /// Period of heartbeats.
     pub(super) period: Duration,
     /// Sessions that the coordinator knows to have an executor here.
-    pub(super) told: BTreeSet<SessionId>,
+    pub(super) reported: BTreeSet<SessionId>,
     /// Reasons for unexpected ends of such sessions' executors.
     pub(super) reasons: BTreeMap<SessionId, String>,
     pub(super) jobs: Jobs,
@@ -91,7 +91,7 @@ impl Node {
             departure: None,
             pause: PAUSE_MIN,
             period: Duration::ZERO,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             reasons: BTreeMap::new(),
             jobs: Jobs::default(),
             uses: Uses::default(),

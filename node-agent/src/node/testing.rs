@@ -1,7 +1,7 @@
 //! Tests the devices that the coordinator names, one after the other.
 
-use super::device_tests::{Testing, UNTOLD_MAX, WAITING_MAX};
-use super::effect::{Effect, Word};
+use super::device_tests::{Testing, UNREPORTED_MAX, WAITING_MAX};
+use super::effect::{AgentReport, Effect};
 use super::state::Node;
 use accord_types::DeviceVerdict;
 
@@ -26,7 +26,7 @@ impl Node {
         if *under_way == Some(order) {
             *under_way = None;
             verdicts.retain(|((known, _), _)| *known != ordinal);
-            if verdicts.len() >= UNTOLD_MAX {
+            if verdicts.len() >= UNREPORTED_MAX {
                 verdicts.pop_front();
             }
             verdicts.push_back((order, verdict));
@@ -44,7 +44,8 @@ impl Node {
             effects.push(Effect::Test(next.0, next.1));
         }
         if is_in {
-            let words = verdicts.drain(..).map(|((ordinal, number), verdict)| Word::Tested(ordinal, number, verdict));
+            let words =
+                verdicts.drain(..).map(|((ordinal, number), verdict)| AgentReport::Tested(ordinal, number, verdict));
             effects.extend(words.map(Effect::Send));
         }
     }
@@ -52,7 +53,7 @@ impl Node {
     /// Checks the tests, see [`Node::check_invariants`].
     pub(super) fn check_testing(&self) -> Result<(), String> {
         let counts = (self.testing.waiting.len(), self.testing.verdicts.len());
-        let is_bounded = counts.0 <= WAITING_MAX && counts.1 <= UNTOLD_MAX;
+        let is_bounded = counts.0 <= WAITING_MAX && counts.1 <= UNREPORTED_MAX;
         is_bounded.then_some(()).ok_or_else(|| format!("tests that wait, and verdicts to be told: {counts:?}"))
     }
 }

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// A time limit that nothing here reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// Interval between two requested views.
-const LOOKS_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Validity of certificates.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -125,7 +125,7 @@ impl Cluster {
                     if wanted(&last) {
                         return;
                     }
-                    tokio::time::sleep(LOOKS_EVERY).await;
+                    tokio::time::sleep(POLL_EVERY).await;
                 }
             });
             let found = found.await;

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_payload_and_no_panic() {
+    fn truncated_frames_have_no_payload() {
         let whole = tcp(9);
         for len in 0..whole.len() {
             let frame = Frame::new(whole[..len].to_vec());

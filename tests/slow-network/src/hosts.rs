@@ -153,12 +153,12 @@ fn batch(tool: &str, lines: &str) -> Result<()> {
         let _ = stdin.write_all(lines.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
-    said(tool, &output).map(drop)
+    printed(tool, &output).map(drop)
 }
 
 fn output(tool: &str, arguments: &[&str]) -> Result<String> {
     let output = command(tool).args(arguments).output().map_err(|error| format!("{tool}: {error}"))?;
-    said(tool, &output)
+    printed(tool, &output)
 }
 
 /// The run preloads libacc into every program.
@@ -168,7 +168,7 @@ fn command(tool: &str) -> Command {
     command
 }
 
-fn said(tool: &str, output: &std::process::Output) -> Result<String> {
+fn printed(tool: &str, output: &std::process::Output) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

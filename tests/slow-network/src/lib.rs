@@ -15,7 +15,7 @@ pub use drive::{Carried, run};
 pub use frame::{Frame, OFFLOAD_LEN};
 pub use hosts::{Between, Hosts};
 pub use packet_socket::PacketSocket;
-pub use switch::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Leaving, Switch};
+pub use switch::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, OutgoingFrame, Switch};
 
 /// The reason why there is no such network, for display.
 pub type Result<T, E = String> = std::result::Result<T, E>;

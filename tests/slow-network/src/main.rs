@@ -138,7 +138,7 @@ fn hurry() {
 /// Prints figures as bench programs do.
 fn print(carried: &Carried) {
     let counts = carried.counts;
-    let dropped = counts.no_room + carried.refused + carried.missed;
+    let dropped = counts.no_space + carried.refused + carried.missed;
     let late = carried.late.as_micros() as u64;
     for (name, unit, value) in [
         ("network_frames", "frames", counts.taken),

@@ -22,8 +22,8 @@ nix::setsockopt_impl!(WithNotes, libc::SOL_PACKET, libc::PACKET_VNET_HDR, bool, 
 
 /// Excludes frames that this machine itself sends on the interface.
 #[derive(Clone, Copy)]
-struct OthersOnly;
-nix::setsockopt_impl!(OthersOnly, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool, SetBool);
+struct IgnoreOutgoing;
+nix::setsockopt_impl!(IgnoreOutgoing, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool, SetBool);
 
 #[derive(Clone, Copy)]
 struct Received;
@@ -39,7 +39,7 @@ nix::getsockopt_impl!(
 pub struct PacketSocket {
     name: String,
     socket: OwnedFd,
-    room: Vec<u8>,
+    space: Vec<u8>,
 }
 
 impl PacketSocket {
@@ -58,11 +58,11 @@ impl PacketSocket {
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
             .map_err(failed("a packet socket"))?;
         setsockopt(&socket, WithNotes, &true).map_err(failed("PACKET_VNET_HDR"))?;
-        setsockopt(&socket, OthersOnly, &true).map_err(failed("PACKET_IGNORE_OUTGOING"))?;
+        setsockopt(&socket, IgnoreOutgoing, &true).map_err(failed("PACKET_IGNORE_OUTGOING"))?;
         setsockopt(&socket, RcvBufForce, &BUFFER).map_err(failed("SO_RCVBUFFORCE"))?;
         setsockopt(&socket, SndBufForce, &BUFFER).map_err(failed("SO_SNDBUFFORCE"))?;
         bind(socket.as_raw_fd(), &address).map_err(failed("bind"))?;
-        let mut this = Self { name: name.to_owned(), socket, room: vec![0; FRAME_MAX] };
+        let mut this = Self { name: name.to_owned(), socket, space: vec![0; FRAME_MAX] };
         // Until then the socket received frames of all interfaces.
         while this.receive()?.is_some() {}
         Ok(this)
@@ -74,11 +74,11 @@ impl PacketSocket {
     /// Returns an error if the interface no longer exists.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         loop {
-            match recv(self.socket.as_raw_fd(), &mut self.room, MsgFlags::MSG_TRUNC) {
+            match recv(self.socket.as_raw_fd(), &mut self.space, MsgFlags::MSG_TRUNC) {
                 // An oversized frame can't be forwarded; no host sends one.
-                Ok(len) if len > self.room.len() => return Err(format!("{}: a frame of {len} B", self.name)),
+                Ok(len) if len > self.space.len() => return Err(format!("{}: a frame of {len} B", self.name)),
                 Ok(len) => {
-                    let frame = Frame::new(self.room[..len].to_vec());
+                    let frame = Frame::new(self.space[..len].to_vec());
                     if frame.is_some() {
                         return Ok(frame);
                     }

@@ -26,14 +26,14 @@ pub struct Switch {
 
 struct Held {
     due: Duration,
-    leaving: Leaving,
+    leaving: OutgoingFrame,
     /// Number of consecutive hops including this frame, or `None` if it has no payload.
     hops: Option<u64>,
 }
 
 /// A frame to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Leaving {
+pub struct OutgoingFrame {
     /// The destination ports.
     pub to: Vec<usize>,
     /// The unchanged frame.
@@ -50,7 +50,7 @@ pub struct Counts {
     /// Sent frames.
     pub left: u64,
     /// Frames dropped because the queue was full.
-    pub no_room: u64,
+    pub no_space: u64,
     /// Frames whose destination is the port of their arrival.
     pub back: u64,
     /// The longest chain of frames with payload in which each may answer the one before. A round trip is two.
@@ -75,17 +75,17 @@ impl Switch {
         if to.is_empty() {
             self.counts.back += 1;
         } else if self.held.len() >= FRAMES_MAX || self.bytes + len > BYTES_MAX {
-            self.counts.no_room += 1;
+            self.counts.no_space += 1;
         } else {
             let hops = frame.has_payload().then(|| self.hops[from] + 1);
             self.counts.hops = self.counts.hops.max(hops.unwrap_or_default());
             self.bytes += len;
-            self.held.push_back(Held { due: now + self.delay, leaving: Leaving { to, frame }, hops });
+            self.held.push_back(Held { due: now + self.delay, leaving: OutgoingFrame { to, frame }, hops });
         }
     }
 
     /// Removes and returns the next frame that is due.
-    pub fn leave(&mut self, now: Duration) -> Option<Leaving> {
+    pub fn leave(&mut self, now: Duration) -> Option<OutgoingFrame> {
         self.due().filter(|&due| due <= now)?;
         let held = self.held.pop_front()?;
         self.bytes -= held.leaving.frame.bytes().len();
@@ -107,8 +107,8 @@ impl Switch {
     }
 
     fn learn(&mut self, address: Address, port: usize) {
-        let room = self.learned.len() < ADDRESSES_MAX || self.learned.contains_key(&address);
-        if room {
+        let space = self.learned.len() < ADDRESSES_MAX || self.learned.contains_key(&address);
+        if space {
             self.learned.insert(address, port);
         }
     }

@@ -138,7 +138,7 @@ fn hosts_have_their_bridge_back() -> Result<()> {
 
 /// The exit code is the program's, or the reason is printed.
 #[test]
-fn it_ends_as_the_program_does_or_says_why_not() -> Result<()> {
+fn exit_code_is_the_programs_or_the_reason_is_reported() -> Result<()> {
     let slow = |arguments: &[&str]| Job::new(SLOW).args(arguments.iter().copied()).run();
     let wrong = slow(&["--delay", "1", "--", "true"])?;
     assert!(wrong.code() == 2 && wrong.stderr.contains("usage: slow-network"), "{}", wrong.report());

@@ -1,7 +1,7 @@
 //! The switch alone: frames in, times, and frames out.
 #![forbid(unsafe_code)]
 
-use accord_slow_network::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Frame, Leaving, OFFLOAD_LEN, Switch};
+use accord_slow_network::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Frame, OFFLOAD_LEN, OutgoingFrame, Switch};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn frame(to: u32, from: u32, payload: usize, mark: u16) -> Frame {
 }
 
 #[derive(Clone, Debug)]
-struct Came {
+struct Delivery {
     after_us: u64,
     port: usize,
     from: u32,
@@ -43,9 +43,9 @@ struct Came {
     payload: usize,
 }
 
-fn came() -> impl Strategy<Value = Came> {
+fn received() -> impl Strategy<Value = Delivery> {
     let to = prop_oneof![8 => 0..6_u32, 1 => Just(ALL)];
-    (0..900_u64, 0..PORTS, 0..6_u32, to, 0..200_usize).prop_map(|(after_us, port, from, to, payload)| Came {
+    (0..900_u64, 0..PORTS, 0..6_u32, to, 0..200_usize).prop_map(|(after_us, port, from, to, payload)| Delivery {
         after_us,
         port,
         from,
@@ -58,22 +58,22 @@ fn came() -> impl Strategy<Value = Came> {
 #[derive(Default)]
 struct Model {
     seen: HashMap<u32, usize>,
-    held: VecDeque<(Duration, Leaving)>,
+    held: VecDeque<(Duration, OutgoingFrame)>,
     back: u64,
 }
 
 impl Model {
-    fn take(&mut self, now: Duration, came: &Came, frame: Frame) {
-        self.seen.insert(came.from, came.port);
-        let others = (0..PORTS).filter(|port| *port != came.port);
-        let to: Vec<_> = match self.seen.get(&came.to) {
-            Some(&at) if came.to != ALL => others.filter(|port| *port == at).collect(),
+    fn take(&mut self, now: Duration, received: &Delivery, frame: Frame) {
+        self.seen.insert(received.from, received.port);
+        let others = (0..PORTS).filter(|port| *port != received.port);
+        let to: Vec<_> = match self.seen.get(&received.to) {
+            Some(&at) if received.to != ALL => others.filter(|port| *port == at).collect(),
             _ => others.collect(),
         };
         if to.is_empty() {
             self.back += 1;
         } else {
-            self.held.push_back((now + DELAY, Leaving { to, frame }));
+            self.held.push_back((now + DELAY, OutgoingFrame { to, frame }));
         }
     }
 }
@@ -81,14 +81,14 @@ impl Model {
 proptest! {
     /// Each frame leaves once, by the ports where its receiver may be, in order, and not before it is due.
     #[test]
-    fn frames_leave_in_their_turn_when_they_are_due(all in prop::collection::vec(came(), 1..300), lag_us in 0..3_000_u64) {
+    fn frames_leave_in_their_turn_when_they_are_due(all in prop::collection::vec(received(), 1..300), lag_us in 0..3_000_u64) {
         let (mut switch, mut model) = (Switch::new(PORTS, DELAY), Model::default());
         let (mut now, mut left) = (Duration::ZERO, 0);
-        for (mark, came) in all.iter().enumerate() {
-            now += Duration::from_micros(came.after_us);
-            let frame = frame(came.to, came.from, came.payload, u16::try_from(mark).unwrap());
-            switch.take(now, came.port, frame.clone());
-            model.take(now, came, frame);
+        for (mark, received) in all.iter().enumerate() {
+            now += Duration::from_micros(received.after_us);
+            let frame = frame(received.to, received.from, received.payload, u16::try_from(mark).unwrap());
+            switch.take(now, received.port, frame.clone());
+            model.take(now, received, frame);
             prop_assert_eq!(switch.due(), model.held.front().map(|(due, _)| *due));
             // The driver polls the switch from time to time.
             if now < Duration::from_micros(lag_us) {
@@ -101,15 +101,15 @@ proptest! {
                 left += 1;
             }
             prop_assert!(model.held.front().is_none_or(|(due, _)| *due > now), "one is due and stays");
-            let Counts { taken, left: told, back, no_room, .. } = switch.counts();
-            prop_assert_eq!((told, back, no_room), (left, model.back, 0));
+            let Counts { taken, left: reported, back, no_space, .. } = switch.counts();
+            prop_assert_eq!((reported, back, no_space), (left, model.back, 0));
             prop_assert_eq!(taken, left + back + model.held.len() as u64);
         }
     }
 }
 
 #[test]
-fn what_finds_no_room_is_dropped_and_counted() {
+fn frames_beyond_the_queue_limit_are_dropped_and_counted() {
     // Many short frames, and fewer long ones.
     for (payload, most) in [(0, FRAMES_MAX), (60_000, BYTES_MAX / (OFFLOAD_LEN + 14 + 40 + 60_000))] {
         let mut switch = Switch::new(2, DELAY);
@@ -117,10 +117,10 @@ fn what_finds_no_room_is_dropped_and_counted() {
         for _ in 0..most + more {
             switch.take(Duration::ZERO, 0, frame(1, 0, payload, 0));
         }
-        assert_eq!(switch.counts().no_room, more as u64, "{payload}");
+        assert_eq!(switch.counts().no_space, more as u64, "{payload}");
         assert!(switch.leave(DELAY).is_some());
         switch.take(DELAY, 0, frame(1, 0, payload, 0));
-        assert_eq!(switch.counts().no_room, more as u64, "there is room again");
+        assert_eq!(switch.counts().no_space, more as u64, "there is room again");
         let mut left = 1;
         while switch.leave(DELAY * 2).is_some() {
             left += 1;
@@ -195,7 +195,7 @@ fn a_round_trip_is_two_hops_and_a_message_without_an_answer_is_one() {
 }
 
 #[test]
-fn what_is_on_its_way_is_no_answer_to_what_has_not_come() {
+fn frame_in_flight_does_not_count_as_an_answer() {
     let mut talk = Talk::new();
     for _ in 0..50 {
         talk.send(0, 10);

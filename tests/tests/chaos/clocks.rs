@@ -63,8 +63,8 @@ fn clocks_are_set_back_one_by_one() {
     // The second time is from a process with the same number and an empty environment, the third from another process.
     let script = "date +%s; touch \"$0/$$\"; exec env -i sh -c 'sh -c \"date +%s\"; exec date +%s'";
     let job = Job::new("sh").args(["-c", script, &folder]).env("LD_PRELOAD", clocks.object());
-    let said = job.run().unwrap().success().unwrap().stdout;
-    let times: Vec<i64> = said.lines().map(|line| line.parse().unwrap()).collect();
-    let [before, other, back] = times[..] else { panic!("{said}") };
+    let printed = job.run().unwrap().success().unwrap().stdout;
+    let times: Vec<i64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    let [before, other, back] = times[..] else { panic!("{printed}") };
     assert!(other >= before && (other - 3_600..other - 3_500).contains(&back), "{times:?}");
 }

@@ -92,7 +92,7 @@ pub(crate) fn on_accord_run(
     let finished = running.finish().unwrap();
     let took = begun.elapsed().saturating_sub(lasted);
     whose_clock.iter().for_each(|target| clocks.forget(*target));
-    Outcome { finished, took, hit, left: folders_left(folder.path()), said: String::new() }
+    Outcome { finished, took, hit, left: folders_left(folder.path()), printed: String::new() }
 }
 
 fn pid(id: u32) -> Pid {

@@ -38,8 +38,8 @@ pub(crate) fn hit(running: &Running, role: Role, fault: Fault) -> (bool, Duratio
     let begun = Instant::now();
     let cut = if role == Role::Coordinator {
         // The hosts' links meet at its device, which must stay; only its address is removed.
-        let shown = inside(&["ip", "-oneline", "-4", "address", "show", "dev", device]).unwrap_or_default();
-        let address = shown.split_whitespace().nth(3).unwrap_or_default();
+        let displayed = inside(&["ip", "-oneline", "-4", "address", "show", "dev", device]).unwrap_or_default();
+        let address = displayed.split_whitespace().nth(3).unwrap_or_default();
         let cut = inside(&["ip", "address", "del", address, "dev", device]);
         until_over(running, time);
         inside(&["ip", "address", "add", address, "dev", device]);

@@ -105,7 +105,7 @@ fn attempt(site: &mut Site<'_>, role: Role, case: ((Fault, Phase, Due), Lanes), 
         }
         Some(Err(why)) => {
             row.wrong += 1;
-            let why = format!("{role}, {fault}, {phase}, after {jitter:?}, by {lanes}: {why}\n{}", outcome.said);
+            let why = format!("{role}, {fault}, {phase}, after {jitter:?}, by {lanes}: {why}\n{}", outcome.printed);
             println!("WRONG {why}");
             seen.wrong.push(why);
             drop(seen);

@@ -94,16 +94,16 @@ fn page_file() -> PathBuf {
 }
 
 /// Returns the output of a command.
-fn said(program: &str, arguments: &[&str]) -> String {
+fn printed(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Returns the tested commit, with a mark if there are uncommitted changes.
 fn commit() -> String {
-    let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let changed = printed("git", &["status", "--porcelain", "--untracked-files=no"]);
     let changed = changed.lines().any(|line| !line.ends_with("docs/reference/faults.md"));
-    format!("{}{}", said("git", &["rev-parse", "--short=7", "HEAD"]), if changed { "+" } else { "" })
+    format!("{}{}", printed("git", &["rev-parse", "--short=7", "HEAD"]), if changed { "+" } else { "" })
 }
 
 fn machine() -> String {
@@ -142,7 +142,7 @@ fn write_what_a_run_has_shown() {
             text.extend(line.or_else(kept));
         }
     }
-    let now = format!("| {run} | {} | {} |", said("date", &["+%F"]), machine());
+    let now = format!("| {run} | {} | {} |", printed("date", &["+%F"]), machine());
     let (all, known) = (text.clone(), before.split_once(RUNS).map_or("", |(_, runs)| runs));
     text += RUNS;
     for line in known.lines().filter(|line| !line.starts_with(&format!("| {run} "))).chain([&*now]) {
@@ -171,7 +171,7 @@ fn the_page_has_a_line_for_each_fault_of_each_role() {
 
 /// The counts show whether each try of a fault, or none, was due to go on.
 #[test]
-fn what_is_due_is_counted() {
+fn tries_with_a_due_outcome_are_counted() {
     assert!(Row::default().cells().contains("| 0 / 0 |"));
     let page = std::fs::read_to_string(page_file()).unwrap();
     for role in Role::ALL {

@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
     /// Processes that should have ended.
     pub(crate) left: Vec<String>,
     /// The standard error of the cluster's parts.
-    pub(crate) said: String,
+    pub(crate) printed: String,
 }
 
 impl Outcome {
@@ -133,10 +133,10 @@ impl<'a> Site<'a> {
             targets.iter().for_each(|target| signal(*target, Signal::SIGCONT));
         }
         let left = cluster.processes_besides_parts(Duration::from_secs(15));
-        let said = cluster.messages();
+        let printed = cluster.messages();
         self.mend(role, fault, lanes);
         targets.iter().for_each(|target| clocks.forget(*target));
-        Outcome { finished, took, hit: !targets.is_empty() && !over, left, said }
+        Outcome { finished, took, hit: !targets.is_empty() && !over, left, printed }
     }
 
     /// Restarts or replaces the hit parts of the cluster.

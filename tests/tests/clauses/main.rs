@@ -117,12 +117,12 @@ fn docstrings_cite_their_routines_clause() {
                 match clauses.of_routine(&name) {
                     None => wrong.push(format!("{path}: acc_{name} is not in the list of clauses")),
                     Some(right) => {
-                        let said = citations(&doc);
+                        let printed = citations(&doc);
                         let like = other.captures(&doc).and_then(|other| clauses.of_routine(&other[1]));
-                        let cites = match said.is_empty() {
+                        let cites = match printed.is_empty() {
                             true if like.is_some() => like == Some(right),
                             true => module.iter().any(|range| contains(range, right)),
-                            false => said.iter().all(|range| range.start() == right && range.end() == right),
+                            false => printed.iter().all(|range| range.start() == right && range.end() == right),
                         };
                         if !cites {
                             wrong.push(format!("{path}: acc_{name} is {right}"));
@@ -149,9 +149,9 @@ fn docstrings_cite_their_routines_clause() {
 #[test]
 fn the_runtime_cites_the_same_clauses() {
     let (clauses, mut wrong, mut named) = (Clauses::read(), Vec::new(), 0);
-    let said = Regex::new(r"`acc_(\w+)`[^`\n]*\((3\.2\.\d+)\)").unwrap();
+    let printed = Regex::new(r"`acc_(\w+)`[^`\n]*\((3\.2\.\d+)\)").unwrap();
     for (path, text) in rust_files("libacc/runtime/src/routine") {
-        for found in said.captures_iter(&text) {
+        for found in printed.captures_iter(&text) {
             named += 1;
             if clauses.of_routine(&found[1]) != Some(&found[2]) {
                 wrong.push(format!("{path}: acc_{} is not {}", &found[1], &found[2]));

@@ -35,7 +35,7 @@ fn act(site: &Site, nth: u64, host: usize) -> Result<()> {
             std::thread::sleep(PAUSE);
             done(&["drain", &node, "--undo"])
         }
-        1 => look(site),
+        1 => check_outputs(site),
         2 => {
             done(&["pause"])?;
             std::thread::sleep(PAUSE / 4);
@@ -70,7 +70,7 @@ fn act(site: &Site, nth: u64, host: usize) -> Result<()> {
 }
 
 /// Checks that the cluster's outputs are consistent.
-fn look(site: &Site) -> Result<()> {
+fn check_outputs(site: &Site) -> Result<()> {
     let queue = site.seen(&["queue"])?;
     let jobs = queue["jobs"].as_array().ok_or("no jobs")?;
     let waiting: Vec<&Value> = jobs.iter().filter(|job| job["state"] == "waiting").collect();

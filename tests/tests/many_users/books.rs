@@ -1,6 +1,6 @@
 //! Compares the coordinator's accounting with the programs' records.
 
-use crate::Known;
+use crate::JobFacts;
 use crate::audit::Record;
 use crate::plan::Take;
 use crate::site::{DEVICES, HOSTS, Site, USERS};
@@ -14,7 +14,7 @@ const ROUNDING_MS: u64 = 2;
 const SAMPLED_MS: u64 = 1_000;
 
 /// Compares history, usage and records; `lasted` is the duration of the test.
-pub(crate) fn check(site: &Site, records: &[Record], known: &Known, lasted: Duration) {
+pub(crate) fn check(site: &Site, records: &[Record], known: &JobFacts, lasted: Duration) {
     let (history, usage) = match (site.seen(&["history"]), site.seen(&["usage"])) {
         (Ok(history), Ok(usage)) => (history, usage),
         (history, usage) => return site.fault(format!("{history:?} {usage:?}")),

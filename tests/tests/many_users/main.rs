@@ -6,7 +6,7 @@
 mod administrator;
 mod audit;
 mod books;
-mod liar;
+mod false_reporter;
 mod plan;
 mod site;
 mod user;
@@ -34,7 +34,7 @@ const EMPTY_MAX: Duration = Duration::from_secs(60);
 
 /// The facts about all jobs.
 #[derive(Default)]
-struct Known {
+struct JobFacts {
     /// What programs may hold. A program without a request is added once it has ended without losing its device to a
     /// job.
     takes: BTreeMap<String, Take>,
@@ -57,7 +57,7 @@ fn nothing_is_allocated_twice_usage_adds_up_and_nothing_is_left() {
     let seed = number("ACCORD_TEST_SEED").unwrap_or_else(|| first_seed(1));
     let lasts = Duration::from_secs(number("ACCORD_TEST_SECONDS").unwrap_or_else(|| pick(40, 1_200)));
     println!("ACCORD_TEST_SEED={seed} ACCORD_TEST_SECONDS={}", lasts.as_secs());
-    let (known, is_over, begun) = (Mutex::new(Known::default()), AtomicBool::new(false), Instant::now());
+    let (known, is_over, begun) = (Mutex::new(JobFacts::default()), AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
         let (site, known, is_over) = (&site, &known, &is_over);
         let users: Vec<_> =
@@ -92,7 +92,7 @@ fn nothing_is_allocated_twice_usage_adds_up_and_nothing_is_left() {
 }
 
 /// Runs the jobs of a user in sequence.
-fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<Known>) {
+fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<JobFacts>) {
     let (user, is_liar) = (USERS[at], at + LIARS >= USERS.len());
     let mut numbers = Numbers::new(seed.wrapping_mul(1_000).wrapping_add(at as u64));
     for nth in 0.. {
@@ -111,9 +111,10 @@ fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<Known>)
         let outcome = match &plan {
             Some(plan) => user::run(site, user, &name, plan),
             None if is_liar => {
-                liar::lie(site, user, &name, &mut numbers, liar::published(site)).map(|()| Outcome::AsPlanned)
+                false_reporter::false_claim(site, user, &name, &mut numbers, false_reporter::published(site))
+                    .map(|()| Outcome::AsPlanned)
             }
-            None => liar::honest(site, user, &name).map(|()| Outcome::AsPlanned),
+            None => false_reporter::honest(site, user, &name).map(|()| Outcome::AsPlanned),
         };
         let mut known = known.lock().unwrap();
         if site.had_outage_since(begun) {
@@ -134,7 +135,7 @@ fn work(site: &Site, at: usize, seed: u64, until: Instant, known: &Mutex<Known>)
 }
 
 /// Searches for regions that shared a device without permission.
-fn audit(site: &Site, known: &Mutex<Known>) -> Vec<Record> {
+fn audit(site: &Site, known: &Mutex<JobFacts>) -> Vec<Record> {
     let known = known.lock().unwrap();
     let found = records(&site.path("records"));
     for overlap in overlaps(&found, &known.takes) {

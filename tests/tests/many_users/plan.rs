@@ -23,7 +23,7 @@ impl Numbers {
 
 /// The way in which a program requests devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum RequestMethod {
     /// By `ACCORD_DEVICES`.
     Variable,
     /// `accord run --devices`, with two programs in sequence and two in parallel.
@@ -61,7 +61,7 @@ pub(crate) enum Fate {
 /// One job of a user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) way: Way,
+    pub(crate) way: RequestMethod,
     pub(crate) fate: Fate,
     pub(crate) request: Request,
     /// The host that it starts on.
@@ -141,29 +141,33 @@ impl Plan {
     /// Returns the next job of a user. `with_mpi` says whether there is an `mpirun`.
     pub(crate) fn next(numbers: &mut Numbers, hosts: usize, with_mpi: bool) -> Self {
         let way = numbers.pick(&[
-            Way::Variable,
-            Way::Variable,
-            Way::Variable,
-            Way::Command,
-            Way::Command,
-            Way::RunRanks,
-            Way::Mpirun,
-            Way::RanksOfSlurm,
-            Way::Nothing,
+            RequestMethod::Variable,
+            RequestMethod::Variable,
+            RequestMethod::Variable,
+            RequestMethod::Command,
+            RequestMethod::Command,
+            RequestMethod::RunRanks,
+            RequestMethod::Mpirun,
+            RequestMethod::RanksOfSlurm,
+            RequestMethod::Nothing,
         ]);
-        let way = if !with_mpi && matches!(way, Way::RunRanks | Way::Mpirun) { Way::RanksOfSlurm } else { way };
+        let way = if !with_mpi && matches!(way, RequestMethod::RunRanks | RequestMethod::Mpirun) {
+            RequestMethod::RanksOfSlurm
+        } else {
+            way
+        };
         let request = match way {
-            Way::Variable | Way::Command => numbers.pick(&REQUESTS),
-            Way::RunRanks | Way::Mpirun | Way::RanksOfSlurm => numbers.pick(&PER_RANK),
-            Way::Nothing => NOTHING,
+            RequestMethod::Variable | RequestMethod::Command => numbers.pick(&REQUESTS),
+            RequestMethod::RunRanks | RequestMethod::Mpirun | RequestMethod::RanksOfSlurm => numbers.pick(&PER_RANK),
+            RequestMethod::Nothing => NOTHING,
         };
         let fate = match numbers.pick(&FATES) {
             // A program without a request is no job.
-            Fate::OverLimit | Fate::Held | Fate::Cancelled if way == Way::Nothing => Fate::Ends,
+            Fate::OverLimit | Fate::Held | Fate::Cancelled if way == RequestMethod::Nothing => Fate::Ends,
             // The choice of the process that gets the signal would be undefined.
-            fate if way == Way::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
+            fate if way == RequestMethod::RanksOfSlurm && fate != Fate::Killed => Fate::Ends,
             // Ranks that don't use MPI outlive a killed mpirun.
-            Fate::Killed if way == Way::Mpirun => Fate::Terminated,
+            Fate::Killed if way == RequestMethod::Mpirun => Fate::Terminated,
             fate => fate,
         };
         let host = usize::try_from(numbers.below(hosts as u64)).unwrap();

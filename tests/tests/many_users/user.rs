@@ -1,6 +1,6 @@
 //! A user's actions on one job, and the check of their outcome.
 
-use crate::plan::{Fate, Plan, Request, Way};
+use crate::plan::{Fate, Plan, Request, RequestMethod};
 use crate::site::{HOSTS, JOB_MAX, Site};
 use accord_tests::{Finished, Result, Running, Tool, tool};
 use nix::sys::signal::{Signal, killpg};
@@ -39,8 +39,8 @@ pub(crate) fn run(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Out
             if is_without_device(plan, &finished) {
                 return Ok(Outcome::WithoutDevice);
             }
-            let said: Vec<String> = finished.iter().map(Finished::report).collect();
-            return Err(format!("{why}\n{}", said.join("\n")));
+            let printed: Vec<String> = finished.iter().map(Finished::report).collect();
+            return Err(format!("{why}\n{}", printed.join("\n")));
         }
     }
     if site.had_outage_since(begun) {
@@ -71,7 +71,7 @@ fn end(running: Vec<Running>) -> Result<Vec<Finished>> {
 }
 
 fn start(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Vec<Running>> {
-    let program = site.program(name, plan.way == Way::Command).into_os_string();
+    let program = site.program(name, plan.way == RequestMethod::Command).into_os_string();
     let lasts = match plan.fate {
         Fate::Ends | Fate::Held | Fate::Withdrawn => plan.lasts,
         Fate::Killed | Fate::Terminated | Fate::Interrupted | Fate::OverLimit | Fate::Cancelled => LONG_MS,
@@ -81,21 +81,21 @@ fn start(site: &Site, user: u32, name: &str, plan: &Plan) -> Result<Vec<Running>
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<OsString>>();
     let text = plan.text();
     let job = match plan.way {
-        Way::Nothing => site.preloaded(user, plan.host, &program),
-        Way::Variable => site.preloaded(user, plan.host, &program).env("ACCORD_DEVICES", text),
-        Way::Mpirun => {
+        RequestMethod::Nothing => site.preloaded(user, plan.host, &program),
+        RequestMethod::Variable => site.preloaded(user, plan.host, &program).env("ACCORD_DEVICES", text),
+        RequestMethod::Mpirun => {
             let mpirun = words(&["mpirun", "--oversubscribe", "-np", "2"]);
             site.preloaded(user, plan.host, &[&mpirun[..], &program[..]].concat()).env("ACCORD_DEVICES", text)
         }
-        Way::Command => {
+        RequestMethod::Command => {
             let run = words(&["run", "--devices", &text, "--"]);
             site.job(user, plan.host, &[&[accord], &run[..], &program[..]].concat())
         }
-        Way::RunRanks => {
+        RequestMethod::RunRanks => {
             let run = words(&["run", "-np", "2", "--devices-per-rank", &text.replace(" per-rank", ""), "--"]);
             site.job(user, plan.host, &[&[accord], &run[..], &program[..]].concat())
         }
-        Way::RanksOfSlurm => {
+        RequestMethod::RanksOfSlurm => {
             // A number that no other job has.
             let job: u32 = name.bytes().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
             return (0..HOSTS).map(|rank| rank_of_slurm(site, user, rank, job, &text, &program)).collect();
@@ -201,7 +201,7 @@ fn check(plan: &Plan, finished: &Finished) -> Result<()> {
 /// Whether a program without a request was refused its device, which a job has, or found all devices taken.
 fn is_without_device(plan: &Plan, finished: &[Finished]) -> bool {
     let says = |text: &str| finished.iter().any(|one| one.stderr.contains(text));
-    plan.way == Way::Nothing && (says(" to itself") || says("no node of the cluster offers"))
+    plan.way == RequestMethod::Nothing && (says(" to itself") || says("no node of the cluster offers"))
 }
 
 fn counts(finished: &Finished) -> impl Iterator<Item = u64> {

@@ -26,7 +26,7 @@ pub(crate) fn shrink<T: Clone>(list: &[T], limit: Duration, mut fails: impl FnMu
 }
 
 #[test]
-fn only_what_matters_stays() {
+fn shrinking_keeps_only_the_relevant_operations() {
     let list: Vec<u32> = (0..100).collect();
     assert_eq!(shrink(&list, Duration::MAX, |part| part.contains(&17) && part.contains(&80)), [17, 80]);
     assert_eq!(shrink(&list, Duration::MAX, |_| true), [0; 0]);

@@ -45,7 +45,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/api_server.rs", "asks Kubernetes' API server"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),
-    ("crates/types/src/waiting_room.rs", "says what counts as one address"),
+    ("crates/types/src/connection_slots.rs", "says what counts as one address"),
     ("crates/device/src/cpu/", "an owner and its worker process pass memory over a pair of sockets"),
     (
         "crates/device/src/ipc/socket.rs",

@@ -98,7 +98,7 @@ const TURNS: &[(&str, &str, &str)] = &[
         "the node's agent opens a lane, for 5 s at most; only who starts a device, or hears the session's end, waits",
     ),
     (
-        "node-agent/src/kept_grants.rs",
+        "node-agent/src/saved_grants.rs",
         "written",
         "a file is written; the agent's connections wait for it, as a grant is to be kept first",
     ),

@@ -54,7 +54,7 @@ const UNSAFE: &[&str] = &[
     "crates/fabric/src/transport/window.rs",
     "crates/fabric/src/transport/mpi/object.rs",
     "crates/fabric/src/transport/mpi/short_buffers.rs",
-    "crates/fabric/src/transport/mpi/lent.rs",
+    "crates/fabric/src/transport/mpi/exposed_memory.rs",
     "mpi/src/",
     "cli/openacc/src/",
     "node-agent/src/topology/ffi.rs",

@@ -59,7 +59,7 @@ impl Crate {
             }
         }
         for module in modules.values_mut() {
-            module.take_what_it_passes_on();
+            module.take_reexports();
         }
         Self(modules)
     }
@@ -111,7 +111,7 @@ impl Crate {
 }
 
 impl Module {
-    fn take_what_it_passes_on(&mut self) {
+    fn take_reexports(&mut self) {
         let (mut kept, mut rest) = (String::new(), self.code.as_str());
         while let Some((before, start, end)) = next_use(rest) {
             let passed_on = before.trim_end().ends_with("pub") || before.trim_end().ends_with(')');
@@ -234,7 +234,7 @@ fn paths_are_found_in_use_and_in_expressions() {
         ),
         ..Module::default()
     };
-    module.take_what_it_passes_on();
+    module.take_reexports();
     let paths: Vec<String> = module.paths().iter().map(|path| path.join("::")).collect();
     assert_eq!(paths, ["crate::a::B", "crate::a::c::D", "crate::a::c::self", "super::i::j"]);
     assert_eq!(module.passes_on["G"].join("::"), "f::G");
@@ -244,7 +244,7 @@ fn paths_are_found_in_use_and_in_expressions() {
 fn a_circle_is_found_and_a_facade_is_none() {
     let module = |code: &str| {
         let mut module = Module { code: code.to_owned(), ..Module::default() };
-        module.take_what_it_passes_on();
+        module.take_reexports();
         module
     };
     let name = |path: &str| path.split("::").map(str::to_owned).collect::<Name>();

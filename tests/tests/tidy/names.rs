@@ -18,20 +18,28 @@ const ONE_EACH: [(&str, &str); 4] = [
 ];
 
 /// Words known only to their authors, with the field's words: no type and no module has them in its name.
-const INSTEAD: [(&str, &str); 27] = [
+const INSTEAD: [(&str, &str); 45] = [
     ("arrivals", "incoming transfers; pending copies out"),
     ("bell", "waker, doorbell"),
+    ("crowded", "oversubscribed, full"),
     ("door", "session endpoint, ABI boundary, acceptor, source"),
     ("doorway", "deferred accept"),
     ("echo", "write-back"),
     ("echoes", "write-backs"),
+    ("eyes", "visibility"),
+    ("fellows", "other ranks"),
     ("giver", "exporter"),
+    ("greeter", "handshake server"),
     ("habits", "flush policy"),
     ("hall", "session endpoint"),
     ("guests", "unproven lanes"),
     ("happening", "event"),
     ("landing", "completion"),
     ("landings", "completion actions"),
+    ("lending", "exposed buffers"),
+    ("lent", "exposed, acquired, copied"),
+    ("loan", "exposed buffer, copy of a block"),
+    ("loans", "exposed buffers, copies of blocks"),
     ("movers", "copy pool"),
     ("neighbors", "same-host peers"),
     ("noise", "may stall"),
@@ -39,13 +47,23 @@ const INSTEAD: [(&str, &str); 27] = [
     ("owed", "pending release"),
     ("party", "peer"),
     ("patience", "spin policy, limit"),
+    ("patient", "long spin"),
+    ("patiently", "with retries"),
     ("port", "device client, listener"),
+    ("promise", "reserved start"),
+    ("promises", "reserved starts"),
     ("reception", "acceptor"),
     ("speaker", "sender of control messages"),
+    ("stander", "candidate, election thread"),
+    ("strays", "unmapped pointers"),
     ("suspects", "recent kernels"),
     ("taker", "importer"),
+    ("told", "reported, notified"),
+    ("trouble", "injected fault"),
+    ("untold", "unreported"),
     ("visitor", "incoming lane"),
     ("voice", "control"),
+    ("weather", "lane behaviour"),
 ];
 
 #[test]
@@ -103,7 +121,7 @@ fn names_are_the_fields() {
 }
 
 #[test]
-fn a_word_of_our_own_is_found() {
+fn private_word_in_a_name_is_found() {
     let code = "pub(crate) struct Echoes;\nenum LocalPort {}\nmod patience;\nstruct Report;\ntype Endpoint = u8;\n";
     let found = in_words_of_our_own(code, "door");
     assert_eq!(found.len(), 4, "{found:?}");

@@ -97,7 +97,7 @@ pub(crate) fn without_text(line: &str) -> String {
 }
 
 #[test]
-fn what_stands_below_a_test_item_is_looked_at() {
+fn code_after_a_test_item_is_checked() {
     let text = "use a;\n#[cfg(test)]\nmod tests;\nfn b() {}\n    #[cfg(test)]\n    fn c() {\n        if d {}\n    }\n\n\
                 fn e() {}\n// f\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
     assert_eq!(without_tests(text), "use a;\nfn b() {}\nfn e() {}");

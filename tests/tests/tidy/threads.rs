@@ -22,7 +22,7 @@ const MAY: &[(&str, &str)] = &[
     ("libacc/src/loader.rs", "keeps a panic out of the loader, and goes on without what it looked for"),
     ("libacc/src/output.rs", "prints panics of this library"),
     ("libacc/src/process.rs", "is past the end of the program, whose exit status stands"),
-    ("libacc/src/prof/told.rs", "keeps a panic of a tool out of who raises events"),
+    ("libacc/src/prof/event_records.rs", "keeps a panic of a tool out of who raises events"),
     ("libacc/src/start_main.rs", "ends a worker, which its owner sees"),
 ];
 

@@ -4,7 +4,7 @@ use super::sampling::Times;
 
 /// One figure.
 pub(super) struct Figure {
-    pub(super) way: Way,
+    pub(super) way: CopyEnds,
     /// `None` for launches.
     pub(super) bytes: Option<u64>,
     /// Its route.
@@ -15,7 +15,7 @@ pub(super) struct Figure {
 
 /// The ends of a copy; numbers are devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum CopyEnds {
     ToDevice(u32),
     FromDevice(u32),
     Between(u32, u32),

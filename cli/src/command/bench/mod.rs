@@ -14,7 +14,7 @@ use crate::output::print;
 use crate::viewpoint;
 use accord_openacc::{OpenAcc, Present};
 use accord_types::{DeviceType, settings};
-use figure::{Figure, Way};
+use figure::{CopyEnds, Figure};
 use routes::Routes;
 use sampling::Budget;
 use std::os::unix::process::CommandExt;
@@ -80,18 +80,18 @@ fn launches(openacc: &OpenAcc, routes: &Routes<'_>, seconds: Duration) -> Vec<Fi
     let mut budget = Budget::new(seconds, devices as usize);
     let measured = |device| {
         let times = budget.measure(|| openacc.launch(device), || openacc.launch(device));
-        Figure { way: Way::Launch(device), bytes: None, route: routes.to(device), times }
+        Figure { way: CopyEnds::Launch(device), bytes: None, route: routes.to(device), times }
     };
     (0..devices).map(measured).collect()
 }
 
 fn copies(openacc: &OpenAcc, routes: &Routes<'_>, args: &BenchArgs, seconds: Duration) -> Result<Vec<Figure>> {
     let devices = openacc.devices();
-    let ways: Vec<Way> = match args.what {
+    let ways: Vec<CopyEnds> = match args.what {
         BenchSubject::P2p => (0..devices)
-            .flat_map(|from| (0..devices).filter(move |&to| to != from).map(move |to| Way::Between(from, to)))
+            .flat_map(|from| (0..devices).filter(move |&to| to != from).map(move |to| CopyEnds::Between(from, to)))
             .collect(),
-        _ => (0..devices).flat_map(|device| [Way::ToDevice(device), Way::FromDevice(device)]).collect(),
+        _ => (0..devices).flat_map(|device| [CopyEnds::ToDevice(device), CopyEnds::FromDevice(device)]).collect(),
     };
     let mut sizes = args.sizes.clone();
     sizes.sort_unstable();
@@ -114,8 +114,10 @@ fn copies(openacc: &OpenAcc, routes: &Routes<'_>, args: &BenchArgs, seconds: Dur
                 return Err(Failure::new(format!("{ends}; this is an error of Accord or of the hardware")));
             }
             let route = match way {
-                Way::Between(from, to) => routes.between(from, to),
-                Way::ToDevice(device) | Way::FromDevice(device) | Way::Launch(device) => routes.to(device),
+                CopyEnds::Between(from, to) => routes.between(from, to),
+                CopyEnds::ToDevice(device) | CopyEnds::FromDevice(device) | CopyEnds::Launch(device) => {
+                    routes.to(device)
+                }
             };
             figures.push(Figure { way, bytes: Some(bytes), route, times });
         }
@@ -123,20 +125,20 @@ fn copies(openacc: &OpenAcc, routes: &Routes<'_>, args: &BenchArgs, seconds: Dur
     Ok(figures)
 }
 
-fn copy(memory: &mut Present<'_>, way: Way, bytes: usize) {
+fn copy(memory: &mut Present<'_>, way: CopyEnds, bytes: usize) {
     match way {
-        Way::ToDevice(device) => memory.to_device(device, bytes),
-        Way::FromDevice(device) => memory.from_device(device, bytes),
-        Way::Between(from, to) => memory.between(from, to, bytes),
-        Way::Launch(_) => {}
+        CopyEnds::ToDevice(device) => memory.to_device(device, bytes),
+        CopyEnds::FromDevice(device) => memory.from_device(device, bytes),
+        CopyEnds::Between(from, to) => memory.between(from, to, bytes),
+        CopyEnds::Launch(_) => {}
     }
 }
 
 /// Copies to the target and back, and returns whether the bytes are intact.
-fn arrives(memory: &mut Present<'_>, way: Way, bytes: usize) -> bool {
+fn arrives(memory: &mut Present<'_>, way: CopyEnds, bytes: usize) -> bool {
     let (first, last) = match way {
-        Way::Between(from, to) => (from, to),
-        Way::ToDevice(device) | Way::FromDevice(device) | Way::Launch(device) => (device, device),
+        CopyEnds::Between(from, to) => (from, to),
+        CopyEnds::ToDevice(device) | CopyEnds::FromDevice(device) | CopyEnds::Launch(device) => (device, device),
     };
     let words = bytes / 8;
     let pattern =

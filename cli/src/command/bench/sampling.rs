@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_time_for_is_left_out() {
+    fn measurement_beyond_the_time_budget_is_skipped() {
         let mut calls = 0;
         let mut none = Budget::new(Duration::ZERO, 2);
         assert!(none.measure(|| calls += 1, || ()).is_none());

@@ -1,6 +1,6 @@
 //! Figures as tables and as JSON.
 
-use super::figure::{Figure, Way};
+use super::figure::{CopyEnds, Figure};
 use super::routes::Routes;
 use crate::args::{BenchArgs, BenchSubject};
 use crate::output::{Table, bytes, time};
@@ -44,10 +44,10 @@ fn rows(figures: &[Figure]) -> String {
     for figure in figures {
         let device = |number: u32| format!("device {number}");
         let (from, to) = match figure.way {
-            Way::ToDevice(to) => ("host".to_owned(), device(to)),
-            Way::FromDevice(from) => (device(from), "host".to_owned()),
-            Way::Between(from, to) => (device(from), device(to)),
-            Way::Launch(to) => ("launch".to_owned(), device(to)),
+            CopyEnds::ToDevice(to) => ("host".to_owned(), device(to)),
+            CopyEnds::FromDevice(from) => (device(from), "host".to_owned()),
+            CopyEnds::Between(from, to) => (device(from), device(to)),
+            CopyEnds::Launch(to) => ("launch".to_owned(), device(to)),
         };
         let size = figure.bytes.map_or_else(|| "-".to_owned(), bytes);
         let none = || "-".to_owned();
@@ -101,7 +101,7 @@ fn matrices(figures: &[Figure]) -> String {
 
 fn pair(figure: &Figure) -> Option<(u32, u32)> {
     match figure.way {
-        Way::Between(from, to) => Some((from, to)),
+        CopyEnds::Between(from, to) => Some((from, to)),
         _ => None,
     }
 }
@@ -157,9 +157,9 @@ pub(super) fn json(args: &BenchArgs, figures: &[Figure], routes: &Routes<'_>) ->
 
 fn figure_json(figure: &Figure) -> Value {
     let (from, to) = match figure.way {
-        Way::ToDevice(to) | Way::Launch(to) => (None, Some(to)),
-        Way::FromDevice(from) => (Some(from), None),
-        Way::Between(from, to) => (Some(from), Some(to)),
+        CopyEnds::ToDevice(to) | CopyEnds::Launch(to) => (None, Some(to)),
+        CopyEnds::FromDevice(from) => (Some(from), None),
+        CopyEnds::Between(from, to) => (Some(from), Some(to)),
     };
     json!({
         "from": from,

@@ -5,7 +5,7 @@ mod preprocessed;
 
 use super::encoding::Encoding;
 use super::line::{Line, Source};
-use super::options::{Kernels, Own};
+use super::options::{Kernels, WrapperOptions};
 use crate::directives::Language;
 use crate::failure::{Failure, Result};
 use accord_kernels::analysis::Rules;
@@ -37,7 +37,7 @@ pub(super) fn rewritten(
     includes: &[OsString],
     compiler: &OsStr,
     (line, arguments): (&Line, &[OsString]),
-    own: Own,
+    own: WrapperOptions,
 ) -> Result<Option<Preprocessed>> {
     let Some(mode) = own.kernels.mode() else { return Ok(None) };
     let cxx = match source.language {

@@ -220,10 +220,10 @@ fn named(language: &OsStr) -> Option<Language> {
 }
 
 /// Returns a source's language: by `-x`, or by its name and the options for Fortran's form.
-fn form(path: &Path, said: Option<Language>) -> Option<Language> {
-    match (said, Language::of(path)) {
-        (Some(said), Some(own)) if said.is_fortran() && !own.is_fortran() => Some(own),
-        (Some(said), _) => Some(said),
+fn form(path: &Path, printed: Option<Language>) -> Option<Language> {
+    match (printed, Language::of(path)) {
+        (Some(printed), Some(own)) if printed.is_fortran() && !own.is_fortran() => Some(own),
+        (Some(printed), _) => Some(printed),
         (None, own) => own,
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for() {
+    fn compiler_mode_follows_from_the_command_line() {
         assert!(line("a.c").links && line("a.o").has_input && line("a.o").sources.is_empty());
         assert!(!line("-c a.c").links && !line("-r a.o").links);
         assert!(!line("--version").has_input && !line("-o a").has_input);

@@ -14,13 +14,13 @@ use crate::command::outside::outside;
 use crate::directives::{Language, Outside, Severity, findings, rewrite};
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
-use crate::output::{print, tell};
+use crate::output::{print, report_line};
 use accord_types::settings::{self, Setting};
 use encoding::Encoding;
 use kernels::Preprocessed;
 use line::{Line, Source};
 use modules::prefixed;
-use options::{Kernels, Own};
+use options::{Kernels, WrapperOptions};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Tool {
 /// Compiles and links; returns the compiler's exit code.
 pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     let mut arguments = arguments.to_vec();
-    let own = Own::take(&mut arguments)?;
+    let own = WrapperOptions::take(&mut arguments)?;
     let compiler = tool.compiler();
     if own.modules {
         let (folder, _own) = modules::folder(&compiler, &find_include()?)?;
@@ -223,7 +223,7 @@ impl Copy<'_> {
 }
 
 /// Prints the findings about a source, and writes a copy with replacements if there are any.
-fn look_at<'a>(source: &'a Source, line: &Line, own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
+fn look_at<'a>(source: &'a Source, line: &Line, own: WrapperOptions, gcc: u32) -> Result<Option<Copy<'a>>> {
     // The compiler reports unreadable files.
     let Ok(bytes) = std::fs::read(&source.path) else { return Ok(None) };
     let (text, encoding) = Encoding::decode(bytes);
@@ -270,14 +270,14 @@ fn say(name: &str, text: &str, language: Language, gcc: u32, outside: &Outside, 
         let file = found.file.as_deref().unwrap_or(name);
         let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
         let left = if found.rewritten { ", and in an included file it stays as it is" } else { "" };
-        tell(format_args!("{file}:{}: {kind}: {}{left}; write: {}", found.line, found.message, found.remedy));
+        report_line(format_args!("{file}:{}: {kind}: {}{left}; write: {}", found.line, found.message, found.remedy));
     }
 }
 
 /// Executes the compiler, or prints its command line. Waits for it if there are temporary files, which are then
 /// removed.
 fn run(
-    own: Own,
+    own: WrapperOptions,
     compiler: &OsStr,
     arguments: &[OsString],
     temporary: bool,
@@ -286,7 +286,7 @@ fn run(
     let mut command = Command::new(compiler);
     command.args(arguments);
     if own.show {
-        print(&format!("{}\n", shown(compiler, arguments)));
+        print(&format!("{}\n", displayed(compiler, arguments)));
         return Ok(0);
     }
     if !temporary {
@@ -306,7 +306,7 @@ fn run(
 }
 
 /// Returns a command in the syntax of a shell.
-fn shown(program: &OsStr, arguments: &[OsString]) -> String {
+fn displayed(program: &OsStr, arguments: &[OsString]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%^".contains(c);
     std::iter::once(program)
         .chain(arguments.iter().map(OsString::as_os_str))
@@ -328,6 +328,6 @@ mod tests {
     #[test]
     fn commands_are_shown_as_a_shell_takes_them() {
         let words = ["-O2", "a b.c", "", "it's"].map(OsString::from);
-        assert_eq!(shown(OsStr::new("gcc"), &words), "gcc -O2 'a b.c' '' 'it'\\''s'");
+        assert_eq!(displayed(OsStr::new("gcc"), &words), "gcc -O2 'a b.c' '' 'it'\\''s'");
     }
 }

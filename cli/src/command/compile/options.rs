@@ -32,7 +32,7 @@ impl Kernels {
 
 /// Options of the wrappers themselves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct WrapperOptions {
     pub(super) show: bool,
     pub(super) modules: bool,
     pub(super) quiet: bool,
@@ -44,7 +44,7 @@ pub(super) struct Own {
     pub(super) no_alias: bool,
 }
 
-impl Own {
+impl WrapperOptions {
     /// Removes the wrappers' options from the arguments.
     pub(super) fn take(arguments: &mut Vec<OsString>) -> Result<Self> {
         let mut own = Self::default();

@@ -1,7 +1,7 @@
 //! LLVM's programs: their paths and messages.
 
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::report_line;
 use accord_cuda_fortran::LLVM;
 use std::ffi::OsString;
 use std::io::Write;
@@ -47,7 +47,7 @@ impl Llvm {
     pub(super) fn run(&self, name: &str, arguments: &[OsString]) -> Result<std::result::Result<(), Failed>> {
         if self.is_verbose {
             let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
-            tell(format_args!("{}/bin/{name} {}", self.folder.display(), words.join(" ")));
+            report_line(format_args!("{}/bin/{name} {}", self.folder.display(), words.join(" ")));
         }
         let output = self.command(name).args(arguments).output().map_err(|error| Failure::start(name, &error))?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn errors_have_the_form_of_flangs() {
-        let said = "warning: x\nloc(\"/a/b.cuf\":3:7): error: Target.cpp:1494: not yet implemented: complex\nLLVM ERROR: aborting\n";
+        let printed = "warning: x\nloc(\"/a/b.cuf\":3:7): error: Target.cpp:1494: not yet implemented: complex\nLLVM ERROR: aborting\n";
         assert_eq!(
-            Failed(said.to_owned()).first_error(),
+            Failed(printed.to_owned()).first_error(),
             "/a/b.cuf:3:7: error: Target.cpp:1494: not yet implemented: complex"
         );
         assert_eq!(Failed("a.cuf:1:2: error: b\n".to_owned()).first_error(), "a.cuf:1:2: error: b");

@@ -6,7 +6,7 @@ mod options;
 
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
-use crate::output::tell;
+use crate::output::report_line;
 use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared};
 use llvm::{Failed, Llvm};
 use options::Options;
@@ -24,7 +24,7 @@ const RUNTIME: &str = "libaccord_cuf.a";
 pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
     let options = Options::new(arguments).map_err(Failure::usage)?;
     if !options.ignored.is_empty() {
-        tell(format_args!("note: accord cuf has no use for {}", options.ignored.join(", ")));
+        report_line(format_args!("note: accord cuf has no use for {}", options.ignored.join(", ")));
     }
     let llvm = Llvm::find(options.llvm.as_deref(), options.is_verbose)?;
     let temporary = tempfile::Builder::new()
@@ -109,7 +109,7 @@ impl Run<'_> {
         let gpu = match self.gpu_code(source, number) {
             Ok(gpu) => gpu,
             Err(Stop::Said(text)) => {
-                tell(format_args!("note: {} gets no code for GPUs: {}", source.display(), text.trim_end()));
+                report_line(format_args!("note: {} gets no code for GPUs: {}", source.display(), text.trim_end()));
                 GpuCode::None(text.trim_end().to_owned())
             }
             Err(failure) => return Err(failure),

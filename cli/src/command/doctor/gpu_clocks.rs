@@ -27,10 +27,10 @@ const SLOWED: [(u64, &str, &str); 4] = [
 pub(super) fn items() -> Vec<Item> {
     for reasons in REASONS {
         let query = [format!("--query-gpu={FIELDS},{reasons}"), "--format=csv,noheader,nounits".to_owned()];
-        match told(Command::new(TOOL).args(query)) {
-            Told::Lines(lines) => return lines.lines().flat_map(of_gpu).collect(),
-            Told::Nothing => return Vec::new(),
-            Told::Late => {
+        match reported(Command::new(TOOL).args(query)) {
+            ToolAnswer::Lines(lines) => return lines.lines().flat_map(of_gpu).collect(),
+            ToolAnswer::Nothing => return Vec::new(),
+            ToolAnswer::Late => {
                 let is = format!("{TOOL} says nothing in {} s", LIMIT.as_secs());
                 return vec![Item::wrong(
                     "GPUs' clock rates",
@@ -38,17 +38,17 @@ pub(super) fn items() -> Vec<Item> {
                     "look at the kernel's messages (dmesg): a GPU may be lost",
                 )];
             }
-            Told::Refused => {}
+            ToolAnswer::Refused => {}
         }
     }
-    vec![untold("GPUs' clock rates")]
+    vec![unreported("GPUs' clock rates")]
 }
 
-fn untold(what: impl Into<String>) -> Item {
+fn unreported(what: impl Into<String>) -> Item {
     Item::unseen(what, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")
 }
 
-enum Told {
+enum ToolAnswer {
     Lines(String),
     Refused,
     /// The tool is missing.
@@ -56,29 +56,29 @@ enum Told {
     Late,
 }
 
-fn told(command: &mut Command) -> Told {
+fn reported(command: &mut Command) -> ToolAnswer {
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let Ok(mut tool) = started else { return Told::Nothing };
-    let (said, hears) = mpsc::channel();
+    let Ok(mut tool) = started else { return ToolAnswer::Nothing };
+    let (printed, hears) = mpsc::channel();
     let output = tool.stdout.take();
     let reads = accord_types::threads::spawn("accord-doctor", move || {
         let mut text = String::new();
         let read = output.map(|mut output| output.read_to_string(&mut text));
         // Fails if the time limit has passed.
-        let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
+        let _ = printed.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
     if reads.is_err() {
         let _ = tool.kill();
-        return Told::Refused;
+        return ToolAnswer::Refused;
     }
     let Ok(text) = hears.recv_timeout(LIMIT) else {
         // The signal does not end the tool inside a hanging driver, so it is not waited for.
         let _ = tool.kill();
-        return Told::Late;
+        return ToolAnswer::Late;
     };
     match (text, tool.wait()) {
-        (Some(text), Ok(status)) if status.success() => Told::Lines(text),
-        _ => Told::Refused,
+        (Some(text), Ok(status)) if status.success() => ToolAnswer::Lines(text),
+        _ => ToolAnswer::Refused,
     }
 }
 
@@ -99,7 +99,7 @@ fn of_gpu(line: &str) -> Vec<Item> {
             Item::wrong(clocks, is, format!("have root run nvidia-smi -i {index} -rac"))
         }
         (.., Some(now), Some(most)) => Item::well(clocks, format!("{now} MHz now, at most {most}")),
-        _ => untold(clocks),
+        _ => unreported(clocks),
     };
     let stays = format!("driver of GPU {index}");
     let stays = match persistence {
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn a_tool_that_fails_or_is_not_there_is_borne() {
-        let shell = |script: &str| told(Command::new("sh").args(["-c", script]));
-        assert!(matches!(shell("echo a line"), Told::Lines(text) if text == "a line\n"));
-        assert!(matches!(shell("echo no such field; exit 2"), Told::Refused));
-        assert!(matches!(told(&mut Command::new("/nowhere/nvidia-smi")), Told::Nothing));
+        let shell = |script: &str| reported(Command::new("sh").args(["-c", script]));
+        assert!(matches!(shell("echo a line"), ToolAnswer::Lines(text) if text == "a line\n"));
+        assert!(matches!(shell("echo no such field; exit 2"), ToolAnswer::Refused));
+        assert!(matches!(reported(&mut Command::new("/nowhere/nvidia-smi")), ToolAnswer::Nothing));
     }
 }

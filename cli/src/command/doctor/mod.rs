@@ -176,7 +176,7 @@ fn keys(trust: &accord_types::Result<Trust>) -> Item {
     match trust {
         Ok(trust) => {
             let days = trust.current(|_| ()).expiry().map(days_left);
-            certificate(WHAT, shown(trust), days)
+            certificate(WHAT, displayed(trust), days)
         }
         Err(error) => {
             let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
@@ -212,7 +212,7 @@ fn of_services() -> Vec<Item> {
 }
 
 /// Describes the credentials for the coordinator.
-fn shown(trust: &Trust) -> String {
+fn displayed(trust: &Trust) -> String {
     let identity = trust.current(|_| ());
     match (identity.name(), trust.folder()) {
         (Ok(name), Some(folder)) => format!("{} in {}", name.role, folder.display()),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The time limit of a program's constructors.
 const START_MAX: Duration = Duration::from_secs(30);
 /// Interval of checks whether it has ended.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Returns the objects of a program.
 ///
@@ -62,8 +62,8 @@ fn run(file: &Path, start: PathBuf, preload: OsString, libacc: &Path) -> Result<
         .tempdir()
         .map_err(|error| Failure::system("can't make a private directory", error))?;
     let answer = folder.path().join("answer");
-    let said = folder.path().join("stderr");
-    let stderr = std::fs::File::create(&said).map_err(|error| Failure::system("can't make a file", error))?;
+    let printed = folder.path().join("stderr");
+    let stderr = std::fs::File::create(&printed).map_err(|error| Failure::system("can't make a file", error))?;
     let mut setting = OsString::from(format!("{}:", std::process::id()));
     setting.push(&answer);
     let mut child = Command::new(&start)
@@ -85,15 +85,15 @@ fn run(file: &Path, start: PathBuf, preload: OsString, libacc: &Path) -> Result<
                 let _ = child.wait();
                 break None;
             }
-            None => std::thread::sleep(LOOK),
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     };
     let bytes = std::fs::read(&answer).unwrap_or_default();
     if let Some(objects) = decode_program(&bytes) {
         return Ok(objects);
     }
-    let said = std::fs::read_to_string(&said).unwrap_or_default();
-    let lines: String = said.lines().take(LINES_MAX).map(|line| format!("\n  {line}")).collect();
+    let printed = std::fs::read_to_string(&printed).unwrap_or_default();
+    let lines: String = printed.lines().take(LINES_MAX).map(|line| format!("\n  {line}")).collect();
     let why = match status {
         _ if !bytes.is_empty() => format!("{} is of another version than this command", libacc.display()),
         None => format!("its constructors did not end within {} s", START_MAX.as_secs()),

@@ -3,7 +3,9 @@
 use crate::args::CopyMemory;
 use crate::failure::{Failure, Result};
 use crate::output::{Table, bytes, print, show};
-use accord_device::copy_route::{self, At, Choice, Direction, End, Facts, Pages, ProgramMemory, Route, SMALL_MAX};
+use accord_device::copy_route::{
+    self, Choice, Direction, End, Facts, IssuePoint, Pages, ProgramMemory, Route, SMALL_MAX,
+};
 use serde_json::json;
 
 /// The transport to and from the other memory.
@@ -52,9 +54,9 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
         _ => return None,
     };
     let (end, mut memory) = match other {
-        CopyMemory::Host => (End::Program, Known { pages: Pages::Unregistered, pinned: false }),
-        CopyMemory::Pinned => (End::Program, Known { pages: Pages::Unregistered, pinned: true }),
-        CopyMemory::Locked => (End::Program, Known { pages: Pages::Registered, pinned: true }),
+        CopyMemory::Host => (End::Program, DescribedMemory { pages: Pages::Unregistered, pinned: false }),
+        CopyMemory::Pinned => (End::Program, DescribedMemory { pages: Pages::Unregistered, pinned: true }),
+        CopyMemory::Locked => (End::Program, DescribedMemory { pages: Pages::Registered, pinned: true }),
         CopyMemory::Gpu => (End::Device, NOTHING),
         // The process with the bytes writes: for a copy in, the other one.
         CopyMemory::SameHost => (End::Mapped, NOTHING),
@@ -66,7 +68,7 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
     let waits = program && (!in_queue || direction == Direction::Out && len <= SMALL_MAX);
     let facts = Facts {
         direction,
-        at: At::Call,
+        at: IssuePoint::Call,
         len,
         end,
         waits,
@@ -78,7 +80,7 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
     let choice = copy_route::route(&facts, &mut memory);
     let mut steps = vec![Step { when: "at the call", choice }];
     if choice.route == Route::InTurn {
-        let choice = copy_route::route(&Facts { at: At::Turn, ..facts }, &mut memory);
+        let choice = copy_route::route(&Facts { at: IssuePoint::Turn, ..facts }, &mut memory);
         steps.push(Step { when: "in its turn", choice });
     }
     let in_row = Facts { in_row: true, ..facts };
@@ -90,14 +92,14 @@ fn steps(from: CopyMemory, to: CopyMemory, size: u64, in_queue: bool) -> Option<
 }
 
 /// Memory as described on the command line.
-struct Known {
+struct DescribedMemory {
     pages: Pages,
     pinned: bool,
 }
 
-const NOTHING: Known = Known { pages: Pages::Unregistered, pinned: false };
+const NOTHING: DescribedMemory = DescribedMemory { pages: Pages::Unregistered, pinned: false };
 
-impl ProgramMemory for Known {
+impl ProgramMemory for DescribedMemory {
     fn pages(&mut self) -> Pages {
         self.pages
     }

@@ -12,7 +12,7 @@ mod show;
 
 use crate::args::{ExplainArgs, ExplainCommand};
 use crate::failure::Result;
-use crate::output::{print, show, tell};
+use crate::output::{print, report_line, show};
 use file::{FileKind, look_at};
 use region::Program;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn image(file: &Path, as_json: bool) -> Result<u8> {
         show(&program.tables());
     }
     if let Some(why) = program.nothing() {
-        tell(format_args!("{why}"));
+        report_line(format_args!("{why}"));
         return Ok(NO_CODE);
     }
     Ok(0)

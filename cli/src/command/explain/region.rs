@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_a_remedy() {
+    fn missing_device_code_is_reported_with_a_remedy() {
         let object = |openacc, regions, image| ProgramObject {
             path: "/app".to_owned(),
             executable: true,

@@ -19,9 +19,9 @@ const REFUSED: u8 = 1;
 pub(crate) fn explain(job: u64, as_json: bool) -> Result<u8> {
     let reply = Coordinator::required()?.explain_job(job)?;
     if as_json {
-        let mut shown = reply.job.as_ref().map_or(Value::Null, job_json);
-        shown["lines"] = json!(reply.lines);
-        print(&format!("{shown:#}\n"));
+        let mut displayed = reply.job.as_ref().map_or(Value::Null, job_json);
+        displayed["lines"] = json!(reply.lines);
+        print(&format!("{displayed:#}\n"));
     } else {
         show(&reply.lines.iter().map(|line| format!("{line}\n")).collect::<String>());
     }
@@ -92,20 +92,20 @@ mod tests {
             position: 1,
             ..WhatIfReply::default()
         };
-        let said = |reply: &WhatIfReply| in_words("2:cpu", reply);
+        let printed = |reply: &WhatIfReply| in_words("2:cpu", reply);
         let later = WhatIfReply { starts_unix_ms: Some(300_000), ..reply(WhatIfOutcome::Later) };
         let why = &later.why;
         assert_eq!(
-            said(&later),
+            printed(&later),
             format!("2:cpu of account physics would start in 5 min, with 1 job before it: {why}\n")
         );
-        let unknown = said(&reply(WhatIfOutcome::Unknown));
+        let unknown = printed(&reply(WhatIfOutcome::Unknown));
         assert!(
             unknown.contains("would wait, and nothing that is known lets it start, with 1 job before it"),
             "{unknown}"
         );
-        assert!(said(&reply(WhatIfOutcome::Refused)).contains("would be refused: "));
-        assert!(said(&reply(WhatIfOutcome::Now)).ends_with("would start now, on -\n"));
+        assert!(printed(&reply(WhatIfOutcome::Refused)).contains("would be refused: "));
+        assert!(printed(&reply(WhatIfOutcome::Now)).ends_with("would start now, on -\n"));
         assert_eq!(reply_json("2:cpu", &later)["outcome"], "later");
     }
 }

@@ -26,14 +26,14 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8> {
         jobs.extend(page.jobs.into_iter().filter(|job| args.whose.fit(&job.user, &job.account)));
         enough.is_none_or(|enough| jobs.len() < enough)
     })?;
-    let shown = paged(args.page, &jobs)?;
+    let displayed = paged(args.page, &jobs)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     if args.json {
-        let jobs = shown.iter().map(ended_json).collect::<Vec<_>>();
+        let jobs = displayed.iter().map(ended_json).collect::<Vec<_>>();
         print(&format!("{:#}\n", json!({ "since_unix_ms": since, "jobs": jobs })));
     } else {
-        show(&format!("{}\nsince {}\n", table(shown, now), ago(since, now)));
+        show(&format!("{}\nsince {}\n", table(displayed, now), ago(since, now)));
     }
     Ok(0)
 }

@@ -71,9 +71,9 @@ pub(crate) fn change(args: &ChangeArgs) -> Result<u8> {
         let (limit, first) =
             (limit_ms.map(accord_scheduler::units::time_text), args.first.then_some("is before all others"));
         let limit = limit.map(|limit| format!("has a limit of {limit}"));
-        let said: Vec<String> = limit.into_iter().chain(first.map(str::to_owned)).collect();
+        let printed: Vec<String> = limit.into_iter().chain(first.map(str::to_owned)).collect();
         let waits = if after.is_some_and(|after| after.state() == JobState::Running) { " and runs" } else { "" };
-        show(&format!("job {job} {}{waits}\n", said.join(" and ")));
+        show(&format!("job {job} {}{waits}\n", printed.join(" and ")));
         Ok(())
     })
 }
@@ -90,7 +90,7 @@ pub(crate) fn pause(args: &PauseArgs) -> Result<u8> {
 /// Returns the rows of a page, or an error with the number of pages.
 fn paged<T>(page: PageArgs, rows: &[T]) -> Result<&[T]> {
     match page.of(rows.len()) {
-        Some(shown) => Ok(&rows[shown]),
+        Some(displayed) => Ok(&rows[displayed]),
         None => {
             let pages = u64::try_from(rows.len()).unwrap_or(u64::MAX).div_ceil(page.rows).max(1);
             let pages = count(pages, "page");

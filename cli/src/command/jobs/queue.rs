@@ -19,9 +19,9 @@ pub(crate) fn queue(args: &QueueArgs) -> Result<u8> {
     queue.jobs.retain(|job| args.whose.fit(&job.user, &job.account));
     let jobs = paged(args.page, &queue.jobs)?;
     if args.json {
-        let mut shown = as_json(&queue, jobs);
-        shown["reservations"] = reservations.iter().map(reservation::row_json).collect();
-        print(&format!("{shown:#}\n"));
+        let mut displayed = as_json(&queue, jobs);
+        displayed["reservations"] = reservations.iter().map(reservation::row_json).collect();
+        print(&format!("{displayed:#}\n"));
     } else {
         show(&format!("{}{}", tables(&queue, jobs), reservation::lines(&reservations, unix_ms)));
     }
@@ -166,8 +166,11 @@ JOB  USER  ACCOUNT  PROGRAM  REQUEST  ASKED    BEFORE  STARTS               WHY 
             tables(&QueueReply { paused: true, ..QueueReply::default() }, &[]),
             "no job starts: an administrator has paused all\n\nno jobs\n"
         );
-        let shown = as_json(&queue, &queue.jobs);
-        assert_eq!(shown["jobs"][1]["why"], "it needs 2 of cpu, and none is free for as long as its limit");
-        assert_eq!((&shown["jobs"][0]["position"], &shown["jobs"][1]["position"]), (&Value::Null, &Value::from(1)));
+        let displayed = as_json(&queue, &queue.jobs);
+        assert_eq!(displayed["jobs"][1]["why"], "it needs 2 of cpu, and none is free for as long as its limit");
+        assert_eq!(
+            (&displayed["jobs"][0]["position"], &displayed["jobs"][1]["position"]),
+            (&Value::Null, &Value::from(1))
+        );
     }
 }

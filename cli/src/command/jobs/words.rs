@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn unknown_time_is_not_idle() {
-        let shown = [busy_part(0, 0, 0), busy_part(4_000, 0, 3_000), busy_part(4_000, 0, 9_000)];
-        assert_eq!(shown, ["-", "75 %", "100 %"]);
+        let displayed = [busy_part(0, 0, 0), busy_part(4_000, 0, 3_000), busy_part(4_000, 0, 9_000)];
+        assert_eq!(displayed, ["-", "75 %", "100 %"]);
         assert_eq!([busy_part(4_000, 4_000, 0), busy_part(7_200_000, 1_800_000, 0)], ["unknown", "0 % of 1.500"]);
     }
 

@@ -155,8 +155,8 @@ mod tests {
         let file = folder.path().join("agent.env");
         check_own(&file, "ACCORD_TLS", "/t").unwrap();
         std::fs::write(&file, "ACCORD_TLS=/own\n").unwrap();
-        let said = check_own(&file, "ACCORD_TLS", "/t").unwrap_err().to_string();
-        assert!(said.contains("has ACCORD_TLS=/own"), "{said}");
+        let printed = check_own(&file, "ACCORD_TLS", "/t").unwrap_err().to_string();
+        assert!(printed.contains("has ACCORD_TLS=/own"), "{printed}");
         check_own(&file, "ACCORD_TLS", "/own").unwrap();
     }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_given_to_no_one() {
+    fn ownership_change_does_not_follow_symbolic_links() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "").unwrap();

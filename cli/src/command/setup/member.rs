@@ -1,6 +1,6 @@
 //! `accord setup node` and `accord setup user`: obtain a certificate by invitation, and set up its holder.
 
-use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
+use super::site::{CertificateSummary, FOLDER, TLS, check_root, displayed, host_name, lock};
 use super::steps::{Steps, note};
 use super::{files, service};
 use crate::failure::{Failure, Result};
@@ -151,7 +151,7 @@ fn certificate(
     mut keep: impl FnMut(&mut Steps, &str) -> Result<()>,
 ) -> Result<bool> {
     let place = folder.display();
-    if let Some(there) = shown(&folder.join(CERTIFICATE_FILE)).filter(|_| !renew) {
+    if let Some(there) = displayed(&folder.join(CERTIFICATE_FILE)).filter(|_| !renew) {
         if there.name.role != *role {
             return Err(Failure::new(format!(
                 "{place} holds the certificate of {}, and the new one is for {role}; move the folder away, or replace it: accord setup admit, and its line with --renew",
@@ -226,7 +226,7 @@ fn check_cluster(folder: &Path, source: Source<'_>) -> Result<()> {
 }
 
 /// Returns the reason why a folder's certificate must be replaced.
-fn unusable(folder: &Path, there: &Shown) -> Option<String> {
+fn unusable(folder: &Path, there: &CertificateSummary) -> Option<String> {
     if there.days < 0 {
         return Some("it has expired".to_owned());
     }
@@ -300,7 +300,7 @@ mod tests {
             authority.issue_into(&folder, Role::Agent("n1".to_owned()), Duration::from_secs(seconds)).unwrap();
             folder
         };
-        let why = |folder: &Path| unusable(folder, &shown(&folder.join(CERTIFICATE_FILE)).unwrap());
+        let why = |folder: &Path| unusable(folder, &displayed(&folder.join(CERTIFICATE_FILE)).unwrap());
         let (expired, valid, other) = (folder("expired", 0), folder("valid", 3600), folder("other", 3600));
         assert_eq!(why(&expired).as_deref(), Some("it has expired"));
         assert_eq!(why(&valid), None);

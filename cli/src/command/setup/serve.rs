@@ -22,7 +22,7 @@ const CODE_LIMIT: Duration = Duration::from_secs(3);
 /// The time limit of a client in total.
 const CLIENT_LIMIT: Duration = Duration::from_secs(20);
 /// Interval of checks for clients' results, in milliseconds.
-const LOOK: u16 = 200;
+const POLL_INTERVAL: u16 = 200;
 
 /// A client's number and its outcome.
 type Served = (u64, accord_types::Result<Role>);
@@ -70,11 +70,11 @@ impl JoinServer {
                 client.cut();
             }
             if clients.len() >= CLIENTS_MAX {
-                std::thread::sleep(Duration::from_millis(u64::from(LOOK)));
+                std::thread::sleep(Duration::from_millis(u64::from(POLL_INTERVAL)));
                 continue;
             }
             let mut wait = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-            if matches!(poll(&mut wait, PollTimeout::from(LOOK)), Ok(1..))
+            if matches!(poll(&mut wait, PollTimeout::from(POLL_INTERVAL)), Ok(1..))
                 && let Ok((stream, from)) = self.listener.accept()
             {
                 let address = from.ip().to_canonical();

@@ -1,7 +1,7 @@
 //! `accord setup server`.
 
 use super::admit::Admission;
-use super::site::{FOLDER, Shown, TLS, check_root, host_name, lock, shown};
+use super::site::{CertificateSummary, FOLDER, TLS, check_root, displayed, host_name, lock};
 use super::steps::{Steps, note};
 use super::{files, service};
 use crate::command::pki::lifetime;
@@ -118,16 +118,16 @@ fn make_account() -> Result<()> {
     if output.status.success() && group().is_some() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(format!("useradd: {}; make the system account and group {ACCOUNT} by hand", said.trim())))
+    let printed = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::new(format!("useradd: {}; make the system account and group {ACCOUNT} by hand", printed.trim())))
 }
 
 /// Returns the authority; `None` in a dry run that would create it.
 fn authority(steps: &mut Steps, args: &ServerArgs, name: &str) -> Result<Option<Authority>> {
     let folder = &args.admit.authority;
     let is_there = folder.join(CA_KEY_FILE).exists();
-    let what = match shown(&folder.join(CA_FILE)) {
-        Some(shown) if is_there => format!("authority in {}: {}", folder.display(), shown.text),
+    let what = match displayed(&folder.join(CA_FILE)) {
+        Some(displayed) if is_there => format!("authority in {}: {}", folder.display(), displayed.text),
         _ => format!(
             "authority of cluster {name} in {}; its ca.key signs every certificate: keep it to root",
             folder.display()
@@ -152,8 +152,8 @@ fn authority(steps: &mut Steps, args: &ServerArgs, name: &str) -> Result<Option<
 fn certificate(steps: &mut Steps, authority: Option<&Authority>, days: u32, group: u32) -> Result<()> {
     let folder = coordinator_folder();
     let place = folder.display();
-    let there = shown(&folder.join(CERTIFICATE_FILE));
-    if let (Some(Shown { name, text, .. }), Some(authority)) = (&there, authority) {
+    let there = displayed(&folder.join(CERTIFICATE_FILE));
+    if let (Some(CertificateSummary { name, text, .. }), Some(authority)) = (&there, authority) {
         let believed = std::fs::read_to_string(folder.join(CA_FILE)).unwrap_or_default();
         let is_ours = name.cluster == authority.cluster() && believed.contains(authority.certificate().trim());
         if !is_ours || name.role != Role::Coordinator {
@@ -229,13 +229,13 @@ mod tests {
         let (authority, coordinator) = (place.path().join("authority"), place.path().join("coordinator"));
         check_authority(&authority, &coordinator).unwrap();
         std::fs::create_dir(&coordinator).unwrap();
-        let said = check_authority(&authority, &coordinator).unwrap_err().to_string();
-        assert!(said.contains("name it with --authority"), "{said}");
+        let printed = check_authority(&authority, &coordinator).unwrap_err().to_string();
+        assert!(printed.contains("name it with --authority"), "{printed}");
         std::fs::create_dir(&authority).unwrap();
         for (file, lacks) in [(CA_KEY_FILE, CA_FILE), (CA_FILE, CA_KEY_FILE)] {
             std::fs::write(authority.join(file), "").unwrap();
-            let said = check_authority(&authority, &coordinator).unwrap_err().to_string();
-            assert!(said.contains(&format!("and no {lacks}")), "{said}");
+            let printed = check_authority(&authority, &coordinator).unwrap_err().to_string();
+            assert!(printed.contains(&format!("and no {lacks}")), "{printed}");
             std::fs::remove_file(authority.join(file)).unwrap();
         }
         for file in [CA_KEY_FILE, CA_FILE] {

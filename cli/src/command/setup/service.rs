@@ -52,6 +52,6 @@ fn systemctl(arguments: &[&str]) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(failed(format!("{}; journalctl -u {} says more", said.trim(), arguments.last().unwrap_or(&""))))
+    let printed = String::from_utf8_lossy(&output.stderr);
+    Err(failed(format!("{}; journalctl -u {} says more", printed.trim(), arguments.last().unwrap_or(&""))))
 }

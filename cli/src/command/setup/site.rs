@@ -41,7 +41,7 @@ pub(super) fn lock() -> Result<Flock<File>> {
 }
 
 /// The certificate of a folder.
-pub(super) struct Shown {
+pub(super) struct CertificateSummary {
     pub(super) name: PeerName,
     pub(super) days: i64,
     /// Name and days, in words.
@@ -49,10 +49,10 @@ pub(super) struct Shown {
 }
 
 /// Returns the name in a certificate, and its days left.
-pub(super) fn shown(certificate: &Path) -> Option<Shown> {
+pub(super) fn displayed(certificate: &Path) -> Option<CertificateSummary> {
     let (name, expiry) = holder_of(certificate).ok()?;
     let days = days_left(expiry);
     let left = if days < 0 { "expired".to_owned() } else { format!("{days} days left") };
     let text = format!("{} of cluster {}, {left}", name.role, name.cluster);
-    Some(Shown { name, days, text })
+    Some(CertificateSummary { name, days, text })
 }

@@ -22,7 +22,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// Longest delay of a key or a reply.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval in which ages on the screen are updated.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 /// Columns of the output if it does not go to a terminal.
@@ -83,7 +83,7 @@ fn show(terminal: &mut DefaultTerminal, watching: &Watching, top: &mut Top) -> i
                     received = Instant::now();
                     top.take(reply);
                 }
-                Err(error) => top.trouble = Some(error.to_string()),
+                Err(error) => top.problem = Some(error.to_string()),
             }
             drawn = None;
         }
@@ -100,7 +100,7 @@ fn show(terminal: &mut DefaultTerminal, watching: &Watching, top: &mut Top) -> i
                 watching.ask(top.request());
             }
         }
-        if !event::poll(LOOK)? {
+        if !event::poll(POLL_INTERVAL)? {
             continue;
         }
         let act = match event::read()? {

@@ -78,13 +78,13 @@ fn summary(top: &Top) -> Vec<Line<'static>> {
 }
 
 fn keys(top: &Top) -> Line<'static> {
-    if let Some(trouble) = &top.trouble {
-        return Line::from(bold(&trouble.replace('\n', " ")));
+    if let Some(problem) = &top.problem {
+        return Line::from(bold(&problem.replace('\n', " ")));
     }
     let rows = &top.rows;
-    let shown = rows.from + u32::try_from(rows.lines.len()).unwrap_or(u32::MAX);
+    let displayed = rows.from + u32::try_from(rows.lines.len()).unwrap_or(u32::MAX);
     let place = match rows.total {
-        total if total as usize > rows.lines.len() => format!("rows {}-{shown} of {total}  ", rows.from + 1),
+        total if total as usize > rows.lines.len() => format!("rows {}-{displayed} of {total}  ", rows.from + 1),
         _ => String::new(),
     };
     Line::from(format!("{place}d devices  n nodes  u users  j jobs  s sort: {}  q quit", top.sort.word()))

@@ -69,7 +69,7 @@ pub(crate) struct Top {
     /// Milliseconds since the rows were received.
     pub(crate) age_ms: u64,
     /// The reason why the rows are outdated.
-    pub(crate) trouble: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 impl View {
@@ -116,7 +116,7 @@ impl Top {
     /// Applies a reply.
     pub(crate) fn take(&mut self, reply: WatchReply) {
         self.rows.take(self.view.table(), self.request, reply);
-        (self.age_ms, self.trouble) = (0, None);
+        (self.age_ms, self.problem) = (0, None);
     }
 
     /// Returns the coordinator's clock now.

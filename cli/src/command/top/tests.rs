@@ -186,7 +186,7 @@ fn top(view: View) -> Top {
 }
 
 /// Returns the lines of a terminal.
-fn shown(top: &Top, width: u16, height: u16) -> Vec<String> {
+fn displayed(top: &Top, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(top, frame.area(), frame.buffer_mut())).unwrap();
     let text = terminal.backend().to_string();
@@ -196,7 +196,7 @@ fn shown(top: &Top, width: u16, height: u16) -> Vec<String> {
 #[test]
 fn devices_show_use_memory_users_and_idle_holders_in_80_columns() {
     assert_eq!(
-        shown(&top(View::Devices), 80, 12),
+        displayed(&top(View::Devices), 80, 12),
         [
             "accord top  coordinator head:7447, up 2 h 5 min",
             "nodes: 1 up, 1 draining, 1 away; 4 sessions",
@@ -227,15 +227,15 @@ fn a_device_in_quarantine_says_since_when_why_and_whether_its_jobs_are_charged()
         let mut top = Top::new("head:7447", View::Devices, Sort::default(), "");
         top.resize(100);
         top.take(reply(&top, 0, 1, vec![Line::Device(line)]));
-        let shown = shown(&top, 80, 12);
-        assert!(shown.iter().any(|line| line.ends_with(&format!("in quarantine for {notes}"))), "{shown:#?}");
+        let displayed = displayed(&top, 80, 12);
+        assert!(displayed.iter().any(|line| line.ends_with(&format!("in quarantine for {notes}"))), "{displayed:#?}");
     }
 }
 
 #[test]
 fn nodes_say_why_they_take_no_jobs() {
     assert_eq!(
-        shown(&top(View::Nodes), 80, 10)[5..9],
+        displayed(&top(View::Nodes), 80, 10)[5..9],
         [
             "NODE  STATE    DEVICES BUSY HELD IDLE       MEMORY SESSIONS WHY",
             "gpu01 up             3    1    2    1 71.0/417 GiB        4",
@@ -248,7 +248,7 @@ fn nodes_say_why_they_take_no_jobs() {
 #[test]
 fn users_have_their_jobs_and_devices_and_others_are_counted() {
     assert_eq!(
-        shown(&top(View::Users), 80, 10)[5..9],
+        displayed(&top(View::Users), 80, 10)[5..9],
         [
             "USER            RUNNING WAITING SESSIONS DEVICES     USE IDLE   MEMORY",
             "eva                   1       1        1       1    97 %    0 71.0 GiB",
@@ -261,7 +261,7 @@ fn users_have_their_jobs_and_devices_and_others_are_counted() {
 #[test]
 fn jobs_say_how_long_they_run_and_why_they_wait() {
     assert_eq!(
-        shown(&top(View::Jobs), 80, 10)[5..9],
+        displayed(&top(View::Jobs), 80, 10)[5..9],
         [
             "JOB USER PROGRAM REQUEST  STATE   SINCE   USE DEVICES, OR WHY IT WAITS",
             " 17 eva  heat    2:nvidia running 42 min 97 % gpu01/0",
@@ -274,7 +274,7 @@ fn jobs_say_how_long_they_run_and_why_they_wait() {
 #[test]
 fn a_narrow_screen_cuts_the_last_column_and_a_small_one_has_no_rows() {
     for (width, height) in [(40, 8), (20, 3), (1, 1)] {
-        let lines = shown(&top(View::Devices), width, height);
+        let lines = displayed(&top(View::Devices), width, height);
         assert_eq!(lines.len(), usize::from(height), "{lines:#?}");
     }
 }
@@ -314,15 +314,15 @@ fn rows_change_in_their_places_and_those_of_another_request_are_dropped() {
     changed.summary = None;
     changed.changed = vec![WatchRow { at: 2, line: Some(Line::Device(device("gpu01", 2, Some(33)))) }];
     top.take(changed);
-    let screen = shown(&top, 80, 12).join("\n");
+    let screen = displayed(&top, 80, 12).join("\n");
     assert!(screen.contains("33 %") && screen.contains("97 %") && screen.contains("up 2 h"), "{screen}");
     // The rows of devices stay until those of nodes arrive.
     let late = reply(&top, 0, 1, vec![Line::Device(device("gpu09", 9, None))]);
     top.key(Key::Char('n'));
     top.take(late);
-    assert!(shown(&top, 80, 12).join("\n").contains("33 %"));
+    assert!(displayed(&top, 80, 12).join("\n").contains("33 %"));
     top.take(reply(&top, 0, 3, nodes()));
-    let screen = shown(&top, 80, 12).join("\n");
+    let screen = displayed(&top, 80, 12).join("\n");
     assert!(screen.contains("heard 3 min ago") && !screen.contains("33 %"), "{screen}");
     let fewer = WatchReply { rows: 1, total: 1, ..reply(&top, 0, 1, Vec::new()) };
     top.take(fewer);
@@ -332,12 +332,12 @@ fn rows_change_in_their_places_and_those_of_another_request_are_dropped() {
 #[test]
 fn old_rows_say_so_and_names_can_t_move_the_cursor() {
     let mut top = top(View::Devices);
-    top.trouble = Some("the coordinator does not answer\u{1b}[2J".into());
-    let last = shown(&top, 80, 10).pop().unwrap();
+    top.problem = Some("the coordinator does not answer\u{1b}[2J".into());
+    let last = displayed(&top, 80, 10).pop().unwrap();
     assert!(last.starts_with("the coordinator does not answer") && !last.contains('\u{1b}'), "{last:?}");
     let hostile = DeviceLine { users: vec!["\u{1b}]0;x\u{7}\nroot".into()], ..device("gpu01", 0, None) };
     top.take(reply(&top, 0, 1, vec![Line::Device(hostile)]));
-    let screen = shown(&top, 80, 10);
+    let screen = displayed(&top, 80, 10);
     assert!(screen.iter().all(|line| !line.contains(['\u{1b}', '\u{7}'])), "{screen:?}");
     assert!(screen.last().unwrap().starts_with("d devices"), "{screen:?}");
 }

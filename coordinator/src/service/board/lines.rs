@@ -1,8 +1,8 @@
 //! Converts rows to messages, and hides what the watcher may not see.
 
 use super::job_facts::JobFacts;
-use super::observe::Look;
-use super::tables::{Eyes, OTHERS};
+use super::observe::CoreAccess;
+use super::tables::{OTHERS, Visibility};
 use super::{Board, DeviceSeen, JobSeen, UserSeen, index};
 use accord_proto::bounds::WATCH_NAMES_MAX;
 use accord_proto::v1;
@@ -11,22 +11,28 @@ use v1::{DeviceCondition, NodeState, WatchTable};
 
 impl Board {
     /// Returns the row of a table as a message.
-    pub(super) fn line(&self, core: &impl Look, eyes: &Eyes, table: WatchTable, row: u32) -> Option<Line> {
+    pub(super) fn line(
+        &self,
+        core: &impl CoreAccess,
+        visibility: &Visibility,
+        table: WatchTable,
+        row: u32,
+    ) -> Option<Line> {
         Some(match table {
             WatchTable::Unspecified => return None,
             WatchTable::Nodes => Line::Node(self.node_line(row)),
-            WatchTable::Devices => Line::Device(self.device_line(eyes, &self.devices[row as usize])),
-            WatchTable::Users => Line::User(self.user_line(eyes, row)),
+            WatchTable::Devices => Line::Device(self.device_line(visibility, &self.devices[row as usize])),
+            WatchTable::Users => Line::User(self.user_line(visibility, row)),
             WatchTable::Jobs => Line::Job(self.job_line(core, &self.jobs[row as usize])),
         })
     }
 
     /// Returns the totals of the cluster.
-    pub(super) fn summary(&self, eyes: &Eyes) -> v1::ClusterSummary {
+    pub(super) fn summary(&self, visibility: &Visibility) -> v1::ClusterSummary {
         let nodes = |is: &dyn Fn(NodeState) -> bool| index(self.nodes.iter().filter(|node| is(node.state)).count());
         let devices = |is: &dyn Fn(&DeviceSeen) -> bool| index(self.devices.iter().filter(|device| is(device)).count());
         let users = |is_seen: bool, of: fn(&UserSeen) -> u32| -> u32 {
-            let users = (0..).zip(&self.users).filter(|(at, _)| eyes.see(*at) == is_seen);
+            let users = (0..).zip(&self.users).filter(|(at, _)| visibility.see(*at) == is_seen);
             users.map(|(_, user)| of(user)).sum()
         };
         v1::ClusterSummary {
@@ -69,16 +75,16 @@ impl Board {
         }
     }
 
-    fn device_line(&self, eyes: &Eyes, device: &DeviceSeen) -> v1::DeviceLine {
-        let (seen, others): (Vec<u32>, Vec<u32>) = device.users.iter().partition(|user| eyes.see(**user));
+    fn device_line(&self, visibility: &Visibility, device: &DeviceSeen) -> v1::DeviceLine {
+        let (seen, others): (Vec<u32>, Vec<u32>) = device.users.iter().partition(|user| visibility.see(**user));
         let mut users: Vec<String> = seen.iter().map(|user| self.users[*user as usize].name.clone()).collect();
         users.sort_unstable();
         let more = users.len().saturating_sub(WATCH_NAMES_MAX);
         users.truncate(WATCH_NAMES_MAX);
-        let jobs = device.jobs.iter().map(|job| &self.jobs[*job as usize]).filter(|job| eyes.see(job.user));
+        let jobs = device.jobs.iter().map(|job| &self.jobs[*job as usize]).filter(|job| visibility.see(job.user));
         let sessions = device.uses.iter().map(|used| &self.sessions[used.session as usize]);
         let programs: Vec<String> = sessions
-            .filter(|session| eyes.see(session.user))
+            .filter(|session| visibility.see(session.user))
             .take(WATCH_NAMES_MAX)
             .map(|session| session.program.clone())
             .collect();
@@ -102,10 +108,11 @@ impl Board {
         }
     }
 
-    fn user_line(&self, eyes: &Eyes, row: u32) -> v1::UserLine {
+    fn user_line(&self, visibility: &Visibility, row: u32) -> v1::UserLine {
         let mut all = UserSeen::default();
         let mut users = 0;
-        let parts = (0..).zip(&self.users).filter(|(at, _)| if row == OTHERS { !eyes.see(*at) } else { *at == row });
+        let parts =
+            (0..).zip(&self.users).filter(|(at, _)| if row == OTHERS { !visibility.see(*at) } else { *at == row });
         for (_, user) in parts {
             users += 1;
             all.running += user.running;
@@ -132,7 +139,7 @@ impl Board {
         }
     }
 
-    fn job_line(&self, core: &impl Look, job: &JobSeen) -> v1::JobLine {
+    fn job_line(&self, core: &impl CoreAccess, job: &JobSeen) -> v1::JobLine {
         let (percent, memory_used) = self.use_by(job);
         let is_idle = !job.is_waiting() && job.is_exclusive && percent == Some(0);
         let idle_since = job.devices.iter().filter_map(|device| self.devices[*device as usize].idle_since_unix_ms);
@@ -145,8 +152,8 @@ impl Board {
     }
 
     /// Returns a job's message. Its parts are copied from the core; words are made of them once the core is unlocked.
-    fn words(&self, core: &impl Look, job: &JobSeen) -> v1::Job {
-        match core.look(|cluster| JobFacts::copy(cluster, job.id)) {
+    fn words(&self, core: &impl CoreAccess, job: &JobSeen) -> v1::Job {
+        match core.with_core(|cluster| JobFacts::copy(cluster, job.id)) {
             Some(facts) => facts.message(self.started_unix_ms),
             // The job has ended since the board was made.
             None => v1::Job { job: job.id.0, user: self.users[job.user as usize].name.clone(), ..v1::Job::default() },

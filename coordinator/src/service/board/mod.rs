@@ -11,7 +11,7 @@ mod tests;
 mod watcher;
 
 pub(super) use boards::Boards;
-pub(super) use tables::Eyes;
+pub(super) use tables::Visibility;
 pub(super) use watcher::Watcher;
 
 use accord_proto::v1;

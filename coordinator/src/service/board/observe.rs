@@ -29,33 +29,33 @@ struct Observer {
 }
 
 /// Access to the core's state, locked for the duration of a call.
-pub(crate) trait Look {
-    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T;
+pub(crate) trait CoreAccess {
+    fn with_core<T>(&self, with_core: impl FnOnce(&Cluster) -> T) -> T;
 }
 
-impl Look for Driver {
-    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
-        self.with_cluster(look)
+impl CoreAccess for Driver {
+    fn with_core<T>(&self, with_core: impl FnOnce(&Cluster) -> T) -> T {
+        self.with_cluster(with_core)
     }
 }
 
 impl Board {
     /// Builds a board for a time that both clocks give.
-    pub(super) fn observe(core: &impl Look, (now, unix_ms): (Millis, u64), before: Option<&Self>) -> Self {
-        let mut observer = core.look(|cluster| Observer::begin(cluster, (now, unix_ms), before));
+    pub(super) fn observe(core: &impl CoreAccess, (now, unix_ms): (Millis, u64), before: Option<&Self>) -> Self {
+        let mut observer = core.with_core(|cluster| Observer::begin(cluster, (now, unix_ms), before));
         let mut next = Some(NodeId(0));
         while let Some(from) = next {
-            next = core.look(|cluster| observer.nodes(cluster, from));
+            next = core.with_core(|cluster| observer.nodes(cluster, from));
         }
         let mut after = Some(None);
         while let Some(last) = after {
-            after = core.look(|cluster| observer.jobs(cluster, last)).map(Some);
+            after = core.with_core(|cluster| observer.jobs(cluster, last)).map(Some);
         }
-        let accounts = core.look(|cluster| cluster.scheduler().account_order());
+        let accounts = core.with_core(|cluster| cluster.scheduler().account_order());
         observer.order_jobs(&accounts);
         let mut next = Some(SessionId(0));
         while let Some(from) = next {
-            next = core.look(|cluster| observer.sessions(cluster, from));
+            next = core.with_core(|cluster| observer.sessions(cluster, from));
         }
         observer.finish(before)
     }
@@ -154,7 +154,7 @@ impl Observer {
             name: node.name.clone(),
             state,
             reason: reason.to_owned(),
-            heard_unix_ms: self.unix_ms(node.heard),
+            heard_unix_ms: self.unix_ms(node.last_contact),
             devices: first..index(self.board.devices.len()),
             sessions: 0,
         });

@@ -16,7 +16,7 @@ const UNKNOWN: u32 = 101;
 
 /// The visibility of a board's users to a watcher, by index.
 #[derive(Debug)]
-pub(crate) struct Eyes(Vec<bool>);
+pub(crate) struct Visibility(Vec<bool>);
 
 /// The requested rows of a table.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Window {
     pub(super) rows: Vec<u32>,
 }
 
-impl Eyes {
+impl Visibility {
     pub(crate) fn of(board: &Board, viewer: &Viewer) -> Self {
         Self(board.users.iter().map(|user| viewer.sees_user(&user.name, board.others_jobs)).collect())
     }
@@ -40,8 +40,8 @@ impl Eyes {
 
 impl Board {
     /// Returns the requested rows: the last ones if the request begins beyond the table's end.
-    pub(super) fn window(&self, eyes: &Eyes, request: &v1::WatchRequest) -> Window {
-        let all = self.rows(eyes, request);
+    pub(super) fn window(&self, visibility: &Visibility, request: &v1::WatchRequest) -> Window {
+        let all = self.rows(visibility, request);
         let many = (request.rows as usize).min(WATCH_ROWS_MAX);
         let from = (request.from as usize).min(all.len().saturating_sub(many));
         let rows = all.iter().skip(from).take(many).copied().collect();
@@ -49,10 +49,10 @@ impl Board {
     }
 
     /// Returns all rows of a table, in order.
-    fn rows(&self, eyes: &Eyes, request: &v1::WatchRequest) -> Cow<'_, [u32]> {
+    fn rows(&self, visibility: &Visibility, request: &v1::WatchRequest) -> Cow<'_, [u32]> {
         let only = (!request.user.is_empty()).then(|| self.by_name.get(&request.user).copied());
         // A hidden user is treated like one that does not exist.
-        let only = only.map(|user| user.filter(|user| eyes.see(*user)));
+        let only = only.map(|user| user.filter(|user| visibility.see(*user)));
         let chosen = |all: &'_ [u32], is: &dyn Fn(u32, u32) -> bool| -> Option<Vec<u32>> {
             only.map(|user| match user {
                 Some(user) => all.iter().copied().filter(|row| is(*row, user)).collect(),
@@ -74,10 +74,10 @@ impl Board {
             WatchTable::Jobs => {
                 let all = self.jobs_by(request.order());
                 let some = chosen(all, &|row, user| self.jobs[row as usize].user == user);
-                let seen = || all.iter().copied().filter(|row| eyes.see(self.jobs[*row as usize].user)).collect();
+                let seen = || all.iter().copied().filter(|row| visibility.see(self.jobs[*row as usize].user)).collect();
                 Cow::Owned(some.unwrap_or_else(seen))
             }
-            WatchTable::Users => Cow::Owned(self.users_by(request.order(), eyes, only)),
+            WatchTable::Users => Cow::Owned(self.users_by(request.order(), visibility, only)),
         }
     }
 
@@ -139,10 +139,10 @@ impl Board {
         })
     }
 
-    fn users_by(&self, order: WatchOrder, eyes: &Eyes, only: Option<Option<u32>>) -> Vec<u32> {
+    fn users_by(&self, order: WatchOrder, visibility: &Visibility, only: Option<Option<u32>>) -> Vec<u32> {
         let mut rows: Vec<u32> = match only {
             Some(user) => user.into_iter().collect(),
-            None => (0..index(self.users.len())).filter(|user| eyes.see(*user)).collect(),
+            None => (0..index(self.users.len())).filter(|user| visibility.see(*user)).collect(),
         };
         let of = |row: &u32| &self.users[*row as usize];
         rows.sort_by(|a, b| natural_order(&of(a).name, &of(b).name));
@@ -152,7 +152,7 @@ impl Board {
             WatchOrder::Memory => rows.sort_by_key(|row| Reverse(of(row).held)),
         }
         let has_some = |user: &UserSeen| user.running + user.waiting + user.sessions > 0;
-        let others = (0..).zip(&self.users).any(|(at, user)| !eyes.see(at) && has_some(user));
+        let others = (0..).zip(&self.users).any(|(at, user)| !visibility.see(at) && has_some(user));
         if only.is_none() && others {
             rows.push(OTHERS);
         }

@@ -2,7 +2,7 @@
 
 use super::super::driver::{Driver, DriverSettings};
 use super::super::viewer::Viewer;
-use super::observe::{AT_ONCE, Look};
+use super::observe::{AT_ONCE, CoreAccess};
 use super::{Board, Boards, Watcher};
 use accord_cluster::{ClientId, Cluster, Input, Limits, LinkId, Millis, Registration};
 use accord_proto::{VERSION, v1};
@@ -24,9 +24,9 @@ struct Site {
     clients: u64,
 }
 
-impl Look for Site {
-    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
-        look(&self.cluster)
+impl CoreAccess for Site {
+    fn with_core<T>(&self, with_core: impl FnOnce(&Cluster) -> T) -> T {
+        with_core(&self.cluster)
     }
 }
 
@@ -37,11 +37,11 @@ struct Counted<'a> {
     longest: Cell<u64>,
 }
 
-impl Look for Counted<'_> {
-    fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+impl CoreAccess for Counted<'_> {
+    fn with_core<T>(&self, with_core: impl FnOnce(&Cluster) -> T) -> T {
         let steps = || self.site.cluster.scheduler().steps();
         let before = steps();
-        let found = look(&self.site.cluster);
+        let found = with_core(&self.site.cluster);
         self.looks.set(self.looks.get() + 1);
         self.longest.set(self.longest.get().max(steps() - before));
         found

@@ -1,8 +1,8 @@
 //! The state of one watcher: it gets the requested rows, then the rows that have changed.
 
 use super::super::viewer::Viewer;
-use super::observe::Look;
-use super::{Board, Eyes};
+use super::observe::CoreAccess;
+use super::{Board, Visibility};
 use accord_proto::v1;
 use v1::watch_row::Line;
 
@@ -11,12 +11,12 @@ use v1::watch_row::Line;
 pub(crate) struct Watcher {
     viewer: Viewer,
     request: v1::WatchRequest,
-    sent: Option<Sent>,
+    sent: Option<LastReply>,
 }
 
 /// The contents of the last reply.
 #[derive(Debug)]
-struct Sent {
+struct LastReply {
     summary: v1::ClusterSummary,
     total: u32,
     from: u32,
@@ -34,11 +34,11 @@ impl Watcher {
     }
 
     /// Returns the full reply to a new request, or the changes since the last reply; `None` if there are none.
-    pub(crate) fn reply(&mut self, core: &impl Look, board: &Board) -> Option<v1::WatchReply> {
-        let (eyes, table) = (Eyes::of(board, &self.viewer), self.request.table());
-        let window = board.window(&eyes, &self.request);
-        let lines = window.rows.iter().filter_map(|row| board.line(core, &eyes, table, *row)).collect();
-        let now = Sent { summary: board.summary(&eyes), total: window.total, from: window.from, lines };
+    pub(crate) fn reply(&mut self, core: &impl CoreAccess, board: &Board) -> Option<v1::WatchReply> {
+        let (visibility, table) = (Visibility::of(board, &self.viewer), self.request.table());
+        let window = board.window(&visibility, &self.request);
+        let lines = window.rows.iter().filter_map(|row| board.line(core, &visibility, table, *row)).collect();
+        let now = LastReply { summary: board.summary(&visibility), total: window.total, from: window.from, lines };
         let before = self.sent.take();
         let reply = now.changes(before.as_ref()).map(|reply| v1::WatchReply {
             request: self.request.number,
@@ -50,7 +50,7 @@ impl Watcher {
     }
 }
 
-impl Sent {
+impl LastReply {
     /// Returns the differences from the last reply; `None` if there are none.
     fn changes(&self, before: Option<&Self>) -> Option<v1::WatchReply> {
         let summary = before.is_none_or(|before| before.summary != self.summary).then_some(self.summary);

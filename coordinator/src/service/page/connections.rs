@@ -1,9 +1,9 @@
 //! Browsers' connections. Those of strangers are few: the oldest one goes for the next. Those of users count as connections of their tools.
 
-use super::super::entrance::{Entrance, Turn};
 use super::super::protocol::Protocol;
 use super::super::referral::Referral;
 use super::super::tenants::TenantSlot;
+use super::super::unauthenticated::{ConnectionSlot, UnauthenticatedConnections};
 use super::answers::{Answer, refusal};
 use super::guard;
 use super::listener::PageListener;
@@ -12,8 +12,8 @@ use super::routes;
 use super::site::{SignedIn, Site};
 use super::write_deadline::WriteDeadline;
 use accord_types::Result;
+use accord_types::connection_slots::place_of;
 use accord_types::short_lock::ShortLock;
-use accord_types::waiting_room::place_of;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -50,10 +50,10 @@ enum Shown {
 }
 
 impl Shown {
-    /// Answers a request. `standing` is that of the request's connection.
-    async fn answer<B: Sync>(&self, request: &Request<B>, standing: &Standing) -> Answer {
+    /// Answers a request. `connection_user` is that of the request's connection.
+    async fn answer<B: Sync>(&self, request: &Request<B>, connection_user: &ConnectionUser) -> Answer {
         match self {
-            Self::Page(site) => routes::answer(site, request, |signed_in| standing.admit(site, signed_in)).await,
+            Self::Page(site) => routes::answer(site, request, |signed_in| connection_user.admit(site, signed_in)).await,
             Self::Referral { to, names } => match guard::check(request, names) {
                 Ok(()) => refusal(StatusCode::SERVICE_UNAVAILABLE, &to.text()),
                 Err(refused) => *refused,
@@ -76,15 +76,15 @@ pub(crate) async fn serve(page: &PageListener, site: Arc<Site>) {
             site.sample().await;
         }
     };
-    let shown = Shown::Page(site.clone());
+    let displayed = Shown::Page(site.clone());
     tokio::select! {
-        () = accept(page, &shown) => {}
+        () = accept(page, &displayed) => {}
         () = samples => {}
     }
 }
 
-async fn accept(page: &PageListener, shown: &Shown) {
-    let entrance = Entrance::with_room(STRANGERS_MAX);
+async fn accept(page: &PageListener, displayed: &Shown) {
+    let entrance = UnauthenticatedConnections::with_limits(STRANGERS_MAX);
     let PageListener { listener, tls, .. } = page;
     loop {
         let (stream, from) = match listener.accept().await {
@@ -103,21 +103,21 @@ async fn accept(page: &PageListener, shown: &Shown) {
             }
         };
         let turn = entrance.enter(&place_of(from.ip()));
-        tokio::spawn(connect(shown.clone(), stream, acceptor, turn));
+        tokio::spawn(connect(displayed.clone(), stream, acceptor, turn));
     }
 }
 
-async fn connect(shown: Shown, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: Turn) {
+async fn connect(displayed: Shown, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: ConnectionSlot) {
     // A socket that can't be set is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let stream = WriteDeadline::new(stream, WRITE_WITHIN);
-    let Some(acceptor) = acceptor else { return converse(shown, stream, turn).await };
+    let Some(acceptor) = acceptor else { return converse(displayed, stream, turn).await };
     let shaken = tokio::select! {
         shaken = timeout(REQUEST_WITHIN, acceptor.accept(stream)) => shaken,
         () = turn.over() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(shown, stream, turn).await,
+        Ok(Ok(stream)) => converse(displayed, stream, turn).await,
         Ok(Err(error)) => tracing::info!("page: a handshake failed: {error}"),
         Err(_) => {}
     }
@@ -125,18 +125,18 @@ async fn connect(shown: Shown, stream: TcpStream, acceptor: Option<TlsAcceptor>,
 
 /// The user whose connection it is, once a request has shown that.
 #[derive(Default)]
-struct Standing {
+struct ConnectionUser {
     slot: ShortLock<Option<TenantSlot>>,
     is_known: Notify,
 }
 
-impl Standing {
+impl ConnectionUser {
     /// Counts the connection as the visitor's.
     fn admit(&self, site: &Site, signed_in: &SignedIn) -> Result<()> {
         if self.slot.lock().is_some() {
             return Ok(());
         }
-        let slot = site.tenants.connect(signed_in.caller.who(), Protocol::Grpc)?;
+        let slot = site.tenants.connect(signed_in.caller.user_name(), Protocol::Grpc)?;
         *self.slot.lock() = Some(slot);
         self.is_known.notify_one();
         Ok(())
@@ -144,11 +144,11 @@ impl Standing {
 }
 
 /// Answers a connection's requests.
-async fn converse(shown: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: Turn) {
-    let standing = Standing::default();
+async fn converse(displayed: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: ConnectionSlot) {
+    let connection_user = ConnectionUser::default();
     let service = service_fn(|request| {
-        let (shown, standing) = (&shown, &standing);
-        async move { Ok::<_, Infallible>(shown.answer(&request, standing).await) }
+        let (displayed, connection_user) = (&displayed, &connection_user);
+        async move { Ok::<_, Infallible>(displayed.answer(&request, connection_user).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -160,7 +160,7 @@ async fn converse(shown: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut
     tokio::select! {
         _ended = &mut connection => return,
         () = turn.over() => return,
-        () = standing.is_known.notified() => drop(turn),
+        () = connection_user.is_known.notified() => drop(turn),
     }
     // A peer that breaks off or sends nonsense has its answer already.
     let _ended = connection.await;
@@ -168,9 +168,9 @@ async fn converse(shown: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut
 
 #[cfg(test)]
 mod tests {
-    use super::super::listener::Strangers;
+    use super::super::listener::AnonymousAccess;
     use super::*;
-    use crate::leadership::{Outcome, Standing as Leading};
+    use crate::leadership::{LeadershipStatus as Leading, Outcome};
     use crate::service::board::Boards;
     use crate::service::driver::{Driver, DriverSettings};
     use crate::service::questions::Questions;
@@ -225,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn a_coordinator_that_follows_names_the_leader_at_once() {
         let loopback = "127.0.0.1:0".parse().unwrap();
-        let page = PageListener::bind(loopback, None, None, Strangers::Counts).await.unwrap();
+        let page = PageListener::bind(loopback, None, None, AnonymousAccess::Counts).await.unwrap();
         let address = page.listener.local_addr().unwrap();
         let (outcome, known) = tokio::sync::watch::channel(follows(Some("c1.site:7447")));
         tokio::spawn(async move { refer(&page, Referral::new(known)).await });
@@ -256,7 +256,8 @@ mod tests {
         let hour = Duration::from_secs(3_600);
         let own = Authority::new("c1", hour).unwrap().identity(Role::Coordinator, hour).unwrap();
         let loopback = "127.0.0.1:0".parse().unwrap();
-        let page = PageListener::bind(loopback, None, Some("https://accord.site"), Strangers::Nothing).await.unwrap();
+        let page =
+            PageListener::bind(loopback, None, Some("https://accord.site"), AnonymousAccess::Nothing).await.unwrap();
         let page = page.encrypted(Arc::new(Trust::fixed(own)));
         let address = page.listener.local_addr().unwrap();
         let driver = Arc::new(Driver::new(DriverSettings::default()));

@@ -26,13 +26,13 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// Begins to send rows to a visitor, or the cluster in numbers to a stranger.
 pub(super) fn begin(site: &Arc<Site>, signed_in: Option<SignedIn>, query: Option<&str>) -> Answer {
     let (watcher, slot, secret) = match signed_in {
-        None => (Watcher::new(Viewer::stranger(), v1::WatchRequest::default()), None, None),
+        None => (Watcher::new(Viewer::unauthenticated(), v1::WatchRequest::default()), None, None),
         Some(SignedIn { caller, secret }) => {
             let request = match query::rows(query) {
                 Ok(request) => request,
                 Err(why) => return refusal(StatusCode::BAD_REQUEST, &why),
             };
-            let slot = match site.tenants.watch(caller.who()) {
+            let slot = match site.tenants.watch(caller.user_name()) {
                 Ok(slot) => slot,
                 Err(error) => return refusal(StatusCode::TOO_MANY_REQUESTS, error.cause()),
             };
@@ -61,7 +61,7 @@ async fn serve(
     changes.tick().await;
     let mut sent = Instant::now();
     while secret.as_deref().is_none_or(|secret| site.knows(secret)) {
-        let Ok(room) = events.reserve().await else { return };
+        let Ok(space) = events.reserve().await else { return };
         // Without a thread there is no board: the browser asks again.
         let Ok(board) = site.boards.fresh().await else { return };
         let text = match watcher.reply(&*site.driver, &board) {
@@ -71,9 +71,9 @@ async fn serve(
         match text {
             Some(text) => {
                 sent = Instant::now();
-                room.send(Ok(Frame::data(text.into())));
+                space.send(Ok(Frame::data(text.into())));
             }
-            None => drop(room),
+            None => drop(space),
         }
         tokio::select! {
             () = events.closed() => return,

@@ -13,7 +13,7 @@ const URL_MAX: usize = 256;
 
 /// The visitors without a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Strangers {
+pub enum AnonymousAccess {
     /// They see the cluster in numbers, without any names.
     Counts,
     /// They see how to get a code.
@@ -25,7 +25,7 @@ pub struct PageListener {
     pub(super) listener: TcpListener,
     /// `None`: browsers come from this machine, in clear.
     pub(super) tls: Option<ServerConfigs>,
-    pub(super) strangers: Strangers,
+    pub(super) anonymous_access: AnonymousAccess,
     /// Whether other machines reach it at its own address.
     pub(super) is_local: bool,
     pub(super) url: String,
@@ -42,7 +42,7 @@ impl PageListener {
         address: SocketAddr,
         trust: Option<Arc<Trust>>,
         url: Option<&str>,
-        strangers: Strangers,
+        anonymous_access: AnonymousAccess,
     ) -> Result<Self, String> {
         let is_local = address.ip().is_loopback();
         let tls = match trust {
@@ -61,7 +61,7 @@ impl PageListener {
         let named = url.and_then(host_of).map(str::to_owned);
         let url = url.map_or_else(|| default_url(address, tls.is_some(), own.as_deref()), str::to_owned);
         let names = own.into_iter().chain(named).collect();
-        Ok(Self { listener, tls, strangers, is_local, url, names })
+        Ok(Self { listener, tls, anonymous_access, is_local, url, names })
     }
 
     /// Has browsers come by TLS on loopback, too.
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_certificate_a_page_is_for_this_machine() {
-        let bind = |address: &str| PageListener::bind(address.parse().unwrap(), None, None, Strangers::Nothing);
+        let bind = |address: &str| PageListener::bind(address.parse().unwrap(), None, None, AnonymousAccess::Nothing);
         let page = bind("127.0.0.1:0").await.ok().unwrap();
         assert!(page.is_local && page.tls.is_none() && page.url().starts_with("http://127.0.0.1:"), "{}", page.url());
         assert!(bind("0.0.0.0:0").await.err().unwrap().contains("in clear"));

@@ -16,5 +16,5 @@ mod site;
 mod write_deadline;
 
 pub(super) use connections::{refer, serve};
-pub use listener::{PageListener, Strangers, page_url};
+pub use listener::{AnonymousAccess, PageListener, page_url};
 pub(super) use site::Site;

@@ -12,11 +12,11 @@ const SAMPLES_MAX: usize = 121;
 
 /// Samples, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(super) struct SummaryHistory {
     samples: VecDeque<(u64, ClusterSummary)>,
 }
 
-impl Past {
+impl SummaryHistory {
     /// Adds a sample; the oldest one goes if there are as many as are kept.
     pub(super) fn add(&mut self, unix_ms: u64, summary: ClusterSummary) {
         if self.samples.len() >= SAMPLES_MAX {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_hour_is_kept() {
-        let mut past = Past::default();
+        let mut past = SummaryHistory::default();
         for at in 0..1_000 {
             past.add(30_000 * at, ClusterSummary { devices: 8, devices_busy: 3, ..ClusterSummary::default() });
         }

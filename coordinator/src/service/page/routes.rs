@@ -3,7 +3,7 @@
 use super::super::jobs::usage_page;
 use super::super::viewer::Viewer;
 use super::answers::{self, Answer, refusal, with_cookie};
-use super::listener::Strangers;
+use super::listener::AnonymousAccess;
 use super::site::{SignedIn, Site};
 use super::{events, files, guard, query};
 use accord_proto::v1;
@@ -35,7 +35,7 @@ pub(super) async fn answer<B: Sync>(
     if let Some(Err(error)) = signed_in.as_ref().map(admit) {
         return refusal(StatusCode::TOO_MANY_REQUESTS, error.cause());
     }
-    let is_shut = signed_in.is_none() && site.strangers == Strangers::Nothing;
+    let is_shut = signed_in.is_none() && site.anonymous_access == AnonymousAccess::Nothing;
     match (path, signed_in) {
         ("/", _) if is_shut => files::how_to_enter(),
         _ if is_shut => refusal(StatusCode::FORBIDDEN, HOW),

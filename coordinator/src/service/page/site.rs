@@ -7,8 +7,8 @@ use super::super::questions::Questions;
 use super::super::tenants::Tenants;
 use super::super::viewer::Viewer;
 use super::grants::{Bounds, Grants};
-use super::listener::{PageListener, Strangers};
-use super::past::Past;
+use super::listener::{AnonymousAccess, PageListener};
+use super::past::SummaryHistory;
 use accord_fabric::new_session_key;
 use accord_proto::v1;
 use accord_telemetry::log::AUDIT;
@@ -38,13 +38,13 @@ pub(crate) struct Site {
     pub(super) boards: Arc<Boards>,
     pub(super) questions: Arc<Questions>,
     pub(super) tenants: Arc<Tenants>,
-    pub(super) strangers: Strangers,
+    pub(super) anonymous_access: AnonymousAccess,
     pub(super) names: Vec<String>,
     url: String,
     is_local: bool,
     codes: ShortLock<Grants>,
     browsers: ShortLock<Grants>,
-    past: ShortLock<Past>,
+    past: ShortLock<SummaryHistory>,
 }
 
 /// A user or an administrator in front of a browser.
@@ -70,7 +70,7 @@ impl Site {
             boards,
             questions,
             tenants,
-            strangers: page.strangers,
+            anonymous_access: page.anonymous_access,
             names: page.names.clone(),
             url: page.url.clone(),
             is_local: page.is_local,
@@ -132,7 +132,7 @@ impl Site {
     pub(super) async fn sample(&self) {
         // Without a thread there is no sample.
         let Ok(board) = self.boards.fresh().await else { return };
-        let reply = Watcher::new(Viewer::stranger(), v1::WatchRequest::default()).reply(&*self.driver, &board);
+        let reply = Watcher::new(Viewer::unauthenticated(), v1::WatchRequest::default()).reply(&*self.driver, &board);
         if let Some(summary) = reply.and_then(|reply| reply.summary) {
             self.past.lock().add(unix_ms(), summary);
         }

@@ -4,7 +4,7 @@ use super::rows::HOSTILE;
 use super::site::{Site, admin};
 use super::webdriver::{Browser, ENTER};
 use accord_cluster::Input;
-use accord_coordinator::service::Strangers;
+use accord_coordinator::service::AnonymousAccess;
 use accord_scheduler::Input as Scheduled;
 use accord_types::{DeviceId, NodeId};
 
@@ -14,7 +14,7 @@ const CELLS: &str = "[...document.querySelectorAll('#body td')].map((cell) => ce
 const FITS: &str = "document.documentElement.scrollWidth <= window.innerWidth";
 
 /// Names of users as the page shows them: signs that are not seen are replaced.
-fn shown(name: &str) -> String {
+fn displayed(name: &str) -> String {
     let is_unseen = |sign: char| sign.is_control() || sign == '\u{202e}';
     name.chars().map(|sign| if is_unseen(sign) { '\u{fffd}' } else { sign }).collect()
 }
@@ -28,7 +28,7 @@ fn follow(browser: &Browser, tab: &str) {
 #[test]
 fn a_browser_shows_the_cluster_to_hands_without_a_mouse() {
     let Some(browser) = Browser::start() else { return };
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     browser.resize(360, 740, "light");
     browser.open(&format!("http://{}/", site.page));
     browser.until("document.body.innerText.includes('accord page')");
@@ -64,7 +64,7 @@ fn a_browser_shows_the_cluster_to_hands_without_a_mouse() {
     follow(&browser, "Jobs and queue");
     browser.until(&format!("{ROWS} === 4"));
     let jobs = browser.text(CELLS);
-    assert!(HOSTILE.iter().all(|name| jobs.contains(&shown(name))), "{jobs}");
+    assert!(HOSTILE.iter().all(|name| jobs.contains(&displayed(name))), "{jobs}");
     browser.picture("jobs");
     follow(&browser, "Users");
     browser.until(&format!("{ROWS} === 4"));

@@ -2,7 +2,7 @@
 
 use super::site::{Site, admin, eva, rows, tom};
 use accord_cluster::Input;
-use accord_coordinator::service::Strangers;
+use accord_coordinator::service::AnonymousAccess;
 use accord_scheduler::{DrainTarget, Input as Scheduled, Millis};
 use accord_types::{DeviceId, DeviceUse, NodeId};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn names<'a>(rows: &[&'a Value], key: &str) -> Vec<&'a str> {
 
 #[test]
 fn users_see_their_own_programs_and_administrators_all() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     site.nodes(3);
     let eva_program = site.open("eva", "eva's app", "n1", Some("1:cpu"));
     site.open("tom", "tom's app", "n1", Some("1:cpu"));
@@ -54,7 +54,7 @@ fn users_see_their_own_programs_and_administrators_all() {
 
 #[test]
 fn usage_is_by_account_and_a_users_own() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     site.nodes(1);
     site.apply_policy("[account.physics]\nusers = [\"eva\"]\n[account.chemistry]\nusers = [\"tom\"]\n");
     site.open("eva", "app", "n1", Some("1:cpu"));
@@ -71,7 +71,7 @@ fn usage_is_by_account_and_a_users_own() {
 
 #[test]
 fn hostile_names_are_text_in_json() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     for (number, name) in HOSTILE.iter().enumerate() {
         site.node(&format!("n{number}"));
         site.open(name, name, &format!("n{number}"), Some("1:cpu"));
@@ -83,7 +83,7 @@ fn hostile_names_are_text_in_json() {
 
 #[test]
 fn drained_devices_have_a_reason_and_a_node_that_ends_is_seen() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     let cookie = site.cookie_of(eva());
     let mut empty = site.events("/events?table=nodes", &cookie);
     let first = empty.next().unwrap();
@@ -106,9 +106,9 @@ fn drained_devices_have_a_reason_and_a_node_that_ends_is_seen() {
 }
 
 #[test]
-fn of_ten_thousand_nodes_only_a_window_is_sent() {
+fn page_sends_only_the_visible_rows_of_ten_thousand_nodes() {
     const NODES: usize = 10_000;
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     site.nodes(NODES);
     let cookie = site.cookie_of(eva());
     let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! Which requests are answered, to whom, and with which headers.
 
 use super::site::{SOON, Site, admin, eva, rows, tom};
-use accord_coordinator::service::Strangers;
+use accord_coordinator::service::AnonymousAccess;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -11,7 +11,7 @@ const SHUT: [&str; 4] = ["/visitor", "/events", "/past", "/usage"];
 
 #[test]
 fn a_code_opens_the_page_once_and_to_its_user() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     let url = site.address_for(eva());
     let path = url.strip_prefix(&format!("http://{}", site.page)).expect(&url);
     let code = path.strip_prefix("/enter?code=").expect(path);
@@ -42,8 +42,8 @@ fn a_code_opens_the_page_once_and_to_its_user() {
 }
 
 #[test]
-fn a_stranger_is_told_how_to_get_a_code() {
-    let site = Site::start(Strangers::Nothing);
+fn unauthenticated_visitor_is_told_how_to_get_a_code() {
+    let site = Site::start(AnonymousAccess::Nothing);
     let page = site.get("/", "");
     assert_eq!((page.status, page.header("content-type")), (403, Some("text/html; charset=utf-8")));
     assert!(page.body.contains("<code>accord page</code>"), "{}", page.body);
@@ -56,8 +56,8 @@ fn a_stranger_is_told_how_to_get_a_code() {
 }
 
 #[test]
-fn a_stranger_of_a_public_page_sees_numbers_without_names() {
-    let site = Site::start(Strangers::Counts);
+fn public_page_shows_unauthenticated_visitors_only_counts() {
+    let site = Site::start(AnonymousAccess::Counts);
     site.node("secret-node");
     site.apply_policy("others-jobs = \"all\"\n[account.secret-account]\nusers = [\"*\"]\n");
     site.open("secret-user", "secret-program", "secret-node", Some("1:cpu"));
@@ -80,7 +80,7 @@ fn a_stranger_of_a_public_page_sees_numbers_without_names() {
 
 #[test]
 fn only_get_of_this_host_by_this_page_is_answered() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     let cookie = site.cookie_of(eva());
     let ask = |method: &str, path: &str, host: &str, more: &str| {
         let length = if method == "POST" { "Content-Length: 0\r\n" } else { "" };
@@ -124,7 +124,7 @@ fn only_get_of_this_host_by_this_page_is_answered() {
 
 #[test]
 fn all_answers_keep_other_sites_away() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     let cookie = site.cookie_of(eva());
     let paths =
         ["/", "/page.css", "/page.js", "/words.js", "/chart.js", "/icon.svg", "/visitor", "/past", "/usage", "/x"];
@@ -151,7 +151,7 @@ fn all_answers_keep_other_sites_away() {
 
 #[test]
 fn nonsense_is_refused_and_the_page_goes_on() {
-    let site = Site::start(Strangers::Nothing);
+    let site = Site::start(AnonymousAccess::Nothing);
     let cookie = site.cookie_of(eva());
     let host = format!("Host: {}\r\nCookie: {cookie}\r\n", site.page);
     for path in ["/../etc/passwd", "/%2e%2e/x", "//", "/visitor/", "/events?table=%zz", "/usage?from=x", "/usage?x"] {
@@ -179,7 +179,7 @@ fn nonsense_is_refused_and_the_page_goes_on() {
 
 #[test]
 fn a_user_has_four_streams_and_strangers_crowd_out_no_user() {
-    let site = Site::start(Strangers::Counts);
+    let site = Site::start(AnonymousAccess::Counts);
     let (eva, tom) = (site.cookie_of(eva()), site.cookie_of(tom()));
     let mut watched: Vec<_> = (0..4).map(|_| site.stream("/events?table=nodes", &eva)).collect();
     let refused = site.get("/events?table=nodes", &eva);
@@ -188,8 +188,8 @@ fn a_user_has_four_streams_and_strangers_crowd_out_no_user() {
     assert!(site.stream("/events?table=nodes", &tom).next().is_some());
     // More strangers than there is room for, which say nothing or read nothing.
     let silent: Vec<_> = (0..100).map(|_| site.connect()).collect();
-    let mut strangers: Vec<_> = (0..100).map(|_| site.stream("/events", "")).collect();
-    assert!(strangers.pop().unwrap().next().is_some());
+    let mut anonymous_access: Vec<_> = (0..100).map(|_| site.stream("/events", "")).collect();
+    assert!(anonymous_access.pop().unwrap().next().is_some());
     site.nodes(1);
     for events in &mut watched {
         events.until(|event| event["total"] == 1);
@@ -219,8 +219,8 @@ fn the_process_shows_its_page_if_it_is_to() {
         command.stdin(Stdio::null()).output().unwrap()
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let shown = text(&start(&["--page-listen", "127.0.0.1:0"]).stdout);
-    assert!(shown.contains("accord-coordinator shows its page at http://127.0.0.1:"), "{shown}");
+    let displayed = text(&start(&["--page-listen", "127.0.0.1:0"]).stdout);
+    assert!(displayed.contains("accord-coordinator shows its page at http://127.0.0.1:"), "{displayed}");
     let named = text(&start(&["--page-listen", "127.0.0.1:0", "--page-url", "https://accord.site/"]).stdout);
     assert!(named.contains("shows its page at https://accord.site\n"), "{named}");
     for options in [&[][..], &["--page", "public"], &["--page-listen", "127.0.0.1:0", "--page", "off"]] {

@@ -2,7 +2,7 @@
 
 use accord_cluster::{ClientId, Input, Limits, LinkId, Registration};
 use accord_coordinator::service::{
-    AgentSender, Attestation, Driver, DriverSettings, Listeners, PageListener, Strangers, serve, unix_ms,
+    AgentSender, AnonymousAccess, Attestation, Driver, DriverSettings, Listeners, PageListener, serve, unix_ms,
 };
 use accord_fabric::frame::session::Message;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -59,7 +59,7 @@ pub(super) fn admin() -> Role {
 }
 
 impl Site {
-    pub(super) fn start(strangers: Strangers) -> Self {
+    pub(super) fn start(anonymous_access: AnonymousAccess) -> Self {
         let authority = Authority::new("c1", HOUR).unwrap();
         let own = authority.identity(Role::Coordinator, HOUR).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -72,9 +72,9 @@ impl Site {
                 let loopback: SocketAddr = "127.0.0.1:0".parse().unwrap();
                 let listener = TcpListener::bind(loopback).await.unwrap();
                 let address = listener.local_addr().unwrap();
-                let page = PageListener::bind(loopback, None, None, strangers).await.unwrap();
-                let shown: SocketAddr = page.url().strip_prefix("http://").unwrap().parse().unwrap();
-                ready.send((driver.clone(), address, shown)).unwrap();
+                let page = PageListener::bind(loopback, None, None, anonymous_access).await.unwrap();
+                let displayed: SocketAddr = page.url().strip_prefix("http://").unwrap().parse().unwrap();
+                ready.send((driver.clone(), address, displayed)).unwrap();
                 let tcp = Some((listener, Arc::new(Trust::fixed(own))));
                 let listeners = Listeners { tcp, local: None, page: Some(page), program_lost_after: HOUR };
                 let stop = async {

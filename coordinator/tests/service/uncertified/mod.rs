@@ -7,8 +7,8 @@ use tokio_rustls::rustls;
 /// Returns the configuration of a TLS client without a certificate, which accepts every server.
 pub(crate) fn uncertified(protocol: &[u8]) -> rustls::ClientConfig {
     #[derive(Debug)]
-    struct BelievesAll;
-    impl rustls::client::danger::ServerCertVerifier for BelievesAll {
+    struct AcceptAnyServerCertificate;
+    impl rustls::client::danger::ServerCertVerifier for AcceptAnyServerCertificate {
         fn verify_server_cert(
             &self,
             _end_entity: &rustls::pki_types::CertificateDer<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn uncertified(protocol: &[u8]) -> rustls::ClientConfig {
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(BelievesAll))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyServerCertificate))
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
     config

@@ -22,7 +22,7 @@ const DEVICES: u32 = 2;
 /// Most steps of an input that concerns few nodes, sessions and jobs.
 const STEPS_MAX: u64 = 400;
 /// Most further steps of an input that visits wanted paths: it visits 512, each of which is listed from both ends.
-const LOOKS_MAX: u64 = 1_100;
+const CHECKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
 const KINDS: usize = 28;
 
@@ -184,7 +184,7 @@ impl Site {
     fn few(&mut self, input: Input) -> Vec<Effect> {
         let text = format!("{input:?}");
         let max = match input {
-            Input::Tick | Input::MeasureSoon => STEPS_MAX + LOOKS_MAX,
+            Input::Tick | Input::MeasureSoon => STEPS_MAX + CHECKS_MAX,
             _ => STEPS_MAX,
         };
         let (effects, steps) = self.give(input);
@@ -315,9 +315,9 @@ fn all_inputs(nodes: u32) -> u64 {
     // An agent learns of such a session when its program begins to use the node.
     let all = site.open_few(client(30).0, request("n5", None));
     for node in 0..nodes {
-        let told = site.few(Input::MayUse { client: client(30), device: at(node, 1) });
-        let orders = told.iter().filter(|effect| matches!(effect, Effect::ToAgent(..))).count();
-        assert!(orders <= 1, "{told:?}");
+        let reported = site.few(Input::MayUse { client: client(30), device: at(node, 1) });
+        let orders = reported.iter().filter(|effect| matches!(effect, Effect::ToAgent(..))).count();
+        assert!(orders <= 1, "{reported:?}");
     }
     // The session does not make other inputs more expensive.
     site.few(Input::MayUse { client: client(30), device: at(5, 0) });

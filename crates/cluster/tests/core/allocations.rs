@@ -85,11 +85,11 @@ fn refused(effects: &[Effect], client: u64) -> Option<String> {
 /// Returns the links of agents with the order to release this program's job.
 fn to_release(effects: &[Effect], job: u64) -> Vec<u64> {
     let order = AgentOrder::ReleaseJob(key(job));
-    let told = effects.iter().filter_map(|effect| match effect {
+    let reported = effects.iter().filter_map(|effect| match effect {
         Effect::ToAgent(link, other) if *other == order => Some(link.0),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[test]
@@ -162,14 +162,14 @@ fn a_wait_ends_as_the_request_says_and_a_job_at_its_limit() {
     let effects = bench.beat_links_for(70_000, &[1]);
     assert!(refused(&effects, 2).unwrap().contains("job 2 waits no longer: it waited as long as"), "{effects:?}");
     let effects = bench.beat_links_for(300_000, &[1]);
-    let told: Vec<&ClientPush> = effects
+    let reported: Vec<&ClientPush> = effects
         .iter()
         .filter_map(|effect| match effect {
             Effect::ToClient(ClientId(1), push) => Some(push),
             _ => None,
         })
         .collect();
-    let [ClientPush::Warning(warning), ClientPush::Ended(ended)] = &told[..] else { panic!("{told:?}") };
+    let [ClientPush::Warning(warning), ClientPush::Ended(ended)] = &reported[..] else { panic!("{reported:?}") };
     assert!(warning.contains("job 1 ends in 1m"), "{warning}");
     assert!(ended.contains("job 1 has ended: its time limit"), "{ended}");
     assert!(bench.cluster.session(first).is_none());
@@ -428,11 +428,11 @@ fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
 
 /// Returns the sessions of which these effects tell an agent.
 fn introduced(effects: &[Effect], link: u64) -> Vec<SessionId> {
-    let told = effects.iter().filter_map(|effect| match effect {
+    let reported = effects.iter().filter_map(|effect| match effect {
         Effect::ToAgent(to, AgentOrder::SessionOpened(grant)) if *to == LinkId(link) => Some(grant.session),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[test]
@@ -532,7 +532,7 @@ fn a_program_that_comes_back_says_which_devices_no_job_may_have() {
 }
 
 /// Returns the ordinals that an agent is granted when a program is about to use a device of the first node.
-fn told(bench: &mut Bench, client: u64, ordinal: u32) -> Option<Vec<u32>> {
+fn reported(bench: &mut Bench, client: u64, ordinal: u32) -> Option<Vec<u32>> {
     let effects = bench.give(Input::MayUse { client: ClientId(client), device: device(ordinal) });
     effects.into_iter().find_map(|effect| match effect {
         Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(grant.ordinals),
@@ -546,11 +546,11 @@ fn agents_let_programs_use_those_devices_that_no_job_has_to_itself() {
     let job = granted(&bench.ask(1, "1:cpu"), 1).unwrap();
     let held = bench.devices(job)[0].1;
     granted(&bench.ask(2, ""), 2).unwrap();
-    assert_eq!(told(&mut bench, 2, held), None);
-    assert_eq!(told(&mut bench, 2, 1 - held), Some(vec![1 - held]));
+    assert_eq!(reported(&mut bench, 2, held), None);
+    assert_eq!(reported(&mut bench, 2, 1 - held), Some(vec![1 - held]));
     bench.ends(1);
     bench.released(1, 1);
-    assert_eq!(told(&mut bench, 2, held), Some(vec![0, 1]));
+    assert_eq!(reported(&mut bench, 2, held), Some(vec![0, 1]));
 }
 
 /// A running executor can't get further devices.
@@ -561,8 +561,8 @@ fn agents_are_told_at_once_of_devices_that_a_job_has_only_for_a_while() {
     bench.now += 1;
     let job = granted(&bench.ask(2, "1:cpu"), 2).unwrap();
     let held = bench.devices(job)[0].1;
-    assert_eq!(told(&mut bench, 1, held), None, "the job has it to itself");
-    assert_eq!(told(&mut bench, 1, 1 - held), Some(vec![0, 1]));
+    assert_eq!(reported(&mut bench, 1, held), None, "the job has it to itself");
+    assert_eq!(reported(&mut bench, 1, 1 - held), Some(vec![0, 1]));
     bench.ends(2);
     bench.released(1, 2);
     let may_use = Input::MayUse { client: ClientId(1), device: device(held) };
@@ -663,18 +663,18 @@ fn devices_that_programs_elsewhere_used_are_free_when_their_agent_is_started_aga
 #[test]
 fn agents_are_told_when_a_job_ends_and_when_its_limit_is_changed() {
     let mut bench = Bench::with_agents(&["h1"]);
-    let told = |effects: &[Effect]| {
+    let reported = |effects: &[Effect]| {
         effects.iter().find_map(|effect| match effect {
             Effect::ToAgent(_, AgentOrder::JobStarted(grant)) => Some(grant.ends_in_ms),
             _ => None,
         })
     };
-    assert_eq!(told(&bench.ask(1, "1:cpu limit=60s")), Some(Some(60_500)));
+    assert_eq!(reported(&bench.ask(1, "1:cpu limit=60s")), Some(Some(60_500)));
     bench.beat_links_for(20_000, &[1]);
     let job = accord_scheduler::JobId(1);
     let longer = accord_scheduler::Input::SetLimit { job, limit_ms: 90_000, by: "admin".to_owned() };
-    assert_eq!(told(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));
-    assert_eq!(told(&bench.ask(2, "1:cpu")), Some(None), "without a limit only the coordinator ends it");
+    assert_eq!(reported(&bench.give(Input::Schedule(longer))), Some(Some(70_500)));
+    assert_eq!(reported(&bench.ask(2, "1:cpu")), Some(None), "without a limit only the coordinator ends it");
 }
 
 #[test]
@@ -683,8 +683,8 @@ fn a_job_on_hold_has_no_place_among_those_that_wait() {
     bench.ask(1, "2:cpu");
     assert_eq!(queued(&bench.ask(2, "1:cpu"), 2).unwrap().position, Some(0));
     let hold = |held| Input::Schedule(accord_scheduler::Input::Hold { job: accord_scheduler::JobId(2), held });
-    let told = bench.give(hold(true));
-    let job = queued(&told, 2).unwrap();
+    let reported = bench.give(hold(true));
+    let job = queued(&reported, 2).unwrap();
     assert_eq!((job.position, job.why.as_str()), (None, "it is on hold"));
     assert_eq!(queued(&bench.give(hold(false)), 2).unwrap().position, Some(0));
 }
@@ -722,6 +722,6 @@ fn only_the_first_waiters_hear_of_changes_that_name_no_job() {
     let pause = Input::Schedule(accord_scheduler::Input::Pause { paused: true, by: "admin root".to_owned() });
     bench.give(pause);
     let effects = bench.beat_links_for(10_250, &[1]);
-    let told: Vec<u64> = (2..202).filter(|client| queued(&effects, *client).is_some()).collect();
-    assert_eq!(told, (2..66).collect::<Vec<_>>());
+    let reported: Vec<u64> = (2..202).filter(|client| queued(&effects, *client).is_some()).collect();
+    assert_eq!(reported, (2..66).collect::<Vec<_>>());
 }

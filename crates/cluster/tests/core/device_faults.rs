@@ -367,11 +367,11 @@ fn a_job_is_told_of_a_quarantine_and_not_charged_meanwhile() {
             _ => None,
         })
         .collect();
-    let said = format!(
+    let printed = format!(
         "device {} of node h1 is in quarantine, and job 1 is not charged for it: an uncorrectable ECC error (CUDA error 214)",
         devices[0].ordinal
     );
-    assert_eq!(warnings, [&said]);
+    assert_eq!(warnings, [&printed]);
     bench.tests_within(MINUTE);
     assert_eq!(charged(&bench), u128::from(3 * 1_000 * MINUTE));
     assert_eq!(bench.cluster.scheduler().usage("physics/alice").unwrap().milli_ms, charged(&bench));

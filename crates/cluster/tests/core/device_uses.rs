@@ -80,16 +80,16 @@ impl Bench {
     }
 
     /// Returns the warnings to programs, and the reason for a job's end.
-    fn told(effects: &[Effect]) -> (Vec<String>, Option<String>) {
-        let mut told = (Vec::new(), None);
+    fn reported(effects: &[Effect]) -> (Vec<String>, Option<String>) {
+        let mut reported = (Vec::new(), None);
         for effect in effects {
             match effect {
-                Effect::ToClient(_, ClientPush::Warning(text)) => told.0.push(text.clone()),
-                Effect::ToClient(_, ClientPush::Ended(text)) => told.1 = Some(text.clone()),
+                Effect::ToClient(_, ClientPush::Warning(text)) => reported.0.push(text.clone()),
+                Effect::ToClient(_, ClientPush::Ended(text)) => reported.1 = Some(text.clone()),
                 _ => {}
             }
         }
-        told
+        reported
     }
 }
 
@@ -222,8 +222,8 @@ fn reports_on_foreign_devices_and_sessions_change_nothing() {
     assert_eq!(bench.cluster.device_uses(session).count(), 0);
     // The program's own device counts, and memory is limited to the device's.
     bench.program_used(2, own, DeviceUse { held: u64::MAX, ..used(1_000, 1) });
-    let (device, shown) = bench.cluster.device_uses(session).next().unwrap();
-    assert_eq!((device.ordinal, shown), (own, DeviceUse { held: 1, ..used(1_000, 1) }));
+    let (device, displayed) = bench.cluster.device_uses(session).next().unwrap();
+    assert_eq!((device.ordinal, displayed), (own, DeviceUse { held: 1, ..used(1_000, 1) }));
     assert_eq!(bench.row().activity.busy_ms, 1_000);
 }
 
@@ -312,15 +312,15 @@ fn an_exclusive_job_that_does_nothing_is_warned_and_ended() {
     bench.program_used(1, 0, used(0, 0));
     bench.beat_for(10 * MINUTE);
     bench.program_used(1, 0, used(1_000, 0));
-    let (warned, ended) = Bench::told(&bench.beat_for(27 * MINUTE));
+    let (warned, ended) = Bench::reported(&bench.beat_for(27 * MINUTE));
     assert_eq!((warned.len(), ended), (0, None));
-    let (warned, ended) = Bench::told(&bench.beat_for(MINUTE + 2_000));
+    let (warned, ended) = Bench::reported(&bench.beat_for(MINUTE + 2_000));
     assert_eq!((warned.len(), &ended), (1, &None), "{warned:?}");
     assert!(warned[0].contains("job 1 has done nothing with its devices for 28m"), "{warned:?}");
     // The program uses a device, and is warned again later.
     bench.program_used(1, 0, used(1_000, 7));
-    assert_eq!(Bench::told(&bench.beat_for(27 * MINUTE)), (Vec::new(), None));
-    let (warned, ended) = Bench::told(&bench.beat_for(4 * MINUTE));
+    assert_eq!(Bench::reported(&bench.beat_for(27 * MINUTE)), (Vec::new(), None));
+    let (warned, ended) = Bench::reported(&bench.beat_for(4 * MINUTE));
     assert!(
         warned.len() == 1 && ended.as_ref().is_some_and(|why| why.contains("did nothing with its devices")),
         "{ended:?}"
@@ -341,12 +341,12 @@ fn a_job_whose_use_is_unknown_or_that_shares_its_devices_is_not_ended_as_idle() 
         if let Some(report) = report {
             bench.program_used(1, 0, report);
         }
-        assert_eq!(Bench::told(&bench.beat_for(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
+        assert_eq!(Bench::reported(&bench.beat_for(20 * MINUTE)), (Vec::new(), None), "{devices} {report:?}");
     }
     // A job is ended if its program uses no device at all.
     let mut bench = with_policy("idle = \"5m\"\n");
     bench.open_and_use(1, Some("1:cpu"));
-    assert!(Bench::told(&bench.beat_for(6 * MINUTE)).1.is_some());
+    assert!(Bench::reported(&bench.beat_for(6 * MINUTE)).1.is_some());
 }
 
 proptest! {
@@ -357,39 +357,39 @@ proptest! {
     ) {
         let mut bench = with_policy("");
         bench.open_and_use(1, None);
-        let (mut busy, mut bytes, mut told) = (0, 0, (0, 0));
+        let (mut busy, mut bytes, mut reported) = (0, 0, (0, 0));
         for (seconds, busy_s, how) in steps {
             bench.beat_for(seconds * 1_000);
             busy += busy_s.min(seconds) * 1_000;
             bytes += busy_s;
             for _ in 0..how {
                 bench.program_used(1, 0, used(busy, bytes));
-                told = (busy, bytes);
+                reported = (busy, bytes);
             }
         }
         let row = bench.row();
-        prop_assert_eq!((row.activity.busy_ms, row.activity.bytes_in), told);
-        prop_assert_eq!(row.usage.milli_ms, u128::from(told.0) * 1_000);
+        prop_assert_eq!((row.activity.busy_ms, row.activity.bytes_in), reported);
+        prop_assert_eq!(row.usage.milli_ms, u128::from(reported.0) * 1_000);
     }
 }
 
 const UNIX_MS: u64 = 1_800_000_000_000;
 
 /// A coordinator with a state file, and the records after each input.
-struct Kept {
+struct BenchWithRecords {
     bench: Bench,
     epoch: u64,
     records: Vec<Records>,
 }
 
-impl Kept {
+impl BenchWithRecords {
     fn new() -> Self {
         let mut kept = Self { bench: Bench::new(), epoch: 0, records: vec![Records::new()] };
         kept.restart(0);
         kept
     }
 
-    /// Ends the coordinator, without the inputs after `kept`, which were not durable, and starts another one.
+    /// Ends the coordinator, without the inputs after `saved_state`, which were not durable, and starts another one.
     fn restart(&mut self, kept: usize) {
         self.epoch += 1;
         self.records.truncate(kept + 1);
@@ -447,7 +447,7 @@ proptest! {
     fn use_is_charged_once_over_restarts(
         steps in prop::collection::vec((1_u64..20, 0_u64..20, any::<bool>(), prop::option::of(0_usize..6)), 1..25),
     ) {
-        let mut kept = Kept::new();
+        let mut kept = BenchWithRecords::new();
         let session = kept.connect(None);
         let (mut program, mut agent) = (used(0, 0), used(0, 0));
         for (seconds, busy_s, reports, lost) in steps {
@@ -468,7 +468,7 @@ proptest! {
         let busy_ms = program.busy_ms.unwrap() + agent.busy_ms.unwrap();
         prop_assert_eq!((row.activity.busy_ms, row.activity.bytes_in), (busy_ms, program.bytes_in + agent.bytes_in));
         prop_assert_eq!(row.usage.milli_ms, u128::from(busy_ms) * 1_000);
-        let shown: u64 = kept.bench.cluster.device_uses(session).filter_map(|(_, used)| used.busy_ms).sum();
-        prop_assert_eq!(shown, busy_ms);
+        let displayed: u64 = kept.bench.cluster.device_uses(session).filter_map(|(_, used)| used.busy_ms).sum();
+        prop_assert_eq!(displayed, busy_ms);
     }
 }

@@ -23,13 +23,13 @@ fn open(bench: &mut Bench, client: u64) -> SessionId {
 }
 
 /// Returns the reports to programs after an agent reports the end of an executor.
-fn told(bench: &mut Bench, link: u64, session: SessionId, why: &str) -> Vec<(ClientId, NodeId, String)> {
+fn reported(bench: &mut Bench, link: u64, session: SessionId, why: &str) -> Vec<(ClientId, NodeId, String)> {
     let effects = bench.give(Input::ExecutorEnded { link: LinkId(link), session, why: why.into() });
-    let told = effects.into_iter().filter_map(|effect| match effect {
+    let reported = effects.into_iter().filter_map(|effect| match effect {
         Effect::ToClient(client, ClientPush::ExecutorEnded(node, why)) => Some((client, node, why)),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[test]
@@ -43,15 +43,15 @@ fn a_program_hears_why_its_own_executors_have_ended() {
         bench.give(Input::ExecutorStarted { link: LinkId(link), grant: grant(session, KEY, ALICE) });
     };
     starts(&mut bench, 2, first);
-    assert_eq!(told(&mut bench, 2, first, WHY), [(ClientId(1), NodeId(1), WHY.to_owned())]);
+    assert_eq!(reported(&mut bench, 2, first, WHY), [(ClientId(1), NodeId(1), WHY.to_owned())]);
     // The program has no executor any more, and the other session never had one. An ordinary end is not reported.
-    assert_eq!(told(&mut bench, 2, first, WHY), []);
-    assert_eq!(told(&mut bench, 2, second, WHY), []);
+    assert_eq!(reported(&mut bench, 2, first, WHY), []);
+    assert_eq!(reported(&mut bench, 2, second, WHY), []);
     starts(&mut bench, 2, second);
-    assert_eq!(told(&mut bench, 1, second, WHY), []);
-    assert_eq!(told(&mut bench, 2, second, ""), []);
+    assert_eq!(reported(&mut bench, 1, second, WHY), []);
+    assert_eq!(reported(&mut bench, 2, second, ""), []);
     // The agent's reason may have any length.
     starts(&mut bench, 1, second);
-    let [(ClientId(2), NodeId(0), why)] = &told(&mut bench, 1, second, &"ä".repeat(5_000))[..] else { panic!() };
+    let [(ClientId(2), NodeId(0), why)] = &reported(&mut bench, 1, second, &"ä".repeat(5_000))[..] else { panic!() };
     assert_eq!(*why, "ä".repeat(512));
 }

@@ -156,7 +156,7 @@ fn the_next_agent_takes_part_at_the_next_coordinator_too() {
 }
 
 #[test]
-fn a_stranger_to_the_cluster_makes_no_node_leave() {
+fn leaving_message_of_an_unknown_link_is_ignored() {
     let mut bench = leaving();
     let before = bench.cluster.node_named("h1").cloned();
     assert_eq!(bench.give(Input::Leaving { link: LinkId(9) }), []);

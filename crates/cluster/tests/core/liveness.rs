@@ -87,7 +87,7 @@ fn orders(effects: &[Effect], link: u64) -> Vec<&AgentOrder> {
 
 #[test]
 fn programs_hear_which_node_of_an_mpi_job_died_first() {
-    let told = |world: &str| {
+    let reported = |world: &str| {
         let mut bench = Bench::new();
         for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
             let registration = Registration { world: world.into(), ..registration(name) };
@@ -97,7 +97,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
         bench.give(Input::LinkLost { link: LinkId(2) })
     };
     let news = Effect::ToClient(ClientId(7), ClientPush::NodeLost(NodeId(1), "h2".into()));
-    assert!(told("run-1").contains(&news), "{:?}", told("run-1"));
+    assert!(reported("run-1").contains(&news), "{:?}", reported("run-1"));
     // The job's other agents end as well, unless the lost one reconnects at once.
     for comes_back in [false, true] {
         let mut bench = Bench::new();
@@ -119,7 +119,7 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
         assert_eq!(bench.give(Input::Tick).contains(&order), !comes_back);
     }
     // An agent that is no rank may reconnect at once.
-    assert!(!told("").contains(&news), "{:?}", told(""));
+    assert!(!reported("").contains(&news), "{:?}", reported(""));
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn an_answer_lists_no_more_devices_than_programs_read() {
     let nodes: Vec<u32> = lease.devices.chunks(256).map(|devices| devices[0].info.id.node.0).collect();
     assert!(nodes.iter().copied().eq((190..193).chain(0..189)), "{nodes:?}");
     assert!(Message::Granted(lease).encode().len() < REPLY_MAX);
-    let told = left_out(DEVICES_MAX, rest);
-    assert!(told.contains("49408 devices") && told.contains("49152 at most"), "{told}");
+    let reported = left_out(DEVICES_MAX, rest);
+    assert!(reported.contains("49408 devices") && reported.contains("49152 at most"), "{reported}");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn the_end_of_the_programs_connection_ends_its_executors() {
 }
 
 #[test]
-fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
+fn silent_node_is_lost_and_only_its_users_are_notified() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     let before = bench.open_on(1, "h1");
@@ -246,8 +246,8 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(LOST_AFTER)));
     let effects = bench.tick_until(LOST_AFTER);
     assert_eq!(bench.state("h2"), NodeState::Lost);
-    let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToClient(..))).collect();
-    assert_eq!(told, [&Effect::ToClient(ClientId(2), ClientPush::NodeLost(NodeId(1), "h2".into()))]);
+    let reported: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToClient(..))).collect();
+    assert_eq!(reported, [&Effect::ToClient(ClientId(2), ClientPush::NodeLost(NodeId(1), "h2".into()))]);
     assert!(effects.contains(&Effect::DropLink(LinkId(2))));
     assert_eq!(orders(&effects, 1), [&AgentOrder::NodeLost(NodeId(1), "h2".into())]);
     assert!(bench.cluster.session(before).is_some() && bench.cluster.session(after).is_some());
@@ -653,7 +653,7 @@ fn senseless_registrations_are_refused() {
 }
 
 #[test]
-fn what_a_viewer_is_shown_is_what_a_session_gets() {
+fn displayed_device_order_matches_the_sessions_order() {
     let mut bench = Bench::new();
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
         bench.register(link, name);
@@ -661,11 +661,11 @@ fn what_a_viewer_is_shown_is_what_a_session_gets() {
     for (client, order) in [(1, OrderPolicy::Local), (2, OrderPolicy::Global), (3, OrderPolicy::Rank)] {
         let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { order, rank, ..request("h3") };
-        let shown = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
+        let displayed = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
         let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: ALICE.into() });
         let lease = bench.cluster.lease(granted(&effects).unwrap()).unwrap();
         let got: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
-        assert_eq!(got, shown);
+        assert_eq!(got, displayed);
     }
 }
 
@@ -699,9 +699,9 @@ fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
     // Two agents reconnect to a new coordinator; the second one falsely claims a session of the first.
     let honest = Registration { sessions: vec![grant(foreign)], ..registration("h1") };
     bench.give(Input::Register { link: LinkId(1), registration: honest });
-    let lie = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };
-    let liar = Registration { sessions: vec![lie], ..registration("h2") };
-    let effects = bench.give(Input::Register { link: LinkId(2), registration: liar });
+    let false_claim = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };
+    let attacker = Registration { sessions: vec![false_claim], ..registration("h2") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: attacker });
     assert_eq!(orders(&effects, 2)[1..], [&AgentOrder::SessionClosed(foreign, None)]);
     let session = bench.cluster.session(foreign).unwrap();
     assert_eq!((session.owner.key, &*session.owner.user, session.nodes.len()), (KEY, ALICE, 1));

@@ -133,12 +133,13 @@ fn nothing_is_measured_where_a_session_is_nor_right_after() {
 }
 
 #[test]
-fn who_asks_does_not_wait_until_it_is_quiet() {
+fn requested_measurement_starts_without_an_idle_period() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=2);
     let effects = bench.give(Input::MeasureSoon);
-    let told = effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::MeasureNode))).count();
-    assert_eq!((told, bench.cluster.measuring()), (2, 3));
+    let reported =
+        effects.iter().filter(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::MeasureNode))).count();
+    assert_eq!((reported, bench.cluster.measuring()), (2, 3));
     let order = orders(effects).pop().unwrap();
     let figures = NodeFigures { host_copy: Some(times(1)), ..NodeFigures::default() };
     for link in [1, 2] {
@@ -151,7 +152,7 @@ fn who_asks_does_not_wait_until_it_is_quiet() {
 }
 
 #[test]
-fn what_was_known_of_a_node_goes_with_it() {
+fn measurements_of_a_node_are_removed_with_it() {
     let mut bench = Bench::new();
     come(&mut bench, 1..=3);
     settle(&mut bench);
@@ -187,7 +188,7 @@ fn a_measurement_that_fails_or_never_comes_is_tried_again_once() {
 /// For any sequence of events the table stays within its bounds and has no lost node ([`Bench::give`] checks this).
 /// Equal sequences yield equal tables.
 #[test]
-fn random_happenings() {
+fn random_events_keep_the_path_table_within_its_bounds() {
     let run = |seed: u64| {
         let mut state = seed;
         let mut random = move |below: u64| {

@@ -72,7 +72,7 @@ fn a_user_is_in_an_account_by_unix_group_and_stays_there_while_it_names_the_grou
 }
 
 #[test]
-fn what_a_policy_does_not_say_is_as_the_coordinators_flags_have_it() {
+fn policy_without_a_key_keeps_the_coordinators_flag() {
     let mut bench = with_agent();
     let flags = *bench.cluster.limits();
     bench.apply("memory-quota = \"1M\"\nsession-time = \"2h\"\n");
@@ -221,7 +221,7 @@ fn restart(now: u64, epoch: u64) -> Restart {
 
 /// How the coordinator learns that a session is older than the policy: from its records, or from an agent before or after the program is back.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum KnownFrom {
+enum LearnedFrom {
     Records,
     AgentBefore,
     AgentAfter,
@@ -230,7 +230,7 @@ enum KnownFrom {
 #[test]
 fn a_session_that_is_older_than_the_default_request_needs_no_job() {
     let device = |ordinal| DeviceId { node: NodeId(0), ordinal };
-    for known_from in [KnownFrom::Records, KnownFrom::AgentBefore, KnownFrom::AgentAfter] {
+    for known_from in [LearnedFrom::Records, LearnedFrom::AgentBefore, LearnedFrom::AgentAfter] {
         let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
         bench.now = 60_000;
         bench.give(Input::Tick);
@@ -239,7 +239,7 @@ fn a_session_that_is_older_than_the_default_request_needs_no_job() {
         let session = bench.cluster.sessions().next().unwrap().id;
         bench.give(Input::MayUse { client: ClientId(1), device: device(0) });
 
-        let is_recorded = known_from == KnownFrom::Records;
+        let is_recorded = known_from == LearnedFrom::Records;
         let records = if is_recorded { bench.cluster.all_records() } else { Records::new() };
         bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
         bench.apply("[account.physics]\nusers = [\"*\"]\ndefault = \"1:cpu\"\n");
@@ -251,7 +251,7 @@ fn a_session_that_is_older_than_the_default_request_needs_no_job() {
         assert_eq!(attach(&mut bench, 2), is_recorded, "{known_from:?}");
         let sessions = if is_recorded { vec![] } else { vec![grant(session, key(1), ALICE)] };
         let back = Input::Register { link: LinkId(2), registration: Registration { sessions, ..registration("h1") } };
-        if known_from == KnownFrom::AgentAfter {
+        if known_from == LearnedFrom::AgentAfter {
             bench.now += 2_000;
             assert!(attach(&mut bench, 3));
             bench.give(back);

@@ -119,12 +119,12 @@ fn granted(effects: &[Effect], client: u64) -> Option<SessionId> {
 }
 
 fn why(effects: &[Effect], client: u64) -> String {
-    let said = effects.iter().find_map(|effect| match effect {
+    let printed = effects.iter().find_map(|effect| match effect {
         Effect::ToClient(to, ClientPush::Queued(job)) if *to == ClientId(client) => Some(job.why.clone()),
         Effect::ToClient(to, ClientPush::Refused(error)) if *to == ClientId(client) => Some(error.to_string()),
         _ => None,
     });
-    said.unwrap_or_else(|| panic!("{effects:?}"))
+    printed.unwrap_or_else(|| panic!("{effects:?}"))
 }
 
 fn in_the_way(result: Result<NewReservation, ReserveError>) -> String {
@@ -160,8 +160,8 @@ fn a_limit_that_reaches_into_a_reservation_is_in_its_way_unless_it_ends_the_job(
     let (client, effects) = site.ask("eva", "1:cpu limit=2h on=h1");
     assert!(granted(&effects, client).is_some());
     let soon = || reservation("fan", node("h1"), "2026-12-01T01:00", HOUR);
-    let said = in_the_way(site.check(soon()));
-    assert!(said.contains("running job 1 reaches into the reservation") && said.contains("--end"), "{said}");
+    let printed = in_the_way(site.check(soon()));
+    assert!(printed.contains("running job 1 reaches into the reservation") && printed.contains("--end"), "{printed}");
     assert!(site.check(reservation("fan", node("h2"), "2026-12-01T01:00", HOUR)).is_ok());
     assert!(site.check(reservation("fan", node("h1"), "2026-12-01T03:00", HOUR)).is_ok());
     let own = NewReservation { users: vec!["eva".to_owned()], ..soon() };
@@ -187,10 +187,13 @@ fn a_request_gets_devices_without_jobs_and_other_reservations() {
     let h2 = |ordinal| ("h2".to_owned(), Some(ordinal));
     assert_eq!(chosen, ReservedTarget::Listed(vec![h2(0), h2(1)]));
     site.reserve(asked("2:cpu", "a"));
-    let said = in_the_way(site.check(asked("2:cpu", "b")));
-    assert!(said.contains("2 of d are to be reserved, and 1 can be") && said.contains("1 more are held"), "{said}");
-    let said = in_the_way(site.check(asked("1:cpu limit=1h", "b")));
-    assert!(said.contains("limit does not say which devices"), "{said}");
+    let printed = in_the_way(site.check(asked("2:cpu", "b")));
+    assert!(
+        printed.contains("2 of d are to be reserved, and 1 can be") && printed.contains("1 more are held"),
+        "{printed}"
+    );
+    let printed = in_the_way(site.check(asked("1:cpu limit=1h", "b")));
+    assert!(printed.contains("limit does not say which devices"), "{printed}");
     let named = NewReservation { devices: ReservedTarget::Listed(vec![h2(1)]), ..asked("", "b") };
     assert!(in_the_way(site.check(named)).contains("the reservation a has some of these devices"));
     assert!(in_the_way(site.check(asked("1:cpu", "a"))).contains("there is a reservation a already"));
@@ -318,7 +321,7 @@ fn a_program_without_a_request_does_not_begin_to_use_a_reserved_or_drained_devic
 }
 
 /// The ordinals of which an agent is told for a session.
-fn told(effects: &[Effect]) -> Option<&[u32]> {
+fn reported(effects: &[Effect]) -> Option<&[u32]> {
     effects.iter().find_map(|effect| match effect {
         Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(&grant.ordinals[..]),
         _ => None,
@@ -337,15 +340,15 @@ fn agents_are_not_told_that_a_program_without_a_request_may_use_a_reserved_devic
     site.pass(10 * MINUTE);
     let (after, _) = open_plain(&mut site, "tom");
     let uses = |site: &mut Site, client| site.give(Input::MayUse { client: ClientId(client), device: other });
-    assert_eq!(told(&uses(&mut site, after)), Some(&[1][..]));
+    assert_eq!(reported(&uses(&mut site, after)), Some(&[1][..]));
     // It may be allowed to one that was open before.
-    assert_eq!(told(&uses(&mut site, before)), Some(&[0, 1][..]));
+    assert_eq!(reported(&uses(&mut site, before)), Some(&[0, 1][..]));
     // A session of an earlier coordinator, if there was one.
     let (client, session, user) = (ClientId(99), SessionId(1 << 40), "mallory".to_owned());
     site.give(Input::Attach { client, session, request: request("h1"), key: key(99), user });
-    assert_eq!(told(&site.give(Input::InUse { client, devices: vec![reserved] })), None);
+    assert_eq!(reported(&site.give(Input::InUse { client, devices: vec![reserved] })), None);
     let effects = site.give(Input::InUse { client, devices: vec![other] });
-    assert_eq!(told(&effects), Some(&[1][..]));
+    assert_eq!(reported(&effects), Some(&[1][..]));
 }
 
 #[test]
@@ -393,8 +396,8 @@ fn a_reservation_for_members_is_refused_where_another_has_a_device_weeks_ahead()
     };
     site.reserve(of("course", "2026-12-01T08:00", true, node("h2")));
     let device = || ReservedTarget::Listed(vec![("h2".to_owned(), Some(1))]);
-    let said = in_the_way(site.check(of("late", "2027-03-02T08:30", false, device())));
-    assert!(said.contains("the reservation course has some of these devices"), "{said}");
+    let printed = in_the_way(site.check(of("late", "2027-03-02T08:30", false, device())));
+    assert!(printed.contains("the reservation course has some of these devices"), "{printed}");
     assert!(site.check(of("late", "2027-03-02T08:30", false, node("h1"))).is_ok());
     assert!(site.check(of("late", "2027-03-02T09:00", false, device())).is_ok());
     site.reserve(of("exam", "2027-03-03T08:00", false, device()));
@@ -478,7 +481,7 @@ fn conflicting() -> (Site, Records) {
 }
 
 /// Restarts the coordinator with records. Asserts that eva has the node from 8 to 10 on this day, and tom after that.
-fn assert_eva_goes_first(mut site: Site, records: &Records) {
+fn assert_eva_has_precedence(mut site: Site, records: &Records) {
     let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
     site.cluster = Cluster::restore(Limits::default(), records, restart).unwrap();
     site.join();
@@ -492,9 +495,9 @@ fn assert_eva_goes_first(mut site: Site, records: &Records) {
 }
 
 #[test]
-fn of_two_reservations_that_come_to_be_at_one_time_the_one_created_earlier_goes_first() {
+fn earlier_created_reservation_has_precedence_after_a_restart() {
     let (site, records) = conflicting();
-    assert_eva_goes_first(site, &records);
+    assert_eva_has_precedence(site, &records);
 }
 
 #[test]
@@ -510,5 +513,5 @@ fn the_one_created_earlier_goes_first_where_a_state_without_numbers_is_restored(
     assert!(!is_numbered("reservation/a") && !is_numbered("reservation/z"));
     // All known weeks are over. The next ones get their ids in the order of names.
     site.now += 4 * 7 * 24 * HOUR;
-    assert_eva_goes_first(site, &records);
+    assert_eva_has_precedence(site, &records);
 }

@@ -84,8 +84,8 @@ fn a_program_that_begins_on_a_node_before_its_agent_is_back_is_answered_then() {
             bench.give(Input::Tick)
         };
         assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::UseAnswered(device, None)]);
-        let is_told = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
-        assert_eq!(effects.iter().any(is_told), comes_back, "{effects:?}");
+        let is_reported = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
+        assert_eq!(effects.iter().any(is_reported), comes_back, "{effects:?}");
     }
 }
 
@@ -109,8 +109,8 @@ fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
         let is_a_job_s = !jobs.is_empty();
         let registration = Registration { previous: Some(device.node), jobs, ..registration("h2") };
         let effects = bench.give(Input::Register { link: LinkId(1), registration });
-        let is_told = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
-        assert_eq!(effects.iter().any(is_told), !is_a_job_s, "{effects:?}");
+        let is_reported = |effect: &Effect| matches!(effect, Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) if grant.session == EARLIER);
+        assert_eq!(effects.iter().any(is_reported), !is_a_job_s, "{effects:?}");
         match &pushes(&effects, ClientId(1))[..] {
             [] if !is_a_job_s => {}
             [ClientPush::Ended(why)] if is_a_job_s => assert!(why.contains("job 3 has device 0 of node h2"), "{why}"),
@@ -186,11 +186,11 @@ fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_
     let node = bench.cluster.node_named(names[usize::from(at == 1)]).unwrap().id;
     let device = DeviceId { node, ordinal: 1 - job.devices[0].ordinal };
     let effects = bench.give(Input::MayUse { client: ClientId(3), device });
-    let told = effects.iter().find_map(|effect| match effect {
+    let reported = effects.iter().find_map(|effect| match effect {
         Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(&grant.ordinals[..]),
         _ => None,
     });
-    assert_eq!(told, Some(&[0, 1][..]), "{effects:?}");
+    assert_eq!(reported, Some(&[0, 1][..]), "{effects:?}");
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn agents_hear_of_the_limits_in_force_for_a_session_that_only_its_program_names(
     bench.register_with(1, "h1", vec![]);
     bench.attach(1, EARLIER, KEY, ALICE);
     let effects = bench.give(Input::MayUse { client: ClientId(1), device: DeviceId { node: NodeId(0), ordinal: 0 } });
-    let told = effects.iter().find_map(|effect| match effect {
+    let reported = effects.iter().find_map(|effect| match effect {
         Effect::ToAgent(_, AgentOrder::SessionOpened(grant)) => Some(grant),
         _ => None,
     });
-    let terms = told.map(|grant| (grant.memory_quota, grant.stream_quota, grant.plain_tcp));
+    let terms = reported.map(|grant| (grant.memory_quota, grant.stream_quota, grant.plain_tcp));
     assert_eq!(terms, Some((70, 5, true)), "{effects:?}");
 }
 
@@ -340,16 +340,16 @@ fn a_first_comer_with_an_executor_does_not_end_anothers_session() {
         bench.register_with(1, "h1", vec![]);
         bench.attach(1, EARLIER, OTHER_KEY, "mallory");
         let effects = bench.give(Input::MayUse { client: ClientId(1), device });
-        let told = effects.iter().find_map(|effect| match effect {
+        let reported = effects.iter().find_map(|effect| match effect {
             Effect::ToAgent(LinkId(1), AgentOrder::SessionOpened(grant)) => Some(grant.clone()),
             _ => None,
         });
-        let told = told.unwrap_or_else(|| panic!("{effects:?}"));
-        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: told.clone() });
+        let reported = reported.unwrap_or_else(|| panic!("{effects:?}"));
+        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: reported.clone() });
         if comes_again {
             bench.now = 500;
             bench.give(Input::LinkLost { link: LinkId(1) });
-            bench.register_with(3, "h1", vec![told]);
+            bench.register_with(3, "h1", vec![reported]);
         }
         let link = if comes_again { 3 } else { 1 };
         let session = bench.cluster.session(EARLIER).unwrap();
@@ -406,8 +406,8 @@ fn a_session_that_was_taken_over_still_ends_in_time() {
     bench.attach(1, EARLIER, KEY, ALICE);
     assert_eq!(bench.cluster.session(EARLIER).unwrap().ends, Some(Millis(10_000)));
     // An agent's time takes precedence.
-    let told = SessionGrant { ends_in_ms: Some(4_000), ..grant(EARLIER, KEY, ALICE) };
-    bench.register_with(1, "h1", vec![told]);
+    let reported = SessionGrant { ends_in_ms: Some(4_000), ..grant(EARLIER, KEY, ALICE) };
+    bench.register_with(1, "h1", vec![reported]);
     bench.now = 4_000;
     let effects = bench.give(Input::Tick);
     assert!(matches!(&pushes(&effects, ClientId(1))[..], [ClientPush::Ended(_)]), "{effects:?}");
@@ -421,7 +421,7 @@ fn asked(bench: &mut Bench, client: u64) -> Vec<ClientPush> {
 }
 
 #[test]
-fn who_asks_before_the_agents_are_back_waits_for_them() {
+fn request_waits_for_agents_after_a_coordinator_start() {
     // The coordinator has just started.
     let mut bench = Bench::new();
     assert_eq!((asked(&mut bench, 1), bench.cluster.next_deadline()), (vec![], Some(Millis(2_000))));
@@ -463,7 +463,7 @@ fn who_asks_before_the_agents_are_back_waits_for_them() {
 }
 
 #[test]
-fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
+fn request_waits_while_most_agents_reconnect() {
     let mut bench = Bench::new();
     bench.now = 10_000;
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {

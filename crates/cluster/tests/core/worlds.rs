@@ -21,7 +21,7 @@ fn lose(bench: &mut Bench, link: u64) {
 /// Lets time pass while the agents of these links are alive. Returns which of them are informed of lost ranks.
 fn pass(bench: &mut Bench, time: u64, links: &[u64]) -> Vec<(u64, NodeId)> {
     let until = bench.now + time;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while bench.now < until {
         bench.now += 250;
         for link in links {
@@ -29,15 +29,15 @@ fn pass(bench: &mut Bench, time: u64, links: &[u64]) -> Vec<(u64, NodeId)> {
         }
         for effect in bench.give(Input::Tick) {
             if let Effect::ToAgent(link, AgentOrder::NodeLost(node, _)) = effect {
-                told.push((link.0, node));
+                reported.push((link.0, node));
             }
         }
     }
-    told
+    reported
 }
 
 #[test]
-fn a_rank_that_was_away_when_another_one_died_is_told_later() {
+fn reconnecting_rank_is_notified_of_a_death_during_its_absence() {
     let mut bench = Bench::new();
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
         rank(&mut bench, link, name, 10);
@@ -64,7 +64,7 @@ fn a_rank_that_was_away_when_another_one_died_is_told_later() {
 }
 
 #[test]
-fn a_rank_that_was_taken_for_dead_and_comes_back_alone_is_told() {
+fn rank_declared_dead_is_notified_when_it_reconnects() {
     let mut bench = Bench::new();
     rank(&mut bench, 1, "h1", 10);
     rank(&mut bench, 2, "h2", 10);
@@ -77,7 +77,7 @@ fn a_rank_that_was_taken_for_dead_and_comes_back_alone_is_told() {
 }
 
 #[test]
-fn a_rank_out_of_reach_for_a_while_is_told_of_no_loss() {
+fn unreachable_rank_gets_no_false_loss_report() {
     let mut bench = Bench::new();
     for link in 1..4 {
         rank(&mut bench, link, &format!("h{link}"), 10);
@@ -93,7 +93,7 @@ fn a_rank_out_of_reach_for_a_while_is_told_of_no_loss() {
 }
 
 #[test]
-fn the_next_run_of_a_world_is_not_told_of_the_last_ones_losses() {
+fn next_mpi_run_gets_no_losses_of_the_previous_one() {
     let mut bench = Bench::new();
     rank(&mut bench, 1, "h1", 10);
     rank(&mut bench, 2, "h2", 10);
@@ -107,18 +107,18 @@ fn the_next_run_of_a_world_is_not_told_of_the_last_ones_losses() {
 }
 
 /// Returns which connections are informed that the agent of a node has ended.
-fn told(effects: Vec<Effect>) -> Vec<(u64, String)> {
-    let told = |effect| match effect {
+fn reported(effects: Vec<Effect>) -> Vec<(u64, String)> {
+    let reported = |effect| match effect {
         Effect::ToAgent(link, AgentOrder::RankLost(name)) => Some((link.0, name)),
         _ => None,
     };
-    effects.into_iter().filter_map(told).collect()
+    effects.into_iter().filter_map(reported).collect()
 }
 
 #[test]
-fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
+fn joining_ranks_are_notified_of_ranks_lost_before_registration() {
     let mut bench = Bench::new();
-    let lost = |bench: &mut Bench, link| told(bench.give(Input::LinkLost { link: LinkId(link) }));
+    let lost = |bench: &mut Bench, link| reported(bench.give(Input::LinkLost { link: LinkId(link) }));
     for (link, name, world) in [(1, "h1", "world"), (2, "h2", "world"), (3, "h3", "world"), (4, "h4", "other")] {
         let joiner = Joiner { node_name: name.into(), world: world.into(), run: 0 };
         bench.give(Input::Join { link: LinkId(link), joiner });
@@ -129,7 +129,7 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
     // h1 is informed of h3 as well, but h3 of none, because it has ended.
     assert_eq!(lost(&mut bench, 3), [(1, "h3".into())]);
     // Once all ranks have registered, each sends goodbye, and later ends are those of nodes.
-    assert_eq!(told(bench.give(Input::Goodbye { link: LinkId(1) })), []);
+    assert_eq!(reported(bench.give(Input::Goodbye { link: LinkId(1) })), []);
     assert_eq!(lost(&mut bench, 1), []);
     assert_eq!(lost(&mut bench, 11), []);
     assert_eq!(lost(&mut bench, 4), []);
@@ -137,15 +137,15 @@ fn ranks_that_join_are_told_of_those_that_end_before_all_have_registered() {
 }
 
 #[test]
-fn ranks_that_join_are_not_told_of_those_of_another_run() {
+fn joining_ranks_get_no_losses_of_another_run() {
     let mut bench = Bench::new();
     // The machine of the first run's h2 was turned off, which is noticed after the world has started again.
     for (link, name, run) in [(1, "h1", 7), (2, "h2", 7), (3, "h1", 8), (4, "h2", 8)] {
         let joiner = Joiner { node_name: name.into(), world: "world".into(), run };
         bench.give(Input::Join { link: LinkId(link), joiner });
     }
-    assert_eq!(told(bench.give(Input::LinkLost { link: LinkId(2) })), [(1, "h2".into())]);
-    assert_eq!(told(bench.give(Input::LinkLost { link: LinkId(4) })), [(3, "h2".into())]);
+    assert_eq!(reported(bench.give(Input::LinkLost { link: LinkId(2) })), [(1, "h2".into())]);
+    assert_eq!(reported(bench.give(Input::LinkLost { link: LinkId(4) })), [(3, "h2".into())]);
 }
 
 #[test]

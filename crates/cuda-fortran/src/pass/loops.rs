@@ -23,7 +23,7 @@ const BLOCKS: [[u32; 3]; 3] = [[128, 1, 1], [32, 4, 1], [32, 2, 2]];
 /// Replaces each kernel loop.
 pub(crate) fn rewrite(module: &mut Module) -> Result<(), Error> {
     let whole = module.clone();
-    let mut made = Made::default();
+    let mut made = OutlinedLoops::default();
     for function in module.op.list().iter_mut().filter(|op| op.name == "func.func") {
         let mut has = false;
         function.walk(&mut |op| has |= op.name == "cuf.kernel");
@@ -44,13 +44,13 @@ pub(crate) fn rewrite(module: &mut Module) -> Result<(), Error> {
 }
 
 #[derive(Default)]
-struct Made {
+struct OutlinedLoops {
     functions: Vec<Op>,
     names: HashSet<String>,
     has_reductions: bool,
 }
 
-fn rewrite_in(op: &mut Op, scope: &Scope<'_>, function: &str, made: &mut Made) -> Result<(), Error> {
+fn rewrite_in(op: &mut Op, scope: &Scope<'_>, function: &str, made: &mut OutlinedLoops) -> Result<(), Error> {
     for block in op.regions.iter_mut().flatten() {
         let mut at = 0;
         while at < block.ops.len() {
@@ -189,7 +189,7 @@ fn hoist(block: &mut Block, outside: &mut Vec<Op>, is_outside: &mut impl FnMut(&
 }
 
 /// Returns the launch that replaces a kernel loop, after adding the kernel to `made`.
-fn launch(op: Op, scope: &Scope<'_>, function: &str, made: &mut Made) -> Result<Vec<Op>, Error> {
+fn launch(op: Op, scope: &Scope<'_>, function: &str, made: &mut OutlinedLoops) -> Result<Vec<Op>, Error> {
     let mut loops = Loops::new(op, scope)?;
     let line = place(scope.module, &loops.location).map_or(0, |place| place.line);
     let mut name = format!("{function}_{line}_gpu");

@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 }
 
 /// The interval at which the owner checks whether the worker lives, while that works on an answer.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The length of the longest path or message.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
@@ -86,17 +86,17 @@ pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Resul
 }
 
 /// A read of an answer, which may be incomplete or garbage, because the worker's regions are the program's code.
-struct WhileLooking<'a> {
+struct PolledRead<'a> {
     socket: &'a mut UnixStream,
-    look: &'a dyn Fn() -> Result<()>,
+    check_alive: &'a dyn Fn() -> Result<()>,
     /// The error that ended the wait.
     given_up: Option<Error>,
 }
 
-impl io::Read for WhileLooking<'_> {
+impl io::Read for PolledRead<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        while !process::readable(self.socket, Some(LOOK_AROUND)) {
-            if let Err(error) = (self.look)() {
+        while !process::readable(self.socket, Some(CHECK_INTERVAL)) {
+            if let Err(error) = (self.check_alive)() {
                 self.given_up = Some(error);
                 return Err(io::Error::other("the wait was given up"));
             }
@@ -105,15 +105,19 @@ impl io::Read for WhileLooking<'_> {
     }
 }
 
-/// Sends a request and waits for its answer. Calls `look` at intervals meanwhile.
+/// Sends a request and waits for its answer. Calls `check_alive` at intervals meanwhile.
 ///
 /// # Errors
 /// Returns `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or its
-/// answer is malformed, and any error of `look`.
-pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
+/// answer is malformed, and any error of `check_alive`.
+pub(crate) fn ask(
+    socket: &mut UnixStream,
+    request: &Request,
+    check_alive: &dyn Fn() -> Result<()>,
+) -> Result<(u64, u64)> {
     let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
     send_request(socket, request).map_err(gone)?;
-    let mut coming = WhileLooking { socket, look, given_up: None };
+    let mut coming = PolledRead { socket, check_alive, given_up: None };
     match receive_answer(&mut coming) {
         Ok(Answer::Done(a, b)) => Ok((a, b)),
         Ok(Answer::Failed(why)) => {
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn malformed_worker_answers_are_refused() {
         for wrong in [&[7][..], &[2, 255, 255, 255, 255, 255, 255, 255, 255], &[2, 1, 0, 0, 0, 0, 0, 0, 0, 0xff]] {
             let (mut near, mut far) = UnixStream::pair().expect("socket pair");
             far.write_all(wrong).expect("send");

@@ -207,7 +207,7 @@ proptest! {
                 _ => {
                     let (_, header) = words(&control, 1);
                     header[at.index(header.len())].store(value, Ordering::SeqCst);
-                    stream.shared.look();
+                    stream.shared.check_alive();
                     Ok(())
                 }
             };
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_owner_has_to_do_is_not_the_workers_to_call_done() {
+fn worker_can_not_complete_operations_of_the_owner() {
     let arena = arena();
     let (start, _) = arena.addresses();
     let control = arena.control();

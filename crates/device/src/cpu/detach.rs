@@ -80,11 +80,11 @@ struct Report {
 }
 
 impl Detached<'_> {
-    /// Starts the process. Calls `look` at intervals meanwhile, because a signal may have stopped the child.
+    /// Starts the process. Calls `check_alive` at intervals meanwhile, because a signal may have stopped the child.
     ///
     /// # Errors
-    /// Returns an error if the system refuses, and any error of `look`.
-    pub(crate) fn start(&self, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<Started> {
+    /// Returns an error if the system refuses, and any error of `check_alive`.
+    pub(crate) fn start(&self, check_alive: &mut dyn FnMut() -> io::Result<()>) -> io::Result<Started> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(io::ErrorKind::InvalidInput));
         let exe = text(self.exe.as_bytes())?;
         let arg0 = text(self.arg0.as_bytes())?;
@@ -118,7 +118,7 @@ impl Detached<'_> {
                 return Err(failed);
             }
             drop(write);
-            let started = born(&read, self.socket, look);
+            let started = born(&read, self.socket, check_alive);
             // The child has no more work. Until now it has kept the process's number from being reused.
             libc::kill(pid, libc::SIGKILL);
             while libc::waitpid(pid, null_mut(), libc::__WALL) < 0
@@ -130,9 +130,13 @@ impl Detached<'_> {
 }
 
 /// Waits for the number of the process, which is not reused while the child exists.
-fn born(read: &OwnedFd, socket: BorrowedFd<'_>, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<(u32, Handle)> {
-    while !process::readable(read, Some(process::LOOK_AROUND)) {
-        look()?;
+fn born(
+    read: &OwnedFd,
+    socket: BorrowedFd<'_>,
+    check_alive: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<(u32, Handle)> {
+    while !process::readable(read, Some(process::CHECK_INTERVAL)) {
+        check_alive()?;
     }
     let report = receive(read)?.ok_or_else(|| Error::from(io::ErrorKind::UnexpectedEof))?;
     if report.errno != 0 {
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_its_own_environment_and_output() {
+    fn detached_process_gets_the_given_environment_and_output() {
         let (read, write) = pipe().unwrap();
         start("/usr/bin/env", write.as_raw_fd(), &["A=1", "B=two"]).unwrap();
         drop(write);
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cant_be_started_is_an_error() {
+    fn starting_a_missing_program_fails() {
         let error = start("/nonexistent", -1, &[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_a_session_of_its_own_where_asked() {
+    fn detached_process_gets_its_own_session_on_request() {
         let (started, _input) = waiting(true);
         while !process::readable(&started.report, None) {}
         let [_, group, session] = family(&started);

@@ -161,7 +161,7 @@ impl CpuDevice {
         let streams = self.streams.read().clone();
         for stream in streams {
             stream.wake_owner();
-            stream.tell_failed(&error);
+            stream.notify_failed(&error);
         }
     }
 
@@ -234,7 +234,7 @@ impl CpuDevice {
             format!(
                 "region {} ({position}{}+{:#x}) {end}",
                 function.spec.name,
-                os_text::shown(path),
+                os_text::displayed(path),
                 function.spec.offset
             ),
         )
@@ -263,7 +263,7 @@ impl CpuDevice {
         let answer = {
             let mut socket = self.socket.take();
             control::ask(&mut socket, request, &|| {
-                self.shared.look();
+                self.shared.check_alive();
                 self.shared.failure.check()
             })
         };

@@ -91,7 +91,7 @@ pub(super) fn check(program: &ProgramSpec) -> Result<()> {
         let version = version.as_ref().map(Version::to_string);
         version.map_or_else(|| String::from("a version that it does not name"), |version| format!("version {version}"))
     };
-    let path = os_text::shown(&os_text::encode(libacc.as_os_str()));
+    let path = os_text::displayed(&os_text::encode(libacc.as_os_str()));
     let (there_named, here_named) = (named(&there), named(&here));
     // A program's own workers load the program's library, an executor's the agent's.
     let (cause, remedy) = if program.output.is_none() {

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// The interval at which a thread that waits for a process checks other conditions.
-pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(250);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Makes the calling process the parent of all descendants that lose theirs, so that none escapes, and lets the kernel reap its children. Programs that
 /// it executes do not inherit the latter. For processes that need no child's status.

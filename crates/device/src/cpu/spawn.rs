@@ -5,7 +5,7 @@ use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::detach::{Detached, Started, above_stdio, pipe};
 use super::library_version;
 use super::output::Output;
-use super::process::{self, Handle, LOOK_AROUND};
+use super::process::{self, CHECK_INTERVAL, Handle};
 use super::watched::StartWatch;
 use crate::program::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result, os_text, sandbox};
@@ -51,7 +51,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     };
     let (out, err) = pipes.as_ref().map_or((-1, -1), |(_, out, _, err, _)| (out.as_raw_fd(), err.as_raw_fd()));
     let worker = format!("{},{},{},{},{}", keep[0], keep[1], arena.addresses().0.0, std::process::id(), info.units);
-    let exe = os_text::shown(&os_text::encode(program.exe.as_os_str()));
+    let exe = os_text::displayed(&os_text::encode(program.exe.as_os_str()));
     let mut watch = StartWatch::new(program, info);
     let started = Detached {
         exe: program.exe.as_os_str(),
@@ -65,7 +65,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         // For an executor's worker: a launcher signals agents, which end their programs, and must not kill the worker itself.
         own_session: program.output.is_some(),
     }
-    .start(&mut || watch.look().map_err(std::io::Error::other));
+    .start(&mut || watch.check_alive().map_err(std::io::Error::other));
     let not_started = |e: std::io::Error| {
         fail(&format!("starting {exe}"), e)
             .remedy("the program's executable must be readable under the same path on every node")
@@ -77,9 +77,9 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         // The process may still exist, stopped.
         started.process.end();
         match silence {
-            Silence::Refused(error) => not_started(error),
-            Silence::Hung(error) => error,
-            Silence::Gone => ended(&info.id.to_string(), &exe, pipes.as_ref().map(|(_, _, err, ..)| err)),
+            NoHello::Refused(error) => not_started(error),
+            NoHello::Hung(error) => error,
+            NoHello::Gone => ended(&info.id.to_string(), &exe, pipes.as_ref().map(|(_, _, err, ..)| err)),
         }
     })?;
     let mut process = started.process;
@@ -92,7 +92,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
 }
 
 /// The reason why a worker's hello does not arrive.
-enum Silence {
+enum NoHello {
     /// The executable can't be run.
     Refused(std::io::Error),
     /// The process has ended.
@@ -102,16 +102,16 @@ enum Silence {
 }
 
 /// Waits for the hello that the worker sends, with its number, once libacc has taken over.
-fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatch<'_>) -> Result<i32, Silence> {
+fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatch<'_>) -> Result<i32, NoHello> {
     let mut reports = true;
     loop {
         let ready = process::poll(
             [socket.as_raw_fd(), if reports { started.report.as_raw_fd() } else { -1 }],
-            Some(LOOK_AROUND),
+            Some(CHECK_INTERVAL),
         );
         if ready[1] {
             if let Some(error) = started.refused() {
-                return Err(Silence::Refused(error));
+                return Err(NoHello::Refused(error));
             }
             reports = false;
         }
@@ -120,11 +120,11 @@ fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatc
             return match socket.read_exact(&mut hello) {
                 Ok(()) => Ok(i32::from_ne_bytes(hello)),
                 // The report may have arrived after the last check.
-                Err(_) => Err(started.refused().filter(|_| reports).map_or(Silence::Gone, Silence::Refused)),
+                Err(_) => Err(started.refused().filter(|_| reports).map_or(NoHello::Gone, NoHello::Refused)),
             };
         }
         if ready == [false; 2] {
-            watch.look().map_err(Silence::Hung)?;
+            watch.check_alive().map_err(NoHello::Hung)?;
         }
     }
 }
@@ -147,7 +147,7 @@ fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
     }
     let words = String::from_utf8_lossy(&words);
     let words = words.trim().strip_prefix(WORKER_SAYS).unwrap_or(words.trim()).replace('\n', "; ");
-    let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let printed = if words.is_empty() { String::new() } else { format!(": {words}") };
     let remedy = match written {
         Some(_) if !words.is_empty() => {
             "the executable must run on every node as it does here, with the same libacc.so"
@@ -157,7 +157,7 @@ fn ended(device: &str, exe: &str, written: Option<&OwnedFd>) -> Error {
             "the executable must be dynamically linked, and load libacc.so before it does anything; see what it wrote above"
         }
     };
-    Error::new(ErrorCode::DeviceInit, format!("the worker of {device}, {exe}, ended before it was ready{said}"))
+    Error::new(ErrorCode::DeviceInit, format!("the worker of {device}, {exe}, ended before it was ready{printed}"))
         .remedy_if(sandbox::remedy(words))
         .remedy(remedy)
 }
@@ -216,16 +216,16 @@ mod tests {
     fn a_workers_last_words_are_quoted_without_waiting_for_more() {
         let (from, to) = pipe().unwrap();
         let mut to = File::from(to);
-        let said = |from| ended("h2:0", "/bin/x", Some(from)).to_string();
-        assert!(said(&from).contains("before it was ready"));
+        let printed = |from| ended("h2:0", "/bin/x", Some(from)).to_string();
+        assert!(printed(&from).contains("before it was ready"));
         std::io::Write::write_all(&mut to, b"accord: worker: libacc.so differs\nand more\n").unwrap();
-        assert!(said(&from).contains("before it was ready: libacc.so differs; and more"), "{}", said(&from));
+        assert!(printed(&from).contains("before it was ready: libacc.so differs; and more"), "{}", printed(&from));
         std::io::Write::write_all(&mut to, &[b'x'; 10 * WORDS_MAX]).unwrap();
-        assert!(said(&from).len() < 2 * WORDS_MAX);
+        assert!(printed(&from).len() < 2 * WORDS_MAX);
     }
 
     #[test]
-    fn what_is_scarce_is_named_and_not_the_path() {
+    fn exhausted_resource_is_named_rather_than_the_executable() {
         assert!(scarce(&Error::from_raw_os_error(libc::EMFILE)).is_some_and(|remedy| remedy.contains("ulimit -n")));
         assert!(scarce(&Error::from_raw_os_error(libc::EAGAIN)).is_some_and(|remedy| remedy.contains("ulimit -u")));
         assert_eq!(scarce(&Error::from_raw_os_error(libc::ENOENT)), None);

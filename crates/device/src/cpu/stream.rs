@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 /// Longest sleep, so that a lost wake-up never becomes a hang.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Most operations in an owner queue; a caller that adds one more waits for the first. More than an executor allows in a
 /// stream. Copies from other devices have their own bound, see `accord_fabric::transfer`.
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Checks at intervals whether the worker is alive. Each thread that waits for the worker calls it.
-    pub(crate) fn look(&self) {
-        if self.watched.look(self.control.header().beats.load(Ordering::Relaxed)) {
+    pub(crate) fn check_alive(&self) {
+        if self.watched.check_alive(self.control.header().beats.load(Ordering::Relaxed)) {
             self.give_up();
         }
     }
@@ -83,8 +83,8 @@ impl Stream {
 
     /// Returns the position up to which all operations are done.
     pub(crate) fn reached(&self) -> u64 {
-        self.progress.reached(self.block()).unwrap_or_else(|lie| {
-            self.shared.distrust(lie);
+        self.progress.reached(self.block()).unwrap_or_else(|false_claim| {
+            self.shared.distrust(false_claim);
             self.progress.owner_done()
         })
     }
@@ -160,10 +160,11 @@ impl Stream {
                 return Err(error.clone());
             }
             // The ring is full: the worker has operations to do, so that the position will advance.
-            let lie = put.err().or_else(|| (reached >= state.last).then_some(Corrupt("a ring that stays full")));
+            let false_claim =
+                put.err().or_else(|| (reached >= state.last).then_some(Corrupt("a ring that stays full")));
             drop(state);
-            if let Some(lie) = lie {
-                self.shared.distrust(lie);
+            if let Some(false_claim) = false_claim {
+                self.shared.distrust(false_claim);
                 continue;
             }
             self.synchronize(Seq(reached + 1))?;
@@ -266,7 +267,7 @@ impl Stream {
         self.set_want(&state);
         drop(state);
         if let Err(error) = self.shared.failure.check() {
-            self.tell_failed(&error);
+            self.notify_failed(&error);
         } else if self.reached() >= seq.0 {
             self.wake_owner();
         }
@@ -274,7 +275,7 @@ impl Stream {
 
     /// Notifies all waiters of the device's failure. Done here, because the stream's own thread may be blocked in an operation
     /// on another party.
-    pub(crate) fn tell_failed(&self, error: &Error) {
+    pub(crate) fn notify_failed(&self, error: &Error) {
         let mut state = self.lock();
         let due = std::mem::take(&mut state.notifies);
         self.set_want(&state);
@@ -335,8 +336,8 @@ impl Stream {
             if self.reached() >= seq || self.shared.failure.check().is_err() {
                 break;
             }
-            futex::wait(&self.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
-            self.shared.look();
+            futex::wait(&self.block().owner_doorbell, doorbell, Some(CHECK_INTERVAL));
+            self.shared.check_alive();
         }
         let mut state = self.lock();
         if let Some(at) = state.waiters.iter().position(|&w| w == seq) {
@@ -356,8 +357,8 @@ impl Stream {
     /// Passes on the worker's spans so far.
     pub(crate) fn take_spans(&self) {
         let Shared { tracer, control, .. } = &*self.shared;
-        if let Err(lie) = tracer.drain(control, self.index, self.queue, &self.progress) {
-            self.shared.distrust(lie);
+        if let Err(false_claim) = tracer.drain(control, self.index, self.queue, &self.progress) {
+            self.shared.distrust(false_claim);
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// Longest sleep.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves `stream` until it is closed.
 pub(crate) fn run(stream: &Stream) {
@@ -33,7 +33,7 @@ pub(crate) fn run(stream: &Stream) {
                 }
                 // A failed stream with no operations to drop has no more work.
                 if idle {
-                    futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
+                    futex::wait(&stream.block().owner_doorbell, doorbell, Some(CHECK_INTERVAL));
                 }
             }
             Some(Work::Sleep) => wait(stream, doorbell, &mut spin),
@@ -52,7 +52,7 @@ fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
         // The worker rings only for positions that were wanted when it reached them.
         fence(Ordering::SeqCst);
         if !is_over() {
-            futex::wait(&block.owner_doorbell, doorbell, Some(LOOK_AROUND));
+            futex::wait(&block.owner_doorbell, doorbell, Some(CHECK_INTERVAL));
         }
     };
     spin.wait(|| is_over() || has_rung(), sleep);

@@ -28,13 +28,13 @@ impl Watched {
     }
 
     /// Checks the worker's liveness at intervals. Threads that wait for the worker call it. Returns `true` if it hangs.
-    pub(crate) fn look(&self, beats: u64) -> bool {
+    pub(crate) fn check_alive(&self, beats: u64) -> bool {
         let Some(silence_limit) = &self.silence_limit else { return false };
         let mut liveness = self.liveness.lock();
-        let verdict = liveness.look(self.begun.elapsed(), beats, true, silence_limit.timeout);
+        let verdict = liveness.check_alive(self.begun.elapsed(), beats, true, silence_limit.timeout);
         drop(liveness);
         if let Verdict::Silent(silence) = verdict {
-            (silence_limit.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
+            (silence_limit.notify)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
         }
         matches!(verdict, Verdict::Hung(_))
     }
@@ -86,13 +86,13 @@ impl<'a> StartWatch<'a> {
     ///
     /// # Errors
     /// Returns the reason to stop waiting, if there is one.
-    pub(crate) fn look(&mut self) -> Result<()> {
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
         let silence_limit = self.program.silence_limit.as_ref();
         let timeout = silence_limit.and_then(|silence_limit| silence_limit.timeout);
         let timeout = timeout.map_or(START_TIME_MAX, |timeout| timeout.min(START_TIME_MAX));
-        let verdict = self.liveness.look(self.begun.elapsed(), 0, true, Some(timeout));
+        let verdict = self.liveness.check_alive(self.begun.elapsed(), 0, true, Some(timeout));
         if let (Verdict::Silent(silence), Some(silence_limit)) = (verdict, silence_limit) {
-            (silence_limit.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
+            (silence_limit.notify)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
         }
         if matches!(verdict, Verdict::Hung(_)) || self.program.start.is_given_up() {
             return Err(self.hung.insert(hung(&self.name)).clone());

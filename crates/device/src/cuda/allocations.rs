@@ -16,11 +16,11 @@ pub(super) struct Allocations {
     context: Arc<Context>,
     /// Whether other processes may import the allocations.
     ipc: bool,
-    state: ShortLock<Known>,
+    state: ShortLock<AllocationTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct AllocationTable {
     /// Allocations by their start.
     allocations: BTreeMap<u64, Numbered>,
     /// The exporter of allocations to other processes.
@@ -66,7 +66,7 @@ impl Allocations {
         let gone = state.allocations.remove(&start.0);
         let exporters = state.exporters.clone();
         drop(state);
-        gone.iter().for_each(|gone| gone.tell(&exporters));
+        gone.iter().for_each(|gone| gone.notify(&exporters));
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Allocations {
         let mut state = self.lock();
         let (gone, exporters) = (std::mem::take(&mut state.allocations), state.exporters.clone());
         drop(state);
-        gone.values().for_each(|gone| gone.tell(&exporters));
+        gone.values().for_each(|gone| gone.notify(&exporters));
     }
 
     /// Lets another device of this process access all present and future allocations.
@@ -116,12 +116,12 @@ impl Allocations {
         }
     }
 
-    fn lock(&self) -> ShortGuard<'_, Known> {
+    fn lock(&self) -> ShortGuard<'_, AllocationTable> {
         self.state.lock()
     }
 }
 
-impl Known {
+impl AllocationTable {
     fn find(&self, id: u64) -> Option<Arc<Allocation>> {
         self.allocations.values().find(|known| known.id == id).map(|known| known.allocation.clone())
     }
@@ -129,9 +129,9 @@ impl Known {
 
 impl Numbered {
     /// Notifies other processes that the allocation is gone.
-    fn tell(&self, exporters: &[Weak<Exporter>]) {
+    fn notify(&self, exporters: &[Weak<Exporter>]) {
         let has_it = |exporter: &Arc<Exporter>| exporter.dropped(self.id);
-        exporters.iter().filter_map(Weak::upgrade).filter(has_it).for_each(|exporter| exporter.tell_dropped(self.id));
+        exporters.iter().filter_map(Weak::upgrade).filter(has_it).for_each(|exporter| exporter.notify_dropped(self.id));
     }
 }
 

@@ -123,7 +123,7 @@ impl Stream {
     }
 
     /// Blocks until few enough completions remain. The context is current.
-    pub(super) fn make_room(&self) -> Result<()> {
+    pub(super) fn make_space(&self) -> Result<()> {
         loop {
             let first = self.lock().core.excess_work();
             let Some(first) = first else { return Ok(()) };

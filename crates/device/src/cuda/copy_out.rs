@@ -1,12 +1,12 @@
 //! Copies out: the routes by which bytes leave the device's memory for the program's, or for a sink.
 
 use super::completion::Completion;
-use super::direct::{self, Asked};
+use super::direct::{self, HostMemoryQuery};
 use super::driver::DriverError;
 use super::egress::Part;
 use super::registrations::RegisteredPart;
 use super::staging::copy_pool::CopyPool;
-use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route};
+use super::staging::copy_route::{self, Direction, End, IssuePoint, NoMemory, Route};
 use super::staging::fetched::Fetched;
 use super::staging::progress::CopyError;
 use super::staging::slot_pool::{OUT_SLOT, Slot};
@@ -73,8 +73,8 @@ pub(crate) fn copy_out(
     if let Some(MemoryHandle::Host(range)) = sink.memory() {
         // Older bytes must not overwrite these later.
         settle_before(stream, seq, Access::Program(range))?;
-        let facts = direct::facts(stream, Direction::Out, At::Turn, len, End::Program, sink.immediate());
-        let mut asked = Asked::in_turn(stream, seq, range);
+        let facts = direct::facts(stream, Direction::Out, IssuePoint::Turn, len, End::Program, sink.immediate());
+        let mut asked = HostMemoryQuery::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
             (Route::Direct, _) => {
                 let _use = shared.memory_uses.begin()?;
@@ -102,9 +102,9 @@ pub(crate) fn copy_out(
         return Ok(None);
     }
     let end = End::Handed { detached: sink.detached() };
-    let facts = direct::facts(stream, Direction::Out, At::Turn, len, end, sink.immediate());
+    let facts = direct::facts(stream, Direction::Out, IssuePoint::Turn, len, end, sink.immediate());
     if copy_route::route(&facts, &mut NoMemory).route == Route::Egress && stream.egress.is_ready(shared) {
-        stream.egress.wait_for_room();
+        stream.egress.wait_for_space();
         stream.egress.put(Part::Begin(sink));
         let all = pieces(len).try_for_each(|(offset, bytes)| {
             stream.egress.put(Part::Bytes(fetch(stream, src.0 + offset as u64, bytes)?, bytes));

@@ -229,7 +229,7 @@ impl CudaDevice {
         let dependence = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
         let _current = self.enter(waiting)?;
         if matches!(dependence, Dependence::Host | Dependence::DriverThenHost) {
-            waiting.make_room()?;
+            waiting.make_space()?;
         }
         waiting.put(
             |state| {

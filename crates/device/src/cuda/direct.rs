@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::driver::DriverError;
 use super::page_registration;
 use super::registrations::{Pages, RegisteredPart};
-use super::staging::copy_route::{self, At, Direction, End, Facts, ProgramMemory, Route};
+use super::staging::copy_route::{self, Direction, End, Facts, IssuePoint, ProgramMemory, Route};
 use super::staging::slot_pool::Slot;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
@@ -13,7 +13,7 @@ use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// The time when the driver has read the bytes of a copy in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum ReadTime {
     /// Now, by the caller.
     Now,
     /// When the stream reaches the copy.
@@ -21,7 +21,7 @@ pub(crate) enum Taken {
 }
 
 /// The program's memory at one end of a copy, as the choice of the copy's route queries it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct HostMemoryQuery<'a> {
     stream: &'a Stream,
     /// The stream's progress, while no part of the copy was enqueued.
     state: Option<&'a StreamProgress>,
@@ -31,7 +31,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) middle: Option<RegisteredPart>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> HostMemoryQuery<'a> {
     /// Creates the query for a copy that is enqueued now. `state` is the stream's.
     pub(crate) fn at_call(stream: &'a Stream, state: &'a StreamProgress, range: HostRange) -> Self {
         Self { stream, state: Some(state), seq: state.core.next(), range, middle: None }
@@ -43,13 +43,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl ProgramMemory for Asked<'_> {
+impl ProgramMemory for HostMemoryQuery<'_> {
     fn is_unfinished(&mut self) -> bool {
         self.state.map_or_else(|| self.stream.will_write(self.range), |state| state.will_write(self.range))
     }
 
     fn pages(&mut self) -> copy_route::Pages {
-        match page_registration::look(&self.stream.shared, self.stream.index, self.seq, self.range) {
+        match page_registration::usable_pages(&self.stream.shared, self.stream.index, self.seq, self.range) {
             Pages::Unregistered => copy_route::Pages::Unregistered,
             Pages::Registered(middle) => {
                 self.middle = Some(middle);
@@ -65,7 +65,7 @@ impl ProgramMemory for Asked<'_> {
 }
 
 /// The facts of a copy in a stream.
-pub(crate) fn facts(stream: &Stream, direction: Direction, at: At, len: usize, end: End, waits: bool) -> Facts {
+pub(crate) fn facts(stream: &Stream, direction: Direction, at: IssuePoint, len: usize, end: End, waits: bool) -> Facts {
     let (exposed, synchronous) = (stream.is_exposed(), stream.queue == QueueId::SYNC);
     Facts { direction, at, len, end, waits, may_take: false, exposed, synchronous, in_row: false }
 }
@@ -78,14 +78,14 @@ pub(crate) fn copy_in(
     dst: DevicePtr,
     range: HostRange,
     now: bool,
-) -> Result<Option<Taken>, DriverError> {
-    let facts = facts(stream, Direction::In, At::Call, range.len, End::Program, now);
-    let mut asked = Asked::at_call(stream, state, range);
+) -> Result<Option<ReadTime>, DriverError> {
+    let facts = facts(stream, Direction::In, IssuePoint::Call, range.len, End::Program, now);
+    let mut asked = HostMemoryQuery::at_call(stream, state, range);
     match (copy_route::route(&facts, &mut asked).route, asked.middle) {
-        (Route::Direct, _) => hand_in(stream, dst, range).map(|()| Some(Taken::InTurn)),
-        (Route::DirectNow, _) => hand_in(stream, dst, range).map(|()| Some(Taken::Now)),
+        (Route::Direct, _) => hand_in(stream, dst, range).map(|()| Some(ReadTime::InTurn)),
+        (Route::DirectNow, _) => hand_in(stream, dst, range).map(|()| Some(ReadTime::Now)),
         (Route::Registered, Some(middle)) => {
-            copy_in_registered(stream, dst, range, middle).map(|()| Some(Taken::InTurn))
+            copy_in_registered(stream, dst, range, middle).map(|()| Some(ReadTime::InTurn))
         }
         _ => Ok(None),
     }

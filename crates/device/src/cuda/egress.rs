@@ -65,7 +65,7 @@ impl Egress {
     }
 
     /// Blocks until there is space for a copy out. Only for the stream's worker, without a lock.
-    pub(crate) fn wait_for_room(&self) {
+    pub(crate) fn wait_for_space(&self) {
         let mut state = self.0.lock();
         while state.is_full() {
             state = ShortGuard::wait(state, &self.0.taken);
@@ -106,11 +106,11 @@ impl PartQueue {
         timer_slack::wake_in_time();
         // The sink of the current copy, unless that has failed.
         let mut sink = None;
-        let mut spin = SpinPolicy::patient();
+        let mut spin = SpinPolicy::long_spin();
         let mut state = self.lock();
         while !state.closed {
             let Some(part) = state.parts.pop_front() else {
-                state = self.changed.look_then_wait(&self.state, state, None, &mut spin);
+                state = self.changed.spin_then_wait(&self.state, state, None, &mut spin);
                 continue;
             };
             drop(state);

@@ -51,7 +51,7 @@ impl Stream {
         len: u64,
         place: FetchedPlace,
     ) -> Result<Option<Fetched>, DriverError> {
-        self.come_after(state)?;
+        self.order_after(state)?;
         let (shared, len) = (&self.shared, len as usize);
         let pool = match place {
             FetchedPlace::Host => &shared.small,

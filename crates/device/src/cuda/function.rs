@@ -63,7 +63,7 @@ impl Function {
     pub(crate) fn describe(&self) -> String {
         let (path, offset) = &self.place;
         let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
-        format!("region {} ({position}{}+{offset:#x})", self.name, os_text::shown(path))
+        format!("region {} ({position}{}+{offset:#x})", self.name, os_text::displayed(path))
     }
 }
 

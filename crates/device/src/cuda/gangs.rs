@@ -44,22 +44,22 @@ const EVERY: u32 = 61;
 
 /// A way to launch a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Way {
+pub(crate) struct LaunchVariant {
     /// Gangs per 8 that fit on the device, if the number is open.
     eighths: u32,
     /// Whether gangs share thread blocks, if possible.
     pub(crate) together: bool,
 }
 
-impl Way {
+impl LaunchVariant {
     /// Returns an open number of gangs, for a device on which `places` gangs fit at a time.
     pub(crate) fn gangs(self, places: u32) -> u32 {
         u32::try_from(u64::from(places) * u64::from(self.eighths) / 8).unwrap_or(u32::MAX).max(1)
     }
 }
 
-const fn way(eighths: u32, together: bool) -> Way {
-    Way { eighths, together }
+const fn way(eighths: u32, together: bool) -> LaunchVariant {
+    LaunchVariant { eighths, together }
 }
 
 /// The duration of a region, as far as it is known.
@@ -100,13 +100,13 @@ impl Kind {
         }
     }
 
-    fn ways(self) -> &'static [Way] {
-        const BLOCKS: [Way; 2] = [way(FEW, true), way(FEW, false)];
-        const BOTH: [Way; 4] = [way(MANY, true), way(MOST, true), way(MANY, false), way(MORE, true)];
-        const NUMBER: [Way; 3] = [way(MANY, false), way(MOST, false), way(MORE, false)];
-        const TINY: [Way; 2] = [way(FEW, true), way(FEWEST, true)];
-        const TINY_ALONE: [Way; 2] = [way(FEW, false), way(FEWEST, false)];
-        const NOTHING: [Way; 1] = [way(FEW, false)];
+    fn ways(self) -> &'static [LaunchVariant] {
+        const BLOCKS: [LaunchVariant; 2] = [way(FEW, true), way(FEW, false)];
+        const BOTH: [LaunchVariant; 4] = [way(MANY, true), way(MOST, true), way(MANY, false), way(MORE, true)];
+        const NUMBER: [LaunchVariant; 3] = [way(MANY, false), way(MOST, false), way(MORE, false)];
+        const TINY: [LaunchVariant; 2] = [way(FEW, true), way(FEWEST, true)];
+        const TINY_ALONE: [LaunchVariant; 2] = [way(FEW, false), way(FEWEST, false)];
+        const NOTHING: [LaunchVariant; 1] = [way(FEW, false)];
         match self {
             Self::Blocks => &BLOCKS,
             Self::Both => &BOTH,
@@ -139,13 +139,13 @@ const WAYS_MAX: usize = 4;
 
 /// The duration of the region.
 #[derive(Clone, Copy, Default, Debug)]
-struct Pace {
+struct RegionDuration {
     mean_us: Option<f32>,
 }
 
 struct Meter {
     context: Arc<Context>,
-    pace: Pace,
+    pace: RegionDuration,
     trials: [Trial; KINDS],
     /// The events around a measured launch.
     events: Option<[CUevent; 2]>,
@@ -175,13 +175,13 @@ impl Gangs {
     /// Creates a number of gangs that adapts to the region's launches. Until they are measured the region counts as long,
     /// because it may have few launches, or only one.
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
-        let (pace, trials) = (Pace::default(), Default::default());
+        let (pace, trials) = (RegionDuration::default(), Default::default());
         let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
         Self { length: AtomicU8::new(Length::Long as u8), meter: Some(TurnLock::new(meter)), ..Self::few() }
     }
 
     /// Returns the way of a launch that is not measured.
-    pub(crate) fn usual(&self, open: bool, can_share: bool) -> Way {
+    pub(crate) fn usual(&self, open: bool, can_share: bool) -> LaunchVariant {
         self.best_of(Kind::of(open, can_share, self.length()))
     }
 
@@ -190,7 +190,7 @@ impl Gangs {
         LENGTHS[usize::from(self.length.load(Ordering::Relaxed))]
     }
 
-    fn best_of(&self, kind: Kind) -> Way {
+    fn best_of(&self, kind: Kind) -> LaunchVariant {
         kind.ways()[usize::from(self.best[kind as usize].load(Ordering::Relaxed))]
     }
 
@@ -201,7 +201,7 @@ impl Gangs {
         stream: CUstream,
         open: bool,
         can_share: bool,
-        launch: impl FnOnce(Way) -> Result<(), DriverError>,
+        launch: impl FnOnce(LaunchVariant) -> Result<(), DriverError>,
     ) -> Result<(), DriverError> {
         let Some(meter) = &self.meter else { return launch(self.usual(open, can_share)) };
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +279,7 @@ impl Trial {
     }
 }
 
-impl Pace {
+impl RegionDuration {
     /// Records a launch's duration. Returns the region's duration class from now on.
     fn after(&mut self, us: f32, length: Length) -> Length {
         let mean = mean(self.mean_us, us.clamp(0.0, LONGEST_US));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn length_after(length: Length, launches: impl IntoIterator<Item = f32>) -> Length {
-        let mut pace = Pace::default();
+        let mut pace = RegionDuration::default();
         launches.into_iter().fold(length, |length, us| pace.after(us, length))
     }
 
@@ -408,13 +408,13 @@ mod tests {
     fn without_a_choice_there_are_few() {
         let gangs = Gangs::few();
         let launch = |can_share| {
-            let mut told = None;
-            let tell = |way| {
-                told = Some(way);
+            let mut reported = None;
+            let notify = |way| {
+                reported = Some(way);
                 Ok(())
             };
-            assert_eq!(gangs.launch(null_mut(), true, can_share, tell), Ok(()));
-            told
+            assert_eq!(gangs.launch(null_mut(), true, can_share, notify), Ok(()));
+            reported
         };
         assert_eq!([launch(true), launch(false)], [Some(way(FEW, true)), Some(way(FEW, false))]);
     }

@@ -1,10 +1,10 @@
 //! Holds small copies of a stream back to merge them into one, see `rows.rs`.
 
 use super::completion::Completion;
-use super::direct::{self, Asked};
+use super::direct::{self, HostMemoryQuery};
 use super::driver::DriverError;
 use super::rows::{HELD_FROM, Held, Run};
-use super::staging::copy_route::{self, At, Direction, End, Facts, NoMemory, Route};
+use super::staging::copy_route::{self, Direction, End, Facts, IssuePoint, NoMemory, Route};
 use super::staging::slot_pool::SMALL_SLOT;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
@@ -16,7 +16,7 @@ impl Stream {
     /// Holds back a small copy in that continues a run. Returns `None` if it must be issued as usual. The context is current.
     pub(crate) fn hold_in(&self, facts: &Facts, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         self.hold(facts, dst, |stream, state, facts| {
-            let mut asked = Asked::at_call(stream, state, range);
+            let mut asked = HostMemoryQuery::at_call(stream, state, range);
             if copy_route::route(facts, &mut asked).route != Route::Held {
                 return Ok(None);
             }
@@ -27,7 +27,7 @@ impl Stream {
     /// Holds a copy back as `hold_in`, of bytes that the caller supplies.
     pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
         let handed = End::Handed { detached: false };
-        let facts = direct::facts(self, Direction::In, At::Call, bytes.len(), handed, false);
+        let facts = direct::facts(self, Direction::In, IssuePoint::Call, bytes.len(), handed, false);
         self.hold(&facts, dst, |stream, state, facts| {
             if copy_route::route(facts, &mut NoMemory).route != Route::Held {
                 return Ok(None);
@@ -42,7 +42,7 @@ impl Stream {
             if copy_route::route(facts, &mut NoMemory).route != Route::Held {
                 return Ok(None);
             }
-            let Some(held) = stream.room(state)? else { return Ok(None) };
+            let Some(held) = stream.space(state)? else { return Ok(None) };
             let Some(sink) = sink.take() else { return Ok(None) };
             held.sinks.push(sink);
             held.rows += 1;
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     fn hold_bytes(&self, state: &mut StreamProgress, bytes: &[u8]) -> Result<Option<Seq>> {
-        let Some(held) = self.room(state)? else { return Ok(None) };
+        let Some(held) = self.space(state)? else { return Ok(None) };
         let at = held.rows * held.len;
         held.slot.bytes(SMALL_SLOT)[at..at + bytes.len()].copy_from_slice(bytes);
         held.rows += 1;
@@ -80,9 +80,9 @@ impl Stream {
     }
 
     /// Returns the slot entry for the last copy of the stream's run, or `None` if there is no slot.
-    fn room<'a>(&self, state: &'a mut StreamProgress) -> Result<Option<&'a mut Held>> {
+    fn space<'a>(&self, state: &'a mut StreamProgress) -> Result<Option<&'a mut Held>> {
         let Some(run) = state.rows.run else { return Ok(None) };
-        if state.rows.held.as_ref().is_some_and(|held| !held.has_room() || !held.is_followed_by(&run)) {
+        if state.rows.held.as_ref().is_some_and(|held| !held.has_space() || !held.is_followed_by(&run)) {
             self.flush(state)?;
         }
         if state.rows.held.is_none() {
@@ -109,7 +109,7 @@ impl Stream {
         state.core.release_held();
         let copied = (|| {
             let _current = self.shared.context.enter()?;
-            self.come_after(state)?;
+            self.order_after(state)?;
             held.copy(&self.shared.context, self.raw)?;
             match held.direction {
                 Direction::In => {

@@ -46,7 +46,7 @@ struct DriverCopy<'a> {
 
 /// The way of a window's copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum LaunchVariant {
     /// Over lanes, from slots of the host that were filled before. Copies are fetched only after fetched ones.
     Fetched,
     /// Over lanes, from the device's memory.
@@ -57,7 +57,7 @@ enum Way {
     Driver,
 }
 
-impl Way {
+impl LaunchVariant {
     /// Whether a listed operation is a copy that goes this way, and may be in flight together with earlier ones.
     fn takes(self, op: &mut Op) -> bool {
         let Op::CopyOut { sink, fetched, .. } = op else { return false };
@@ -65,7 +65,7 @@ impl Way {
         match self {
             Self::Fetched => place == Some(FetchedPlace::Host) && sink.fetch_to() == FetchTo::Host && sink.follows(),
             Self::Lane => place.is_none() && sink.fetch_to() == FetchTo::Host && sink.follows(),
-            Self::Library => place == Some(FetchedPlace::Device) && sink.goes_beside(),
+            Self::Library => place == Some(FetchedPlace::Device) && sink.is_concurrent(),
             Self::Driver => place.is_none() && sink.fetch_to() == FetchTo::Nowhere && sink.follows(),
         }
     }
@@ -85,7 +85,7 @@ enum Meanwhile {
 /// The copies in flight of one stream.
 struct Window<'a> {
     stream: &'a Stream,
-    way: Way,
+    way: LaunchVariant,
     first: u64,
     meanwhile: Meanwhile,
 }
@@ -93,7 +93,7 @@ struct Window<'a> {
 /// Completes the copy at `seq`, whose sink has its bytes, over a lane, and sends following ones meanwhile. `is_fetched`: the
 /// bytes were fetched.
 pub(crate) fn sent(stream: &Stream, seq: u64, sink: CopySink, is_fetched: bool) -> Result<()> {
-    let way = if is_fetched { Way::Fetched } else { Way::Lane };
+    let way = if is_fetched { LaunchVariant::Fetched } else { LaunchVariant::Lane };
     let mut window = Window { stream, way, first: seq, meanwhile: Meanwhile::Copies };
     complete_in_order(&mut window, InFlight { seq, sink: Some(sink), bytes: Bytes::Sent })
 }
@@ -107,7 +107,7 @@ pub(crate) fn read(
     sink: CopySink,
     (fetched, start): (Fetched, Start),
 ) -> Result<()> {
-    let mut window = Window { stream, way: Way::Library, first: seq, meanwhile: Meanwhile::Operations };
+    let mut window = Window { stream, way: LaunchVariant::Library, first: seq, meanwhile: Meanwhile::Operations };
     let Some(first) = window.begin_read(seq, len, sink, (fetched, start))? else { return Ok(()) };
     complete_in_order(&mut window, first)
 }
@@ -123,7 +123,7 @@ pub(crate) fn written(
 ) -> Result<()> {
     let slot = event(stream)?;
     let meanwhile = if slot.is_some() { Meanwhile::Copies } else { Meanwhile::Nothing };
-    let mut window = Window { stream, way: Way::Driver, first: seq, meanwhile };
+    let mut window = Window { stream, way: LaunchVariant::Driver, first: seq, meanwhile };
     let first = window.begin_write(seq, (src, len), sink, (target, slot))?;
     complete_in_order(&mut window, first)
 }
@@ -133,7 +133,7 @@ impl<'a> Sender for Window<'a> {
 
     fn send_next(&mut self) -> Result<Option<InFlight<'a>>> {
         // A copy through the host waits for earlier ones to the program's memory, which must not happen meanwhile.
-        let waits = self.way == Way::Driver && self.stream.is_completing(self.first);
+        let waits = self.way == LaunchVariant::Driver && self.stream.is_completing(self.first);
         if self.meanwhile != Meanwhile::Copies || waits {
             return Ok(None);
         }
@@ -163,8 +163,8 @@ impl<'a> Sender for Window<'a> {
         let is_alone = !others && seq == self.first;
         match self.way {
             // The operation's caller completes these.
-            Way::Fetched | Way::Lane if is_alone => {}
-            Way::Driver if is_alone => stream.arrived(seq),
+            LaunchVariant::Fetched | LaunchVariant::Lane if is_alone => {}
+            LaunchVariant::Driver if is_alone => stream.arrived(seq),
             _ => stream.is_done(seq),
         }
         Ok(())
@@ -175,14 +175,14 @@ impl<'a> Window<'a> {
     /// Sends the next copy of the list, if it may follow.
     fn send_listed(&mut self) -> Result<Option<InFlight<'a>>> {
         let (stream, way) = (self.stream, self.way);
-        let slot = if way == Way::Driver { event(stream)? } else { None };
-        if way == Way::Driver && slot.is_none() {
+        let slot = if way == LaunchVariant::Driver { event(stream)? } else { None };
+        if way == LaunchVariant::Driver && slot.is_none() {
             return Ok(None);
         }
         let taken = stream.take_if(|op| way.takes(op));
         let Some((seq, Op::CopyOut { src, len, mut sink, fetched })) = taken else { return Ok(None) };
         let sink = match (way, fetched) {
-            (Way::Library, Some(fetched)) => {
+            (LaunchVariant::Library, Some(fetched)) => {
                 let start = stream.shared.tracer.begin(stream.raw);
                 // A sink that goes beside others returns `true` without blocking.
                 sink.drains_native()?;
@@ -190,8 +190,8 @@ impl<'a> Window<'a> {
             }
             (_, Some(fetched)) => Some(give(stream, seq, len as usize, sink, fetched)?),
             (_, None) => {
-                stream.come_after(&mut stream.lock()).map_err(|error| failed(stream, error))?;
-                if way == Way::Driver
+                stream.order_after(&mut stream.lock()).map_err(|error| failed(stream, error))?;
+                if way == LaunchVariant::Driver
                     && let Some(target) = sink.mapped_range()?
                 {
                     return self.begin_write(seq, (src, len), sink, (target, slot)).map(Some);
@@ -211,7 +211,7 @@ impl<'a> Window<'a> {
     ) -> Result<Option<InFlight<'a>>> {
         let stream = self.stream;
         let Some(slot) = fetched.wait().map_err(|error| failed(stream, error))? else { return Ok(None) };
-        self.meanwhile = if sink.goes_beside() { Meanwhile::Copies } else { Meanwhile::Operations };
+        self.meanwhile = if sink.is_concurrent() { Meanwhile::Copies } else { Meanwhile::Operations };
         sink.drain_native(stream.shared.context.range(slot.address(), len))?;
         Ok(Some(InFlight { seq, sink: Some(sink), bytes: Bytes::Read { slot, len, start } }))
     }
@@ -245,7 +245,7 @@ impl<'a> Window<'a> {
             |op: &mut Op| matches!(op, Op::Launch { .. } | Op::Store { .. } | Op::Copy { .. } | Op::Peer { .. });
         // Bounded, even if other threads keep enqueuing, because a thread may wait for the copies.
         for _ in 0..IN_FLIGHT_MAX {
-            let Some((seq, op)) = self.stream.take_behind(is_such) else { break };
+            let Some((seq, op)) = self.stream.take_pipelined(is_such) else { break };
             self.stream.perform(seq, op)?;
         }
         Ok(())

@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_launch_has_to_keep_to_the_kernels_limits() {
         assert_eq!(refusal([70_000, 65_535, 1], [32, 20, 1], 1000, 4, true), None);
-        for (grid, block, shared, argument, said) in [
+        for (grid, block, shared, argument, printed) in [
             ([0, 1, 1], [1, 1, 1], 0, 4, "blocks"),
             ([1, 65_536, 1], [1, 1, 1], 0, 4, "blocks"),
             ([1, 1, 1], [641, 1, 1], 0, 4, "640 threads"),
@@ -178,7 +178,7 @@ mod tests {
             ([1, 1, 1], [1, 1, 1], 0, 8, "arguments of kernel m::k"),
         ] {
             let refused = refusal(grid, block, shared, argument, true).unwrap();
-            assert!(refused.contains("m::k") && refused.contains(said), "{refused}");
+            assert!(refused.contains("m::k") && refused.contains(printed), "{refused}");
         }
         let refused = refusal([1; 3], [1; 3], 0, 4, false).unwrap();
         assert!(refused.contains("don't fit a launch's 4096 bytes"), "{refused}");

@@ -3,7 +3,7 @@
 use super::block_upload::upload;
 use super::driver::DriverError;
 use super::function::{Function, Occupancy, Parameters};
-use super::gangs::Way;
+use super::gangs::LaunchVariant;
 use super::kernel_launch::{self, KernelGrid};
 use super::repeated::Kernel;
 use super::stream::{Stream, StreamProgress};
@@ -174,7 +174,7 @@ fn issue_region(
     let context = &stream.shared.context;
     let graphs = context.graphs && !stream.is_exposed();
     let Grid { gangs, workers, vector, can_share, open } = grid;
-    let mut launch = |way: Option<Way>| {
+    let mut launch = |way: Option<LaunchVariant>| {
         let gangs = match (open, way) {
             (Some(places), Some(way)) => way.gangs(places),
             _ => gangs,
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_fixed_holds_then_what_the_launch_asks_for() {
+    fn compiler_fixed_dimensions_precede_requested_ones() {
         assert_eq!(chosen([10, 4, 64], [7, 7, 32]), Ok([10, 4, 64]));
         assert_eq!(chosen([0, 1, 32], [7, 3, 128]), Ok([7, 1, 32]));
         assert_eq!(chosen([1, 1, 32], [0, 0, 0]), Ok([1, 1, 32]));
     }
 
     #[test]
-    fn what_is_open_fills_the_device_twice() {
+    fn open_gang_count_fills_the_device_twice() {
         assert_eq!(chosen([0, 0, 32], [0, 0, 0]), Ok([2 * 264, 8, 32]));
         assert_eq!(chosen([0, 1, 32], [0, 0, 0]), Ok([2 * 264 * 8, 1, 32]));
         assert_eq!(chosen([0, 0, 32], [0, 4, 0]), Ok([2 * 264 * 2, 4, 32]));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_code_counts_on_holds_and_nothing_is_guessed() {
+    fn gang_count_required_by_the_code_is_used() {
         let chosen = |dims, count, asked| {
             let function = Function { count, ..function(dims) };
             choose(&function, LaunchDims { gangs: asked, ..LaunchDims::default() })

@@ -15,10 +15,10 @@ pub(crate) fn cause(gpu: i32, regions: &[String], error: DriverError) -> String 
         [name] => Some(format!("{name} failed: {error}")),
         names => Some(format!("{} failed: {error}", names.join(" or "))),
     };
-    tell(FIRST.get(), gpu, own, error, |cause| drop(FIRST.set((gpu, cause.to_owned()))))
+    notify(FIRST.get(), gpu, own, error, |cause| drop(FIRST.set((gpu, cause.to_owned()))))
 }
 
-fn tell(
+fn notify(
     first: Option<&(i32, String)>,
     gpu: i32,
     own: Option<String>,
@@ -77,19 +77,19 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_is_told_and_not_who_finds_it() {
+    fn device_loss_names_the_fault_and_not_the_call_that_found_it() {
         let error = DriverError { call: "cuLaunchKernel", code: 700 };
         let mut kept = None;
         let first =
-            tell(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
+            notify(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
         assert_eq!(first, "region a failed: 700");
         let unused = |_: &str| panic!("the first one stays");
-        let told = tell(kept.as_ref(), 1, None, error, unused);
-        assert!(told.contains("number 0") && told.contains("region a failed"), "{told}");
-        assert_eq!(tell(kept.as_ref(), 0, None, error, unused), first);
+        let reported = notify(kept.as_ref(), 1, None, error, unused);
+        assert!(reported.contains("number 0") && reported.contains("region a failed"), "{reported}");
+        assert_eq!(notify(kept.as_ref(), 0, None, error, unused), first);
         // The device's own region may have caused the fault as well.
         assert_eq!(
-            tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, unused),
+            notify(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, unused),
             "region b failed: 700"
         );
     }

@@ -211,7 +211,7 @@ impl Memory {
         let mut state = self.lock();
         let news = self.retire(&mut state, start.0, start.0 + len);
         drop(state);
-        tell(news);
+        notify(news);
         Ok(())
     }
 
@@ -235,13 +235,13 @@ impl Memory {
     /// Frees all memory. No work runs on the device any more.
     pub(crate) fn clear(&self) {
         self.allocations.iter().for_each(Allocations::clear);
-        let mut news = News::default();
+        let mut news = DroppedPieces::default();
         let mut state = self.lock();
         for (start, piece) in std::mem::take(&mut state.pieces) {
             news.append(&mut self.drop_piece(start, &piece, &state.exporters));
         }
         drop(state);
-        tell(news);
+        notify(news);
     }
 
     fn take(&self, at: u64, len: u64, state: &MappedPieces) -> Result<Piece, DriverError> {
@@ -288,7 +288,7 @@ impl Memory {
     }
 
     /// Returns a piece to the driver. Returns the processes that must be notified.
-    fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) -> News {
+    fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) -> DroppedPieces {
         self.settle();
         // SAFETY: the piece is no longer used. Both calls fail only when the context is gone, and the memory with it.
         unsafe {
@@ -299,7 +299,7 @@ impl Memory {
         exporters.iter().filter_map(Weak::upgrade).filter(has_it).map(|exporter| (exporter, piece.id)).collect()
     }
 
-    fn retire(&self, state: &mut MappedPieces, start: u64, end: u64) -> News {
+    fn retire(&self, state: &mut MappedPieces, start: u64, end: u64) -> DroppedPieces {
         let first = state.pieces.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let mut whole = Vec::new();
         for (&at, piece) in state.pieces.range_mut(first..end) {
@@ -311,7 +311,7 @@ impl Memory {
                 }
             }
         }
-        let mut news = News::default();
+        let mut news = DroppedPieces::default();
         for at in whole {
             if let Some(piece) = state.pieces.remove(&at) {
                 news.append(&mut self.drop_piece(at, &piece, &state.exporters));
@@ -397,10 +397,10 @@ impl Drop for Memory {
 }
 
 /// Pieces that are gone, and the importing processes to notify.
-type News = Vec<(Arc<Exporter>, u64)>;
+type DroppedPieces = Vec<(Arc<Exporter>, u64)>;
 
-fn tell(news: News) {
-    news.iter().for_each(|(exporter, piece)| exporter.tell_dropped(*piece));
+fn notify(news: DroppedPieces) {
+    news.iter().for_each(|(exporter, piece)| exporter.notify_dropped(*piece));
 }
 
 impl MappedPieces {

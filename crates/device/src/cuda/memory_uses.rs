@@ -11,12 +11,12 @@ use std::sync::Condvar;
 /// The uses of a device's memory by calls of the driver without a stream's lock.
 #[derive(Default)]
 pub(crate) struct MemoryUses {
-    state: ShortLock<UnderWay>,
+    state: ShortLock<UseCount>,
     over: Condvar,
 }
 
 #[derive(Default)]
-struct UnderWay {
+struct UseCount {
     count: usize,
     ended: bool,
 }

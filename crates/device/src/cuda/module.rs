@@ -326,9 +326,12 @@ fn link(context: &Context, objects: &[&str], cache: Option<(&Cache, Key)>) -> Re
     let _ = unsafe { driver.cuLinkDestroy(state) };
     linked.map_err(|error: DriverError| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
-        let said = String::from_utf8_lossy(&log[..end]).trim().replace('\n', "; ");
-        Error::new(ErrorCode::DeviceInit, format!("the driver can't compile the program's GPU code: {error}: {said}"))
-            .remedy("compile with GCC 12 or later, or update the NVIDIA driver")
+        let printed = String::from_utf8_lossy(&log[..end]).trim().replace('\n', "; ");
+        Error::new(
+            ErrorCode::DeviceInit,
+            format!("the driver can't compile the program's GPU code: {error}: {printed}"),
+        )
+        .remedy("compile with GCC 12 or later, or update the NVIDIA driver")
     })
 }
 

@@ -29,7 +29,7 @@ impl NativeHandles for CudaDevice {
         self.shared.context.range(start, len)
     }
 
-    fn room(&self, start: DevicePtr, len: usize) -> Option<NativeRange> {
+    fn space(&self, start: DevicePtr, len: usize) -> Option<NativeRange> {
         let shared = &self.shared;
         let is_there = shared.failure.check().is_ok() && shared.memory.is_clear(start, len as u64);
         is_there.then(|| shared.context.range(start, len))

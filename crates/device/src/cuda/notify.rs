@@ -7,15 +7,15 @@ use crate::failure::{no_thread, shut_down};
 use accord_types::Result;
 use accord_types::short_lock::ShortLock;
 use accord_types::signal::Signal;
-use accord_types::spin_policy::{CROWDED, SpinPolicy};
+use accord_types::spin_policy::{OVERSUBSCRIBED, SpinPolicy};
 use accord_types::threads;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The interval of the thread's polls while a waiter's work takes longer than recent work.
-const LOOK: Duration = Duration::from_micros(20);
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 /// The interval of polls for waiters that need only a failure.
-const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
+const POLL_FOR_FAILURES: Duration = Duration::from_millis(100);
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -30,7 +30,7 @@ struct Shared {
 }
 
 /// A waiter.
-struct Awaited {
+struct PositionWaiter {
     stream: Arc<Stream>,
     seq: u64,
     since: Instant,
@@ -39,7 +39,7 @@ struct Awaited {
 
 #[derive(Default)]
 struct Waiting {
-    waiting: Vec<Awaited>,
+    waiting: Vec<PositionWaiter>,
     started: bool,
     closing: bool,
 }
@@ -60,7 +60,7 @@ impl Notifier {
             }
             state.started = true;
         }
-        state.waiting.push(Awaited { stream: Arc::clone(stream), seq, since: Instant::now(), done });
+        state.waiting.push(PositionWaiter { stream: Arc::clone(stream), seq, since: Instant::now(), done });
         self.0.work_available.raise();
         drop(state);
     }
@@ -81,20 +81,20 @@ impl Notifier {
 impl Shared {
     fn serve(&self) {
         timer_slack::wake_in_time();
-        let (mut idle, mut work) = (SpinPolicy::patient(), SpinPolicy::default());
+        let (mut idle, mut work) = (SpinPolicy::long_spin(), SpinPolicy::default());
         let mut state = self.state.lock();
         let mut looked_for_failures = Instant::now();
         while !state.closing {
             if state.waiting.is_empty() {
-                state = self.work_available.look_then_wait(&self.state, state, None, &mut idle);
+                state = self.work_available.spin_then_wait(&self.state, state, None, &mut idle);
                 continue;
             }
             // Without the lock: a query of a stream may block on the driver, and adding a waiter must not.
             let mut waiting = std::mem::take(&mut state.waiting);
             drop(state);
-            let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
+            let all = looked_for_failures.elapsed() >= POLL_FOR_FAILURES;
             // A position without an operation can't be reached.
-            let sleeps = !all && !waiting.iter().any(Awaited::is_under_way);
+            let sleeps = !all && !waiting.iter().any(PositionWaiter::is_under_way);
             if all {
                 looked_for_failures = Instant::now();
             }
@@ -105,7 +105,7 @@ impl Shared {
             }
             for awaited in waiting {
                 let under_way = awaited.is_under_way();
-                match if under_way || all { look(&awaited.stream, awaited.seq) } else { Ok(false) } {
+                match if under_way || all { poll(&awaited.stream, awaited.seq) } else { Ok(false) } {
                     Ok(false) => {
                         if under_way {
                             newest = newest.max(Some(awaited.since));
@@ -131,8 +131,8 @@ impl Shared {
             left.append(&mut state.waiting);
             state.waiting = left;
             if sleeps && !more {
-                let end = Some(Instant::now() + LOOK_FOR_FAILURES);
-                state = self.work_available.look_then_wait(&self.state, state, end, &mut idle);
+                let end = Some(Instant::now() + POLL_FOR_FAILURES);
+                state = self.work_available.spin_then_wait(&self.state, state, end, &mut idle);
             } else if let Some(since) = newest {
                 drop(state);
                 pause(since, &mut work);
@@ -142,7 +142,7 @@ impl Shared {
     }
 }
 
-impl Awaited {
+impl PositionWaiter {
     /// Whether the position's operation was enqueued.
     fn is_under_way(&self) -> bool {
         self.seq <= self.stream.last().0
@@ -153,15 +153,15 @@ impl Awaited {
 fn pause(since: Instant, work: &mut SpinPolicy) {
     let now = Instant::now();
     if now - since >= work.limit() {
-        return std::thread::sleep(LOOK);
+        return std::thread::sleep(POLL_INTERVAL);
     }
     std::thread::yield_now();
-    if now.elapsed() > CROWDED {
-        work.crowded();
+    if now.elapsed() > OVERSUBSCRIBED {
+        work.oversubscribed();
     }
 }
 
-fn look(stream: &Stream, seq: u64) -> Result<bool> {
+fn poll(stream: &Stream, seq: u64) -> Result<bool> {
     let last = stream.last().0;
     // For a position without an operation only a failure counts.
     Ok(stream.reached(seq.min(last))? && seq <= last)

@@ -44,8 +44,8 @@ impl NumaAffinity {
 
     /// Runs `act` near the device, then restores the thread's processors. Memory first touched by `act` is near it too.
     pub(crate) fn visit<T>(&self, act: impl FnOnce() -> T) -> T {
-        struct Back(libc::cpu_set_t);
-        impl Drop for Back {
+        struct RestoreAffinity(libc::cpu_set_t);
+        impl Drop for RestoreAffinity {
             fn drop(&mut self) {
                 set_affinity(&self.0);
             }
@@ -53,7 +53,7 @@ impl NumaAffinity {
         let _back = self.0.as_ref().and_then(|set| {
             let before = affinity()?;
             set_affinity(set);
-            Some(Back(before))
+            Some(RestoreAffinity(before))
         });
         act()
     }

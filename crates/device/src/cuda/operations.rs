@@ -2,7 +2,7 @@
 
 use super::copy_out;
 use super::device::CudaDevice;
-use super::direct::{self, Asked, Taken};
+use super::direct::{self, HostMemoryQuery, ReadTime};
 use super::driver::DriverError;
 use super::fetching;
 use super::function::{Function, OwnedBlock};
@@ -11,7 +11,7 @@ use super::page_registration;
 use super::peers;
 use super::probe;
 use super::staging::copy_route::{
-    self, At, Direction, End, Facts, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
+    self, Direction, End, Facts, IssuePoint, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
 };
 use super::staging::slot_pool::SMALL_SLOT;
 use super::stream::{Op, Stream, StreamProgress};
@@ -128,7 +128,7 @@ impl Device for CudaDevice {
         let Some(seq) = put else {
             return stream.put_host(Op::CopyIn { dst, len, source }, here || stream.is_exposed());
         };
-        if here && taken.get() == Some(Taken::InTurn) {
+        if here && taken.get() == Some(ReadTime::InTurn) {
             stream.synchronize(seq.0)?;
         }
         Ok(seq)
@@ -157,7 +157,7 @@ impl Device for CudaDevice {
         let here = sink.immediate();
         let memory = sink.memory().and_then(|memory| memory.host());
         let end = memory.map_or_else(|| End::Handed { detached: sink.detached() }, |_| End::Program);
-        let facts = direct::facts(stream, Direction::Out, At::Call, len as usize, end, here);
+        let facts = direct::facts(stream, Direction::Out, IssuePoint::Call, len as usize, end, here);
         if memory.is_none() && copy_route::route(&facts, &mut NoMemory).route == Route::InTurn {
             if !here
                 && !stream.is_exposed()
@@ -180,7 +180,7 @@ impl Device for CudaDevice {
         let put = stream.put_if(|state| {
             let (route, middle) = match memory {
                 Some(range) => {
-                    let mut asked = Asked::at_call(stream, state, range);
+                    let mut asked = HostMemoryQuery::at_call(stream, state, range);
                     (copy_route::route(&facts, &mut asked).route, asked.middle)
                 }
                 None => (copy_route::route(&facts, &mut NoMemory).route, None),
@@ -427,10 +427,10 @@ impl CudaDevice {
     fn store_memory(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
-        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, true);
+        let facts = direct::facts(stream, Direction::In, IssuePoint::Call, range.len, End::Program, true);
         stream.put(
             |state| {
-                let mut asked = Asked::at_call(stream, state, range);
+                let mut asked = HostMemoryQuery::at_call(stream, state, range);
                 match copy_route::route(&Facts { may_take: true, ..facts }, &mut asked).route {
                     Route::DirectNow => direct::hand_in(stream, dst, range),
                     // From a copy, because the driver would read pinned memory only in its turn.
@@ -445,13 +445,13 @@ impl CudaDevice {
     fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
-        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, false);
+        let facts = direct::facts(stream, Direction::In, IssuePoint::Call, range.len, End::Program, false);
         let facts = Facts { may_take: true, ..facts };
         if let Some(held) = stream.hold_in(&facts, dst, range)? {
             return Ok(Some(held));
         }
         stream.put_if(|state| {
-            let mut asked = Asked::at_call(stream, state, range);
+            let mut asked = HostMemoryQuery::at_call(stream, state, range);
             match (copy_route::route(&facts, &mut asked).route, asked.middle) {
                 (Route::Direct, _) => direct::hand_in(stream, dst, range).map(|()| true),
                 (Route::Registered, Some(middle)) => {

@@ -19,7 +19,7 @@ const SHARE_MAX: usize = 2;
 /// Longest pause after a piece.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Longest sleep, so that a lost device never becomes a hang.
-const LOOK_AROUND: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Longest time for which a fork waits for memory that is being unlocked.
 const FORK_WAIT: Duration = Duration::from_secs(5);
 /// Pages queried from the kernel at a time.
@@ -40,7 +40,7 @@ impl PartialEq for User {
     }
 }
 
-type Known = Registrations<Arc<Context>, User>;
+type PageRegistrations = Registrations<Arc<Context>, User>;
 
 /// Registered memory without holders, which stays locked until this is dropped.
 pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc<Context>, User>>);
@@ -48,7 +48,7 @@ pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc
 /// The state that the devices of a process share.
 struct Process {
     id: u32,
-    known: ShortRwLock<Known>,
+    known: ShortRwLock<PageRegistrations>,
     /// The number of ranges in `known`. A copy that reads 0 under its stream's lock is ordered before any registration,
     /// which takes the streams' locks first.
     count: AtomicUsize,
@@ -90,7 +90,7 @@ fn process() -> &'static Process {
 
 /// Returns the usable state of the program's memory at `range`. Called with the lock of the `stream` of `device` held,
 /// or on its turn. The copy with position `seq` then uses the memory directly if possible.
-pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange) -> Pages {
+pub(crate) fn usable_pages(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange) -> Pages {
     let process = process();
     if process.count.load(Ordering::Acquire) == 0 {
         return Pages::Unregistered;
@@ -98,7 +98,7 @@ pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange
     if RANGES.any() {
         process.forget_replaced();
     }
-    process.read(|known| known.look(range, Some((User(Arc::downgrade(device), stream), seq))))
+    process.read(|known| known.usable_pages(range, Some((User(Arc::downgrade(device), stream), seq))))
 }
 
 /// Registers a device that has started: its copies must be issued before any memory is locked.
@@ -119,7 +119,7 @@ pub(crate) fn ask(shared: &Shared, range: HostRange) {
         return;
     }
     if !process.runs() {
-        process.change(Known::refuse);
+        process.change(PageRegistrations::refuse);
     }
 }
 
@@ -184,7 +184,7 @@ impl Drop for Unregistration {
             unregister(&unlock.owner, unlock.range);
         }
         process().change(|known| known.unregistered(unlock.range.start));
-        process().tell();
+        process().notify();
     }
 }
 
@@ -193,11 +193,11 @@ impl Process {
         self.work.lock()
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(&PageRegistrations) -> T) -> T {
         read(&self.known.read())
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut PageRegistrations) -> T) -> T {
         let mut known = self.known.write();
         let result = change(&mut known);
         self.count.store(known.len(), Ordering::Release);
@@ -224,17 +224,17 @@ impl Process {
     }
 
     /// Wakes threads that wait for a range to change.
-    fn tell(&self) {
+    fn notify(&self) {
         drop(self.work());
         self.changed.notify_all();
     }
 
     /// Waits while `lasts` holds, for a limited time, because a stream may have failed.
-    fn await_change(&self, lasts: impl Fn(&Known) -> bool) {
+    fn await_change(&self, lasts: impl Fn(&PageRegistrations) -> bool) {
         let late = Instant::now() + FORK_WAIT;
         let mut work = self.work();
         while self.read(&lasts) && Instant::now() < late {
-            work = ShortGuard::wait_timeout(work, &self.changed, LOOK_AROUND).0;
+            work = ShortGuard::wait_timeout(work, &self.changed, CHECK_INTERVAL).0;
         }
     }
 
@@ -245,12 +245,12 @@ impl Process {
             while work.forks > 0 {
                 work = ShortGuard::wait(work, &self.changed);
             }
-            if let Some(replaced) = self.change(Known::pick_replaced) {
+            if let Some(replaced) = self.change(PageRegistrations::pick_replaced) {
                 drop(work);
                 drop(Unregistration(Some(replaced)));
                 continue;
             }
-            let Some(job) = self.read(Known::pick) else {
+            let Some(job) = self.read(PageRegistrations::pick) else {
                 work.running = false;
                 return;
             };
@@ -265,7 +265,7 @@ impl Process {
             if let Some(owner) = owner {
                 let registered = self.register(&owner, job);
                 self.change(|known| known.registered(job, registered));
-                self.tell();
+                self.notify();
             }
         }
     }
@@ -353,11 +353,11 @@ extern "C" fn before_fork() {
         return;
     }
     process.work().forks += 1;
-    process.await_change(Known::is_registering);
-    for unlock in process.change(Known::give_up) {
+    process.await_change(PageRegistrations::is_registering);
+    for unlock in process.change(PageRegistrations::give_up) {
         drop(Unregistration(Some(unlock)));
     }
-    process.await_change(Known::is_unregistering);
+    process.await_change(PageRegistrations::is_unregistering);
 }
 
 extern "C" fn after_fork() {

@@ -18,7 +18,7 @@ fn nothing(note: impl Into<String>) -> Found {
     Found { note: Some(note.into()), ..Found::default() }
 }
 
-fn trouble(note: String) -> Found {
+fn problem(note: String) -> Found {
     Found { failed: true, ..nothing(note) }
 }
 
@@ -28,13 +28,13 @@ pub fn inventory(node: NodeId, node_name: &str) -> Found {
         Ok(driver) => driver,
         Err(NoDriver::Absent(why)) => return nothing(format!("there is no NVIDIA driver ({why})")),
         Err(NoDriver::Old(name)) => {
-            return trouble(format!("the NVIDIA driver is too old: it has no {name}; update it"));
+            return problem(format!("the NVIDIA driver is too old: it has no {name}; update it"));
         }
     };
     match read(driver, node, node_name) {
         Ok(probe) => probe,
         Err(DriverError { code: DriverError::NO_DEVICE, .. }) => nothing(NO_DEVICE),
-        Err(error) => trouble(format!("the NVIDIA driver does not start: {}", explain(error))),
+        Err(error) => problem(format!("the NVIDIA driver does not start: {}", explain(error))),
     }
 }
 
@@ -56,7 +56,7 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Found, DriverE
     if version < DRIVER_MIN {
         let version = dotted(version);
         let note = format!("the NVIDIA driver is of CUDA {version}, and 11.4 is the oldest that is used; update it");
-        return Ok(trouble(note));
+        return Ok(problem(note));
     }
     if count == 0 {
         return Ok(nothing(NO_DEVICE));

@@ -273,7 +273,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
     }
 
     /// Returns the usable state of a range. If it is locked, the copy `user` uses it directly from now on.
-    pub(crate) fn look(&self, range: HostRange, user: Option<(U, u64)>) -> Pages {
+    pub(crate) fn usable_pages(&self, range: HostRange, user: Option<(U, u64)>) -> Pages {
         let end = range.start.saturating_add(range.len);
         let mut inside =
             self.overlapping(range.start, end).filter(|(_, registration)| registration.stage != Stage::Refused);

@@ -74,7 +74,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_space(&self) -> bool {
         (self.rows + 1) * self.len <= SMALL_SLOT
     }
 

@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::timer_slack;
 use crate::failure::{no_thread, shut_down};
 use crate::stream::{Finish, Marks, Progress, StreamCore, WorkerStep};
-use accord_types::spin_policy::{LOOKS, SpinPolicy};
+use accord_types::spin_policy::{POLLS_PER_YIELD, SpinPolicy};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
 use accord_types::{ArgBlock, QueueId, Result, Seq};
@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Longest sleep, so that a lost device never becomes a hang.
-pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(crate) struct Stream {
     pub(crate) index: u32,
@@ -195,7 +195,7 @@ impl Stream {
         mut state: MutexGuard<'_, StreamProgress>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
     ) -> Result<Seq> {
-        if let Err(error) = self.come_after(&mut state).and_then(|()| now(&mut state)) {
+        if let Err(error) = self.order_after(&mut state).and_then(|()| now(&mut state)) {
             drop(state);
             return Err(self.shared.driver_failed(error, Some(self.queue)));
         }
@@ -212,7 +212,7 @@ impl Stream {
         if !state.core.is_idle() {
             return Ok(None);
         }
-        match self.come_after(&mut state).and_then(|()| now(&mut state)) {
+        match self.order_after(&mut state).and_then(|()| now(&mut state)) {
             Ok(false) => Ok(None),
             Ok(true) => Ok(Some(Seq(state.core.issue()))),
             Err(error) => {
@@ -225,7 +225,7 @@ impl Stream {
     /// Orders the driver's stream after the clearing of all memory mapped until now, and after the device's fence. The context
     /// is current.
     #[inline]
-    pub(crate) fn come_after(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
+    pub(crate) fn order_after(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
         let marks = Marks { scrubs: self.shared.memory.scrubs(), fences: self.shared.fence.count() };
         if !state.core.must_follow(marks) {
             return Ok(());
@@ -283,7 +283,7 @@ impl Stream {
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
         timer_slack::wake_in_time();
-        let mut spin = SpinPolicy::patient();
+        let mut spin = SpinPolicy::long_spin();
         let mut state = self.lock();
         loop {
             let seen = self.signals.news.load(Ordering::Acquire);
@@ -298,27 +298,27 @@ impl Stream {
                     self.signals.moved.notify_all();
                     self.lock()
                 }
-                WorkerStep::Wait => self.await_news(state, seen, &mut spin),
+                WorkerStep::Wait => self.await_update(state, seen, &mut spin),
                 WorkerStep::End => return,
             };
         }
     }
 
     /// Waits for an event since `seen`. Spins before it sleeps.
-    fn await_news<'a>(
+    fn await_update<'a>(
         &'a self,
         mut state: MutexGuard<'a, StreamProgress>,
         seen: u32,
         spin: &mut SpinPolicy,
     ) -> MutexGuard<'a, StreamProgress> {
         let start = Instant::now();
-        let is_news = || self.signals.news.load(Ordering::Acquire) != seen;
+        let has_update = || self.signals.news.load(Ordering::Acquire) != seen;
         if spin.limit() > Duration::ZERO {
             drop(state);
-            spin.spin(start, LOOKS, || is_news().then_some(()));
+            spin.spin(start, POLLS_PER_YIELD, || has_update().then_some(()));
             state = self.lock();
         }
-        if !is_news() {
+        if !has_update() {
             state = self.sleep(state);
         }
         spin.waited(start.elapsed());
@@ -354,9 +354,9 @@ impl Stream {
         self.lock().core.take_next(is_such)
     }
 
-    /// Takes an operation that enters the driver's stream behind those in progress, see [`StreamCore::take_behind`].
-    pub(crate) fn take_behind(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
-        self.lock().core.take_behind(is_such)
+    /// Takes an operation that enters the driver's stream behind those in progress, see [`StreamCore::take_pipelined`].
+    pub(crate) fn take_pipelined(&self, is_such: impl FnOnce(&mut Op) -> bool) -> Option<(u64, Op)> {
+        self.lock().core.take_pipelined(is_such)
     }
 
     /// Records that the operation at `seq` and all earlier ones are done, while the thread that performed it continues with others.
@@ -371,7 +371,7 @@ impl Stream {
     }
 
     pub(super) fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
-        turn_lock::wait_timeout(state, &self.signals.moved, LOOK_AROUND)
+        turn_lock::wait_timeout(state, &self.signals.moved, CHECK_INTERVAL)
     }
 
     /// Blocks until all operations up to `seq` have read the program's memory and are in the driver's stream.

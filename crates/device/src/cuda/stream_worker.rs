@@ -1,12 +1,12 @@
 //! Performs operations in their turn, on the stream's worker or the caller's thread.
 
 use super::copy_out::{copy_out, copy_out_traced, give, settle_before};
-use super::direct::{self, Asked};
+use super::direct::{self, HostMemoryQuery};
 use super::driver::DriverError;
 use super::in_flight;
 use super::launch::{self, Shape};
 use super::shared::Shared;
-use super::staging::copy_route::{self, At, Direction, End, Route, TAKEN_MAX};
+use super::staging::copy_route::{self, Direction, End, IssuePoint, Route, TAKEN_MAX};
 use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::slot_pool::RELAY_SLOT;
 use super::stream::{Op, Stream};
@@ -22,7 +22,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let _current = shared.context.enter().map_err(failed)?;
-    stream.come_after(&mut stream.lock()).map_err(failed)?;
+    stream.order_after(&mut stream.lock()).map_err(failed)?;
     match op {
         Op::Store { dst, bytes } => {
             let _use = shared.memory_uses.begin()?;
@@ -160,8 +160,8 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     if let Some(MemoryHandle::Host(range)) = source.memory() {
         // Earlier copies out may still write to the memory that this copy reads.
         settle_before(stream, seq, Access::Program(range))?;
-        let facts = direct::facts(stream, Direction::In, At::Turn, len, End::Program, source.immediate());
-        let mut asked = Asked::in_turn(stream, seq, range);
+        let facts = direct::facts(stream, Direction::In, IssuePoint::Turn, len, End::Program, source.immediate());
+        let mut asked = HostMemoryQuery::in_turn(stream, seq, range);
         match (copy_route::route(&facts, &mut asked).route, asked.middle) {
             (Route::Staged, _) => {}
             (Route::Direct, _) => {
@@ -221,9 +221,9 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
 }
 
 /// Lets a library write bytes to the device's memory.
-fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, room: usize) -> Result<usize> {
+fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, space: usize) -> Result<usize> {
     let _use = shared.memory_uses.begin()?;
-    source.fill_native(shared.context.range(to, room))
+    source.fill_native(shared.context.range(to, space))
 }
 
 /// Lets a sink's library read fetched bytes. If it can't access them after all, they go through the host.

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_stays_and_failures_take_no_place() {
+    fn failed_insertions_use_no_table_slot() {
         let table = Table::default();
         for n in 0..600u32 {
             assert_eq!(table.add(|_| Err::<u32, _>("no")), Some(Err("no")));

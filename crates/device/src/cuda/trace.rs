@@ -12,7 +12,7 @@ pub(crate) struct Tracer {
     device: DeviceId,
     context: Arc<Context>,
     on: OnceLock<On>,
-    under_way: TurnLock<Vec<UnderWay>>,
+    under_way: TurnLock<Vec<OpenSpan>>,
 }
 
 struct On {
@@ -22,7 +22,7 @@ struct On {
     base_ns: u64,
 }
 
-struct UnderWay {
+struct OpenSpan {
     queue: QueueId,
     kind: SpanKind,
     name: String,
@@ -36,7 +36,7 @@ unsafe impl Send for On {}
 // SAFETY: as above.
 unsafe impl Sync for On {}
 // SAFETY: as above.
-unsafe impl Send for UnderWay {}
+unsafe impl Send for OpenSpan {}
 
 /// The start of an operation; `None` if tracing is off.
 pub(crate) struct Start(Option<CUevent>);
@@ -79,11 +79,11 @@ impl Tracer {
     ) {
         let Start(Some(start)) = start else { return };
         let Ok(end) = self.record(stream) else { return };
-        self.keep(UnderWay { queue, kind, name: name(), bytes, start, end });
+        self.keep(OpenSpan { queue, kind, name: name(), bytes, start, end });
     }
 
     #[cold]
-    fn keep(&self, span: UnderWay) {
+    fn keep(&self, span: OpenSpan) {
         self.under_way.take().push(span);
     }
 

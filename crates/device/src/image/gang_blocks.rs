@@ -17,7 +17,7 @@ use std::fmt;
 
 /// The reason why gangs of a region need thread blocks of their own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Apart {
+pub enum OwnBlockReason {
     /// The gangs have more than one warp.
     Warps,
     /// The code uses shared memory.
@@ -38,7 +38,7 @@ pub enum Apart {
     NoKernel,
 }
 
-impl fmt::Display for Apart {
+impl fmt::Display for OwnBlockReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Warps => f.write_str("a gang has more than one warp"),
@@ -55,7 +55,7 @@ impl fmt::Display for Apart {
 }
 
 /// Returns, for each region of an image, the reason why its gangs can't share thread blocks, or `None` if they can.
-pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
+pub fn gangs_apart(image: &Image) -> Vec<Option<OwnBlockReason>> {
     let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
     let mut known: BTreeMap<&str, Code<'_>> = BTreeMap::new();
     let lines: Vec<Vec<&str>> = texts.iter().map(|text| text.lines().collect()).collect();
@@ -70,8 +70,8 @@ pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
     }
     let region = |function: &super::ImageFunction| match function.dims {
         [_, 1, 32] if known.contains_key(&*function.name) => why(&function.name, &known, &mut BTreeSet::new()),
-        [_, 1, 32] => Some(Apart::NoKernel),
-        _ => Some(Apart::Warps),
+        [_, 1, 32] => Some(OwnBlockReason::NoKernel),
+        _ => Some(OwnBlockReason::Warps),
     };
     image.functions.iter().map(region).collect()
 }
@@ -80,9 +80,9 @@ pub fn gangs_apart(image: &Image) -> Vec<Option<Apart>> {
 const OF_DRIVER: [&str; 3] = ["vprintf", "malloc", "free"];
 
 /// Returns the reason why a kernel or function needs blocks of its own, by its own code or by functions that it may call.
-fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeSet<&'a str>) -> Option<Apart> {
+fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeSet<&'a str>) -> Option<OwnBlockReason> {
     let Some(code) = known.get(name) else {
-        return (!OF_DRIVER.contains(&name)).then(|| Apart::Elsewhere(name.to_owned()));
+        return (!OF_DRIVER.contains(&name)).then(|| OwnBlockReason::Elsewhere(name.to_owned()));
     };
     if code.apart.is_some() {
         return code.apart.clone();
@@ -92,8 +92,8 @@ fn why<'a>(name: &'a str, known: &BTreeMap<&'a str, Code<'a>>, seen: &mut BTreeS
             return None;
         }
         match why(called, known, seen)? {
-            why @ Apart::Elsewhere(_) => Some(why),
-            why => Some(Apart::Calls((*called).to_owned(), Box::new(why))),
+            why @ OwnBlockReason::Elsewhere(_) => Some(why),
+            why => Some(OwnBlockReason::Calls((*called).to_owned(), Box::new(why))),
         }
     })
 }
@@ -155,7 +155,7 @@ fn gang_number<'a>(instruction: &Instruction<'a>) -> Option<(&'a str, Number)> {
 /// The effects of a kernel's or function's code.
 #[derive(Default)]
 struct Code<'a> {
-    apart: Option<Apart>,
+    apart: Option<OwnBlockReason>,
     calls: BTreeSet<&'a str>,
 }
 
@@ -273,33 +273,33 @@ impl<'a> Code<'a> {
         in_kernel: bool,
         declared: &HashSet<&str>,
         shared: &HashSet<&str>,
-    ) -> Option<Apart> {
+    ) -> Option<OwnBlockReason> {
         let code = code(line);
         let read = Line::read(line);
         let instruction = match &read {
             Line::Empty | Line::Label(_) | Line::Register => return None,
             Line::Other if matches!(code, "{" | "}") || is_declaration(code) => return None,
             Line::Other if code.starts_with(".loc ") || code.starts_with(".file ") => return None,
-            Line::Other if code.starts_with(".shared ") => return Some(Apart::SharedMemory),
-            Line::Other => return Some(Apart::Unknown(code.to_owned())),
+            Line::Other if code.starts_with(".shared ") => return Some(OwnBlockReason::SharedMemory),
+            Line::Other => return Some(OwnBlockReason::Unknown(code.to_owned())),
             Line::Instruction(instruction) => instruction,
         };
         let name = instruction.name;
         let mut parts = name.split('.');
         let kind = parts.next().unwrap_or_default();
         if parts.any(|part| part.starts_with("shared")) || words(code).any(|word| shared.contains(word)) {
-            return Some(Apart::SharedMemory);
+            return Some(OwnBlockReason::SharedMemory);
         }
         if kind == "bar" || kind == "barrier" {
-            return (!name.starts_with("bar.warp.")).then(|| Apart::Barrier(code.to_owned()));
+            return (!name.starts_with("bar.warp.")).then(|| OwnBlockReason::Barrier(code.to_owned()));
         }
         let of_warp = OF_WARP.contains(&kind) && name.split('.').nth(1) == Some("sync");
         if !of_warp && !KNOWN.contains(&kind) {
-            return Some(Apart::Unknown(code.to_owned()));
+            return Some(OwnBlockReason::Unknown(code.to_owned()));
         }
         if let Some(called) = instruction.called() {
             if called.starts_with('%') {
-                return Some(Apart::Address);
+                return Some(OwnBlockReason::Address);
             }
             self.calls.insert(called);
         }
@@ -307,7 +307,7 @@ impl<'a> Code<'a> {
             return None;
         }
         let strange = |word: &&str| word.starts_with('%') && !declared.contains(word) && !SAME.contains(word);
-        words(code).find(strange).map(|word| Apart::Number(word.to_owned()))
+        words(code).find(strange).map(|word| OwnBlockReason::Number(word.to_owned()))
     }
 }
 

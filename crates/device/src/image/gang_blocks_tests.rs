@@ -49,7 +49,7 @@ fn a_gang_of_one_warp_that_keeps_to_itself_shares_its_block() {
 }
 
 #[test]
-fn what_concerns_the_block_keeps_gangs_apart() {
+fn block_level_instructions_keep_gangs_in_separate_blocks() {
     for (line, why) in [
         ("bar.sync 0;", "waits for its thread block by \"bar.sync 0;\""),
         ("@ %r4 barrier.sync.aligned 0,64;", "waits for its thread block"),
@@ -77,26 +77,26 @@ fn what_concerns_the_block_keeps_gangs_apart() {
         assert!(found.contains(why), "{line}: {found:?}");
     }
     for dims in [[0, 4, 32], [0, 1, 128], [0, 0, 32], [0, 1, 0]] {
-        assert_eq!(gangs_apart(&image(KERNEL, dims)), [Some(Apart::Warps)]);
+        assert_eq!(gangs_apart(&image(KERNEL, dims)), [Some(OwnBlockReason::Warps)]);
     }
     let other = Image { objects: Vec::new(), ..image("", [0, 1, 32]) };
-    assert_eq!(gangs_apart(&other), [Some(Apart::NoKernel)]);
+    assert_eq!(gangs_apart(&other), [Some(OwnBlockReason::NoKernel)]);
 }
 
 #[test]
-fn what_a_gang_calls_counts_too() {
+fn functions_called_by_a_region_are_checked_for_block_dependence() {
     let calling = KERNEL.replace("// here", "call (%r1),f,();");
-    let told = |functions: &str| {
+    let reported = |functions: &str| {
         let mut image = image(&calling, [0, 1, 32]);
         image.objects.push(functions.as_bytes().to_vec());
         gangs_apart(&image).remove(0).map(|why| why.to_string())
     };
     let plain = ".func f\n{\n.reg .u32 %r1;\nmov.u32 %r1,%tid.x;\ncall g;\nret;\n}\n.func g\n{\ncall f;\nret;\n}\n";
-    assert_eq!(told(plain), None, "functions may call each other in a circle");
+    assert_eq!(reported(plain), None, "functions may call each other in a circle");
     let its_gang = plain.replace("call f;", ".reg .u32 %r1;\nmov.u32 %r1,%ctaid.x;");
-    assert_eq!(told(&its_gang).as_deref(), Some("it calls f: it calls g: it reads %ctaid.x"));
+    assert_eq!(reported(&its_gang).as_deref(), Some("it calls f: it calls g: it reads %ctaid.x"));
     let barrier = ".func f\n{\nret;\n}\n.func f\n{\nbar.sync 0;\n}\n";
-    assert!(told(barrier).is_some_and(|why| why.starts_with("it calls f: it waits")), "one of two with its name");
+    assert!(reported(barrier).is_some_and(|why| why.starts_with("it calls f: it waits")), "one of two with its name");
 }
 
 #[test]
@@ -112,35 +112,35 @@ fn numbers_of_gangs_count_all_gangs_of_a_block() {
 }
 
 /// Returns the compiler's names of regions, and why their gangs are apart.
-fn told(source: &str, level: &str) -> Option<BTreeMap<String, String>> {
+fn reported(source: &str, level: &str) -> Option<BTreeMap<String, String>> {
     let text = compile_with(source, &[level, "-w"])?;
     let functions = functions(&text);
     let image = Image { objects: vec![text.clone().into_bytes()], functions, variables: Vec::new() };
     let apart = gangs_apart(&image).into_iter().map(|why| why.map_or(String::new(), |why| why.to_string()));
     let kernels = rewrite(&text, 90).kernels;
     let names = image.functions.iter().map(|function| function.name.clone());
-    let told: BTreeMap<String, String> = names.zip(apart).collect();
-    for (name, why) in &told {
+    let reported: BTreeMap<String, String> = names.zip(apart).collect();
+    for (name, why) in &reported {
         let shares = kernels.iter().find(|kernel| kernel.name == *name).is_some_and(|kernel| kernel.shares_blocks);
         assert!(shares || !why.is_empty(), "{name} is not rewritten");
     }
-    Some(told.into_iter().map(|(name, why)| (name.split('$').next().unwrap_or("").to_owned(), why)).collect())
+    Some(reported.into_iter().map(|(name, why)| (name.split('$').next().unwrap_or("").to_owned(), why)).collect())
 }
 
 #[test]
 fn loops_of_the_compiler_share_blocks_unless_they_need_them() {
     for level in ["-O0", "-O2", "-O3"] {
-        let Some(told) = told("gang_blocks.c", level) else { return };
+        let Some(reported) = reported("gang_blocks.c", level) else { return };
         for plain in ["triad", "sum", "rows", "collapsed", "counts", "calls"] {
-            assert_eq!(told[plain], "", "{level}");
+            assert_eq!(reported[plain], "", "{level}");
         }
         for (apart, why) in [
             ("with_workers", "more than one warp"),
             ("long_vectors", "more than one warp"),
             ("of_a_gang", "uses shared memory"),
         ] {
-            assert!(told[apart].contains(why), "{level} {apart}: {:?}", told[apart]);
+            assert!(reported[apart].contains(why), "{level} {apart}: {:?}", reported[apart]);
         }
-        assert_ne!(told["routine"], "", "{level}");
+        assert_ne!(reported["routine"], "", "{level}");
     }
 }

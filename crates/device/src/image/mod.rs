@@ -34,7 +34,7 @@ pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
 pub use entry::EntryParameters;
-pub use gang_blocks::{Apart, gangs_apart};
+pub use gang_blocks::{OwnBlockReason, gangs_apart};
 pub use gang_count::{GangCount, GangUse};
 pub use one_thread::on_one_thread;
 pub use program::{EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program};
@@ -88,9 +88,9 @@ impl Image {
         let texts = self.objects.iter().filter_map(|object| std::str::from_utf8(object).ok());
         // For an architecture whose kernels are not rewritten, because they are only analysed.
         let kernels = texts.flat_map(|text| rewrite(text, PARAMETER_SM_MIN - 1).kernels);
-        let shown: HashMap<String, GangUse> = kernels.map(|kernel| (kernel.name, kernel.gangs)).collect();
+        let displayed: HashMap<String, GangUse> = kernels.map(|kernel| (kernel.name, kernel.gangs)).collect();
         let count = |function: &ImageFunction| {
-            shown.get(&function.name).map_or(GangCount::AsGiven, |gangs| gangs.count(function.dims[0]))
+            displayed.get(&function.name).map_or(GangCount::AsGiven, |gangs| gangs.count(function.dims[0]))
         };
         self.functions.iter().map(count).collect()
     }

@@ -77,43 +77,43 @@ mod tests {
     use super::*;
 
     /// Returns the compiler's names of regions, and whether they run on one thread.
-    fn told(source: &str, level: &str) -> Option<BTreeMap<String, bool>> {
+    fn reported(source: &str, level: &str) -> Option<BTreeMap<String, bool>> {
         let text = compile_with(source, &[level, "-w"])?;
         let functions = functions(&text);
         let image = Image { objects: vec![text.clone().into_bytes()], functions, variables: Vec::new() };
-        let told = on_one_thread(&image);
+        let reported = on_one_thread(&image);
         let names = image.functions.iter().map(|function| function.name.split('$').next().unwrap_or("").to_owned());
-        Some(names.zip(told).collect())
+        Some(names.zip(reported).collect())
     }
 
-    fn with(told: &BTreeMap<String, bool>, one: bool) -> Vec<&str> {
-        told.iter().filter(|(_, is)| **is == one).map(|(name, _)| name.as_str()).collect()
+    fn with(reported: &BTreeMap<String, bool>, one: bool) -> Vec<&str> {
+        reported.iter().filter(|(_, is)| **is == one).map(|(name, _)| name.as_str()).collect()
     }
 
     #[test]
     fn regions_on_one_thread_are_told_from_others_in_c() {
-        let Some(told) = told("one_thread.c", "-O2") else { return };
+        let Some(reported) = reported("one_thread.c", "-O2") else { return };
         let one = ["aliased", "called", "carried", "dependent", "in_order", "without_loop_clause"];
-        assert_eq!(with(&told, true), one);
+        assert_eq!(with(&reported, true), one);
         let more = ["gangs", "no_loop", "threads_of_a_routine", "vectors", "workers"];
-        assert_eq!(with(&told, false), more);
+        assert_eq!(with(&reported, false), more);
     }
 
     #[test]
     fn regions_on_one_thread_are_told_from_others_in_fortran() {
-        let Some(told) = told("one_thread.f90", "-O2") else { return };
-        assert_eq!(with(&told, true), ["__regions_MOD_carried", "__regions_MOD_in_order"]);
-        assert_eq!(with(&told, false), ["__regions_MOD_gangs", "__regions_MOD_no_loop", "__regions_MOD_vectors"]);
+        let Some(reported) = reported("one_thread.f90", "-O2") else { return };
+        assert_eq!(with(&reported, true), ["__regions_MOD_carried", "__regions_MOD_in_order"]);
+        assert_eq!(with(&reported, false), ["__regions_MOD_gangs", "__regions_MOD_no_loop", "__regions_MOD_vectors"]);
     }
 
     #[test]
     fn without_optimization_kernels_run_on_one_thread() {
-        let Some(told) = told("one_thread.c", "-O0") else { return };
+        let Some(reported) = reported("one_thread.c", "-O0") else { return };
         for name in ["aliased", "carried", "dependent", "in_order"] {
-            assert!(told[name], "{told:?}");
+            assert!(reported[name], "{reported:?}");
         }
         for name in ["gangs", "threads_of_a_routine", "vectors", "workers"] {
-            assert!(!told[name], "{told:?}");
+            assert!(!reported[name], "{reported:?}");
         }
     }
 }

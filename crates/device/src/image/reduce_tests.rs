@@ -25,7 +25,7 @@ fn a_sum_is_one_operation_for_each_gang() {
 }
 
 #[test]
-fn what_the_hardware_has_not_is_written_only_if_it_changes_something() {
+fn emulated_atomic_writes_only_changed_values() {
     let [(old, new)] = &changes(1)[..] else { panic!("{:?}", changes(1)) };
     assert_eq!(*old, "atom.cas.b64 %r75,[%r42],%r74,%r76;");
     // The number is infinity, the compiler's guess.

@@ -102,7 +102,7 @@ fn versions_and_targets_are_raised_and_never_lowered() {
 }
 
 #[test]
-fn what_is_not_rewritten_stays_as_it_is() {
+fn unsupported_ptx_is_left_unchanged() {
     for (text, why) in [
         (REGIONS.to_owned(), "sm_60"),
         (REGIONS.replace("shfl.sync.", "shfl."), "without a mask"),

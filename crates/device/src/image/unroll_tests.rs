@@ -147,7 +147,7 @@ fn several_rounds_load_before_they_store() {
 }
 
 #[test]
-fn what_is_not_known_stays() {
+fn unrecognised_loops_are_not_unrolled() {
     for (from, to) in [
         ("add.u64 %r1,%r1,32", "add.u64 %r1,%r1,-32"),
         ("add.u64 %r1,%r1,32", "add.u64 %r1,%r1,%r7"),

@@ -151,7 +151,7 @@ impl Exporter {
     }
 
     /// Notifies the other process of a dropped piece, for which it may be waiting.
-    pub(crate) fn tell_dropped(&self, piece: u64) {
+    pub(crate) fn notify_dropped(&self, piece: u64) {
         self.socket.send(Message::Dropped { piece });
     }
 
@@ -248,7 +248,7 @@ mod tests {
         assert!(matches!(far.receive(), Some(Message::Piece { piece: 2, key: None })), "there is no such piece");
         // Only the holder of a piece is notified of its end, once.
         assert!(exporter.dropped(1) && !exporter.dropped(1) && !exporter.dropped(2));
-        exporter.tell_dropped(1);
+        exporter.notify_dropped(1);
         assert!(matches!(far.receive(), Some(Message::Dropped { piece: 1 })));
         far.close();
         serving.join().unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_waited_for_until_it_has_come_back() {
+    fn waits_for_pending_releases_until_they_return() {
         let pending = Arc::<PendingReleases>::default();
         assert!(!pending.wait(pending.returned(), Duration::from_secs(60)), "nothing is pending");
         pending.more();

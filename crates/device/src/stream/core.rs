@@ -2,9 +2,9 @@
 //! host.
 
 use super::completions::{COMPLETIONS_MAX, Completions, HostWork, NextWork};
+use super::host_work::{HostStage, Later, Performed, Performing};
 use super::list::{FETCHED_MAX, Operation, OperationList, PENDING_BYTES_MAX, PENDING_MAX};
 use super::recent_kernels::RecentKernels;
-use super::turn::{Later, Performed, Performing, Turn};
 use accord_types::{Error, HostRange, Result};
 
 /// Bounds of what a stream keeps.
@@ -132,7 +132,7 @@ pub struct StreamCore<O, C> {
     issued: u64,
     /// Position up to which the device is known to have done all operations.
     reached: u64,
-    turn: Turn,
+    turn: HostStage,
     /// Operations after the turn's.
     list: OperationList<O>,
     completions: Completions<C>,
@@ -157,7 +157,7 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
             last: 0,
             issued: 0,
             reached: 0,
-            turn: Turn::Idle,
+            turn: HostStage::Idle,
             list: OperationList::default(),
             completions: Completions::default(),
             worker: Worker::Absent,
@@ -190,9 +190,9 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
     /// Whether the next operation may enter the driver's stream now.
     pub fn may_issue(&self) -> bool {
         let entered = match &self.turn {
-            Turn::Idle | Turn::Holding => true,
-            Turn::Performing(performing) => matches!(performing.later, Later::Enter { .. }),
-            Turn::Draining(_) => false,
+            HostStage::Idle | HostStage::Holding => true,
+            HostStage::Performing(performing) => matches!(performing.later, Later::Enter { .. }),
+            HostStage::Draining(_) => false,
         };
         // After a failure the driver would still have it when the failure is reported.
         entered && self.list.is_empty() && !self.has_failed()
@@ -222,15 +222,15 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
 
     /// Assigns a position to a small copy that is held back in an idle stream.
     pub fn hold(&mut self) -> u64 {
-        self.turn = Turn::Holding;
+        self.turn = HostStage::Holding;
         self.last += 1;
         self.last
     }
 
     /// Records that the copies held back enter the driver's stream. Nothing else happens to the stream before.
     pub fn release_held(&mut self) {
-        if matches!(self.turn, Turn::Holding) {
-            self.turn = Turn::Idle;
+        if matches!(self.turn, HostStage::Holding) {
+            self.turn = HostStage::Idle;
             self.issued = self.last;
         }
     }
@@ -238,7 +238,7 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
     /// Assigns a position to an operation that the calling thread performs now, in an idle stream. [`StreamCore::finish`] follows.
     pub fn begin(&mut self, op: &O) -> u64 {
         self.last += 1;
-        self.turn = Turn::begin(self.last, op.is_fetched());
+        self.turn = HostStage::begin(self.last, op.is_fetched());
         self.last
     }
 
@@ -308,7 +308,7 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
             return WorkerStep::Wait;
         }
         let Some((seq, op)) = self.list.pop() else { return WorkerStep::Wait };
-        self.turn = Turn::begin(seq, op.is_fetched());
+        self.turn = HostStage::begin(seq, op.is_fetched());
         WorkerStep::Perform(seq, op)
     }
 
@@ -328,7 +328,7 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
 
     /// Takes the next listed operation if `is_such` accepts it: it enters the driver's stream while only other processes have to
     /// end those in progress. If none is left that must wait for that, later operations are issued at the call.
-    pub fn take_behind(&mut self, is_such: impl FnOnce(&mut O) -> bool) -> Option<(u64, O)> {
+    pub fn take_pipelined(&mut self, is_such: impl FnOnce(&mut O) -> bool) -> Option<(u64, O)> {
         let closing = self.is_closing();
         let performing = self.turn.performing_mut()?;
         let taken = if closing { None } else { self.list.pop_if(is_such) };
@@ -357,17 +357,17 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
     /// Ends the turn of the operations in progress.
     pub fn finish(&mut self, result: Result<()>) -> Finish {
         match (self.turn, result) {
-            (Turn::Performing(performing), Err(error)) => {
-                self.turn = Turn::Draining(performing);
+            (HostStage::Performing(performing), Err(error)) => {
+                self.turn = HostStage::Draining(performing);
                 self.fail(error);
                 Finish::Drain
             }
-            (Turn::Performing(performing), Ok(())) => {
-                self.turn = Turn::Idle;
+            (HostStage::Performing(performing), Ok(())) => {
+                self.turn = HostStage::Idle;
                 self.passed(performing);
                 Finish::Ended
             }
-            (Turn::Idle | Turn::Holding | Turn::Draining(_), _) => Finish::Ended,
+            (HostStage::Idle | HostStage::Holding | HostStage::Draining(_), _) => Finish::Ended,
         }
     }
 
@@ -380,8 +380,8 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
 
     /// Records that the driver's stream was empty after a failure, which is reported from now on.
     pub fn drained(&mut self) {
-        if let Turn::Draining(performing) = self.turn {
-            self.turn = Turn::Idle;
+        if let HostStage::Draining(performing) = self.turn {
+            self.turn = HostStage::Idle;
             self.passed(performing);
         }
         self.failure = match std::mem::replace(&mut self.failure, Failure::None) {

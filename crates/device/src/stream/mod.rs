@@ -7,12 +7,12 @@
 mod completions;
 mod core;
 mod fence;
+mod host_work;
 mod list;
 mod recent_kernels;
 mod slots;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 pub use self::core::{Access, Bounds, Dependence, Finish, Marks, Progress, Settle, StreamCore, WorkerStep};
 pub use completions::{COMPLETIONS_MAX, HostWork, NextWork, Stage};

@@ -77,9 +77,9 @@ fn operations_behind_a_sent_copy_enter_the_driver_and_are_done_after_it() {
     core.enlist(Op::Device);
     assert_eq!(performed(&mut core), 1);
     assert!(!core.may_issue());
-    assert_eq!(core.take_behind(|op| *op == Op::Device), Some((2, Op::Device)));
+    assert_eq!(core.take_pipelined(|op| *op == Op::Device), Some((2, Op::Device)));
     assert!(!core.may_issue(), "the thread is still issuing");
-    assert_eq!(core.take_behind(|_| true), None);
+    assert_eq!(core.take_pipelined(|_| true), None);
     assert!(core.may_issue() && core.issue() == 3);
     core.enlist(Op::Copy { fetched: true });
     assert_eq!(core.take_next(|_| true), None, "the device has yet to perform what was issued");

@@ -112,10 +112,10 @@ pub(crate) fn sinks(rig: &Rig) -> Test {
                 rig.device.synchronize(stream, seq)?;
                 memory
             } else {
-                let (tell, told) = channel();
-                let seq = rig.device.copy_out(stream, at, size, CopySink::new(Detached(Vec::new(), tell)))?;
+                let (notify, reported) = channel();
+                let seq = rig.device.copy_out(stream, at, size, CopySink::new(Detached(Vec::new(), notify)))?;
                 rig.device.synchronize(stream, seq)?;
-                told.recv_timeout(PATIENT)?
+                reported.recv_timeout(PATIENT)?
             };
             assert!(got == bytes, "{len} bytes to sink {kind}");
         }

@@ -133,32 +133,32 @@ pub(crate) fn failures(rig: &Rig) -> Test {
     Ok(())
 }
 
-pub(crate) fn told(rig: &Rig) -> Test {
+pub(crate) fn reported(rig: &Rig) -> Test {
     let stream = rig.device.create_stream(QueueId(1))?;
-    let (tell, told) = channel();
+    let (notify, reported) = channel();
     let ask = |seq: Seq| {
-        let tell = tell.clone();
+        let notify = notify.clone();
         rig.device.notify(
             stream,
             seq,
             Box::new(move |outcome| {
                 // A failed test no longer receives it.
-                let _ = tell.send(outcome.is_ok());
+                let _ = notify.send(outcome.is_ok());
             }),
         );
     };
     let (seq, open) = rig.gate(stream, rig.at, 1)?;
     ask(seq);
-    assert!(told.recv_timeout(Duration::from_millis(20)).is_err(), "not before it is reached");
+    assert!(reported.recv_timeout(Duration::from_millis(20)).is_err(), "not before it is reached");
     open.send(())?;
-    assert!(told.recv_timeout(crate::PATIENT)?);
+    assert!(reported.recv_timeout(crate::PATIENT)?);
     ask(seq);
-    assert!(told.recv_timeout(crate::PATIENT)?, "what was reached before");
+    assert!(reported.recv_timeout(crate::PATIENT)?, "what was reached before");
     // A position without an operation can only fail.
     ask(Seq(u64::MAX));
     let failing = CopySource::new(Fails(Arc::default(), true));
     rig.device.copy_in(stream, rig.at, 8, failing)?;
-    assert!(!told.recv_timeout(crate::PATIENT)?);
+    assert!(!reported.recv_timeout(crate::PATIENT)?);
     Ok(())
 }
 

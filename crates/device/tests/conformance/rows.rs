@@ -88,7 +88,7 @@ impl<'a> Row<'a> {
     /// Enqueues copies of so many bytes, contiguous in memory. `follows` tells which may be sent before earlier ones have ended.
     fn new(rig: &'a Rig, len: usize, follows: &[bool]) -> core::result::Result<Self, Failed> {
         let stream = rig.device.create_stream(QueueId(1))?;
-        let (tell, steps) = channel();
+        let (notify, steps) = channel();
         let (mut copies, mut takes) = (Vec::new(), Vec::new());
         for number in 0..follows.len() {
             rig.write(stream, at(rig, len, number), &pattern(len, number))?;
@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
                 land: landed,
                 bytes: Vec::new(),
                 len,
-                steps: tell.clone(),
+                steps: notify.clone(),
                 got,
             };
             let seq = rig.device.copy_out(stream, at(rig, len, number), len as u64, CopySink::new(node))?;

@@ -24,15 +24,15 @@ pub(crate) fn busy(rig: &Rig) -> Test {
     let (seq, open) = rig.gate(stream, rig.at, 1)?;
     let behind = rig.write(stream, rig.at, &[2; 5000])?;
     let waits = rig.device.wait_stream(other, stream, seq)?;
-    let (tell, told) = channel();
+    let (notify, reported) = channel();
     for (stream, seq) in [(stream, behind), (other, waits), (other, Seq(u64::MAX))] {
-        let tell = tell.clone();
+        let notify = notify.clone();
         rig.device.notify(
             stream,
             seq,
             Box::new(move |outcome| {
                 // A failed test no longer receives it.
-                let _ = tell.send(outcome);
+                let _ = notify.send(outcome);
             }),
         );
     }
@@ -59,7 +59,7 @@ pub(crate) fn busy(rig: &Rig) -> Test {
         assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
     }
     for _ in 0..3 {
-        let error = told.recv_timeout(PATIENT)?.expect_err("the device has ended");
+        let error = reported.recv_timeout(PATIENT)?.expect_err("the device has ended");
         assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
     }
     Ok(())
@@ -78,15 +78,15 @@ pub(crate) fn ended(rig: &Rig) -> Test {
     }
     assert!(device.create_stream(QueueId(2)).is_err());
     assert!(device.synchronize(stream, Seq(seq.0 + 1)).is_err());
-    let (tell, told) = channel();
+    let (notify, reported) = channel();
     device.notify(
         stream,
         Seq(seq.0 + 1),
         Box::new(move |outcome| {
             // A failed test no longer receives it.
-            let _ = tell.send(outcome.is_err());
+            let _ = notify.send(outcome.is_err());
         }),
     );
-    assert!(told.recv_timeout(PATIENT)?);
+    assert!(reported.recv_timeout(PATIENT)?);
     Ok(())
 }

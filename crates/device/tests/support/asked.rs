@@ -44,7 +44,7 @@ impl Sink for Waits {
 }
 
 /// A thread that performs an operation needs the driver, which admits one at a time.
-pub(crate) fn nothing_of_what_is_known() -> Test {
+pub(crate) fn no_cached_state() -> Test {
     const TIMES: u32 = 1_000;
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -115,14 +115,14 @@ impl Source for Puts {
         true
     }
 
-    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+    fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
         self.0.wait();
-        Ok(room.len)
+        Ok(space.len)
     }
 }
 
 /// A span is reported at the next wait for the stream, even if the host itself knows the copy's end.
-pub(crate) fn traced_copies_are_told() -> Test {
+pub(crate) fn traced_copies_are_reported() -> Test {
     let device = device()?;
     let spans = Arc::new(Spans::default());
     device.trace(spans.clone());

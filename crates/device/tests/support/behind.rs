@@ -62,7 +62,7 @@ impl Sink for Node {
         self.landed()
     }
 
-    fn goes_beside(&mut self) -> bool {
+    fn is_concurrent(&mut self) -> bool {
         true
     }
 
@@ -129,13 +129,13 @@ fn go_on() -> Test {
         assert!(taken.iter().all(|value| *value == 1.0) && taken.is_empty() == by_library);
         assert!(!device.reached(*stream, push.seq)? && !device.reached(*stream, *region)?);
         let waited = device.wait_stream(*other, *stream, *region)?;
-        let (tell, told) = channel();
-        let tell = move |outcome: Result<()>| drop(tell.send(outcome));
-        device.notify(*stream, *region, Box::new(tell));
-        assert_eq!(told.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
+        let (notify, reported) = channel();
+        let notify = move |outcome: Result<()>| drop(notify.send(outcome));
+        device.notify(*stream, *region, Box::new(notify));
+        assert_eq!(reported.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
         assert!(!device.reached(*other, waited)?, "a wait for it includes the copy");
         push.land.send(Ok(()))?;
-        assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
+        assert_eq!(reported.recv_timeout(SOON), Ok(Ok(())));
         device.synchronize(*other, waited)?;
         assert!(device.reached(*stream, push.seq)? && device.reached(*stream, *region)?);
         device.shutdown();

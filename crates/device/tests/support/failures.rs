@@ -20,24 +20,24 @@ pub(crate) fn in_their_turn() -> Test {
     let (bad, good) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
     let at = device.addresses().0;
     // Waited for in turn, and notified.
-    for (told, waits) in [(1.0, true), (2.0, false)] {
+    for (reported, waits) in [(1.0, true), (2.0, false)] {
         let stream = if waits { bad } else { device.create_stream(QueueId(3))? };
-        let seq = write(&device, good, at, doubles([told]))?;
+        let seq = write(&device, good, at, doubles([reported]))?;
         device.synchronize(good, seq)?;
         double_slowly(&device, stream, at, 0.5)?;
         let seq = device.copy_in(stream, at.offset(64), 8, CopySource::new(Gone))?;
         if waits {
             device.synchronize(stream, seq).expect_err("it has failed");
         } else {
-            let (tell, heard) = channel();
+            let (notify, received) = channel();
             let telling = move |outcome: Result<()>| {
                 // A failed test no longer receives it.
-                let _ = tell.send(outcome.is_err());
+                let _ = notify.send(outcome.is_err());
             };
             device.notify(stream, seq, Box::new(telling));
-            assert!(heard.recv_timeout(Duration::from_secs(20))?, "it has failed");
+            assert!(received.recv_timeout(Duration::from_secs(20))?, "it has failed");
         }
-        assert_eq!(read_doubles(&device, good, at, 1)?, [2.0 * told + 0.5]);
+        assert_eq!(read_doubles(&device, good, at, 1)?, [2.0 * reported + 0.5]);
     }
     device.shutdown();
     Ok(())

@@ -26,20 +26,20 @@ const N: i32 = 20_000;
 const BYTES: u64 = N as u64 * 8;
 
 /// How a program reads after it has enqueued an operation.
-type Way = fn(&Arriving, StreamId) -> core::result::Result<Vec<f64>, Failed>;
+type Way = fn(&BusyDevice, StreamId) -> core::result::Result<Vec<f64>, Failed>;
 
 /// A busy device: in the stream for incoming copies, a copy of fives to its first bytes is behind slow regions.
-struct Arriving {
+struct BusyDevice {
     device: Arc<CudaDevice>,
     at: DevicePtr,
     stream: StreamId,
-    /// Keeps the device busy until [`Arriving::fence`] returns.
+    /// Keeps the device busy until [`BusyDevice::fence`] returns.
     at_work: Cell<Option<SlowRegions>>,
     /// The position of the copy that was fenced last.
     copied: Cell<Seq>,
 }
 
-impl Arriving {
+impl BusyDevice {
     fn begin(device: &Arc<CudaDevice>) -> core::result::Result<Self, Failed> {
         let (stream, at) = (device.create_stream(QueueId::INCOMING)?, device.addresses().0);
         let written = write(device, stream, at, doubles((0..N).map(|_| 1.0)))?;
@@ -106,7 +106,7 @@ fn for_all_streams() -> Test {
     for (name, way, expected) in ways {
         let device = device()?;
         let stream = device.create_stream(QueueId(1))?;
-        let arriving = Arriving::begin(&device)?;
+        let arriving = BusyDevice::begin(&device)?;
         // The stream is ordered after earlier work.
         read_doubles(&device, stream, arriving.at, 1)?;
         arriving.fence()?;
@@ -117,25 +117,25 @@ fn for_all_streams() -> Test {
     Ok(())
 }
 
-fn region(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+fn region(arriving: &BusyDevice, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
     add(&arriving.device, stream, arriving.at, N, 1.0)?;
     Ok(read_doubles(&arriving.device, stream, arriving.at, N as u64)?)
 }
 
-fn within(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+fn within(arriving: &BusyDevice, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
     let there = arriving.at.offset(BYTES);
     arriving.device.copy(stream, there, arriving.at, BYTES)?;
     Ok(read_doubles(&arriving.device, stream, there, N as u64)?)
 }
 
-fn elsewhere(arriving: &Arriving, stream: StreamId, n: u64) -> core::result::Result<Vec<f64>, Failed> {
+fn elsewhere(arriving: &BusyDevice, stream: StreamId, n: u64) -> core::result::Result<Vec<f64>, Failed> {
     let (got, values) = channel();
     arriving.device.copy_out(stream, arriving.at, n * 8, CopySink::new(Elsewhere { open: None, got }))?;
     Ok(values.iter().collect())
 }
 
-fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
-    let Arriving { device, at, stream: incoming, .. } = arriving;
+fn store(arriving: &BusyDevice, stream: StreamId) -> core::result::Result<Vec<f64>, Failed> {
+    let BusyDevice { device, at, stream: incoming, .. } = arriving;
     let stored = device.store(stream, *at, &doubles([7.0]))?;
     device.synchronize(stream, stored)?;
     let last = write(device, *incoming, at.offset(BYTES), doubles([0.0]))?;
@@ -147,7 +147,7 @@ fn store(arriving: &Arriving, stream: StreamId) -> core::result::Result<Vec<f64>
 fn in_a_row() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
-    let arriving = Arriving::begin(&device)?;
+    let arriving = BusyDevice::begin(&device)?;
     let ((let_go, open), (got, values), (got_first, _first)) = (channel(), channel(), channel());
     let first = Elsewhere { open: Some(open), got: got_first };
     device.copy_out(stream, arriving.at.offset(2 * BYTES), BYTES, CopySink::new(first))?;
@@ -170,7 +170,7 @@ fn for_other_devices() -> Test {
     let there = other.addresses().0;
     let written = write(&other, of_other, there, doubles((0..N).map(|_| 9.0)))?;
     other.synchronize(of_other, written)?;
-    let arriving = Arriving::begin(&device)?;
+    let arriving = BusyDevice::begin(&device)?;
     let first = read_doubles(&device, stream, arriving.at, 1)?;
     assert_eq!(first, [1.0]);
     arriving.fence()?;
@@ -203,7 +203,7 @@ fn refused() -> Test {
     let (let_go, open) = channel();
     let seq = device.copy_in(late, at.offset(BYTES), 8, CopySource::new(Late(open)))?;
     assert!(!device.fence(late, seq));
-    let arriving = Arriving::begin(&device)?;
+    let arriving = BusyDevice::begin(&device)?;
     arriving.fence()?;
     let_go.send(Ok(()))?;
     let end = Instant::now() + SOON;
@@ -227,16 +227,16 @@ fn refused() -> Test {
 
 /// A stream that has nothing to do releases memory to which a fenced copy is in flight.
 fn released() -> Test {
-    const LOOKS_HELD: u32 = 50;
+    const CHECKS_HELD: u32 = 50;
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
-    let arriving = Arriving::begin(&device)?;
+    let arriving = BusyDevice::begin(&device)?;
     read_doubles(&device, stream, arriving.at, 1)?;
     let mut at_work = arriving.fence()?;
     let freed = device.unmap(stream, arriving.at, BYTES)?;
     let end = Instant::now() + SOON;
     for look in 0.. {
-        if look == LOOKS_HELD {
+        if look == CHECKS_HELD {
             at_work = None;
         }
         if device.reached(stream, freed)? {
@@ -257,7 +257,7 @@ pub(crate) fn without_events() -> Test {
     for call in ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"] {
         let device = device()?;
         let stream = device.create_stream(QueueId(1))?;
-        let arriving = Arriving::begin(&device)?;
+        let arriving = BusyDevice::begin(&device)?;
         read_doubles(&device, stream, arriving.at, 1)?;
         let at_work = arriving.fence()?;
         fake::fail(call, 0, OUT_OF_MEMORY);

@@ -26,17 +26,17 @@ enum Way {
 struct InRow {
     number: usize,
     way: Way,
-    said: Sender<(&'static str, usize)>,
+    printed: Sender<(&'static str, usize)>,
     /// The first one blocks until it is released, before it returns its target.
-    told: Option<Receiver<()>>,
+    reported: Option<Receiver<()>>,
 }
 
 impl InRow {
     fn say(&self, what: &'static str) {
         // Closed at the end of a failed test.
-        let _ = self.said.send((what, self.number));
-        if let Some(told) = &self.told {
-            let _ = told.recv();
+        let _ = self.printed.send((what, self.number));
+        if let Some(reported) = &self.reported {
+            let _ = reported.recv();
         }
     }
 }
@@ -67,17 +67,17 @@ impl Sink for InRow {
 }
 
 /// The calls of the sinks, in order.
-type Said = Receiver<(&'static str, usize)>;
+type SinkCalls = Receiver<(&'static str, usize)>;
 
-fn said(from: &Said, count: usize) -> core::result::Result<Vec<(&'static str, usize)>, Failed> {
+fn printed(from: &SinkCalls, count: usize) -> core::result::Result<Vec<(&'static str, usize)>, Failed> {
     (0..count).map(|_| Ok(from.recv_timeout(SOON)?)).collect()
 }
 
 /// Enqueued copies, of which the first waits for its release.
 struct Row {
     last: Seq,
-    hear: Said,
-    tell: Sender<()>,
+    calls: SinkCalls,
+    notify: Sender<()>,
 }
 
 /// The other process's memory, and its importer.
@@ -101,15 +101,15 @@ impl There {
         place: impl Fn(usize) -> (DevicePtr, usize),
         mut way: impl FnMut(usize, MappedRange) -> Way,
     ) -> core::result::Result<Row, Failed> {
-        let ((say, hear), (tell, told)) = (channel(), channel());
-        let (mut told, mut last) = (Some(told), Seq(0));
+        let ((say, calls), (notify, reported)) = (channel(), channel());
+        let (mut reported, mut last) = (Some(reported), Seq(0));
         for number in 0..COPIES {
             let reached = map(&self.importer, device, &self.handle).ok_or("it can't be reached")?;
-            let sink = InRow { number, way: way(number, reached), said: say.clone(), told: told.take() };
+            let sink = InRow { number, way: way(number, reached), printed: say.clone(), reported: reported.take() };
             let (src, len) = place(number);
             last = device.copy_out(stream, src, len as u64, CopySink::new(sink))?;
         }
-        Ok(Row { last, hear, tell })
+        Ok(Row { last, calls, notify })
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
         let way = |number, reached| if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
         let row = there.put(&device, stream, |_| (start, 8), way)?;
         // The first one begins once all are enqueued.
-        drop(row.tell);
+        drop(row.notify);
         device.synchronize(stream, row.last)?;
         assert!(*kept.lock().expect("test lock") == bytes);
         assert_eq!(from_hex(&there.other.ask("read 8")?), &bytes[..8]);
@@ -148,9 +148,9 @@ pub(crate) fn without_events() -> Test {
     }
     let row = there.put(&device, stream, |_| (start, 8), |_, reached| Way::Mapped(Some(reached)))?;
     let last = device.store(stream, start, &[8; 8])?;
-    drop(row.tell);
+    drop(row.notify);
     let expected: Vec<_> = (0..COPIES).flat_map(|number| [("where", number), ("end", number)]).collect();
-    assert_eq!(said(&row.hear, expected.len())?, expected);
+    assert_eq!(printed(&row.calls, expected.len())?, expected);
     device.synchronize(stream, last)?;
     assert_eq!(from_hex(&there.other.ask("read 8")?), [7; 8]);
     Ok(())
@@ -171,16 +171,17 @@ pub(crate) fn go_together() -> Test {
         let mut odd = odd;
         // The third one differs, if `odd` is given.
         let way = |number, reached| odd.take_if(|_| number == 2).unwrap_or(Way::Mapped(Some(reached)));
-        let Row { hear, tell, .. } = there.put(&device, stream, |number| (at(number), (COPIES - number) * 8), way)?;
+        let Row { calls, notify, .. } =
+            there.put(&device, stream, |number| (at(number), (COPIES - number) * 8), way)?;
         let last = device.store(stream, at(0), b"behind them all")?;
-        assert_eq!(said(&hear, 1)?, [("where", 0)]);
-        tell.send(())?;
+        assert_eq!(printed(&calls, 1)?, [("where", 0)]);
+        notify.send(())?;
         if is_gone == Some(true) {
-            assert_eq!(said(&hear, 2)?, [("where", 1), ("where", 2)]);
-            drop(tell);
+            assert_eq!(printed(&calls, 2)?, [("where", 1), ("where", 2)]);
+            drop(notify);
             let failed = device.synchronize(stream, last).unwrap_err().to_string();
             assert!(failed.contains("it is gone"), "{failed}");
-            assert_eq!(said(&hear, 2)?, [("end", 0), ("end", 1)], "what was before it is told");
+            assert_eq!(printed(&calls, 2)?, [("end", 0), ("end", 1)], "what was before it is told");
             break;
         }
         let mut expected: Vec<_> = (1..COPIES).map(|number| ("where", number)).collect();
@@ -188,15 +189,15 @@ pub(crate) fn go_together() -> Test {
             // Its bytes are sent when its sink is asked: in the stream's order they are complete.
             expected.insert(2, ("bytes", 2));
         }
-        assert_eq!(said(&hear, expected.len())?, expected, "none waits for the end of another one");
-        assert_eq!(said(&hear, 1)?, [("end", 0)]);
+        assert_eq!(printed(&calls, expected.len())?, expected, "none waits for the end of another one");
+        assert_eq!(printed(&calls, 1)?, [("end", 0)]);
         // Later operations do not wait either, but are not done before the copies.
         until("it is written", || read(&device, at(0), 6).is_ok_and(|bytes| bytes == b"behind"))?;
         assert!(!device.reached(stream, last)?);
-        tell.send(())?;
+        notify.send(())?;
         device.synchronize(stream, last)?;
         let ends: Vec<_> = (1..COPIES).map(|number| ("end", number)).collect();
-        assert_eq!(said(&hear, COPIES - 1)?, ends);
+        assert_eq!(printed(&calls, COPIES - 1)?, ends);
         let words = from_hex(&there.other.ask(&format!("read {}", COPIES * 8))?);
         let words: Vec<_> = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let left = |word: usize| (COPIES - word - usize::from(is_gone.is_some() && COPIES - word == 3)) as u64;

@@ -34,7 +34,7 @@ impl Sink for Library {
 }
 
 /// Writes all but some middle bytes to device memory.
-struct Gives {
+struct PartialFill {
     library: Library,
     at: usize,
 }
@@ -42,7 +42,7 @@ struct Gives {
 const PIECE: usize = 1 << 20;
 const HOSTS: std::ops::Range<usize> = PIECE..PIECE + 4096;
 
-impl Source for Gives {
+impl Source for PartialFill {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         // The device requests more bytes than this way supplies: the rest arrives this way too.
         for byte in piece.chunks_mut(8) {
@@ -56,13 +56,13 @@ impl Source for Gives {
         true
     }
 
-    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+    fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
         if HOSTS.contains(&self.at) {
             return Ok(0);
         }
-        let len = room.len.min(PIECE);
+        let len = space.len.min(PIECE);
         let Library { device, stream, .. } = &self.library;
-        let seq = write(device, *stream, DevicePtr(room.address), doubles(std::iter::repeat_n(1.5, len / 8)))?;
+        let seq = write(device, *stream, DevicePtr(space.address), doubles(std::iter::repeat_n(1.5, len / 8)))?;
         device.synchronize(*stream, seq)?;
         self.at += len;
         Ok(len)
@@ -102,7 +102,7 @@ pub(crate) fn given_in_order() -> Test {
     write(&device, stream, at, doubles(std::iter::repeat_n(7.0, n)))?;
     // The library writes once this is done.
     double_slowly(&device, stream, at, 1.0)?;
-    let gives = Gives { library, at: 0 };
+    let gives = PartialFill { library, at: 0 };
     device.copy_in(stream, at, n as u64 * 8, CopySource::new(gives))?;
     add(&device, stream, at, n as i32, 1.0)?;
     let all = read_doubles(&device, stream, at, n as u64)?;
@@ -122,15 +122,15 @@ pub(crate) fn ranges() -> Test {
     assert_eq!((range.address, range.len), (start.0, 100));
     assert!(range.context.enter());
     // A library may write to all of the memory, and nowhere else.
-    let end = (1..).map(|mib| start.offset(mib << 20)).find(|end| device.room(*end, 1).is_none()).ok_or("an end")?;
+    let end = (1..).map(|mib| start.offset(mib << 20)).find(|end| device.space(*end, 1).is_none()).ok_or("an end")?;
     let len = usize::try_from(end.0 - start.0)?;
-    assert_eq!(device.room(start, len).map(|room| (room.address, room.len)), Some((start.0, len)));
+    assert_eq!(device.space(start, len).map(|space| (space.address, space.len)), Some((start.0, len)));
     let outside = [(start, len + 1), (DevicePtr(start.0 - 1), 2), (end, 1), (start, 0), (DevicePtr(u64::MAX), 2)];
-    assert!(outside.iter().all(|(start, len)| device.room(*start, *len).is_none()));
+    assert!(outside.iter().all(|(start, len)| device.space(*start, *len).is_none()));
     device.map(end, 4 << 20)?;
-    assert!(device.room(start, len + 1).is_some() && device.room(end.offset(4 << 20), 1).is_none());
+    assert!(device.space(start, len + 1).is_some() && device.space(end.offset(4 << 20), 1).is_none());
     device.shutdown();
-    assert!(device.room(start, 1).is_none());
+    assert!(device.space(start, 1).is_none());
     Ok(())
 }
 

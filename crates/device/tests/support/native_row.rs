@@ -60,7 +60,7 @@ impl Sink for Library {
         Ok(())
     }
 
-    fn goes_beside(&mut self) -> bool {
+    fn is_concurrent(&mut self) -> bool {
         self.beside
     }
 
@@ -100,10 +100,10 @@ const BLOCKER: u32 = u32::MAX;
 /// its worker takes the first of them: without this copy the worker may take the first before the test has enqueued the second.
 fn block(
     (device, stream, at): (&CudaDevice, StreamId, DevicePtr),
-    told: &Sender<(u32, Step)>,
+    reported: &Sender<(u32, Step)>,
     steps: &Steps,
 ) -> core::result::Result<Sender<Result<()>>, Failed> {
-    let (sink, release) = library(BLOCKER, false, told);
+    let (sink, release) = library(BLOCKER, false, reported);
     device.copy_out(stream, at, 512, sink)?;
     assert_eq!(steps.recv_timeout(SOON)?, (BLOCKER, Step::Begun));
     Ok(release)
@@ -121,11 +121,11 @@ fn unblock(release: &Sender<Result<()>>, steps: &Steps) -> Test {
 /// Copies that may run concurrently do, others run alone. They end in order, and later operations wait for them.
 pub(crate) fn at_once() -> Test {
     let (device, stream, at) = filled()?;
-    let (told, steps) = channel();
-    let release = block((&device, stream, at), &told, &steps)?;
+    let (reported, steps) = channel();
+    let release = block((&device, stream, at), &reported, &steps)?;
     let mut copies = Vec::new();
     for (number, beside) in [(0, true), (1, true), (2, true), (3, false), (4, true), (5, true)] {
-        let (sink, let_go) = library(number, beside, &told);
+        let (sink, let_go) = library(number, beside, &reported);
         copies.push((device.copy_out(stream, at, 512, sink)?, let_go));
     }
     let last = add(&device, stream, at, 64, 1.0)?;
@@ -162,10 +162,10 @@ pub(crate) fn at_once() -> Test {
 /// A failed copy fails its stream. Concurrent ones are over before that is reported, because the library may be reading.
 pub(crate) fn failed() -> Test {
     let (device, stream, at) = filled()?;
-    let (told, steps) = channel();
-    let release = block((&device, stream, at), &told, &steps)?;
-    let (first, let_first) = library(0, true, &told);
-    let (second, _second) = library(1, true, &told);
+    let (reported, steps) = channel();
+    let release = block((&device, stream, at), &reported, &steps)?;
+    let (first, let_first) = library(0, true, &reported);
+    let (second, _second) = library(1, true, &reported);
     let seq = device.copy_out(stream, at, 512, first)?;
     let later = device.copy_out(stream, at, 512, second)?;
     unblock(&release, &steps)?;
@@ -186,9 +186,9 @@ pub(crate) fn failed() -> Test {
 /// The shutdown of a device does not wait for a library, which may take as long as another node: the memory that it reads stays.
 pub(crate) fn ended() -> Test {
     let (device, stream, at) = filled()?;
-    let (told, steps) = channel();
-    let release = block((&device, stream, at), &told, &steps)?;
-    let [(first, let_first), (second, let_second)] = [library(0, true, &told), library(1, true, &told)];
+    let (reported, steps) = channel();
+    let release = block((&device, stream, at), &reported, &steps)?;
+    let [(first, let_first), (second, let_second)] = [library(0, true, &reported), library(1, true, &reported)];
     device.copy_out(stream, at, 512, first)?;
     let seq = device.copy_out(stream, at, 512, second)?;
     unblock(&release, &steps)?;

@@ -14,10 +14,10 @@ pub(super) fn lack_of_memory() -> Test {
     let error = device.map(at.offset(128 << 20), 512 << 20).expect_err("no memory");
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert_eq!(device.memory_free(), before);
-    let told = error.cause();
+    let reported = error.cause();
     assert!(
-        told.contains(&format!("536870912 bytes asked for, {before} of ")) && told.contains("cuMemCreate"),
-        "{told}"
+        reported.contains(&format!("536870912 bytes asked for, {before} of ")) && reported.contains("cuMemCreate"),
+        "{reported}"
     );
     device.map(at.offset(128 << 20), 512 << 20)?;
     Ok(())

@@ -31,13 +31,13 @@ fn events_are_left_to_the_writing_thread() {
     };
     // The thread fills the lane.
     std::thread::sleep(Duration::from_millis(200));
-    let (told, done) = channel();
+    let (reported, done) = channel();
     let sent = Arc::<AtomicUsize>::default();
     let other = {
         let (events, sent) = (events, sent.clone());
         std::thread::spawn(move || {
             events.reply(0, 0, 0);
-            told.send(()).unwrap();
+            reported.send(()).unwrap();
             for ticket in 1.. {
                 events.send(&Event::Reply { ticket, value: 0, extra: 0 }, &[0; 1024]);
                 sent.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ fn events_are_left_to_the_writing_thread() {
                     break;
                 }
             }
-            told.send(()).unwrap();
+            reported.send(()).unwrap();
         })
     };
     done.recv_timeout(Duration::from_secs(20)).expect("it waits for the one that writes");

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_functions_is_bounded() {
+    fn function_descriptions_are_bounded() {
         let mut slot = Slot::new(0, (DevicePtr(0), 0), &Limits::default());
         for function in 0..4 {
             slot.check_function(function, FUNCTIONS_BYTES_MAX / 4).unwrap();

@@ -4,7 +4,7 @@ use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, SameHostPeers, WorkerStart};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake;
-use accord_fabric::transfer::{DeviceRooms, Ending, IncomingBytes, TransferTarget};
+use accord_fabric::transfer::{DeviceReceives, IncomingBytes, TransferEnding, TransferTarget};
 use accord_fabric::transport::{Listener, Transport, inproc_pair};
 use accord_types::{AddressRange, NativeRange, NodeId, TransferId};
 use std::sync::mpsc;
@@ -35,7 +35,7 @@ impl TransferTarget for NoTarget {
         Vec::new()
     }
 
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
         None
     }
 
@@ -43,7 +43,7 @@ impl TransferTarget for NoTarget {
         true
     }
 
-    fn start(&self, _: IncomingBytes, _: Ending) {}
+    fn start(&self, _: IncomingBytes, _: TransferEnding) {}
 }
 
 fn peers(key: &Key) -> Arc<Peers> {
@@ -176,7 +176,7 @@ fn a_lane_without_a_thread_is_lost() {
 fn a_program_that_names_lane_after_lane_has_no_threads_without_end() {
     const MOST: u32 = 4;
     let peers = peers(&Key::random().unwrap());
-    *peers.lock() = PeerTable::with_room(1, MOST as usize);
+    *peers.lock() = PeerTable::with_limits(1, MOST as usize);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("{} h9", listener.local_addr().unwrap());
     let to = PeerId::executor(NodeId(2), 0).unwrap();

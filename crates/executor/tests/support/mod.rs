@@ -3,7 +3,7 @@
 
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::{Device, WorkerStart};
-use accord_executor::{DeviceFactory, ExecutorConfig, HandedLanes, Limits, OutputSink, Work, run, run_here};
+use accord_executor::{DeviceFactory, ExecutorConfig, LaneChannel, Limits, OutputSink, Work, run, run_here};
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
@@ -38,7 +38,7 @@ pub(crate) struct Program {
 /// The agent's end of the channel to the executor.
 enum Control {
     OtherProcess(Handover),
-    Here(Arc<HandedLanes>),
+    Here(Arc<LaneChannel>),
 }
 
 struct Factory {
@@ -81,7 +81,7 @@ impl Program {
 
     /// Starts an executor as [`Program::new`], in the agent's process.
     pub(crate) fn here(limits: Limits) -> Self {
-        let lanes = Arc::<HandedLanes>::default();
+        let lanes = Arc::<LaneChannel>::default();
         let control = Control::Here(lanes.clone());
         Self::start_with(control, limits, Vec::new(), move |config| {
             let _ = run_here(&lanes, config);

@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_not_drawn_by_chance_is_refused() {
+    fn key_without_randomness_is_refused() {
         for key in [[0; SessionKey::LEN], std::array::from_fn(|at| at as u8), *b"the session's key, as I like it."] {
             let message = Message::Granted(Lease { key: SessionKey(key), ..lease(1) }).encode();
             let (kind, body) = split(&message);

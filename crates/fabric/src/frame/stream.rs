@@ -231,9 +231,9 @@ impl FrameReader {
             self.end -= self.start;
             self.start = 0;
         }
-        let came = read(&mut self.buffer[self.end..])?;
-        self.end += came;
-        Ok(came > 0)
+        let received = read(&mut self.buffer[self.end..])?;
+        self.end += received;
+        Ok(received > 0)
     }
 }
 

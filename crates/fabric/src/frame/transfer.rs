@@ -6,12 +6,12 @@ use accord_types::{Error, ErrorCode, Result, TransferId};
 /// Most bytes of one chunk that a lane buffers.
 pub const CHUNK_MAX: usize = 1 << 20;
 /// Most bytes of one chunk that a lane sends from the sender's memory.
-pub const LENT_MAX: usize = 1 << 30;
+pub const EXPOSED_MAX: usize = 1 << 30;
 /// Longest text of an error on a lane.
 pub const TEXT_MAX: usize = 16 << 10;
 /// Longest memory handle that a target may offer with [`ChunkKind::Ready`].
 pub const HANDLE_MAX: usize = 64 << 10;
-/// Longest list of devices of [`ChunkKind::Ask`] and [`ChunkKind::Alive`], in bytes: 256 devices.
+/// Longest list of devices of [`ChunkKind::Ask`] and [`ChunkKind::ConnectionLiveness`], in bytes: 256 devices.
 pub const DEVICES_BYTES_MAX: usize = 256 * 12;
 /// Bytes of a chunk's header.
 pub const HEADER_LEN: usize = 32;
@@ -92,7 +92,7 @@ impl Chunk {
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {
-            ChunkKind::Data => LENT_MAX,
+            ChunkKind::Data => EXPOSED_MAX,
             ChunkKind::Refused | ChunkKind::Lost | ChunkKind::Failed => TEXT_MAX,
             ChunkKind::Ready => HANDLE_MAX,
             ChunkKind::Ask | ChunkKind::Alive => DEVICES_BYTES_MAX,

@@ -16,31 +16,31 @@ pub(super) const SERVER: &[u8] = b"accord server";
 
 /// A hello that may be incomplete.
 #[derive(Clone, Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct PartialHello {
     bytes: [u8; HELLO_LEN],
     come: usize,
 }
 
-impl Default for Greeting {
+impl Default for PartialHello {
     fn default() -> Self {
         Self { bytes: [0; HELLO_LEN], come: 0 }
     }
 }
 
-impl Greeting {
+impl PartialHello {
     /// Returns the buffer for the next bytes. It ends after magic and version first, because another version's hello may be
     /// shorter than this one's.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn space(&mut self) -> &mut [u8] {
         let end = if self.has_begun() { HELLO_LEN } else { HELLO_BEGINNING_LEN };
         &mut self.bytes[self.come..end]
     }
 
-    /// Records that so many bytes were read into [`Self::room`]. Returns the hello once it is complete.
+    /// Records that so many bytes were read into [`Self::space`]. Returns the hello once it is complete.
     ///
     /// # Errors
     /// Returns an error if the bytes are no hello, or one of another version.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Hello>> {
-        self.come += come.min(self.room().len());
+        self.come += come.min(self.space().len());
         if !self.has_begun() {
             return Ok(None);
         }
@@ -85,16 +85,16 @@ pub(crate) struct Challenge {
 
 impl Challenge {
     /// Returns the buffer for the next bytes.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn space(&mut self) -> &mut [u8] {
         &mut self.proof[self.come..]
     }
 
-    /// Records that so many bytes were read into [`Self::room`]. Returns the client once the proof is complete.
+    /// Records that so many bytes were read into [`Self::space`]. Returns the client once the proof is complete.
     ///
     /// # Errors
     /// Returns an error if the proof is wrong.
     pub(crate) fn take(&mut self, come: usize) -> Result<Option<Proven>> {
-        self.come += come.min(self.room().len());
+        self.come += come.min(self.space().len());
         if self.come < MAC_LEN {
             return Ok(None);
         }

@@ -63,7 +63,7 @@ fn another_key_is_refused_on_both_sides() {
 }
 
 #[test]
-fn a_client_that_cannot_prove_the_key_is_told_so() {
+fn client_without_the_key_gets_the_reason() {
     let key = Key::random().unwrap();
     let (server, answer) = meet(&key, SOON, |addr| {
         let stream = raw(&addr);

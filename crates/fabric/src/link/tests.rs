@@ -29,7 +29,7 @@ fn read_of(bytes: Vec<u8>, pause: Duration, ends: bool) -> Option<Error> {
             let _ = stopped.recv();
         }
     });
-    let read = said_before_its_end(&*near);
+    let read = error_before_close(&*near);
     drop((near, stop));
     dribbles.join().unwrap();
     read

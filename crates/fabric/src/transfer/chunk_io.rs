@@ -1,6 +1,6 @@
 //! Reads and writes chunks on lanes.
 
-use crate::frame::transfer::{CHUNK_MAX, Chunk, HEADER_LEN, LENT_MAX};
+use crate::frame::transfer::{CHUNK_MAX, Chunk, EXPOSED_MAX, HEADER_LEN};
 use crate::stalls::Stalls;
 use crate::transport::{Lane, MemoryKind, Source};
 use accord_types::short_lock::assert_none_held;
@@ -8,15 +8,15 @@ use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
 
 /// Least bytes that are sent from an exposed buffer: for fewer the extra round trip takes longer than a copy.
-pub(crate) const LENT_MIN: usize = 256 << 10;
+pub(crate) const EXPOSED_MIN: usize = 256 << 10;
 
 /// Returns how many of `bytes` are sent over a lane as one chunk.
 pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
-    bytes.min(if is_lent(lane, bytes) { LENT_MAX } else { CHUNK_MAX })
+    bytes.min(if is_exposed(lane, bytes) { EXPOSED_MAX } else { CHUNK_MAX })
 }
 
-fn is_lent(lane: &dyn Lane, bytes: usize) -> bool {
-    bytes >= LENT_MIN && lane.moves_in_place()
+fn is_exposed(lane: &dyn Lane, bytes: usize) -> bool {
+    bytes >= EXPOSED_MIN && lane.moves_in_place()
 }
 
 /// Reads the next header. Returns `None` at the end of the lane.
@@ -54,7 +54,7 @@ pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
 /// Returns `acc_error_device_unavailable` if the lane fails.
 pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls) -> Result<()> {
     let header = chunk.encode();
-    if is_lent(lane, bytes.len()) {
+    if is_exposed(lane, bytes.len()) {
         let begun = stalls.write_all(lane, &mut [IoSlice::new(&header)]);
         let _stalled = stalls.begin();
         return begun.and_then(|()| lane.send_in_place(bytes)).map_err(|error| lost(&error));
@@ -78,10 +78,10 @@ pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRan
 ///
 /// # Errors
 /// Returns the errors of [`read_bytes`].
-pub(super) fn read_native(lane: &dyn Lane, room: NativeRange) -> Result<Option<usize>> {
+pub(super) fn read_native(lane: &dyn Lane, space: NativeRange) -> Result<Option<usize>> {
     assert_none_held();
     match lane.remote_memory(MemoryKind::Device) {
-        Some(memory) => memory.receive(room).map_err(|error| lost(&error)),
+        Some(memory) => memory.receive(space).map_err(|error| lost(&error)),
         None => Ok(None),
     }
 }

@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 /// A posted receive, as announced to the pusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RoomWord {
+pub struct ReceiveAnnouncement {
     /// The key that the sender passes to [`crate::transport::RemoteMemory::send_posted`].
     pub number: NonZeroU16,
     /// Whether the receive overlaps another posted one. Bytes for it must then not be in flight together with bytes for others.
     pub overlaps: bool,
 }
 
-impl RoomWord {
+impl ReceiveAnnouncement {
     const OVERLAPS: u64 = 1 << 16;
 
     fn to_wire(self) -> u64 {
@@ -42,7 +42,7 @@ pub enum ControlMessage {
     /// The bytes may be sent, to the memory of this handle if the pusher can import the handle; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
     /// The bytes may be sent, and a receive is posted for them as one message.
-    Room(TransferId, RoomWord),
+    Room(TransferId, ReceiveAnnouncement),
     /// The bytes have landed: all later work on that memory sees them.
     Landed(TransferId),
     /// The target can't take the bytes, and they must not be sent.
@@ -62,7 +62,7 @@ pub trait TransferControl: Send + Sync {
     /// Sends a message about a transfer.
     fn send(&self, message: ControlMessage);
     /// Posts a receive for a message of the source, if the lane reaches device memory.
-    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
+    fn post(&self, receive: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
 }
 
 /// Sends control messages on a lane. Queues them until a lane is connected.
@@ -130,7 +130,7 @@ impl ControlSender {
     }
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {
-        let offset = if let ControlMessage::Room(_, room) = &message { room.to_wire() } else { 0 };
+        let offset = if let ControlMessage::Room(_, receive) = &message { receive.to_wire() } else { 0 };
         let (kind, transfer, text) = match message {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
             ControlMessage::Room(transfer, _) => (ChunkKind::Room, transfer, Vec::new()),
@@ -171,9 +171,9 @@ impl TransferControl for ControlSender {
         self.write_waiting(state);
     }
 
-    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
+    fn post(&self, receive: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
         let lane = self.lock().lane.clone()?;
-        lane.remote_memory(MemoryKind::Device)?.post(room, ended)
+        lane.remote_memory(MemoryKind::Device)?.post(receive, ended)
     }
 }
 
@@ -195,8 +195,8 @@ pub fn receive_control(
         take(match chunk.kind {
             ChunkKind::Ready => ControlMessage::Ready(chunk.transfer, text()?),
             ChunkKind::Room => {
-                let room = RoomWord::from_wire(chunk.offset);
-                ControlMessage::Room(chunk.transfer, room.ok_or_else(|| broken("it posts room without a number"))?)
+                let receive = ReceiveAnnouncement::from_wire(chunk.offset);
+                ControlMessage::Room(chunk.transfer, receive.ok_or_else(|| broken("it posts room without a number"))?)
             }
             ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
             ChunkKind::Refused => ControlMessage::Refused(chunk.transfer, decode(&text()?)),
@@ -286,11 +286,11 @@ mod tests {
     #[test]
     fn a_posted_receive_survives_encoding() {
         for (number, overlaps) in [(1, false), (u16::MAX, true), (514, true)] {
-            let room = RoomWord { number: NonZeroU16::new(number).unwrap(), overlaps };
-            assert_eq!(RoomWord::from_wire(room.to_wire()), Some(room));
+            let receive = ReceiveAnnouncement { number: NonZeroU16::new(number).unwrap(), overlaps };
+            assert_eq!(ReceiveAnnouncement::from_wire(receive.to_wire()), Some(receive));
         }
-        for raw in [0, RoomWord::OVERLAPS, 2 * RoomWord::OVERLAPS + 1, u64::MAX] {
-            assert_eq!(RoomWord::from_wire(raw), None, "{raw}");
+        for raw in [0, ReceiveAnnouncement::OVERLAPS, 2 * ReceiveAnnouncement::OVERLAPS + 1, u64::MAX] {
+            assert_eq!(ReceiveAnnouncement::from_wire(raw), None, "{raw}");
         }
     }
 

@@ -3,11 +3,11 @@
 
 mod posting;
 pub(super) mod pushing;
-mod rooms;
+mod receives;
 
-pub use self::rooms::DeviceRooms;
+pub use self::receives::DeviceReceives;
 
-use self::rooms::TransferRoom;
+use self::receives::TransferReceive;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::Outbox;
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 
 /// Called with the numbers of pushed and expected copies that are over. Called without locks.
-pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
+pub type ReportOver = Box<dyn Fn(u32, u32) + Send + Sync>;
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub struct Exchange {
     state: ShortLock<Transfers>,
     /// Notified when copies are over.
     over: Condvar,
-    tell_over: Option<TellOver>,
+    report_over: Option<ReportOver>,
     /// Recent times until targets were ready, or had the bytes.
     targets: SharedSpinPolicy,
 }
@@ -52,7 +52,7 @@ enum TransferEnd {
     /// At the target, until the bytes may be sent: their number and destination.
     Target(u64, Arc<dyn TransferTarget>),
     /// At the target afterwards: the receive posted for the bytes.
-    Posted(TransferRoom),
+    Posted(TransferReceive),
 }
 
 #[derive(Clone)]
@@ -75,10 +75,10 @@ impl Exchange {
     }
 
     /// Creates an executor's exchange. It reports copies that are over, so that the program may start others.
-    pub fn telling(tell_over: TellOver) -> Arc<Self> {
+    pub fn telling(report_over: ReportOver) -> Arc<Self> {
         let table = TransferTable::new(Some(EXCHANGE_STEP));
         let state = ShortLock::new(Transfers { table, ..Transfers::default() });
-        Arc::new(Self { state, tell_over: Some(tell_over), ..Self::default() })
+        Arc::new(Self { state, report_over: Some(report_over), ..Self::default() })
     }
 
     fn lock(&self) -> ShortGuard<'_, Transfers> {
@@ -91,9 +91,9 @@ impl Exchange {
         let (mut effects, mut going_on, mut ended) = (Vec::new(), Vec::new(), Vec::new());
         for effect in table.effects() {
             let present = match &effect {
-                TransferEffect::Gone(peer, told) => {
+                TransferEffect::Gone(peer, reported) => {
                     ended.extend(abandoned.extract_if(.., |receive| receive.has_ended()));
-                    abandoned.extend(told.iter().filter_map(|(_, end)| end.as_ref()?.receive()));
+                    abandoned.extend(reported.iter().filter_map(|(_, end)| end.as_ref()?.receive()));
                     peers.remove(peer)
                 }
                 effect => effect.peer().and_then(|peer| peers.get(&peer).cloned()),
@@ -126,20 +126,21 @@ impl Exchange {
                 let begin = move |incoming| exchange.begin(transfer, peer, incoming, &*destination);
                 present.inbox.post(transfer, len, Box::new(begin));
                 let handle = target.export();
-                let room = if handle.is_empty() { self.post((transfer, len), peer, &*target, &present) } else { None };
-                present.control.send(match room {
-                    Some(room) => ControlMessage::Room(transfer, room),
+                let receive =
+                    if handle.is_empty() { self.post((transfer, len), peer, &*target, &present) } else { None };
+                present.control.send(match receive {
+                    Some(receive) => ControlMessage::Room(transfer, receive),
                     None => ControlMessage::Ready(transfer, handle),
                 });
             }
             (TransferEffect::Tell(_, message), Some(present)) => present.control.send(message),
             (TransferEffect::Abandon(_, transfer), _) => {
                 if let Some(outbox) = outbox {
-                    tell_abandoned(outbox, transfer);
+                    notify_abandoned(outbox, transfer);
                 }
             }
-            (TransferEffect::Gone(_, told), present) => {
-                for (transfer, end) in told {
+            (TransferEffect::Gone(_, reported), present) => {
+                for (transfer, end) in reported {
                     if let Some(present) = &present {
                         present.inbox.forget(transfer);
                     }
@@ -148,10 +149,10 @@ impl Exchange {
                     }
                 }
             }
-            (TransferEffect::Drop(TransferEnd::Posted(room)), _) => room.receive.await_free(),
+            (TransferEffect::Drop(TransferEnd::Posted(receive)), _) => receive.receive.await_free(),
             (TransferEffect::Over { pushes, expects }, _) => {
-                if let Some(tell) = &self.tell_over {
-                    tell(pushes, expects);
+                if let Some(notify) = &self.report_over {
+                    notify(pushes, expects);
                 }
             }
             // The peer is gone, or the effect is to drop a value.
@@ -164,7 +165,7 @@ impl Exchange {
     ///
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
-    fn wait_for_room(&self, transfers: impl Fn(&TransferTable<TransferEnd>) -> usize) -> Result<()> {
+    fn wait_for_space(&self, transfers: impl Fn(&TransferTable<TransferEnd>) -> usize) -> Result<()> {
         let mut state = self.lock();
         loop {
             state.table.check()?;
@@ -182,7 +183,7 @@ impl Exchange {
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_push(&self) -> Result<()> {
-        self.wait_for_room(TransferTable::pushes)
+        self.wait_for_space(TransferTable::pushes)
     }
 
     /// Waits as [`Exchange::wait_to_push`], to expect a transfer.
@@ -190,7 +191,7 @@ impl Exchange {
     /// # Errors
     /// Returns the error of [`Exchange::close`] once the exchange is closed.
     pub fn wait_to_expect(&self) -> Result<()> {
-        self.wait_for_room(TransferTable::expects)
+        self.wait_for_space(TransferTable::expects)
     }
 
     // The pusher's side.
@@ -273,12 +274,12 @@ impl Exchange {
         // Otherwise the peer was lost meanwhile.
         let Ok(posted) = begun else { return };
         // The bytes arrive on a lane, or not at all.
-        if let Some(TransferEnd::Posted(room)) = posted {
-            room.withdraw(transfer);
+        if let Some(TransferEnd::Posted(receive)) = posted {
+            receive.withdraw(transfer);
         }
         if !aborted {
             let bytes = IncomingBytes { exchange: self.clone(), transfer, incoming, are_lost: false };
-            target.start(bytes, Ending { exchange: self.clone(), transfer, peer });
+            target.start(bytes, TransferEnding { exchange: self.clone(), transfer, peer });
         }
     }
 
@@ -307,7 +308,7 @@ impl Exchange {
 }
 
 /// Reports to a ready target that no bytes will be sent on a lane. Blocks until a lane is free.
-fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
+fn notify_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
     // A transfer that is dropped before its only byte is aborted. If that fails the target is gone.
     drop(outbox.begin(transfer, 1));
 }
@@ -320,15 +321,15 @@ pub trait TransferTarget: Send + Sync {
 
     /// Returns the memory for a library that writes into it, and the posted receives of its device, or `None` if a library can't
     /// address it or another operation still writes there. Called without locks, when the bytes may be sent.
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)>;
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)>;
 
     /// Whether the memory still has no other writer, as far as known without the device. Called after posting, so that a later
     /// writer sees the receive, and this call sees an earlier writer. Called with locks.
     fn is_free(&self) -> bool;
 
     /// Starts to receive the bytes. Runs on the lane's thread and must not wait for the device. The implementation calls
-    /// [`Ending::landed`] with the outcome.
-    fn start(&self, bytes: IncomingBytes, ending: Ending);
+    /// [`TransferEnding::landed`] with the outcome.
+    fn start(&self, bytes: IncomingBytes, ending: TransferEnding);
 }
 
 /// The bytes of a transfer, for the device's stream.
@@ -341,7 +342,7 @@ pub struct IncomingBytes {
 }
 
 /// Reports how a transfer ended at its device.
-pub struct Ending {
+pub struct TransferEnding {
     exchange: Arc<Exchange>,
     transfer: TransferId,
     peer: PeerId,
@@ -354,7 +355,7 @@ impl IncomingBytes {
     }
 
     /// Fills `piece` with the next bytes. If the source fails, `piece` stays unchanged and its pusher learns of the failure from
-    /// [`Ending`]: the stream serves copies from all peers, and must not fail with one of them.
+    /// [`TransferEnding`]: the stream serves copies from all peers, and must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
         if !self.are_lost
             && let Err(error) = self.incoming.fill(piece)
@@ -370,13 +371,13 @@ impl IncomingBytes {
 
     /// Receives bytes as [`IncomingBytes::fill`], into device memory. Returns their number, or 0 if the host has to read the
     /// next ones.
-    pub fn fill_native(&mut self, room: NativeRange) -> usize {
+    pub fn fill_native(&mut self, receive: NativeRange) -> usize {
         if self.are_lost {
-            return room.len;
+            return receive.len;
         }
-        self.incoming.fill_native(room).unwrap_or_else(|error| {
+        self.incoming.fill_native(receive).unwrap_or_else(|error| {
             self.lost(error);
-            room.len
+            receive.len
         })
     }
 
@@ -386,7 +387,7 @@ impl IncomingBytes {
     }
 }
 
-impl Ending {
+impl TransferEnding {
     /// Reports that the device has consumed the bytes, or has failed.
     pub fn landed(self, outcome: Result<()>) {
         self.exchange.end(self.transfer, self.peer, outcome);

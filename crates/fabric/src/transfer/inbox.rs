@@ -28,7 +28,7 @@ pub struct Inbox {
     posted: Condvar,
     stats: Arc<LinkStats>,
     /// Whether a chunk may arrive before its transfer is posted.
-    patient: bool,
+    long_spin: bool,
 }
 
 #[derive(Default)]
@@ -42,10 +42,10 @@ struct Posted {
 }
 
 impl Inbox {
-    /// Creates an empty inbox. With `patient` a lane waits for its transfer to be posted; without it a chunk of an
+    /// Creates an empty inbox. With `long_spin` a lane waits for its transfer to be posted; without it a chunk of an
     /// unknown transfer breaks the protocol.
-    pub fn new(stats: Arc<LinkStats>, patient: bool) -> Arc<Self> {
-        Arc::new(Self { state: ShortLock::default(), posted: Condvar::new(), stats, patient })
+    pub fn new(stats: Arc<LinkStats>, long_spin: bool) -> Arc<Self> {
+        Arc::new(Self { state: ShortLock::default(), posted: Condvar::new(), stats, long_spin })
     }
 
     /// Expects a transfer of `len` bytes, more than 0. Does nothing once the inbox is closed.
@@ -74,7 +74,7 @@ impl Inbox {
     }
 
     /// Removes a transfer of which `bytes` bytes have arrived by other means than a lane.
-    pub fn came_otherwise(&self, transfer: TransferId, bytes: u64) {
+    pub fn complete_without_lane(&self, transfer: TransferId, bytes: u64) {
         self.forget(transfer);
         LinkStats::add(&self.stats.bulk_received, bytes);
     }
@@ -126,17 +126,17 @@ impl Inbox {
                 return Err(broken("a transfer did not begin with its first chunk"));
             }
             let Some((len, receive)) = self.take(chunk.transfer)? else { return Ok(()) };
-            let loan = Arc::new(Loan::default());
+            let lane_return = Arc::new(LaneReturn::default());
             let mut incoming = Incoming {
                 lane: lane.clone(),
-                loan: loan.clone(),
+                lane_return: lane_return.clone(),
                 progress: Progress { transfer: chunk.transfer, len, received: 0, chunk_left: 0, aborted: false },
                 stats: self.stats.clone(),
                 failed: None,
             };
             incoming.begin(chunk)?;
             receive(incoming);
-            loan.wait(&mut spin)?.discard(&**lane, &self.stats)?;
+            lane_return.wait(&mut spin)?.discard(&**lane, &self.stats)?;
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Inbox {
             if state.closed {
                 return Ok(None);
             }
-            if !self.patient {
+            if !self.long_spin {
                 return Err(broken(&format!("bytes of an unknown transfer {transfer} came")));
             }
             state.waiting += 1;
@@ -218,19 +218,19 @@ impl Progress {
 
 /// Gives a lane back to its thread.
 #[derive(Default)]
-struct Loan {
+struct LaneReturn {
     back: ShortLock<Option<Result<Progress>>>,
     returned: Signal,
 }
 
-impl Loan {
+impl LaneReturn {
     fn wait(&self, spin: &mut SpinPolicy) -> Result<Progress> {
         let mut back = self.back.lock();
         loop {
             if let Some(progress) = back.take() {
                 return progress;
             }
-            back = self.returned.look_then_wait(&self.back, back, None, spin);
+            back = self.returned.spin_then_wait(&self.back, back, None, spin);
         }
     }
 }
@@ -238,7 +238,7 @@ impl Loan {
 /// A transfer being received. It occupies its lane until it is dropped.
 pub struct Incoming {
     lane: SharedLane,
-    loan: Arc<Loan>,
+    lane_return: Arc<LaneReturn>,
     progress: Progress,
     stats: Arc<LinkStats>,
     failed: Option<Error>,
@@ -279,9 +279,9 @@ impl Incoming {
     ///
     /// # Errors
     /// Returns the errors of [`Incoming::fill`].
-    pub fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
-        let n = self.next_bytes()?.min(room.len);
-        self.read(|lane| Ok(read_native(lane, NativeRange { len: n, ..room })?.unwrap_or(0)))
+    pub fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
+        let n = self.next_bytes()?.min(space.len);
+        self.read(|lane| Ok(read_native(lane, NativeRange { len: n, ..space })?.unwrap_or(0)))
     }
 
     /// Returns the number of bytes left in the current chunk, or in the next one if there are none.
@@ -335,9 +335,9 @@ impl Drop for Incoming {
             None => Ok(Progress { transfer, len, received, chunk_left, aborted }),
             Some(error) => Err(error),
         };
-        let mut returned = self.loan.back.lock();
+        let mut returned = self.lane_return.back.lock();
         *returned = Some(back);
-        self.loan.returned.raise();
+        self.lane_return.returned.raise();
         drop(returned);
     }
 }

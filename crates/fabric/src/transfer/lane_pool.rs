@@ -5,27 +5,27 @@ use accord_types::{Error, Result};
 /// The lanes to one peer by number, each used by one transfer at a time.
 #[derive(Debug, Default)]
 pub struct LanePool {
-    lent: Vec<bool>,
+    acquired: Vec<bool>,
     closed: Option<Error>,
 }
 
 impl LanePool {
     /// Adds a lane, with the next number.
     pub fn add(&mut self) {
-        self.lent.push(false);
+        self.acquired.push(false);
     }
 
     /// Takes a free lane. Returns `None` if none is free.
     ///
     /// # Errors
     /// Returns the error of [`LanePool::close`].
-    pub fn lend(&mut self) -> Result<Option<usize>> {
+    pub fn acquire(&mut self) -> Result<Option<usize>> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
         }
-        let free = self.lent.iter().position(|lent| !lent);
+        let free = self.acquired.iter().position(|acquired| !acquired);
         if let Some(lane) = free {
-            self.lent[lane] = true;
+            self.acquired[lane] = true;
         }
         Ok(free)
     }
@@ -33,17 +33,17 @@ impl LanePool {
     /// Takes this lane if it is free. Returns whether it was.
     ///
     /// # Errors
-    /// Returns the errors of [`LanePool::lend`].
-    pub fn lend_this(&mut self, lane: usize) -> Result<bool> {
+    /// Returns the errors of [`LanePool::acquire`].
+    pub fn acquire_lane(&mut self, lane: usize) -> Result<bool> {
         if let Some(error) = &self.closed {
             return Err(error.clone());
         }
-        Ok(!std::mem::replace(&mut self.lent[lane], true))
+        Ok(!std::mem::replace(&mut self.acquired[lane], true))
     }
 
     /// Releases a lane.
     pub fn give_back(&mut self, lane: usize) {
-        self.lent[lane] = false;
+        self.acquired[lane] = false;
     }
 
     /// Refuses further use of lanes, and keeps the first error.
@@ -58,6 +58,6 @@ impl LanePool {
 
     /// Whether there are no lanes yet.
     pub fn is_empty(&self) -> bool {
-        self.lent.is_empty()
+        self.acquired.is_empty()
     }
 }

@@ -3,7 +3,7 @@
 use super::chunk_io::{chunk_len, lost, write_chunk, write_native_chunk};
 use super::lane_pool::LanePool;
 use crate::copy_way::CopyWay;
-use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
+use crate::frame::transfer::{Chunk, ChunkKind, EXPOSED_MAX, HEADER_LEN};
 use crate::stalls::Stalls;
 use crate::stats::LinkStats;
 use crate::transport::{Lane, MemoryKind, PostedSend, SharedLane};
@@ -17,30 +17,30 @@ use std::time::Instant;
 
 /// The lanes to one peer, each used by one transfer at a time.
 pub struct Outbox {
-    state: ShortLock<LendableLanes>,
+    state: ShortLock<PooledLanes>,
     changed: Condvar,
     /// The peer's name in errors.
     peer_name: OnceLock<String>,
     /// Called at the first loss, before a transfer fails because of it.
-    told: ShortLock<Option<Box<dyn FnOnce() + Send>>>,
+    reported: ShortLock<Option<Box<dyn FnOnce() + Send>>>,
     pub(super) stats: Arc<LinkStats>,
 }
 
 #[derive(Default)]
-struct LendableLanes {
+struct PooledLanes {
     lanes: Vec<SharedLane>,
     pool: LanePool,
     /// Transfers that wait for a lane.
     waiting: usize,
     /// Streams with bytes in flight that their later bytes must not overtake.
-    on_way: HashMap<PushingStream, OnWay>,
+    on_way: HashMap<PushingStream, PushesInFlight>,
 }
 
 /// The stream of a device whose bytes are pushed.
 pub type PushingStream = (DeviceId, StreamId);
 
 /// The pushes of a stream that were sent and have not landed.
-struct OnWay {
+struct PushesInFlight {
     /// The lane that all of them use.
     lane: usize,
     count: usize,
@@ -53,7 +53,7 @@ impl Outbox {
             state: ShortLock::default(),
             changed: Condvar::new(),
             peer_name: OnceLock::new(),
-            told: ShortLock::default(),
+            reported: ShortLock::default(),
             stats,
         })
     }
@@ -63,16 +63,16 @@ impl Outbox {
         let _ = self.peer_name.set(name);
     }
 
-    /// Registers `told`, which is called once a lane has failed, before the transfer that noticed it fails.
-    pub fn tell_loss(&self, told: impl FnOnce() + Send + 'static) {
-        *self.told.lock() = Some(Box::new(told));
+    /// Registers `reported`, which is called once a lane has failed, before the transfer that noticed it fails.
+    pub fn notify_loss(&self, reported: impl FnOnce() + Send + 'static) {
+        *self.reported.lock() = Some(Box::new(reported));
     }
 
-    /// Calls the callback of [`Outbox::tell_loss`], unless it was called before.
+    /// Calls the callback of [`Outbox::notify_loss`], unless it was called before.
     pub fn report_loss(&self) {
-        let told = self.told.lock().take();
-        if let Some(told) = told {
-            told();
+        let reported = self.reported.lock().take();
+        if let Some(reported) = reported {
+            reported();
         }
     }
 
@@ -158,14 +158,14 @@ impl Outbox {
     /// # Errors
     /// Returns the outbox's error once it is closed.
     pub fn begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Outgoing> {
-        self.begin_behind(transfer, len, None)
+        self.begin_ordered(transfer, len, None)
     }
 
     /// Begins a transfer as [`Outbox::begin`]. It must not overtake its stream's bytes [in flight](Outgoing::sent).
     ///
     /// # Errors
     /// Returns the errors of [`Outbox::begin`].
-    pub(super) fn begin_behind(
+    pub(super) fn begin_ordered(
         self: &Arc<Self>,
         transfer: TransferId,
         len: u64,
@@ -173,12 +173,12 @@ impl Outbox {
     ) -> Result<Outgoing> {
         let mut state = self.lock();
         loop {
-            let LendableLanes { pool, on_way, .. } = &mut *state;
-            let lent = match stream.and_then(|stream| on_way.get(&stream)) {
-                Some(OnWay { lane, .. }) => pool.lend_this(*lane)?.then_some(*lane),
-                None => pool.lend()?,
+            let PooledLanes { pool, on_way, .. } = &mut *state;
+            let exposed = match stream.and_then(|stream| on_way.get(&stream)) {
+                Some(PushesInFlight { lane, .. }) => pool.acquire_lane(*lane)?.then_some(*lane),
+                None => pool.acquire()?,
             };
-            if let Some(index) = lent {
+            if let Some(index) = exposed {
                 return Ok(self.outgoing(&state, index, transfer, len));
             }
             state.waiting += 1;
@@ -193,16 +193,16 @@ impl Outbox {
     /// Returns the errors of [`Outbox::begin`].
     pub fn try_begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Option<Outgoing>> {
         let mut state = self.lock();
-        let index = state.pool.lend()?;
+        let index = state.pool.acquire()?;
         Ok(index.map(|index| self.outgoing(&state, index, transfer, len)))
     }
 
-    fn outgoing(self: &Arc<Self>, state: &LendableLanes, index: usize, transfer: TransferId, len: u64) -> Outgoing {
+    fn outgoing(self: &Arc<Self>, state: &PooledLanes, index: usize, transfer: TransferId, len: u64) -> Outgoing {
         let lane = state.lanes[index].clone();
         Outgoing { lane, outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
     }
 
-    fn lock(&self) -> ShortGuard<'_, LendableLanes> {
+    fn lock(&self) -> ShortGuard<'_, PooledLanes> {
         self.state.lock()
     }
 }
@@ -261,7 +261,7 @@ impl Outgoing {
         let outbox = self.outbox.clone();
         if let Some(stream) = stream {
             let on_way = &mut outbox.lock().on_way;
-            on_way.entry(stream).or_insert(OnWay { lane: self.index, count: 0 }).count += 1;
+            on_way.entry(stream).or_insert(PushesInFlight { lane: self.index, count: 0 }).count += 1;
         }
         Sent { outbox, stream }
     }
@@ -276,8 +276,8 @@ impl Outgoing {
     /// # Errors
     /// Returns the errors of [`Outgoing::send`].
     pub fn send_native(&mut self, bytes: NativeRange) -> Result<()> {
-        let pieces = (0..bytes.len).step_by(LENT_MAX);
-        for piece in pieces.filter_map(|offset| bytes.part(offset, LENT_MAX.min(bytes.len - offset))) {
+        let pieces = (0..bytes.len).step_by(EXPOSED_MAX);
+        for piece in pieces.filter_map(|offset| bytes.part(offset, EXPOSED_MAX.min(bytes.len - offset))) {
             self.send_chunk(piece.len, |lane, chunk, stalls| write_native_chunk(lane, chunk, piece, stalls))?;
         }
         Ok(())

@@ -198,12 +198,12 @@ fn a_blocked_control_message_delays_no_other_sender() {
         far.read_exact(&mut vec![0; stuffed]).unwrap();
         first.join().unwrap();
         near.finish().unwrap();
-        let mut told = Vec::new();
-        let told_all = receive_control(&*far, &LinkStats::default(), |message| {
-            told.push(message);
+        let mut reported = Vec::new();
+        let report_all = receive_control(&*far, &LinkStats::default(), |message| {
+            reported.push(message);
             Ok(())
         });
-        assert!(told_all.is_ok());
-        assert_eq!(told, [1, 2].map(|id| ControlMessage::Landed(TransferId(id))));
+        assert!(report_all.is_ok());
+        assert_eq!(reported, [1, 2].map(|id| ControlMessage::Landed(TransferId(id))));
     });
 }

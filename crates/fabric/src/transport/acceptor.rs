@@ -16,7 +16,7 @@ mod unproven;
 use super::listener::{IncomingLane, Listener};
 use crate::handshake::{Hello, Proven};
 use crate::key::Key;
-use accord_types::waiting_room::{Ticket, WaitingRoom};
+use accord_types::connection_slots::{ConnectionSlots, Ticket};
 use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use unproven::{Heard, Stage, Unproven};
+use unproven::{HelloProgress, Stage, Unproven};
 
 /// Most connections whose hello is not complete.
 const SILENT_MAX: usize = 512;
@@ -50,7 +50,7 @@ pub enum Outcome {
 
 /// The proof that a connection has to give.
 #[derive(Debug)]
-pub enum Asked {
+pub enum RequiredProof {
     /// Possession of this key.
     Key(Key),
     /// The session is not known yet. The acceptor repeats the question when the [`Waker`] fires, and at this time at the latest.
@@ -78,21 +78,21 @@ impl Waker {
 pub struct Acceptor {
     listener: Listener,
     waker: Arc<Waker>,
-    silent: Room,
-    unproven: Room,
+    silent: UnprovenLanes,
+    unproven: UnprovenLanes,
     /// Outcomes that [`Acceptor::next_outcome`] has not returned yet.
     outcomes: VecDeque<Outcome>,
 }
 
 #[derive(Debug)]
-struct Room {
-    places: WaitingRoom,
+struct UnprovenLanes {
+    places: ConnectionSlots,
     lanes: BTreeMap<Ticket, Unproven>,
 }
 
-impl Room {
+impl UnprovenLanes {
     fn new(most: usize, most_of_one_address: usize) -> Self {
-        Self { places: WaitingRoom::new(most, most_of_one_address), lanes: BTreeMap::new() }
+        Self { places: ConnectionSlots::new(most, most_of_one_address), lanes: BTreeMap::new() }
     }
 
     /// Adds a connection and returns the one that is evicted for it.
@@ -132,7 +132,7 @@ impl Room {
 }
 
 /// Returns the proof that the client of a hello, received at that time, has to give.
-type KeyOf<'a> = dyn FnMut(&Hello, Instant) -> Result<Asked> + 'a;
+type KeyOf<'a> = dyn FnMut(&Hello, Instant) -> Result<RequiredProof> + 'a;
 
 impl Acceptor {
     /// Creates an acceptor for the connections of `listener`.
@@ -142,8 +142,8 @@ impl Acceptor {
     pub fn new(listener: Listener) -> io::Result<Self> {
         listener.take_without_waiting()?;
         let waker = Arc::new(Waker(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
-        let silent = Room::new(SILENT_MAX, SILENT_OF_ONE_ADDRESS_MAX);
-        let unproven = Room::new(UNPROVEN_MAX, UNPROVEN_OF_ONE_ADDRESS_MAX);
+        let silent = UnprovenLanes::new(SILENT_MAX, SILENT_OF_ONE_ADDRESS_MAX);
+        let unproven = UnprovenLanes::new(UNPROVEN_MAX, UNPROVEN_OF_ONE_ADDRESS_MAX);
         Ok(Self { listener, waker, silent, unproven, outcomes: VecDeque::new() })
     }
 
@@ -162,7 +162,7 @@ impl Acceptor {
             if let Some(arrival) = self.outcomes.pop_front() {
                 return Ok(arrival);
             }
-            self.look(key_of)?;
+            self.poll(key_of)?;
         }
     }
 
@@ -173,7 +173,7 @@ impl Acceptor {
     }
 
     /// Polls once and handles all events.
-    fn look(&mut self, key_of: &mut KeyOf<'_>) -> io::Result<()> {
+    fn poll(&mut self, key_of: &mut KeyOf<'_>) -> io::Result<()> {
         let (comes, rang, silent, unproven) = {
             let ends = [self.silent.next_end(), self.unproven.next_end()].into_iter().flatten();
             let wait = ends.min().map(|end| end.saturating_duration_since(Instant::now()));
@@ -191,10 +191,10 @@ impl Acceptor {
             (has_happened(0), has_happened(1), self.silent.called(silent), self.unproven.called(unproven))
         };
         for ticket in unproven {
-            self.hear_unproven(ticket);
+            self.poll_unproven(ticket);
         }
         for ticket in silent {
-            self.hear_silent(ticket, key_of);
+            self.poll_silent(ticket, key_of);
         }
         if rang {
             self.waker.reset();
@@ -202,42 +202,42 @@ impl Acceptor {
                 self.ask(ticket, key_of);
             }
         }
-        self.end_what_is_over(key_of);
+        self.end_finished(key_of);
         if comes { self.take() } else { Ok(()) }
     }
 
-    fn hear_silent(&mut self, ticket: Ticket, key_of: &mut KeyOf<'_>) {
-        let Some(heard) = self.silent.lanes.get_mut(&ticket).map(Unproven::hear) else { return };
-        if matches!(heard, Heard::Nothing) {
+    fn poll_silent(&mut self, ticket: Ticket, key_of: &mut KeyOf<'_>) {
+        let Some(received) = self.silent.lanes.get_mut(&ticket).map(Unproven::read_hello) else { return };
+        if matches!(received, HelloProgress::Nothing) {
             return;
         }
         let Some(mut unproven) = self.silent.leave(ticket) else { return };
-        match heard {
-            Heard::Named(greeting, hello) => {
+        match received {
+            HelloProgress::Named(greeting, hello) => {
                 let since = Instant::now();
                 (unproven.stage, unproven.until) = (Stage::Awaits { greeting, hello, since }, since);
                 let ticket = self.enter_unproven(unproven);
                 self.ask(ticket, key_of);
             }
-            Heard::Wrong(why) => {
+            HelloProgress::Wrong(why) => {
                 let ticket = self.enter_unproven(unproven);
                 self.refuse(ticket, why);
             }
-            Heard::Nothing | Heard::Proven(_) | Heard::Gone => {}
+            HelloProgress::Nothing | HelloProgress::Proven(_) | HelloProgress::Gone => {}
         }
     }
 
-    fn hear_unproven(&mut self, ticket: Ticket) {
-        match self.unproven.lanes.get_mut(&ticket).map(Unproven::hear) {
-            Some(Heard::Proven(proven)) => {
+    fn poll_unproven(&mut self, ticket: Ticket) {
+        match self.unproven.lanes.get_mut(&ticket).map(Unproven::read_hello) {
+            Some(HelloProgress::Proven(proven)) => {
                 let unproven = self.unproven.leave(ticket);
                 self.outcomes.extend(
                     unproven.and_then(Unproven::into_incoming).map(|incoming| Outcome::Proven(incoming, proven)),
                 );
             }
-            Some(Heard::Wrong(why)) => self.refuse(ticket, why),
-            Some(Heard::Gone) => drop(self.unproven.leave(ticket)),
-            Some(Heard::Nothing | Heard::Named(..)) | None => {}
+            Some(HelloProgress::Wrong(why)) => self.refuse(ticket, why),
+            Some(HelloProgress::Gone) => drop(self.unproven.leave(ticket)),
+            Some(HelloProgress::Nothing | HelloProgress::Named(..)) | None => {}
         }
     }
 
@@ -246,11 +246,11 @@ impl Acceptor {
         let Some(unproven) = self.unproven.lanes.get_mut(&ticket) else { return };
         let Stage::Awaits { greeting, hello, since } = &unproven.stage else { return };
         let asked = key_of(hello, *since).and_then(|asked| match asked {
-            Asked::Later(at) => {
+            RequiredProof::Later(at) => {
                 unproven.until = at;
                 Ok(None)
             }
-            Asked::Key(key) => greeting.challenge(*hello, key).map(Some),
+            RequiredProof::Key(key) => greeting.challenge(*hello, key).map(Some),
         });
         match asked {
             Ok(None) => {}
@@ -265,7 +265,7 @@ impl Acceptor {
     }
 
     /// Handles the connections whose deadline has passed.
-    fn end_what_is_over(&mut self, key_of: &mut KeyOf<'_>) {
+    fn end_finished(&mut self, key_of: &mut KeyOf<'_>) {
         let now = Instant::now();
         for ticket in self.silent.over(now) {
             drop(self.silent.leave(ticket));
@@ -318,17 +318,17 @@ impl Acceptor {
                 // The connection was closed before it was accepted, or a firewall forbids it.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::PermissionDenied) => {}
                 // Most likely out of descriptors: an unproven connection is closed to free one.
-                Err(error) => self.make_room(&no_more(&error)).ok_or(error)?,
+                Err(error) => self.make_space(&no_more(&error)).ok_or(error)?,
             }
         }
         Ok(())
     }
 
     /// Refuses the oldest connection with the reason `why`. Returns `None` if there is none.
-    fn make_room(&mut self, why: &Error) -> Option<()> {
-        for room in [&mut self.silent, &mut self.unproven] {
-            if let Some(oldest) = room.places.oldest() {
-                if let Some(mut leaves) = room.leave(oldest)
+    fn make_space(&mut self, why: &Error) -> Option<()> {
+        for space in [&mut self.silent, &mut self.unproven] {
+            if let Some(oldest) = space.places.oldest() {
+                if let Some(mut leaves) = space.leave(oldest)
                     && !matches!(leaves.stage, Stage::Leaves)
                 {
                     leaves.refuse(why);

@@ -4,7 +4,7 @@ use super::gateway;
 use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
-use crate::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
+use crate::route::{Endpoint, Found, LaneTerms, Nearness, Route, TransportChoice};
 use accord_types::{Error, ErrorCode, Result, scarce};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -34,12 +34,12 @@ fn choose(peer: &Endpoint, terms: LaneTerms, patiently: fn(&Endpoint) -> Nearnes
     let loopback = || peer.address.is_loopback();
     let (nearness, loopback) = match terms.wanted {
         // The choice does not depend on the agent's machine.
-        Wanted::Tls | Wanted::Mpi(_) => (Nearness::Elsewhere, false),
-        Wanted::Shm => (patiently(peer), false),
+        TransportChoice::Tls | TransportChoice::Mpi(_) => (Nearness::Elsewhere, false),
+        TransportChoice::Shm => (patiently(peer), false),
         // An agent that does not listen yet is reached by TLS.
-        Wanted::Tcp if loopback() => (nearness(peer), true),
-        Wanted::Tcp => (Nearness::Elsewhere, false),
-        Wanted::Auto => match nearness(peer) {
+        TransportChoice::Tcp if loopback() => (nearness(peer), true),
+        TransportChoice::Tcp => (Nearness::Elsewhere, false),
+        TransportChoice::Auto => match nearness(peer) {
             Nearness::SameMachine => (Nearness::SameMachine, false),
             nearness => (nearness, loopback()),
         },

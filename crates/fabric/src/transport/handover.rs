@@ -28,7 +28,7 @@ const ENDING_MAGIC: [u8; 8] = *b"ENDING\r\n";
 
 /// A message from an agent to an executor.
 #[derive(Debug)]
-pub enum Handed {
+pub enum HandoverMessage {
     /// A lane, and its client's introduction.
     Lane(SharedLane, Introduced),
     /// The reason why the executor has to end. No message follows.
@@ -176,8 +176,8 @@ impl Handover {
     /// Returns any error of [`Handover::receive_next`].
     pub fn receive(&self) -> Result<Option<(SharedLane, Introduced)>> {
         Ok(match self.receive_next()? {
-            Some(Handed::Lane(lane, client)) => Some((lane, client)),
-            Some(Handed::Ending(_)) | None => None,
+            Some(HandoverMessage::Lane(lane, client)) => Some((lane, client)),
+            Some(HandoverMessage::Ending(_)) | None => None,
         })
     }
 
@@ -186,7 +186,7 @@ impl Handover {
     /// # Errors
     /// Returns `acc_error_system` if the connection fails, or the message is not one of [`Handover::send`] or
     /// [`Handover::send_ending`].
-    pub fn receive_next(&self) -> Result<Option<Handed>> {
+    pub fn receive_next(&self) -> Result<Option<HandoverMessage>> {
         let mut bytes = [0; HELLO_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -227,16 +227,16 @@ impl Handover {
                     .remedy("raise the limit on open files (ulimit -n)"));
             }
         };
-        Ok(Some(Handed::Lane(lane, client)))
+        Ok(Some(HandoverMessage::Lane(lane, client)))
     }
 
-    fn receive_ending(&self, rest: &[u8]) -> Result<Handed> {
+    fn receive_ending(&self, rest: &[u8]) -> Result<HandoverMessage> {
         let malformed = || broken(&"an ending is malformed");
         let len = rest.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
         let len = len.filter(|len| *len <= ENDING_MAX).ok_or_else(malformed)?;
         let mut text = vec![0; len];
         (&self.0).read_exact(&mut text).map_err(|error| broken(&error))?;
-        ExecutorEnding::decode(&text).map(Handed::Ending).ok_or_else(malformed)
+        ExecutorEnding::decode(&text).map(HandoverMessage::Ending).ok_or_else(malformed)
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
         let ending = ExecutorEnding::time_is_over(SessionId(5));
         here.send_ending(&ending).unwrap();
         here.shutdown_writes();
-        assert!(matches!(there.receive_next().unwrap(), Some(Handed::Ending(told)) if told == ending));
+        assert!(matches!(there.receive_next().unwrap(), Some(HandoverMessage::Ending(reported)) if reported == ending));
         assert!(there.receive_next().unwrap().is_none());
 
         let (here, there) = Handover::pair().unwrap();

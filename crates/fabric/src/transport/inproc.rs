@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// Bytes that one direction buffers; a writer blocks while it is full.
-const ROOM: usize = 2 << 20;
+const SPACE: usize = 2 << 20;
 /// A chunk with its header fits, so that sending a small copy does not block.
-const _: () = assert!(ROOM > HEADER_LEN + CHUNK_MAX);
+const _: () = assert!(SPACE > HEADER_LEN + CHUNK_MAX);
 
 /// One end of a lane.
 #[derive(Debug)]
@@ -86,15 +86,15 @@ impl Pipe {
             if state.finished || state.unread {
                 return Some(Err(ErrorKind::BrokenPipe.into()));
             }
-            let mut room = ROOM - state.bytes.len();
+            let mut space = SPACE - state.bytes.len();
             let mut written = 0;
             for part in parts {
-                let now = part.len().min(room - written);
+                let now = part.len().min(space - written);
                 state.bytes.extend(&part[..now]);
                 written += now;
             }
-            room -= written;
-            (written > 0 || room > 0).then_some(Ok(written))
+            space -= written;
+            (written > 0 || space > 0).then_some(Ok(written))
         })?
     }
 }

@@ -100,7 +100,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
     fn is_readable(&self) -> bool;
 
     /// Marks the lane as one that is read on the program's behalf. Its reader spins longer before it blocks, if there are
-    /// enough cores and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::patient`].
+    /// enough cores and a poll is no system call. See [`accord_types::spin_policy::SpinPolicy::long_spin`].
     fn spin_long(&self);
 
     /// Blocks until there is space, and writes as much of `parts`, in their order, as fits, at least a byte. Never raises a signal, which the

@@ -5,7 +5,7 @@ use super::lane::{Lane as _, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
 use crate::route::Endpoint;
-use accord_types::waiting_room::place_of;
+use accord_types::connection_slots::place_of;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -9,9 +9,9 @@
 //! credit.rs    the bound on bytes in flight to each peer                                   (pure)
 //! message.rs   the wire format                                                             (pure)
 //! backoff.rs   how long the thread spins, and when it blocks                               (pure)
-//! loan.rs      the state of an exposed buffer                                             (pure)
-//! lent.rs      memory that MPI uses without a copy
-//! posted_rooms.rs  receives posted by tag                                              (pure)
+//! exposed_buffers.rs      the state of an exposed buffer                                             (pure)
+//! exposed_memory.rs      memory that MPI uses without a copy
+//! posted_receives.rs  receives posted by tag                                              (pure)
 //! posts.rs     addresses of posted receives, and sends to them
 //! posted.rs    posting a receive, and notifying its waiter
 //! signal.rs    a waiting thread, and how it is woken
@@ -26,23 +26,23 @@
 //! piece.rs     a message's worth of forwarded bytes
 //! ```
 
-mod apart;
 mod backoff;
+mod cache_padded;
 mod credit;
+mod exposed_buffers;
+#[allow(unsafe_code)]
+mod exposed_memory;
 mod fabric;
+mod forwarding;
 mod intake;
 mod lane;
-#[allow(unsafe_code)]
-mod lent;
-mod loan;
 mod mailbox;
 mod message;
 #[allow(unsafe_code)]
 mod object;
-mod passing;
 mod piece;
 mod posted;
-mod posted_rooms;
+mod posted_receives;
 mod posts;
 mod reading;
 mod relay;
@@ -55,18 +55,18 @@ mod streams;
 mod trial;
 mod world;
 
+pub use exposed_buffers::{ExposedPart, ExposureState};
+pub use exposed_memory::{ReceiveBuffer, SendBuffer};
 pub(super) use fabric::own;
 pub use fabric::{MpiFabric, belong_to};
-pub use lent::{LentBytes, LentRoom};
-pub use loan::{Lent, Loan};
 pub use message::{HEADER_LEN, Header, LaneKey, MessageKind};
-pub use object::{MpiObject, ObjectNews};
-pub use posted_rooms::RoomOf;
+pub use object::{MpiObject, ObjectFacts};
+pub use posted_receives::ReceiveTarget;
 pub(super) use relay::relay;
 pub use shared::Counts;
 pub use streams::{Next, Outgoing, Streams};
 pub use trial::try_native;
-pub use world::{Came, FindRoom, World};
+pub use world::{FindReceiveBuffer, ReceivedItem, World};
 
 #[cfg(test)]
 mod tests {

@@ -43,11 +43,11 @@ pub trait RemoteMemory: Send + Sync {
     /// # Errors
     /// Returns the errors of [`super::Lane::read`], and [`io::ErrorKind::UnexpectedEof`] if the lane ends before the first
     /// byte.
-    fn receive(&self, room: NativeRange) -> io::Result<Option<usize>>;
+    fn receive(&self, space: NativeRange) -> io::Result<Option<usize>>;
 
-    /// Posts a receive for one message of the peer that is as long as `room`. Returns its key and the receive, or `None` if
+    /// Posts a receive for one message of the peer that is as long as `space`. Returns its key and the receive, or `None` if
     /// the lane can't access such memory or too many are posted.
-    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
+    fn post(&self, space: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)>;
 
     /// Sends bytes of device memory to the receive with this key, which the peer has posted on the same lane. The bytes must
     /// stay unchanged until [`PostedSend::wait`] has returned.

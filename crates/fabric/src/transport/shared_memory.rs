@@ -26,14 +26,14 @@ use std::sync::atomic::AtomicU64;
 
 /// Bytes that a ring holds; a power of two. A whole chunk of a transfer fits, so that sending a small copy does not
 /// block.
-pub(super) const ROOM: usize = 2 << 20;
+pub(super) const SPACE: usize = 2 << 20;
 /// Bytes before a ring's data.
 const HEADER: usize = 4096;
-const LEN: usize = 2 * (HEADER + ROOM);
+const LEN: usize = 2 * (HEADER + SPACE);
 /// Seals that keep both sides from changing the size.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-const _: () = assert!(ROOM.is_power_of_two());
+const _: () = assert!(SPACE.is_power_of_two());
 
 /// One direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ pub(super) enum Ring {
 
 /// A word in a ring's header, each on cache lines of its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Word {
+pub(super) enum HeaderWord {
     Written = 0,
     Read = 128,
     ReaderSleeps = 256,
@@ -55,8 +55,8 @@ pub(super) enum Word {
     Lent = 768,
 }
 
-/// Number of words that share the cache lines of [`Word::Written`]: CPUs mostly prefetch lines in pairs.
-pub(super) const BESIDE: usize = 15;
+/// Number of words that share the cache lines of [`HeaderWord::Written`]: CPUs mostly prefetch lines in pairs.
+pub(super) const INLINE_WORDS: usize = 15;
 
 /// The mapping of both rings.
 #[derive(Debug)]
@@ -124,20 +124,20 @@ impl SharedMemory {
         &self.file
     }
 
-    pub(super) fn word(&self, ring: Ring, word: Word) -> &AtomicU64 {
-        let at = ring as usize * (HEADER + ROOM) + word as usize;
+    pub(super) fn word(&self, ring: Ring, word: HeaderWord) -> &AtomicU64 {
+        let at = ring as usize * (HEADER + SPACE) + word as usize;
         // SAFETY: the word is within a ring's header, aligned to 8, mapped while `self` lives, and only used atomically.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// Returns the words after [`Word::Written`].
-    pub(super) fn beside(&self, ring: Ring) -> &[AtomicU64; BESIDE] {
-        let at = ring as usize * (HEADER + ROOM) + Word::Written as usize + size_of::<u64>();
+    /// Returns the words after [`HeaderWord::Written`].
+    pub(super) fn inline(&self, ring: Ring) -> &[AtomicU64; INLINE_WORDS] {
+        let at = ring as usize * (HEADER + SPACE) + HeaderWord::Written as usize + size_of::<u64>();
         // SAFETY: the words are within a ring's header before its next word, aligned to 8, mapped while `self` lives, and only used atomically.
         unsafe { &*self.base.as_ptr().add(at).cast() }
     }
 
-    /// Copies `bytes`, at most [`ROOM`], into the ring from position `at` on.
+    /// Copies `bytes`, at most [`SPACE`], into the ring from position `at` on.
     pub(super) fn put(&self, ring: Ring, at: u64, bytes: &[u8]) {
         let (start, first) = split(at, bytes.len());
         let data = self.data(ring);
@@ -162,7 +162,7 @@ impl SharedMemory {
 
     /// Returns the contiguous bytes from position `at` on, at most `most`.
     pub(super) fn window(&self, ring: Ring, at: u64, most: usize) -> Window<'_> {
-        let (start, len) = split(at, most.min(ROOM));
+        let (start, len) = split(at, most.min(SPACE));
         // SAFETY: `split` returns parts within the ring, which is mapped and writable while `self` lives. References into the
         // mapping exist only to the words before its bytes.
         unsafe { Window::new(NonNull::new_unchecked(self.data(ring).add(start)), len) }
@@ -170,16 +170,16 @@ impl SharedMemory {
 
     fn data(&self, ring: Ring) -> *mut u8 {
         // SAFETY: within the mapping.
-        unsafe { self.base.as_ptr().add(ring as usize * (HEADER + ROOM) + HEADER) }
+        unsafe { self.base.as_ptr().add(ring as usize * (HEADER + SPACE) + HEADER) }
     }
 }
 
 /// Returns a position's offset in a ring, and how many of `len` bytes fit before the ring's end.
 fn split(at: u64, len: usize) -> (usize, usize) {
-    assert!(len <= ROOM, "more than a ring has room for");
-    // The value is below `ROOM`, so that the cast is exact.
-    let start = (at % ROOM as u64) as usize;
-    (start, len.min(ROOM - start))
+    assert!(len <= SPACE, "more than a ring has room for");
+    // The value is below `SPACE`, so that the cast is exact.
+    let start = (at % SPACE as u64) as usize;
+    (start, len.min(SPACE - start))
 }
 
 impl Drop for SharedMemory {

@@ -5,18 +5,18 @@
 //! closes the doorbells of a process that dies, which wakes the other side. Both sides keep private copies of their
 //! positions, and trust no value in the ring.
 
-mod shown;
+mod inline_write;
 mod windows;
 
 use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
-use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
-use accord_types::spin_policy::{LOOKS, SpinPolicy};
+use super::shared_memory::{HeaderWord, Ring, SPACE, SharedMemory};
+use accord_types::spin_policy::{POLLS_PER_YIELD, SpinPolicy};
 use accord_types::turn_lock::TurnLock;
+use inline_write::INLINE_MAX;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use shown::SHOWN_MAX;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Bytes that are copied before they are published, so that both sides copy concurrently.
 const STEP: usize = 64 << 10;
 /// Free bytes from which on a blocked writer is woken.
-const WAKE_ROOM: usize = ROOM / 4;
+const WAKE_SPACE: usize = SPACE / 4;
 
 /// The end of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,36 +89,36 @@ impl Shm {
         }
     }
 
-    fn is(&self, ring: Ring, word: Word) -> bool {
+    fn is(&self, ring: Ring, word: HeaderWord) -> bool {
         self.memory.word(ring, word).load(Ordering::Acquire) != 0
     }
 
-    fn set(&self, ring: Ring, word: Word, value: u64) {
+    fn set(&self, ring: Ring, word: HeaderWord, value: u64) {
         self.memory.word(ring, word).store(value, Ordering::SeqCst);
     }
 
     /// Returns the number of bytes to read.
     fn available(&self, at: u64) -> io::Result<usize> {
-        let written = self.memory.word(self.incoming, Word::Written).load(Ordering::Acquire);
-        within_room(written.wrapping_sub(at))
+        let written = self.memory.word(self.incoming, HeaderWord::Written).load(Ordering::Acquire);
+        check_ring_distance(written.wrapping_sub(at))
     }
 
     /// Returns the number of bytes that may be written.
-    fn room(&self, at: u64) -> io::Result<usize> {
-        let read = self.memory.word(self.outgoing, Word::Read).load(Ordering::Acquire);
-        Ok(ROOM - within_room(at.wrapping_sub(read))?)
+    fn space(&self, at: u64) -> io::Result<usize> {
+        let read = self.memory.word(self.outgoing, HeaderWord::Read).load(Ordering::Acquire);
+        Ok(SPACE - check_ring_distance(at.wrapping_sub(read))?)
     }
 
     /// Returns `wanted`, or the number of bytes that may be written if that is less. Loads the reader's position only if the
     /// last loaded one does not suffice.
-    fn room_for(&self, writer: &mut Position, wanted: usize) -> io::Result<usize> {
-        let known = ROOM - within_room(writer.at.wrapping_sub(writer.read))?;
+    fn space_for(&self, writer: &mut Position, wanted: usize) -> io::Result<usize> {
+        let known = SPACE - check_ring_distance(writer.at.wrapping_sub(writer.read))?;
         if known >= wanted {
             return Ok(wanted);
         }
-        let room = self.room(writer.at)?;
-        writer.read = writer.at.wrapping_sub((ROOM - room) as u64);
-        Ok(room.min(wanted))
+        let space = self.space(writer.at)?;
+        writer.read = writer.at.wrapping_sub((SPACE - space) as u64);
+        Ok(space.min(wanted))
     }
 
     /// Reads the available bytes. Returns 0 at the end of the stream, and `None` if more may follow.
@@ -127,16 +127,17 @@ impl Shm {
             return Ok(Some(0));
         }
         // Checked before the bytes, so that all bytes written before the end are read.
-        let over = reader.alone || self.is(self.incoming, Word::Finished);
+        let over = reader.alone || self.is(self.incoming, HeaderWord::Finished);
         let available = self.available(reader.at)?;
         let n = available.min(bytes.len()).min(STEP);
         if n == 0 {
             return Ok(over.then_some(0));
         }
         let end = reader.at.wrapping_add(n as u64);
-        let is_shown =
-            n == available && n <= SHOWN_MAX && shown::look(self.memory.beside(self.incoming), end, &mut bytes[..n]);
-        if !is_shown {
+        let is_displayed = n == available
+            && n <= INLINE_MAX
+            && inline_write::read_inline(self.memory.inline(self.incoming), end, &mut bytes[..n]);
+        if !is_displayed {
             self.memory.take(self.incoming, reader.at, &mut bytes[..n]);
         }
         self.has_read(reader, n)?;
@@ -146,11 +147,11 @@ impl Shm {
     /// Advances the reader's position, and wakes a blocked writer.
     fn has_read(&self, reader: &mut Position, n: usize) -> io::Result<()> {
         reader.at = reader.at.wrapping_add(n as u64);
-        self.memory.word(self.incoming, Word::Read).store(reader.at, Ordering::Release);
+        self.memory.word(self.incoming, HeaderWord::Read).store(reader.at, Ordering::Release);
         // The writer checks for free bytes after it has set its sleep flag.
         fence(Ordering::SeqCst);
-        if self.is(self.incoming, Word::WriterSleeps) && ROOM - self.available(reader.at)? >= WAKE_ROOM {
-            self.ring(self.incoming, Word::WriterSleeps, &self.in_doorbell);
+        if self.is(self.incoming, HeaderWord::WriterSleeps) && SPACE - self.available(reader.at)? >= WAKE_SPACE {
+            self.ring(self.incoming, HeaderWord::WriterSleeps, &self.in_doorbell);
         }
         Ok(())
     }
@@ -159,10 +160,10 @@ impl Shm {
     fn put(&self, writer: &mut Position, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         self.check_read(writer)?;
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(STEP);
-        let room = self.room_for(writer, wanted)?;
+        let space = self.space_for(writer, wanted)?;
         let mut written = 0;
         for part in parts {
-            let n = part.len().min(room - written);
+            let n = part.len().min(space - written);
             self.memory.put(self.outgoing, writer.at, &part[..n]);
             writer.at = writer.at.wrapping_add(n as u64);
             written += n;
@@ -170,8 +171,8 @@ impl Shm {
         if written == 0 {
             return Ok((wanted == 0).then_some(0));
         }
-        if written == wanted && written <= SHOWN_MAX {
-            shown::show(self.memory.beside(self.outgoing), writer.at, parts);
+        if written == wanted && written <= INLINE_MAX {
+            inline_write::write_inline(self.memory.inline(self.outgoing), writer.at, parts);
         }
         self.has_written(writer);
         Ok(Some(written))
@@ -179,22 +180,22 @@ impl Shm {
 
     /// Returns `BrokenPipe` if either end has closed the lane.
     fn check_read(&self, writer: &Position) -> io::Result<()> {
-        let is_over = self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread);
+        let is_over = self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, HeaderWord::Unread);
         if is_over { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
     /// Publishes all bytes before the writer's position, and wakes a blocked reader.
     fn has_written(&self, writer: &Position) {
-        self.memory.word(self.outgoing, Word::Written).store(writer.at, Ordering::Release);
+        self.memory.word(self.outgoing, HeaderWord::Written).store(writer.at, Ordering::Release);
         // The reader checks for bytes after it has set its sleep flag.
         fence(Ordering::SeqCst);
-        if self.is(self.outgoing, Word::ReaderSleeps) {
-            self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
+        if self.is(self.outgoing, HeaderWord::ReaderSleeps) {
+            self.ring(self.outgoing, HeaderWord::ReaderSleeps, &self.out_doorbell);
         }
     }
 
     /// Wakes the other side, at most once for each time that it blocks.
-    fn ring(&self, ring: Ring, sleeps: Word, doorbell: &OwnedFd) {
+    fn ring(&self, ring: Ring, sleeps: HeaderWord, doorbell: &OwnedFd) {
         if self.memory.word(ring, sleeps).swap(0, Ordering::SeqCst) != 0 {
             // A full doorbell wakes the waiter as well, and a broken one makes it return.
             let _ = send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -205,21 +206,21 @@ impl Shm {
     fn wait<T>(
         &self,
         position: &mut Position,
-        (ring, sleeps, doorbell): (Ring, Word, &OwnedFd),
-        is_news: impl Fn(u64) -> bool,
+        (ring, sleeps, doorbell): (Ring, HeaderWord, &OwnedFd),
+        has_update: impl Fn(u64) -> bool,
         mut step: impl FnMut(&mut Position) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         if let Some(done) = step(position)? {
             return Ok(done);
         }
         let at = position.at;
-        if position.spin.quickly(|| is_news(at).then_some(())).is_some()
+        if position.spin.quickly(|| has_update(at).then_some(())).is_some()
             && let Some(done) = step(position)?
         {
             return Ok(done);
         }
         let start = Instant::now();
-        position.spin.spin(start, LOOKS, || is_news(at).then_some(()));
+        position.spin.spin(start, POLLS_PER_YIELD, || has_update(at).then_some(()));
         loop {
             if let Some(done) = step(position)? {
                 position.spin.waited(start.elapsed());
@@ -227,8 +228,11 @@ impl Shm {
             }
             self.set(ring, sleeps, 1);
             fence(Ordering::SeqCst);
-            let rung =
-                if is_news(position.at) { Ok((0, 1)) } else { recv(doorbell, &mut [0u8; 64][..], RecvFlags::empty()) };
+            let rung = if has_update(position.at) {
+                Ok((0, 1))
+            } else {
+                recv(doorbell, &mut [0u8; 64][..], RecvFlags::empty())
+            };
             self.set(ring, sleeps, 0);
             match rung {
                 Ok((_, 0)) | Err(Errno::CONNRESET) => position.alone = true,
@@ -241,14 +245,14 @@ impl Shm {
     /// Whether there are bytes to read, or the end of the stream.
     fn has_news(&self, at: u64) -> bool {
         !matches!(self.available(at), Ok(0))
-            || self.is(self.incoming, Word::Finished)
+            || self.is(self.incoming, HeaderWord::Finished)
             || self.closed.load(Ordering::Acquire)
     }
 
     /// Whether a large piece fits or the lane has ended.
-    fn has_room(&self, at: u64) -> bool {
-        !matches!(self.room(at), Ok(room) if room < WAKE_ROOM)
-            || self.is(self.outgoing, Word::Unread)
+    fn has_space(&self, at: u64) -> bool {
+        !matches!(self.space(at), Ok(space) if space < WAKE_SPACE)
+            || self.is(self.outgoing, HeaderWord::Unread)
             || self.closed.load(Ordering::Acquire)
     }
 
@@ -260,17 +264,17 @@ impl Shm {
             return;
         }
         reader.asked = Some(Instant::now());
-        let heard = recv(&self.in_doorbell, &mut [0u8; 64][..], RecvFlags::DONTWAIT);
-        reader.alone |= matches!(heard, Ok((_, 0)) | Err(Errno::CONNRESET));
+        let received = recv(&self.in_doorbell, &mut [0u8; 64][..], RecvFlags::DONTWAIT);
+        reader.alone |= matches!(received, Ok((_, 0)) | Err(Errno::CONNRESET));
     }
 }
 
 /// Validates a difference of positions, to which a faulty peer can give any value.
-fn within_room(difference: u64) -> io::Result<usize> {
-    usize::try_from(difference).ok().filter(|&n| n <= ROOM).ok_or_else(|| {
+fn check_ring_distance(difference: u64) -> io::Result<usize> {
+    usize::try_from(difference).ok().filter(|&n| n <= SPACE).ok_or_else(|| {
         io::Error::new(
             ErrorKind::InvalidData,
-            format!("the peer says that {difference} bytes are in a ring for {ROOM}"),
+            format!("the peer says that {difference} bytes are in a ring for {SPACE}"),
         )
     })
 }
@@ -291,7 +295,7 @@ pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
 impl Lane for Shm {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut reader = self.reader.take();
-        let doorbell = (self.incoming, Word::ReaderSleeps, &self.in_doorbell);
+        let doorbell = (self.incoming, HeaderWord::ReaderSleeps, &self.in_doorbell);
         self.wait(&mut reader, doorbell, |at| self.has_news(at), |reader| self.take(reader, bytes))
     }
 
@@ -305,7 +309,7 @@ impl Lane for Shm {
     }
 
     fn moves_in_place(&self) -> bool {
-        self.is(self.outgoing, Word::Lent)
+        self.is(self.outgoing, HeaderWord::Lent)
     }
 
     fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {
@@ -320,14 +324,14 @@ impl Lane for Shm {
     fn spin_long(&self) {
         // A thread that is reading keeps its policy.
         if let Some(mut reader) = self.reader.try_take() {
-            reader.spin = SpinPolicy::patient();
+            reader.spin = SpinPolicy::long_spin();
         }
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut writer = self.writer.take();
-        let doorbell = (self.outgoing, Word::WriterSleeps, &self.out_doorbell);
-        self.wait(&mut writer, doorbell, |at| self.has_room(at), |writer| self.put(writer, parts))
+        let doorbell = (self.outgoing, HeaderWord::WriterSleeps, &self.out_doorbell);
+        self.wait(&mut writer, doorbell, |at| self.has_space(at), |writer| self.put(writer, parts))
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -337,15 +341,15 @@ impl Lane for Shm {
     }
 
     fn finish(&self) -> io::Result<()> {
-        self.set(self.outgoing, Word::Finished, 1);
-        self.ring(self.outgoing, Word::ReaderSleeps, &self.out_doorbell);
+        self.set(self.outgoing, HeaderWord::Finished, 1);
+        self.ring(self.outgoing, HeaderWord::ReaderSleeps, &self.out_doorbell);
         Ok(())
     }
 
     fn shutdown(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.set(self.outgoing, Word::Finished, 1);
-        self.set(self.incoming, Word::Unread, 1);
+        self.set(self.outgoing, HeaderWord::Finished, 1);
+        self.set(self.incoming, HeaderWord::Unread, 1);
         for doorbell in [&self.in_doorbell, &self.out_doorbell] {
             // A failure means that the socket is closed already.
             let _ = shutdown(doorbell, Shutdown::Both);
@@ -364,7 +368,7 @@ impl Lane for Shm {
     }
 
     fn properties(&self) -> LaneProperties {
-        LaneProperties { polls_per_yield: LOOKS, ..LaneProperties::new(Transport::Shm, false) }
+        LaneProperties { polls_per_yield: POLLS_PER_YIELD, ..LaneProperties::new(Transport::Shm, false) }
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

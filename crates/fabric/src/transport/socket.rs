@@ -193,7 +193,9 @@ impl Socket {
     fn await_first(&self, wanted: usize) -> io::Result<()> {
         let Some(spin) = self.spin.get().filter(|_| wanted > 0) else { return Ok(()) };
         let start = Instant::now();
-        if !spin.look(|| self.is_readable()) && recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK) == Err(Errno::AGAIN) {
+        if !spin.spin_until(|| self.is_readable())
+            && recv(&self.fd, &mut [0u8; 1], RecvFlags::PEEK) == Err(Errno::AGAIN)
+        {
             return Err(ErrorKind::WouldBlock.into());
         }
         spin.waited(start);
@@ -336,7 +338,7 @@ mod tests {
     use std::thread;
 
     /// Returns two ends, of which the first spins even with few cores.
-    fn patient_pair() -> (Socket, Socket) {
+    fn long_spin_pair() -> (Socket, Socket) {
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (plain(near.into()), plain(far.into()));
         near.spin.set(SpinPolicy::new(8).into()).unwrap();
@@ -345,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_spinning_read_returns_early_and_late_bytes() {
-        let (near, far) = patient_pair();
+        let (near, far) = long_spin_pair();
         let answers = thread::spawn(move || {
             let mut message = [0; 4];
             for round in 0..2_000_u32 {
@@ -376,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_spinning_read_keeps_its_limit_and_returns_at_once_for_no_bytes() {
-        let (near, _far) = patient_pair();
+        let (near, _far) = long_spin_pair();
         near.read_exact(&mut []).unwrap();
         near.limit(Some(Duration::from_millis(20))).unwrap();
         assert_eq!(near.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);

@@ -15,7 +15,7 @@ use disturbed::disturbed;
 use record::{Opened, Opener, PLAIN_MAX, RECORD_MAX, Sealer, record_len};
 use rustls::crypto::cipher::OutboundChunks;
 use rustls::{ClientConfig, Error, ServerConfig};
-use shake::{Kernel, Shaken};
+use shake::{HandshakeResult, Kernel};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
@@ -93,8 +93,8 @@ pub fn accept_tls(below: SharedLane, config: Arc<ServerConfig>, timeout: Duratio
 }
 
 impl Tls {
-    fn begin(below: SharedLane, shaken: Shaken, records_max: u64) -> io::Result<SharedLane> {
-        let Shaken { suite, secrets, kernel } = shaken;
+    fn begin(below: SharedLane, shaken: HandshakeResult, records_max: u64) -> io::Result<SharedLane> {
+        let HandshakeResult { suite, secrets, kernel } = shaken;
         let sealer = Sealer::new(suite, secrets.tx, records_max).map_err(invalid)?;
         let opener = Opener::new(suite, secrets.rx).map_err(invalid)?;
         let reading = Reading { opener, buffer: vec![0; BUFFER_LEN], sealed: 0..0, plain: 0..0, ended: Ended::Not };
@@ -151,7 +151,7 @@ impl Tls {
     }
 
     /// Sends `close_notify`, or an alert if a record failed authentication, unless that would block.
-    fn take_leave(&self) {
+    fn send_close(&self) {
         let say = if self.failed.load(Ordering::Relaxed) { Sealer::complain } else { Sealer::close };
         if let Some(writing) = lock(&self.writing).as_mut()
             && writing.records.is_empty()
@@ -329,7 +329,7 @@ impl Lane for Tls {
     }
 
     fn shutdown(&self) {
-        self.take_leave();
+        self.send_close();
         self.below.shutdown();
     }
 
@@ -357,7 +357,7 @@ impl Lane for Tls {
 
 impl Drop for Tls {
     fn drop(&mut self) {
-        self.take_leave();
+        self.send_close();
     }
 }
 

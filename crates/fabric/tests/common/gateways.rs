@@ -5,7 +5,7 @@ use super::{SOON, pattern};
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, TransportChoice};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_fabric::transport::{SharedLane, route};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) const NODE: NodeId = NodeId(7);
 
 /// Returns two ranks, the second of which is [`NODE`], and the route through the first one's gateway.
-pub(crate) fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
+pub(crate) fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, TransportChoice) {
     let [here, there] = two_ranks();
     let (name, here) = (format!("test-{}-{name}", std::process::id()), Arc::new(here));
     there.announce(NODE);

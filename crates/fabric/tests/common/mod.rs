@@ -73,9 +73,9 @@ pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
 pub(crate) fn read(lane: &dyn Lane, n: usize, piece: usize) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
     while all.len() < n {
-        let came = lane.read(&mut buffer[..piece.min(n - all.len())]).unwrap();
-        assert!(came > 0, "the end came after {} bytes of {n}", all.len());
-        all.extend_from_slice(&buffer[..came]);
+        let received = lane.read(&mut buffer[..piece.min(n - all.len())]).unwrap();
+        assert!(received > 0, "the end came after {} bytes of {n}", all.len());
+        all.extend_from_slice(&buffer[..received]);
     }
     all
 }

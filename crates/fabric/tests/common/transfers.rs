@@ -21,7 +21,7 @@ pub(crate) fn transfer(
     let len = bytes.len();
     let take = move |mut incoming: Incoming| {
         let mut all = vec![0; len];
-        all.chunks_mut(piece).for_each(|room| incoming.fill(room).unwrap());
+        all.chunks_mut(piece).for_each(|space| incoming.fill(space).unwrap());
         taken.send(all).unwrap();
     };
     inbox.post(TransferId(7), len as u64, Box::new(take));
@@ -37,8 +37,8 @@ pub(crate) fn transfer(
     let ended = reader.join().unwrap();
     let since = |rank: usize| Counts {
         messages: after[rank].messages - before[rank].messages,
-        lent_messages: after[rank].lent_messages - before[rank].lent_messages,
-        lent_bytes: after[rank].lent_bytes - before[rank].lent_bytes,
+        exposed_messages: after[rank].exposed_messages - before[rank].exposed_messages,
+        exposed_bytes: after[rank].exposed_bytes - before[rank].exposed_bytes,
         copied_bytes: after[rank].copied_bytes - before[rank].copied_bytes,
         news: after[rank].news - before[rank].news,
         passed: after[rank].passed - before[rank].passed,

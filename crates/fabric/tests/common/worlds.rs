@@ -2,7 +2,7 @@
 //! the other rank and back.
 
 use accord_fabric::transport::SharedLane;
-use accord_fabric::transport::mpi::{Came, FindRoom, LentBytes, MpiFabric, MpiObject, World};
+use accord_fabric::transport::mpi::{FindReceiveBuffer, MpiFabric, MpiObject, ReceivedItem, SendBuffer, World};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use std::thread;
 pub(crate) const OBJECT: &str = "ACCORD_TEST_MPI";
 
 /// An item in flight to a rank.
-enum OnItsWay {
-    Came(Came),
+enum InFlight {
+    Came(ReceivedItem),
     /// Exposed bytes: the sending rank, the tag of the buffer, the bytes, and the sender's id.
-    Lent(u32, u16, LentBytes, u64),
+    Lent(u32, u16, SendBuffer, u64),
 }
 
-type Messages = Arc<Mutex<VecDeque<OnItsWay>>>;
+type Messages = Arc<Mutex<VecDeque<InFlight>>>;
 
 /// A world whose ranks are threads.
 struct Queues {
@@ -29,7 +29,7 @@ struct Queues {
 }
 
 impl Queues {
-    fn put(&self, to: u32, what: OnItsWay) -> io::Result<()> {
+    fn put(&self, to: u32, what: InFlight) -> io::Result<()> {
         self.queues[to as usize].lock().unwrap().push_back(what);
         Ok(())
     }
@@ -45,11 +45,11 @@ impl World for Queues {
     }
 
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()> {
-        self.put(to, OnItsWay::Came(Came::Message(self.rank, message)))
+        self.put(to, InFlight::Came(ReceivedItem::Message(self.rank, message)))
     }
 
-    fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
-        self.put(to, OnItsWay::Lent(self.rank, tag, bytes, id))
+    fn send_exposed(&mut self, to: u32, tag: u16, bytes: SendBuffer, id: u64) -> io::Result<()> {
+        self.put(to, InFlight::Lent(self.rank, tag, bytes, id))
     }
 
     fn sending(&self) -> (usize, usize) {
@@ -57,19 +57,19 @@ impl World for Queues {
     }
 
     /// The queues deliver at once.
-    fn moves_lent(&self) -> bool {
+    fn moves_exposed(&self) -> bool {
         false
     }
 
-    fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
+    fn receive(&mut self, space: FindReceiveBuffer<'_>) -> io::Result<Option<ReceivedItem>> {
         let next = self.queues[self.rank as usize].lock().unwrap().pop_front();
         Ok(match next {
-            Some(OnItsWay::Lent(from, tag, bytes, id)) => {
-                room(from, tag, bytes.len())?.fill(bytes);
-                self.put(from, OnItsWay::Came(Came::Sent(id)))?;
-                Some(Came::Filled(tag))
+            Some(InFlight::Lent(from, tag, bytes, id)) => {
+                space(from, tag, bytes.len())?.fill(bytes);
+                self.put(from, InFlight::Came(ReceivedItem::Sent(id)))?;
+                Some(ReceivedItem::Filled(tag))
             }
-            Some(OnItsWay::Came(came)) => Some(came),
+            Some(InFlight::Came(received)) => Some(received),
             None => None,
         })
     }

@@ -1,6 +1,6 @@
 //! C and C++: emits `parallel loop` instead of `kernels`.
 
-use super::clauses::{Around, in_order, kept, of_loop, of_nest, of_serial};
+use super::clauses::{DataMapping, in_order, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
 use crate::analysis::Extent;
 use crate::edits::Edits;
@@ -9,14 +9,14 @@ use crate::plan::{Nest, Part, Plan};
 use crate::source::Source;
 
 /// Emits the edits for one construct.
-pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits: &mut Edits) {
+pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &DataMapping, edits: &mut Edits) {
     let construct = plan.construct;
     let directive = construct.directive.span.clone();
     let breaks = "\n".repeat(source.text[directive.clone()].matches('\n').count());
     match around {
-        Around::Nothing => edits.blank(source, directive),
-        Around::Data(clauses) => edits.replace(directive, format!("#pragma acc data{clauses}{breaks}")),
-        Around::Dynamic { enter, exit } => {
+        DataMapping::Nothing => edits.blank(source, directive),
+        DataMapping::Data(clauses) => edits.replace(directive, format!("#pragma acc data{clauses}{breaks}")),
+        DataMapping::Dynamic { enter, exit } => {
             edits.blank(source, directive);
             edits.insert(
                 construct.span.start,
@@ -72,7 +72,7 @@ pub(super) fn keep(of: &Keeping<'_>, edits: &mut Edits) {
     edits.close(of.span.end, close + " }");
 }
 
-fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, edits: &mut Edits) {
+fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapping, edits: &mut Edits) {
     for (at, planned) in nest.loops.iter().enumerate() {
         if let Some(directive) = &planned.of.directive
             && directive.span != plan.construct.directive.span

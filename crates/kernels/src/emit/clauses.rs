@@ -16,7 +16,7 @@ const ONE_THREAD: &str = "parallel num_gangs(1) num_workers(1)";
 
 /// The mapping of the data of a construct with several parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Around {
+pub(crate) enum DataMapping {
     /// All of it is mapped by the parts.
     Nothing,
     /// By a `data` construct with these clauses.
@@ -31,10 +31,10 @@ pub(crate) enum Around {
 }
 
 /// Returns the clauses that map the construct's data around its parts; a note if that can't be expressed.
-pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
+pub(crate) fn around(plan: &Plan<'_>) -> Result<DataMapping, Note> {
     let construct = plan.construct;
     if plan.single {
-        return Ok(Around::Nothing);
+        return Ok(DataMapping::Nothing);
     }
     let refuse = |text: String| Err(Note { at: construct.directive.span.start, text, refused: true });
     let mut written = written(construct);
@@ -77,7 +77,7 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     let is_present = |name: &str, element: &str| moves(name) && construct.present.contains(path(element));
     maps.retain(|(name, element)| name != "deviceptr" && !is_present(name, element));
     if maps.iter().all(|(name, _)| matches!(name.as_str(), "present" | "no_create")) {
-        return Ok(Around::Nothing);
+        return Ok(DataMapping::Nothing);
     }
     let with = |names: &[&str]| {
         let clauses = construct.directive.clauses.iter().filter(|clause| names.contains(&clause.name.as_str()));
@@ -85,7 +85,7 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
     };
     if construct.directive.clause("async").is_none() {
         let clauses = maps.iter().map(|(name, element)| format!(" {name}({element})")).collect::<String>();
-        return Ok(Around::Data(format!("{clauses}{}", with(&["if"]))));
+        return Ok(DataMapping::Data(format!("{clauses}{}", with(&["if"]))));
     }
     let (mut enter, mut exit) = (String::new(), String::new());
     for (name, element) in &maps {
@@ -100,7 +100,7 @@ pub(crate) fn around(plan: &Plan<'_>) -> Result<Around, Note> {
         enter += &format!(" {first}({element})");
         exit += &format!(" {last}({element})");
     }
-    Ok(Around::Dynamic { enter: enter + &with(&["if", "async", "wait"]), exit: exit + &with(&["if", "async"]) })
+    Ok(DataMapping::Dynamic { enter: enter + &with(&["if", "async", "wait"]), exit: exit + &with(&["if", "async"]) })
 }
 
 fn written(construct: &Construct) -> BTreeSet<&str> {
@@ -127,7 +127,7 @@ fn nest_scalars(nest: &Nest<'_>) -> BTreeSet<VarId> {
 }
 
 /// The directive of a nest's outermost loop, without the sentinel.
-pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
+pub(crate) fn of_nest(plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapping) -> String {
     let mut text = String::from("parallel loop");
     text += &of_loop(plan.construct, nest, 0);
     // Otherwise GCC passes a reference's own address to the device.
@@ -154,7 +154,7 @@ pub(super) fn kept(name: &str) -> String {
 }
 
 /// Returns the directive of a nest that runs in order after all, as pointers overlap.
-pub(crate) fn in_order(plan: &Plan<'_>, nest: &Nest<'_>, around: &Around) -> String {
+pub(crate) fn in_order(plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapping) -> String {
     let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
     let own = nest.loops[0].parallel.iter().flat_map(|parallel| &parallel.scalars.private);
     let variable = Some(&nest.loops[0].of.variable).filter(|_| !nest.loops[0].of.declares);
@@ -174,7 +174,7 @@ pub(crate) fn of_serial(
     scalars: &BTreeSet<VarId>,
     arrays: &BTreeSet<VarId>,
     is_loop: bool,
-    around: &Around,
+    around: &DataMapping,
 ) -> String {
     let (name, by_value) = if is_loop { ("kernels", "copyin") } else { (ONE_THREAD, "firstprivate") };
     format!("{name}{}", shared(plan, around, scalars, arrays, by_value, is_loop))
@@ -183,7 +183,7 @@ pub(crate) fn of_serial(
 /// Returns clauses for data, and those that each part gets from the construct.
 fn shared(
     plan: &Plan<'_>,
-    around: &Around,
+    around: &DataMapping,
     scalars: &BTreeSet<VarId>,
     arrays: &BTreeSet<VarId>,
     by_value: &str,
@@ -197,7 +197,7 @@ fn shared(
             continue;
         }
         let clause = match (around, clause) {
-            (Around::Nothing, _) | (_, "deviceptr" | "no_create" | "attach") => clause,
+            (DataMapping::Nothing, _) | (_, "deviceptr" | "no_create" | "attach") => clause,
             _ => "present",
         };
         text += &format!(" {clause}({element})");
@@ -214,7 +214,7 @@ fn shared(
     if !values.is_empty() {
         text += &format!(" {by_value}({})", values.join(", "));
     }
-    let has_wait = !matches!(around, Around::Dynamic { .. });
+    let has_wait = !matches!(around, DataMapping::Dynamic { .. });
     for clause in construct.directive.clauses.iter().filter(|clause| TO_PARTS.contains(&clause.name.as_str())) {
         if !with_sizes && SIZES.contains(&clause.name.as_str()) {
             continue;

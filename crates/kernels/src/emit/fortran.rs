@@ -1,6 +1,6 @@
 //! Fortran: emits `parallel loop` instead of `kernels`.
 
-use super::clauses::{Around, kept, of_loop, of_nest, of_serial};
+use super::clauses::{DataMapping, kept, of_loop, of_nest, of_serial};
 use super::private::{self, Keeping};
 use crate::edits::Edits;
 use crate::fortran::lines::{Line, directive, insert_after, insert_before, insert_before_as};
@@ -9,12 +9,12 @@ use crate::ir::{Construct, Element, Shape, Span, VarId};
 use crate::plan::{Nest, Part, Plan};
 
 /// Emits the edits for one construct.
-pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &Around, edits: &mut Edits) {
+pub(crate) fn emit(source: &Source<'_>, plan: &Plan<'_>, around: &DataMapping, edits: &mut Edits) {
     let construct = plan.construct;
     let (open, close) = match around {
-        Around::Nothing => (None, None),
-        Around::Data(clauses) => (Some(format!("data{clauses}")), Some("end data".to_owned())),
-        Around::Dynamic { enter, exit } => (Some(format!("enter data{enter}")), Some(format!("exit data{exit}"))),
+        DataMapping::Nothing => (None, None),
+        DataMapping::Data(clauses) => (Some(format!("data{clauses}")), Some("end data".to_owned())),
+        DataMapping::Dynamic { enter, exit } => (Some(format!("enter data{enter}")), Some(format!("exit data{exit}"))),
     };
     directive(source, construct.directive.span.clone(), open.as_deref(), edits);
     match (&construct.end, close) {
@@ -70,7 +70,7 @@ pub(super) fn keep(source: &Source<'_>, construct: &Construct, of: &Keeping<'_>,
     insert_after(source, of.span.end, &lines(behind), edits);
 }
 
-fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &Around, edits: &mut Edits) {
+fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapping, edits: &mut Edits) {
     for (at, planned) in nest.loops.iter().enumerate() {
         let own = planned.of.directive.as_ref();
         if let Some(own) = own.filter(|own| own.span != plan.construct.directive.span) {

@@ -3,7 +3,7 @@
 use super::expand::{Expander, apart, wrapped};
 use super::expressions::Reference;
 use super::scopes::Meaning;
-use super::sections::{Dimension, Over, Refusal, conflict};
+use super::sections::{Dimension, DimensionLoop, Refusal, conflict};
 use super::tree::{bare, child, children, word};
 use crate::ir::Element;
 use tree_sitter::Node;
@@ -59,7 +59,7 @@ impl Expander<'_, '_> {
         &mut self,
         left: &Reference<'_>,
         right: Node<'_>,
-        over: &[Over],
+        over: &[DimensionLoop],
     ) -> Result<Option<Vec<String>>, Refusal> {
         let Some(call) = self.call(left, right, over.is_empty())? else { return Ok(None) };
         let Some(entity) = &left.entity else { return Ok(None) };

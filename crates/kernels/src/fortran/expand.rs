@@ -7,7 +7,7 @@ use super::constructs::{body, end_of, is_kernels};
 use super::expressions::{Expressions, Reference};
 use super::lines::{self, Line};
 use super::scopes::Scopes;
-use super::sections::{Dimension, Elements, Over, PREFIX, Range, Refusal, Use, conflict};
+use super::sections::{Dimension, DimensionLoop, Elements, PREFIX, Range, Refusal, Use, conflict};
 use super::source::Source;
 use super::tree::{child, children, word};
 use super::{Input, parse};
@@ -215,7 +215,7 @@ impl<'a> Expander<'_, 'a> {
     }
 
     /// Returns loops over the ranges of an array.
-    pub(super) fn over(&mut self, dimensions: &[Dimension]) -> Vec<Over> {
+    pub(super) fn over(&mut self, dimensions: &[Dimension]) -> Vec<DimensionLoop> {
         let ranges: Vec<Range> = dimensions
             .iter()
             .filter_map(|dimension| match dimension {
@@ -223,7 +223,7 @@ impl<'a> Expander<'_, 'a> {
                 Dimension::At(_) => None,
             })
             .collect();
-        ranges.into_iter().map(|range| Over { variable: self.fresh("integer(8)"), range }).collect()
+        ranges.into_iter().map(|range| DimensionLoop { variable: self.fresh("integer(8)"), range }).collect()
     }
 
     fn assignment(&mut self, node: Node<'_>) -> Result<Option<Vec<String>>, Refusal> {
@@ -273,7 +273,10 @@ impl<'a> Expander<'_, 'a> {
             let [Some(first), Some(last), step] = texts else { return Ok(None) };
             let variable = self.fresh(&format!("integer(kind({index}))"));
             specs.push((index, variable.clone()));
-            over.push(Over { variable, range: Range { first, last, step: step.unwrap_or_else(|| "1".into()) } });
+            over.push(DimensionLoop {
+                variable,
+                range: Range { first, last, step: step.unwrap_or_else(|| "1".into()) },
+            });
         }
         let kept = self.renamed.clone();
         self.renamed.extend(specs);
@@ -282,7 +285,7 @@ impl<'a> Expander<'_, 'a> {
         new
     }
 
-    fn forall_body(&mut self, node: Node<'_>, over: &[Over]) -> Result<Option<Vec<String>>, Refusal> {
+    fn forall_body(&mut self, node: Node<'_>, over: &[DimensionLoop]) -> Result<Option<Vec<String>>, Refusal> {
         let (mut lines, mut stored, mut mask) = (Vec::new(), Vec::new(), None);
         let mut elements = self.elements();
         for inner in children(node) {
@@ -355,7 +358,12 @@ impl<'a> Expander<'_, 'a> {
 
 impl Elements<'_, '_> {
     /// Returns an assignment of an element: its target, and its text.
-    fn store(&mut self, left: &Reference<'_>, right: Node<'_>, over: &[Over]) -> Result<(Use, String), Refusal> {
+    fn store(
+        &mut self,
+        left: &Reference<'_>,
+        right: Node<'_>,
+        over: &[DimensionLoop],
+    ) -> Result<(Use, String), Refusal> {
         if left.entity.as_ref().is_none_or(|entity| entity.element == Element::Other) {
             return Err(format!("{} is of a type of the program", left.name));
         }
@@ -371,7 +379,7 @@ impl Elements<'_, '_> {
         &mut self,
         node: Node<'_>,
         word: &str,
-        over: &[Over],
+        over: &[DimensionLoop],
         lines: &mut Vec<String>,
         stored: &mut Vec<Use>,
     ) -> Result<(), Refusal> {
@@ -416,11 +424,11 @@ pub(super) fn apart(stored: &[Use], read: &[Use]) -> Result<(), Refusal> {
 }
 
 /// Returns lines in loops, the last dimension's being the outermost.
-pub(super) fn wrapped(over: &[Over], inner: Vec<String>) -> Vec<String> {
+pub(super) fn wrapped(over: &[DimensionLoop], inner: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = over
         .iter()
         .rev()
-        .map(|Over { variable, range: Range { first, last, step } }| {
+        .map(|DimensionLoop { variable, range: Range { first, last, step } }| {
             let step = if step == "1" { String::new() } else { format!(", {step}") };
             format!("do {variable} = {first}, {last}{step}")
         })

@@ -31,7 +31,7 @@ pub(super) struct Range {
 
 /// A loop over a dimension of the array that is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Over {
+pub(super) struct DimensionLoop {
     pub(super) variable: String,
     pub(super) range: Range,
 }
@@ -154,7 +154,7 @@ impl<'a> Elements<'_, 'a> {
     }
 
     /// An array's element for the loops' variables.
-    pub(super) fn element(&mut self, reference: &Reference<'_>, over: &[Over]) -> Result<String, Refusal> {
+    pub(super) fn element(&mut self, reference: &Reference<'_>, over: &[DimensionLoop]) -> Result<String, Refusal> {
         let Some(dimensions) = self.dimensions(reference)? else {
             let renamed = self.renamed.get(&reference.name).cloned();
             let (name, entity) = (reference.name.clone(), reference.entity.clone());
@@ -185,7 +185,7 @@ impl<'a> Elements<'_, 'a> {
     }
 
     /// An expression for the loops' variables.
-    pub(super) fn expression(&mut self, node: Node<'_>, over: &[Over]) -> Result<String, Refusal> {
+    pub(super) fn expression(&mut self, node: Node<'_>, over: &[DimensionLoop]) -> Result<String, Refusal> {
         let own = callee(node).map_or(node, |(own, _)| own).start_byte();
         if let Some(reference) = self.expressions.reference(node) {
             // A sign before it belongs to the grammar's node.
@@ -219,7 +219,7 @@ impl<'a> Elements<'_, 'a> {
     }
 
     /// Returns the text of a node with its parts written element by element.
-    fn parts(&mut self, node: Node<'_>, over: &[Over]) -> Result<String, Refusal> {
+    fn parts(&mut self, node: Node<'_>, over: &[DimensionLoop]) -> Result<String, Refusal> {
         let (mut text, mut done) = (String::new(), node.start_byte());
         for (at, inner) in children(node).into_iter().enumerate() {
             text.push_str(&self.code()[done..inner.start_byte()]);
@@ -293,8 +293,8 @@ fn wider(one: Element, two: Element) -> Option<Element> {
 }
 
 /// Returns the subscript of another array for a loop whose variable runs over the first one's range.
-fn moved(over: &Over, range: &Range) -> String {
-    let Over { variable, range: own } = over;
+fn moved(over: &DimensionLoop, range: &Range) -> String {
+    let DimensionLoop { variable, range: own } = over;
     let same = |one: &str, other: &str| squeezed(one) == squeezed(other);
     if same(&own.first, &range.first) && same(&own.step, &range.step) {
         return variable.clone();

@@ -456,7 +456,7 @@ fn inner_loops_whose_temporaries_are_read_later_run_in_order() {
 }
 
 #[test]
-fn what_the_grammar_can_not_read_stays() {
+fn unparsable_loops_are_left_unchanged() {
     let text = procedure("", "do i = 1, n\n a(i) = = 1\nend do");
     let new = rewritten(&text, Form::Free, Mode::Parallel);
     assert_eq!((new.text, new.messages.len()), (None, 1));

@@ -87,7 +87,7 @@ fn dependences_are_refused() {
 }
 
 #[test]
-fn a_promise_needs_no_proof() {
+fn independent_clause_needs_no_analysis() {
     promised("for (i = 0; i < n; i++) a[k[i]] = 1;");
     promised("for (i = 0; i < n; i++) { int z = 0; while (z < i) z += 2; a[k[i]] = z; }");
     promised("for (i = 0; i < n; i++) { s->v[i] = g(1.0); }");
@@ -95,7 +95,7 @@ fn a_promise_needs_no_proof() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said() {
+fn refused_loop_names_its_obstacle() {
     let kernels = |nest: &str| format!("#pragma acc kernels\n{nest}");
     refuses(&kernels("for (i = 0; i < n; i++) p[i] = q[k[i]];"), "q and p may overlap");
     refuses(&kernels("for (i = 0; i < n; i++) s->v[i] = p[i];"), "may overlap");
@@ -139,7 +139,7 @@ fn options_change_what_is_opened() {
 }
 
 #[test]
-fn loops_of_cxx_need_a_promise() {
+fn cxx_loops_need_an_independent_clause() {
     let rules = Rules { prove: false, ..RULES };
     let nest = "for (int z = 0; z < n; z++) p[z] = q[z];";
     let refused = messages(&format!("#pragma acc kernels\n{nest}"), rules, true);
@@ -156,7 +156,7 @@ fn loops_of_cxx_need_a_promise() {
 
 /// Checks that shared data is not treated as local to an iteration, though the loop is asserted independent.
 #[test]
-fn promised_loops_of_cxx_share_no_temporaries() {
+fn independent_cxx_loops_share_no_temporaries() {
     let refused = |parameters: &str, statement: &str| {
         let text = format!(
             "struct part {{ double v; }};\nvoid store(double &to, double x);\ndouble twice(const double &x);\ntemplate <class T>\n\
@@ -259,8 +259,8 @@ fn a_declaration_with_a_value_of_the_device_stays_in_its_loop() {
     let first = "for (i = 1; i < n; i++) { double d = a[i - 1]; a[i] = d; for (j = 0; j < n; j++) b[j] += d; }";
     let construct = format!("#pragma acc kernels\n{{\n{first}\nfor (j = 0; j < n; j++) b[j] += 1;\n}}");
     let all = messages(&construct, RULES, false);
-    let said: Vec<(u32, bool)> = all.iter().map(|message| (message.place.number, message.refused)).collect();
-    assert_eq!(said, [(12, true), (13, false)], "{all:?}");
+    let printed: Vec<(u32, bool)> = all.iter().map(|message| (message.place.number, message.refused)).collect();
+    assert_eq!(printed, [(12, true), (13, false)], "{all:?}");
 }
 
 /// A part must not hold the `continue` of a loop around it.

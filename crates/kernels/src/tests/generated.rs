@@ -33,15 +33,15 @@ fn differing(folder: &Path, text: &str) -> (BTreeSet<usize>, BTreeSet<String>) {
     command.args(["-O1", "-w", "-fwrapv", "-fopenacc", "-foffload=disable", "-o"]).arg(&program).arg(&source);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let (mut all, mut said) = (BTreeSet::new(), BTreeSet::new());
+    let (mut all, mut printed) = (BTreeSet::new(), BTreeSet::new());
     for seed in ["", "2", "another"] {
         let output = Command::new(&program).env("KERNELS_CHECK_SEED", seed).output().unwrap();
         assert!(output.status.code().is_some_and(|code| code < 2), "{:?}", output.status);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        said.extend(String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned));
+        printed.extend(String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned));
         all.extend(text.lines().filter_map(|line| line.strip_prefix("case ")?.parse::<usize>().ok()));
     }
-    (all, said)
+    (all, printed)
 }
 
 pub(super) fn preprocessed(folder: &Path, text: &str) -> String {
@@ -66,8 +66,8 @@ fn random_nests_in_another_order_leave_what_the_serial_run_leaves() {
         let text = preprocessed(folder.path(), &file(&cases));
         let new = rewrite_c(&text, "cases.c", false, Mode::Check, RULES);
         opened += new.messages.iter().filter(|message| !message.refused).count();
-        let (bad, said) = differing(folder.path(), &new.text.unwrap());
-        assert!(said.is_empty(), "seed {seed}: {said:?}");
+        let (bad, printed) = differing(folder.path(), &new.text.unwrap());
+        assert!(printed.is_empty(), "seed {seed}: {printed:?}");
         if let Some(at) = bad.first() {
             panic!("seed {seed}, case {at} of {bad:?}:\n{:#?}\n{}", cases[*at], cases[*at].body);
         }
@@ -129,9 +129,9 @@ fn planted_faults_are_seen() {
             check::emit(&source, &plan, &mut edits);
         }
         edits.insert(0, check::PROLOGUE);
-        let (seen, said) = differing(folder.path(), &edits.apply(&text));
-        let count = if fault == Fault::ForgottenPrivate { said.len() } else { seen.len() };
-        assert_eq!(count, cases.len(), "{fault:?}: {seen:?} {said:?}");
+        let (seen, printed) = differing(folder.path(), &edits.apply(&text));
+        let count = if fault == Fault::ForgottenPrivate { printed.len() } else { seen.len() };
+        assert_eq!(count, cases.len(), "{fault:?}: {seen:?} {printed:?}");
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) fn named(construct: &Construct, is: impl Fn(Shape) -> bool) -> BTreeS
 }
 
 /// Returns the variables of regions with one of these kinds.
-pub(super) fn said(regions: &[Region], of: &[&str]) -> BTreeSet<String> {
+pub(super) fn printed(regions: &[Region], of: &[&str]) -> BTreeSet<String> {
     let all = regions.iter().flat_map(|region| &region.variables);
     all.filter(|(_, kinds)| of.iter().any(|kind| kinds.contains(*kind))).map(|(name, _)| name.clone()).collect()
 }
@@ -125,7 +125,7 @@ fn clauses_are_what_gcc_decides_for_the_same_variables() {
         assert_eq!(original.name, "kernels");
         let original = std::slice::from_ref(original);
         // What the front end sees is what GCC sees: arrays are mapped as `copy`, scalars and pointers by force.
-        let (mapped, copied) = (said(original, &["tofrom"]), said(original, &["force_tofrom"]));
+        let (mapped, copied) = (printed(original, &["tofrom"]), printed(original, &["force_tofrom"]));
         let known = [named(construct, |shape| shape == Shape::Array), named(construct, |shape| shape != Shape::Array)];
         for (known, gcc) in known.iter().zip([&mapped, &copied]) {
             assert!(gcc.is_subset(known), "case {at}: {known:?} {gcc:?}\n{}", cases[at].body);
@@ -137,7 +137,7 @@ fn clauses_are_what_gcc_decides_for_the_same_variables() {
         };
         opened += 1;
         // Each array moves as GCC moves it: around all parts, or with the one that there is.
-        let whole = said(regions, &["tofrom"]);
+        let whole = printed(regions, &["tofrom"]);
         let moved: BTreeSet<String> = whole.intersection(&mapped).cloned().collect();
         // Loops without iterations leave the device.
         let plan = plan(construct, RULES).unwrap();

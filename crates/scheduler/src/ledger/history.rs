@@ -15,7 +15,7 @@ pub const HISTORY_BYTES_MAX: usize = 64 << 20;
 /// Most jobs of a page.
 const PAGE_JOBS_MAX: usize = 128;
 /// Most jobs that a page visits, including skipped jobs of other users.
-const PAGE_LOOKS_MAX: usize = 8_192;
+const PAGE_SCAN_MAX: usize = 8_192;
 
 /// A job that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -152,7 +152,7 @@ impl History {
         let mut page = HistoryPage { jobs: Vec::new(), next: None };
         let earlier = self.jobs.range(..before.unwrap_or(u64::MAX)).rev();
         for (looks, (number, job)) in earlier.enumerate() {
-            if looks == PAGE_LOOKS_MAX || page.jobs.len() == PAGE_JOBS_MAX {
+            if looks == PAGE_SCAN_MAX || page.jobs.len() == PAGE_JOBS_MAX {
                 page.next = Some(number + 1);
                 break;
             }
@@ -225,7 +225,7 @@ mod tests {
     fn a_page_does_not_look_at_all_jobs_of_others() {
         let mut history = History::default();
         history.add(job(1, "eva", 1));
-        for number in 0..PAGE_LOOKS_MAX as u64 + 10 {
+        for number in 0..PAGE_SCAN_MAX as u64 + 10 {
             history.add(job(number + 2, "tom", 1));
         }
         let first = history.page(Some("eva"), None);

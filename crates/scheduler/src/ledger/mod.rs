@@ -43,7 +43,7 @@ use usage::UsageTable;
 
 /// Jobs whose charge an input may change, besides those in its effects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touched {
+pub enum AffectedJobs {
     /// None.
     Nothing,
     /// One job.
@@ -54,7 +54,7 @@ pub enum Touched {
     All,
 }
 
-impl Touched {
+impl AffectedJobs {
     /// Returns the jobs that an input touches.
     #[must_use]
     pub fn by(input: &Input) -> Self {
@@ -119,13 +119,13 @@ impl Ledger {
     }
 
     /// Updates the ledger for an input and its effects.
-    pub fn observe(&mut self, clock: Clock, touched: Touched, effects: &[Effect], scheduler: &Scheduler) {
+    pub fn observe(&mut self, clock: Clock, touched: AffectedJobs, effects: &[Effect], scheduler: &Scheduler) {
         let mut changed = BTreeSet::new();
         match touched {
-            Touched::Nothing => {}
-            Touched::Job(job) => drop(changed.insert(job)),
-            Touched::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
-            Touched::All => changed.extend(self.open.keys()),
+            AffectedJobs::Nothing => {}
+            AffectedJobs::Job(job) => drop(changed.insert(job)),
+            AffectedJobs::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
+            AffectedJobs::All => changed.extend(self.open.keys()),
         }
         for effect in effects {
             match effect {

@@ -148,7 +148,7 @@ impl World {
     }
 
     fn apply(&mut self, input: Input) {
-        let (touched, mut effects) = (Touched::by(&input), Vec::new());
+        let (touched, mut effects) = (AffectedJobs::by(&input), Vec::new());
         let asks = if let Input::Ask { user, .. } = &input { Some(user.clone()) } else { None };
         self.scheduler.apply(self.clock.now, input, &mut effects);
         self.ledger.observe(self.clock, touched, &effects, &self.scheduler);
@@ -337,7 +337,7 @@ fn the_ledger_keeps_nothing_of_jobs_whose_devices_are_free() {
 }
 
 #[test]
-fn what_is_not_known_of_a_job_is_unknown_while_it_runs_and_afterwards() {
+fn unknown_use_of_a_job_stays_unknown_after_its_end() {
     let mut world = World::new();
     world.take(Step::Ask { user: 0, count: 2, class: 0, share: 0, limit: 60_000 });
     world.pass(1_000);

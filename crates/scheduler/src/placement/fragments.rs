@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_task_can_use_is_no_fragment() {
+    fn capacity_usable_by_every_task_is_no_fragment() {
         let task = Task { devices: 1, share: 500, ..Task::default() };
         let fragments = Fragments::new(&mix(&[task]), 0);
         assert_eq!(milli(&fragments, &NodeState::new(0, 0, 0, &[1000, 1000])), 0);

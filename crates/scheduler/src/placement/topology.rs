@@ -32,7 +32,7 @@ pub struct Offer {
     /// The switch in its labels.
     pub switch: Option<u32>,
     /// Number of chunks that fit.
-    pub room: u32,
+    pub space: u32,
     /// The cost of a chunk: the change of the node's potential. Lower is better.
     pub cost: i64,
 }
@@ -104,20 +104,20 @@ fn cluster(_: &Offer) -> Option<Domain> {
 
 fn narrowest(shape: Shape, wanted: u32, offers: &[Offer], level: impl Fn(&Offer) -> Option<Domain>) -> Option<Layout> {
     let mut domains: BTreeMap<Domain, Vec<Offer>> = BTreeMap::new();
-    for offer in offers.iter().filter(|offer| offer.room > 0) {
+    for offer in offers.iter().filter(|offer| offer.space > 0) {
         if let Some(domain) = level(offer) {
             domains.entry(domain).or_default().push(*offer);
         }
     }
     let laid = |(domain, offers): (Domain, Vec<Offer>)| {
-        let room: u64 = offers.iter().map(|offer| u64::from(offer.room)).sum();
+        let space: u64 = offers.iter().map(|offer| u64::from(offer.space)).sum();
         let mut chosen = match shape {
             Shape::Pack | Shape::Near | Shape::NearBySwitch => fewest(wanted, offers),
             Shape::Spread => spread(wanted, &offers),
             Shape::Nodes(nodes) => equal(wanted, nodes, offers),
         }?;
         let cost = chosen.iter().map(|(offer, chunks)| offer.cost.saturating_mul(i64::from(*chunks))).sum();
-        let left = room - u64::from(wanted);
+        let left = space - u64::from(wanted);
         chosen.sort_unstable_by_key(|(offer, _)| offer.node);
         let chunks: Vec<_> = chosen.iter().map(|(offer, chunks)| (offer.node, *chunks)).collect();
         Some((DomainScore { nodes: chunks.len() as u32, left, cost, domain }, chunks))
@@ -131,18 +131,18 @@ fn narrowest(shape: Shape, wanted: u32, offers: &[Offer], level: impl Fn(&Offer)
 
 /// Takes the largest nodes first. The rest goes to the node with the least sufficient room.
 fn fewest(wanted: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
-    offers.sort_unstable_by_key(|offer| (Reverse(offer.room), offer.cost, offer.node));
+    offers.sort_unstable_by_key(|offer| (Reverse(offer.space), offer.cost, offer.node));
     let (mut chosen, mut left, mut at) = (Vec::new(), wanted, 0);
     while left > 0 {
         let largest = offers.get(at)?;
-        if largest.room < left {
-            chosen.push((*largest, largest.room));
-            left -= largest.room;
+        if largest.space < left {
+            chosen.push((*largest, largest.space));
+            left -= largest.space;
             at += 1;
             continue;
         }
-        let enough = offers[at..].iter().take_while(|offer| offer.room >= left);
-        chosen.push((*enough.min_by_key(|offer| (offer.room, offer.cost, offer.node))?, left));
+        let enough = offers[at..].iter().take_while(|offer| offer.space >= left);
+        chosen.push((*enough.min_by_key(|offer| (offer.space, offer.cost, offer.node))?, left));
         left = 0;
     }
     Some(chosen)
@@ -150,7 +150,7 @@ fn fewest(wanted: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, u32)>> {
 
 /// Takes one chunk a node in each round, beginning with racks that have the fewest.
 fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
-    if offers.iter().map(|offer| u64::from(offer.room)).sum::<u64>() < u64::from(wanted) {
+    if offers.iter().map(|offer| u64::from(offer.space)).sum::<u64>() < u64::from(wanted) {
         return None;
     }
     // The order of nodes within a round: the first node of each rack, then the second ones.
@@ -169,7 +169,7 @@ fn spread(wanted: u32, offers: &[Offer]) -> Option<Vec<(Offer, u32)>> {
     let mut left = wanted;
     while left > 0 {
         for ((_, offer), chunks) in order.iter().zip(&mut chunks) {
-            if left > 0 && *chunks < offer.room {
+            if left > 0 && *chunks < offer.space {
                 *chunks += 1;
                 left -= 1;
             }
@@ -185,8 +185,8 @@ fn equal(wanted: u32, nodes: u32, mut offers: Vec<Offer>) -> Option<Vec<(Offer, 
         return None;
     }
     let each = wanted / nodes;
-    offers.retain(|offer| offer.room >= each);
-    offers.sort_unstable_by_key(|offer| (offer.cost, offer.room, offer.node));
+    offers.retain(|offer| offer.space >= each);
+    offers.sort_unstable_by_key(|offer| (offer.cost, offer.space, offer.node));
     offers.truncate(nodes as usize);
     (offers.len() == nodes as usize).then(|| offers.into_iter().map(|offer| (offer, each)).collect())
 }
@@ -197,11 +197,11 @@ mod tests {
 
     /// Returns offers of two switches with two racks each of four nodes.
     fn offers(rooms: [u32; 16]) -> Vec<Offer> {
-        let offer = |(room, node): (u32, u32)| Offer {
+        let offer = |(space, node): (u32, u32)| Offer {
             node,
             rack: Some(node / 4),
             switch: Some(node / 8),
-            room,
+            space,
             cost: i64::from(node),
         };
         rooms.into_iter().zip(0..).map(offer).collect()

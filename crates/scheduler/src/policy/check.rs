@@ -40,7 +40,7 @@ pub(super) fn order(drafts: Vec<Draft>, findings: &mut Findings<'_>) -> Vec<Draf
         open.extend(children[at].iter().rev());
     }
     let reached: BTreeSet<usize> = ordered.iter().copied().collect();
-    tell_circles(&drafts, &parents, &reached, findings);
+    report_cycles(&drafts, &parents, &reached, findings);
     let position: BTreeMap<usize, usize> = ordered.iter().enumerate().map(|(new, old)| (*old, new)).collect();
     let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
     let mut done: Vec<Draft> = Vec::new();
@@ -67,8 +67,8 @@ fn parent_of(draft: &Draft, names: &BTreeMap<String, usize>, findings: &mut Find
 }
 
 /// Reports each circle of parents once, at the parent of its first account.
-fn tell_circles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<usize>, findings: &mut Findings<'_>) {
-    let mut told = BTreeSet::new();
+fn report_cycles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<usize>, findings: &mut Findings<'_>) {
+    let mut reported = BTreeSet::new();
     for start in (0..drafts.len()).filter(|at| !reached.contains(at)) {
         let (mut path, mut at) = (Vec::new(), start);
         while !path.contains(&at) {
@@ -77,7 +77,7 @@ fn tell_circles(drafts: &[Draft], parents: &[Option<usize>], reached: &BTreeSet<
         }
         let circle = &path[path.iter().position(|seen| *seen == at).unwrap_or(0)..];
         let first = circle.iter().copied().min().unwrap_or(start);
-        if told.insert(first) {
+        if reported.insert(first) {
             let names: Vec<&str> =
                 circle.iter().chain([&circle[0]]).map(|at| drafts[*at].account.name.as_str()).collect();
             let place =
@@ -199,14 +199,14 @@ fn check_inventory(guaranteed: &[&(Quota, Span)], inventory: &Inventory, finding
         let matching = inventory.iter().enumerate().filter(|(_, (known, _))| class.matches(known));
         matching.map(|(at, _)| at).collect()
     };
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (quota, _) in guaranteed {
         let set = matched(&quota.class);
         let devices = set.iter().map(|at| u64::from(inventory[*at].1)).sum::<u64>();
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
         let counts = |other: &Quota| is_within(&other.class, &quota.class) || matched(&other.class).is_subset(&set);
         if let Some((sum, place)) = beyond(guaranteed, counts, devices)
-            && told.insert(place.start)
+            && reported.insert(place.start)
         {
             let class = &quota.class;
             findings.add(

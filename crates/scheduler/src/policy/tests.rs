@@ -202,10 +202,10 @@ fn circles_of_parents_are_found_once_and_what_hangs_on_them_is_not() {
     let text =
         "account.a.parent = \"b\"\naccount.b.parent = \"c\"\naccount.c.parent = \"b\"\naccount.d.parent = \"d\"\n";
     let found = wrong(text);
-    let told: Vec<(usize, &str)> = found.iter().map(|(line, _, message)| (*line, message.as_str())).collect();
-    assert_eq!(told.len(), 2, "{found:#?}");
-    assert!(told[0].0 == 2 && told[0].1.contains("b -> c -> b"), "{found:#?}");
-    assert!(told[1].0 == 4 && told[1].1.contains("d -> d"), "{found:#?}");
+    let reported: Vec<(usize, &str)> = found.iter().map(|(line, _, message)| (*line, message.as_str())).collect();
+    assert_eq!(reported.len(), 2, "{found:#?}");
+    assert!(reported[0].0 == 2 && reported[0].1.contains("b -> c -> b"), "{found:#?}");
+    assert!(reported[1].0 == 4 && reported[1].1.contains("d -> d"), "{found:#?}");
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn users_in_several_accounts_have_one_default() {
         &format!("{one}account.b.default-for = [\"@g\", \"eva\"]\n").replace("account.b.default-for = [\"@g\"]\n", ""),
     );
     assert!(both[0].2.contains("several default accounts"), "{both:?}");
-    let stranger = wrong("account.a.default-for = [\"eva\"]");
-    assert!(stranger[0].2.contains("who is not in users of a"), "{stranger:?}");
+    let non_member = wrong("account.a.default-for = [\"eva\"]");
+    assert!(non_member[0].2.contains("who is not in users of a"), "{non_member:?}");
     let twice = wrong("account.a.users = [\"eva\", \"eva\"]");
     assert!(twice[0].2.contains("twice"), "{twice:?}");
 }
@@ -330,7 +330,7 @@ fn defaults_are_inherited_and_within_the_longest_limit() {
 }
 
 #[test]
-fn what_flags_and_policy_both_set_is_named() {
+fn settings_in_both_flags_and_policy_are_named() {
     let policy = read("memory-quota = \"1G\"\nsession-time = \"1h\"\n");
     assert_eq!(policy.set_twice(true, true, true), ["--memory-quota", "--session-time"]);
     assert!(policy.set_twice(false, true, false).is_empty());
@@ -374,9 +374,9 @@ fn changes_for_waiting_and_running_jobs_are_named() {
         "account.a.users = [\"eva\"]\naccount.a.most = { \"nvidia/h200\" = 5 }\n\
                     [account.b]\nusers = [\"@g\"]\neach-user = { most = { nvidia = 5 } }",
     );
-    let told: Vec<String> = changes(&old, &new, &jobs).iter().map(Change::to_string).collect();
+    let reported: Vec<String> = changes(&old, &new, &jobs).iter().map(Change::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "job 2 would stop waiting: tom would not be in the account a",
             "job 3 would run on, charged to the site and no longer to a",

@@ -1,7 +1,7 @@
 //! The devices of a class, indexed by their availability for new jobs, now and later.
 
-use super::beside::Beside;
 use super::device::{Spot, Use, Vacancy, Window};
+use super::host_resources::HostResources;
 use crate::amount::Amount;
 use crate::bitset::BitSet;
 use crate::time::Millis;
@@ -205,7 +205,7 @@ impl ClassIndex {
     }
 
     /// Files what a node with free devices has left beside these.
-    pub(super) fn file_beside(&mut self, node: u32, old: Option<Beside>, new: Option<Beside>) {
+    pub(super) fn file_host_resources(&mut self, node: u32, old: Option<HostResources>, new: Option<HostResources>) {
         if let Some(old) = old {
             self.free_memory.remove(&(old.memory, node));
             self.free_cores.remove(&(old.cores, node));
@@ -217,11 +217,11 @@ impl ClassIndex {
     }
 
     /// Returns the most memory and the most cores that allowed nodes with free devices have left, if among the `max` first ones of each are any.
-    pub(crate) fn most_beside(&self, max: usize, is_allowed: impl Fn(u32) -> bool) -> Option<Beside> {
+    pub(crate) fn most_host_resources(&self, max: usize, is_allowed: impl Fn(u32) -> bool) -> Option<HostResources> {
         let most = |of: &BTreeSet<(u64, u32)>| {
             of.iter().rev().take(max).find(|(_, node)| is_allowed(*node)).map(|(most, _)| *most)
         };
-        Some(Beside { memory: most(&self.free_memory)?, cores: most(&self.free_cores)? })
+        Some(HostResources { memory: most(&self.free_memory)?, cores: most(&self.free_cores)? })
     }
 
     pub(super) fn file_partial(&mut self, node: u32, partial: bool) {

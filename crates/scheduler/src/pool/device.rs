@@ -1,6 +1,6 @@
 //! A device, its holders, and the limits of its use.
 
-use super::beside::Beside;
+use super::host_resources::HostResources;
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::effect::SlipCause;
@@ -26,7 +26,7 @@ pub(crate) struct Holder {
     /// The end for planning; [`Millis::NEVER`] for a lease without a limit.
     pub(crate) ends: Millis,
     /// What it takes of the node beside the device.
-    pub(crate) beside: Beside,
+    pub(crate) host_resources: HostResources,
 }
 
 /// A reserved start on a device.
@@ -39,7 +39,7 @@ pub(crate) struct Claim {
     /// The end of the lease, which a reservation may cut short. Without a limit it is the end of the first quantum.
     pub(crate) lease_ends: Millis,
     /// What the job takes of the node beside the device.
-    pub(crate) beside: Beside,
+    pub(crate) host_resources: HostResources,
 }
 
 /// A reservation on a device.
@@ -75,14 +75,14 @@ impl Window {
     }
 
     /// Whether it takes precedence over another one: maintenance first, then the one created earlier.
-    pub(crate) fn goes_before(&self, other: &Self) -> bool {
+    pub(crate) fn has_precedence(&self, other: &Self) -> bool {
         let place = |of: &Self| (of.has_members, of.created, of.id);
         place(self) < place(other)
     }
 
     /// Returns when it takes the device from jobs of another reservation.
-    pub(crate) fn begins_beside(&self, other: &Self) -> Millis {
-        match (self.goes_before(other), self.ends > other.ends) {
+    pub(crate) fn preempts_at(&self, other: &Self) -> Millis {
+        match (self.has_precedence(other), self.ends > other.ends) {
             (true, _) => self.starts,
             (false, true) => self.starts.max(other.ends),
             (false, false) => Millis::NEVER,
@@ -202,7 +202,7 @@ impl Device {
     ) -> Millis {
         let claims = self.claims.iter().filter(|claim| Some(claim.job) != job).map(|claim| claim.starts);
         let others = self.windows.iter().filter(|window| window.id != own.id && window.ends > now);
-        let windows = others.map(|window| window.begins_beside(own));
+        let windows = others.map(|window| window.preempts_at(own));
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
     }
 

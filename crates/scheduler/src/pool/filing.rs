@@ -1,7 +1,7 @@
 //! Keeps the index up to date with the devices of a node, and notes changes for the next pass.
 
 use super::device::Use;
-use super::{Beside, Changes, Pool, Spot, Vacancy, Window, class_index};
+use super::{Changes, HostResources, Pool, Spot, Vacancy, Window, class_index};
 use crate::ids::ReservationId;
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Pool {
     pub(crate) fn refresh(&mut self, now: Millis, at: u32) {
         let node = &mut self.nodes[at as usize];
         let (up, drained) = (node.up, node.drained);
-        let left = Beside { memory: node.host_memory_free(), cores: node.cores_free() };
+        let left = HostResources { memory: node.host_memory_free(), cores: node.cores_free() };
         for on in &mut node.classes {
             let index = &mut self.index[on.class.index()];
             let (mut bounds, mut partial) = (Vec::new(), false);
@@ -98,10 +98,10 @@ impl Pool {
                 index.note(at);
                 (on.available, on.windows) = (available, windows.map(<[Window]>::to_vec));
             }
-            let beside = (!bounds.is_empty()).then_some(left);
-            if on.beside != beside {
-                index.file_beside(at, on.beside, beside);
-                on.beside = beside;
+            let host_resources = (!bounds.is_empty()).then_some(left);
+            if on.host_resources != host_resources {
+                index.file_host_resources(at, on.host_resources, host_resources);
+                on.host_resources = host_resources;
             }
             let usable = class_index::usable_by_end(bounds);
             if on.usable != usable {

@@ -1,10 +1,10 @@
 //! Nodes and devices with their index: how many devices of a class are free on each node, now and later.
 
-mod around;
-mod beside;
 mod class_index;
 mod device;
 mod filing;
+mod host_resources;
+mod node_set;
 mod vacancies;
 mod within;
 
@@ -15,13 +15,13 @@ use crate::node::NodeDescription;
 use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
-pub(crate) use around::Around;
-pub(crate) use beside::Beside;
 pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
+pub use host_resources::HostResources;
+pub(crate) use node_set::NodeSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-pub(crate) use within::Within;
+pub(crate) use within::ReservedFreeDevices;
 
 /// Most classes: a set of classes is one word.
 pub(crate) const CLASSES_MAX: usize = 128;
@@ -33,7 +33,7 @@ pub(crate) struct OnNode {
     /// The numbers of usable devices, by the ends of jobs that may use them.
     usable: Vec<(Ends, u32)>,
     /// What the node has left beside free devices, if it has any.
-    beside: Option<Beside>,
+    host_resources: Option<HostResources>,
     /// Whether a shared device has room.
     partial: bool,
     /// The sorted times at which devices are available: the first k are at `available[k - 1]`.
@@ -86,24 +86,26 @@ impl Node {
     }
 
     /// Returns what the node has beside its devices.
-    pub(crate) fn beside(&self) -> Beside {
-        Beside { memory: self.host_memory, cores: self.cores }
+    pub(crate) fn host_resources(&self) -> HostResources {
+        HostResources { memory: self.host_memory, cores: self.cores }
     }
 
     /// Returns the time from which the node has this much beside its devices, by the ends of jobs and of reserved
     /// starts; `None` if it never has.
-    fn beside_from(&self, needed: Beside) -> Option<Millis> {
-        let holders = self.devices.iter().flat_map(|device| &device.holders).map(|holder| (holder.ends, holder.beside));
-        let claims = self.devices.iter().flat_map(|device| &device.claims).map(|claim| (claim.ends, claim.beside));
-        let mut taken: Vec<(Millis, Beside)> =
-            holders.chain(claims).filter(|(_, beside)| *beside != Beside::default()).collect();
+    fn host_resources_from(&self, needed: HostResources) -> Option<Millis> {
+        let holders =
+            self.devices.iter().flat_map(|device| &device.holders).map(|holder| (holder.ends, holder.host_resources));
+        let claims =
+            self.devices.iter().flat_map(|device| &device.claims).map(|claim| (claim.ends, claim.host_resources));
+        let mut taken: Vec<(Millis, HostResources)> =
+            holders.chain(claims).filter(|(_, host_resources)| *host_resources != HostResources::default()).collect();
         taken.sort_unstable_by_key(|(ends, _)| std::cmp::Reverse(*ends));
-        let mut left = self.beside();
+        let mut left = self.host_resources();
         if !left.covers(needed) {
             return None;
         }
-        for (ends, beside) in taken {
-            left = left.less(beside);
+        for (ends, host_resources) in taken {
+            left = left.less(host_resources);
             if !left.covers(needed) {
                 return (ends != Millis::NEVER).then_some(ends);
             }
@@ -135,7 +137,7 @@ pub(crate) struct Pool {
     pub(crate) classes: Vec<DeviceClass>,
     pub(crate) index: Vec<ClassIndex>,
     /// Free devices of reservations that have begun.
-    pub(crate) within: BTreeMap<ReservationId, Within>,
+    pub(crate) within: BTreeMap<ReservationId, ReservedFreeDevices>,
     /// Increases whenever a class gains capacity.
     pub(crate) stamp: u64,
     /// Nodes that have gained capacity since the last pass.
@@ -182,8 +184,8 @@ impl Pool {
     }
 
     /// Returns what a node has left beside free devices of a class, if it has any.
-    pub(crate) fn beside(&self, node: u32, class: ClassId) -> Option<Beside> {
-        self.node(node).classes.iter().find(|on| on.class == class)?.beside
+    pub(crate) fn host_resources(&self, node: u32, class: ClassId) -> Option<HostResources> {
+        self.node(node).classes.iter().find(|on| on.class == class)?.host_resources
     }
 
     pub(crate) fn device(&self, spot: Spot) -> &Device {
@@ -291,7 +293,7 @@ impl Pool {
                 classes.push(OnNode {
                     class,
                     usable: Vec::new(),
-                    beside: None,
+                    host_resources: None,
                     partial: false,
                     available: Vec::new(),
                     windows: None,
@@ -318,8 +320,8 @@ impl Pool {
     /// Adds a job to a device. The caller must refresh the node.
     pub(crate) fn hold(&mut self, spot: Spot, holder: Holder) {
         let node = &mut self.nodes[spot.node as usize];
-        node.cores_held += holder.beside.cores;
-        node.host_memory_held += holder.beside.memory;
+        node.cores_held += holder.host_resources.cores;
+        node.host_memory_held += holder.host_resources.memory;
         node.devices[spot.device as usize].holders.push(holder);
     }
 
@@ -339,7 +341,7 @@ impl Pool {
     pub(crate) fn set_end(&mut self, spot: Spot, job: JobId, ends: Millis) {
         let mut is_sooner = false;
         for holder in self.device_mut(spot).holders.iter_mut().filter(|holder| holder.job == job) {
-            is_sooner |= ends < holder.ends && holder.beside != Beside::default();
+            is_sooner |= ends < holder.ends && holder.host_resources != HostResources::default();
             holder.ends = ends;
         }
         if is_sooner {
@@ -348,12 +350,12 @@ impl Pool {
     }
 
     /// Returns the time from which a node has this much beside its devices; `None` if it never has.
-    pub(crate) fn beside_from(&self, node: u32, needed: Beside) -> Option<Millis> {
-        if needed == Beside::default() {
+    pub(crate) fn host_resources_from(&self, node: u32, needed: HostResources) -> Option<Millis> {
+        if needed == HostResources::default() {
             return Some(Millis(0));
         }
         self.step();
-        self.node(node).beside_from(needed)
+        self.node(node).host_resources_from(needed)
     }
 
     /// Sets whether a job's limit is longer than the quantum. The caller must refresh the node.

@@ -27,7 +27,7 @@ impl Pool {
     }
 
     /// Returns the capacity of a device for a job that lasts until `until`; `None` if the job may not stay so long.
-    pub(crate) fn room(&self, spot: Spot, until: Millis, with_bounded: bool) -> Option<(Amount, bool)> {
+    pub(crate) fn space(&self, spot: Spot, until: Millis, with_bounded: bool) -> Option<(Amount, bool)> {
         let device = self.device(spot);
         match device.filed {
             Vacancy::Whole(free_until) if free_until == Millis::NEVER || with_bounded && until <= free_until => {
@@ -63,9 +63,9 @@ impl Pool {
         let node = self.node(spot.node);
         let device = &node.devices[spot.device as usize];
         let open = device.windows.iter().filter(|window| window.is_open(now) && own(window.id));
-        let first = open.reduce(|one, other| if other.goes_before(one) { other } else { one });
+        let first = open.reduce(|one, other| if other.has_precedence(one) { other } else { one });
         let others = device.windows.iter().filter(|window| window.ends > now && !own(window.id));
-        let windows = others.map(|window| first.map_or(window.starts, |first| window.begins_beside(first)));
+        let windows = others.map(|window| first.map_or(window.starts, |first| window.preempts_at(first)));
         let limits = device.claims.iter().map(|claim| claim.starts).chain(windows);
         limits.chain(device.drained).chain(node.drained).any(|from| from < until)
     }

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 /// The free devices of a reservation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Within {
+pub(crate) struct ReservedFreeDevices {
     /// The pool's stamp at which it last gained a device, or a device became free for longer.
     pub(crate) grown: u64,
     /// Free devices by class, and by the time until which the reservation's jobs may hold them.
     free: BTreeSet<(ClassId, Millis, Spot)>,
 }
 
-impl Within {
+impl ReservedFreeDevices {
     /// Updates a device, which was free until `old` and is free until `new`. Returns whether the reservation has gained
     /// capacity.
     pub(super) fn file(&mut self, class: ClassId, spot: Spot, old: Option<Millis>, new: Option<Millis>) -> bool {

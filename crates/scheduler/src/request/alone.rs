@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_scheduler_is_refused_by_its_word() {
+    fn keys_that_need_a_scheduler_are_refused_by_name() {
         for (text, word) in [
             ("1 limit=2h", "limit"),
             ("1 wait=0s", "wait"),

@@ -11,7 +11,7 @@ use accord_types::settings::parse_bytes;
 use std::ops::Range;
 
 /// The range of the error in bytes of the text, with cause and remedy.
-pub(super) type Wrong = (Range<usize>, String);
+pub(super) type PartError = (Range<usize>, String);
 
 /// The fields of a part that have been read.
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Fields<'a> {
 }
 
 /// Reads a part. `text` must not be empty, and has neither blanks nor `+`.
-pub(super) fn read_part(text: &str) -> Result<Part, Wrong> {
+pub(super) fn read_part(text: &str) -> Result<Part, PartError> {
     let mut fields = Fields::default();
     let mut start = 0;
     for field in text.split(':') {
@@ -45,7 +45,7 @@ pub(super) fn read_part(text: &str) -> Result<Part, Wrong> {
 }
 
 /// Reads a class: `nvidia/h200`, `cpu` or `any`.
-pub(super) fn read_class(text: &str) -> Result<ClassFilter, Wrong> {
+pub(super) fn read_class(text: &str) -> Result<ClassFilter, PartError> {
     let (kind, model) = read_type(text)?;
     Ok(ClassFilter { kind, model: model.map(str::to_owned), ..ClassFilter::ALL })
 }
@@ -62,7 +62,7 @@ pub(super) fn looks_like_part(text: &str) -> bool {
 }
 
 impl<'a> Fields<'a> {
-    fn read(&mut self, field: &'a str, is_first: bool) -> Result<(), Wrong> {
+    fn read(&mut self, field: &'a str, is_first: bool) -> Result<(), PartError> {
         let all = 0..field.len();
         let twice = |what: &str| Err((all.clone(), format!("{what} is there twice: leave one out")));
         if field.is_empty() {
@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn read_named(&mut self, name: &str, value: &str, all: &Range<usize>) -> Result<(), Wrong> {
+    fn read_named(&mut self, name: &str, value: &str, all: &Range<usize>) -> Result<(), PartError> {
         let at = name.len() + 1;
         let wrong = |message: &str| (at..all.end, message.to_owned());
         let twice = match name {
@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn read_count(text: &str) -> Result<Count, Wrong> {
+fn read_count(text: &str) -> Result<Count, PartError> {
     let number = |text: &str| text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
     let read = match text.split_once('-') {
         None => number(text).map(Count::exactly),
@@ -176,7 +176,7 @@ fn parse_share(text: &str) -> Option<u32> {
 }
 
 /// Reads a number of bytes; `start` is the position of the text.
-fn read_size(text: &str, start: usize) -> Result<u64, Wrong> {
+fn read_size(text: &str, start: usize) -> Result<u64, PartError> {
     // A number without a unit would be in bytes, which is not allowed here.
     let has_unit = !text.ends_with(|letter: char| letter.is_ascii_digit());
     let size = parse_bytes(text).filter(|size| has_unit && (1..=SIZE_MAX).contains(size));
@@ -186,7 +186,7 @@ fn read_size(text: &str, start: usize) -> Result<u64, Wrong> {
     })
 }
 
-fn read_type(text: &str) -> Result<(DeviceType, Option<&str>), Wrong> {
+fn read_type(text: &str) -> Result<(DeviceType, Option<&str>), PartError> {
     let (name, model) = text.split_once('/').map_or((text, None), |(name, model)| (name, Some(model)));
     let Some((_, kind)) = TYPES.into_iter().find(|(known, _)| *known == name) else {
         return Err((0..name.len(), unknown_type(name)));

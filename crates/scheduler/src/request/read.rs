@@ -1,6 +1,6 @@
 //! Reads the text of a request.
 
-use super::part::{Wrong, looks_like_part, read_class, read_part};
+use super::part::{PartError, looks_like_part, read_class, read_part};
 use super::words::{
     ALTERNATIVES_MAX, COUNT_MAX, ELSE, LABELS_MAX, NAME_MAX, NODES_MAX, PARTS_MAX, PRIORITY_MAX, TEXT_MAX, TIME_MAX_MS,
     TYPES, WHOLE, Word, is_name,
@@ -82,7 +82,7 @@ enum Expected {
 }
 
 impl Reader {
-    fn read(mut self, text: &str) -> Result<Request, Wrong> {
+    fn read(mut self, text: &str) -> Result<Request, PartError> {
         let mut expected = Expected::Start;
         let mut last = text.len()..text.len();
         for token in tokens(text) {
@@ -96,7 +96,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, token: &Token<'_>, expected: Expected) -> Result<Expected, Wrong> {
+    fn take(&mut self, token: &Token<'_>, expected: Expected) -> Result<Expected, PartError> {
         let wrong = |message: String| Err((token.range.clone(), message));
         if token.text == "+" || token.text == ELSE {
             return match expected {
@@ -141,7 +141,7 @@ impl Reader {
         Ok(Expected::AfterPart)
     }
 
-    fn begin_alternative(&mut self, token: &Token<'_>) -> Result<Expected, Wrong> {
+    fn begin_alternative(&mut self, token: &Token<'_>) -> Result<Expected, PartError> {
         if self.alternatives.len() == ALTERNATIVES_MAX {
             return Err((token.range.clone(), format!("a request has at most {ALTERNATIVES_MAX} alternatives")));
         }
@@ -149,7 +149,7 @@ impl Reader {
         Ok(Expected::Part)
     }
 
-    fn part(&mut self, token: &Token<'_>) -> Result<(), Wrong> {
+    fn part(&mut self, token: &Token<'_>) -> Result<(), PartError> {
         let part = read_part(token.text).map_err(|wrong| shifted(wrong, token.range.start))?;
         let parts = self.alternatives.last_mut().map(|alternative| &mut alternative.parts);
         if let Some(parts) = parts {
@@ -162,7 +162,7 @@ impl Reader {
         Ok(())
     }
 
-    fn word(&mut self, word: Word, token: &Token<'_>) -> Result<(), Wrong> {
+    fn word(&mut self, word: Word, token: &Token<'_>) -> Result<(), PartError> {
         let name = word.name();
         let value = token.text.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
         let value = match (word.example(), value) {
@@ -182,7 +182,7 @@ impl Reader {
         Ok(())
     }
 
-    fn value(&mut self, word: Word, value: &str) -> Result<(), Wrong> {
+    fn value(&mut self, word: Word, value: &str) -> Result<(), PartError> {
         let wrong = |message: String| (0..value.len(), message);
         match word {
             Word::PerRank => self.per_rank = true,
@@ -217,7 +217,7 @@ impl Reader {
         Ok(())
     }
 
-    fn label(&mut self, value: &str) -> Result<(), Wrong> {
+    fn label(&mut self, value: &str) -> Result<(), PartError> {
         let Some((name, of)) = value.split_once('=') else {
             return Err((0..value.len(), "a label has a name and a value, as in label=rack=r1".to_owned()));
         };
@@ -237,7 +237,7 @@ impl Reader {
     }
 
     /// Checks that words and parts are consistent.
-    fn finish(self, text: &str) -> Result<Request, Wrong> {
+    fn finish(self, text: &str) -> Result<Request, PartError> {
         let localities = [Word::Local, Word::Near, Word::Pack, Word::Spread];
         let seen: Vec<&Seen> = self.words.iter().filter(|(word, _)| localities.contains(word)).collect();
         if let [(first, _), (second, place), ..] = seen[..] {
@@ -282,7 +282,7 @@ impl Reader {
         })
     }
 
-    fn check(&self, part: &Part, place: &Range<usize>, text: &str) -> Result<(), Wrong> {
+    fn check(&self, part: &Part, place: &Range<usize>, text: &str) -> Result<(), PartError> {
         let count = part.count;
         let count_place = place.start..place.start + text[place.clone()].find(':').unwrap_or(place.len());
         if self.per_rank && count.least != count.most {
@@ -303,7 +303,7 @@ impl Reader {
     }
 }
 
-fn shifted((range, message): Wrong, by: usize) -> Wrong {
+fn shifted((range, message): PartError, by: usize) -> PartError {
     (range.start + by..range.end + by, message)
 }
 
@@ -324,7 +324,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-fn read_names(value: &str, into: &mut Vec<String>, word: &str) -> Result<(), Wrong> {
+fn read_names(value: &str, into: &mut Vec<String>, word: &str) -> Result<(), PartError> {
     let mut start = 0;
     for name in value.split(',') {
         let node = checked_name(name, start)?;
@@ -341,7 +341,7 @@ fn read_names(value: &str, into: &mut Vec<String>, word: &str) -> Result<(), Wro
     Ok(())
 }
 
-fn checked_name(text: &str, start: usize) -> Result<String, Wrong> {
+fn checked_name(text: &str, start: usize) -> Result<String, PartError> {
     if is_name(text) {
         return Ok(text.to_owned());
     }

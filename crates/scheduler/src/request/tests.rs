@@ -139,10 +139,10 @@ fn an_error_marks_the_wrong_word_and_names_the_nearest() {
         ("", "", "4:nvidia"),
         ("  ", "  ", "4:nvidia"),
     ] {
-        let (marked, told) = wrong(text);
-        assert_eq!(marked, word, "{text}: {told}");
-        assert!(told.contains(message), "{text}: {told}");
-        assert!(!told.contains('\n'), "{told}");
+        let (marked, reported) = wrong(text);
+        assert_eq!(marked, word, "{text}: {reported}");
+        assert!(reported.contains(message), "{text}: {reported}");
+        assert!(!reported.contains('\n'), "{reported}");
     }
 }
 

@@ -23,8 +23,8 @@ impl Scheduler {
         for account in 0..self.accounts.all.len() {
             self.accounts.settle(self.now, u32::try_from(account).unwrap_or(u32::MAX));
         }
-        for id in self.promised.clone() {
-            self.lose_promise(id, SlipCause::Policy);
+        for id in self.with_reserved_start.clone() {
+            self.lose_reserved_start(id, SlipCause::Policy);
         }
         self.head = None;
         let mut accounts = Accounts::new(&policy);

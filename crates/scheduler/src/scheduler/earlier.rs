@@ -9,7 +9,7 @@ use crate::effect::LeasedDevice;
 use crate::input::EarlierJob;
 use crate::job::{Grant, Job};
 use crate::phase::{Hold, Phase};
-use crate::pool::{Beside, Holder, Spot};
+use crate::pool::{Holder, HostResources, Spot};
 use crate::request::{Part, Request, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Scheduler {
             .devices
             .iter()
             .filter_map(|leased| Some((self.pool.spot(leased.device)?, *leased)))
-            .filter(|(spot, leased)| self.has_room(*spot, leased))
+            .filter(|(spot, leased)| self.has_space(*spot, leased))
             .collect();
         if spots.is_empty() {
             return;
@@ -48,8 +48,8 @@ impl Scheduler {
             let of = &self.pool.classes[class.index()];
             let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
-            let beside = Beside { memory: host_memory, cores: 0 };
-            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, beside });
+            let host_resources = HostResources { memory: host_memory, cores: 0 };
+            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, host_resources });
             if charges(&self.quarantined, device) {
                 self.accounts.hold(self.now, account, class, milli, long, true);
             }
@@ -74,7 +74,7 @@ impl Scheduler {
     }
 
     /// Whether a device has this much that no job holds.
-    fn has_room(&self, spot: Spot, leased: &LeasedDevice) -> bool {
+    fn has_space(&self, spot: Spot, leased: &LeasedDevice) -> bool {
         let device = &self.pool.node(spot.node).devices[spot.device as usize];
         let mut sum = leased.amount;
         for holder in &device.holders {
@@ -118,8 +118,8 @@ impl Scheduler {
             ending: None,
             grants: Vec::new(),
             paths: None,
-            lent: Vec::new(),
-            promise: None,
+            beyond_guarantees: Vec::new(),
+            reserved_start: None,
             slipped: None,
             unplanned: [None; 3],
             announced: None,

@@ -10,7 +10,7 @@ use crate::input::Reservation;
 use crate::job::Job;
 use crate::phase::Phase;
 use crate::policy::SitePolicy;
-use crate::pool::Beside;
+use crate::pool::HostResources;
 use crate::request::Locality;
 use crate::search::{Layout, PartDemand};
 use crate::time::Millis;
@@ -205,7 +205,7 @@ impl Scheduler {
             view: self.view(job),
             reason: waits.then(|| self.wait_reason(job)),
             position: (waits && !job.on_hold).then(|| self.position(job)),
-            starts: job.promise.as_ref().map(|promise| promise.starts),
+            starts: job.reserved_start.as_ref().map(|reserved_start| reserved_start.starts),
         })
     }
 
@@ -263,9 +263,10 @@ impl Scheduler {
         let short = |part: &&PartDemand| u64::from(part.count.least) * chunks > self.free_for(job, part.class, until);
         let parts = shape.choices.first().map_or(&[][..], |choice| choice);
         let lacking = parts.iter().find(short);
-        let beside = parts.iter().filter(|_| lacking.is_none()).find_map(|part| self.missing_beside(job, part));
-        if let Some(beside) = beside {
-            return beside;
+        let host_resources =
+            parts.iter().filter(|_| lacking.is_none()).find_map(|part| self.missing_host_resources(job, part));
+        if let Some(host_resources) = host_resources {
+            return host_resources;
         }
         let part = lacking.or(parts.first());
         let reserved = part.and_then(|part| self.reserved_to_others(job, part.class, until));
@@ -284,9 +285,9 @@ impl Scheduler {
     /// Returns how many devices of a class are free for a job until a time, including those kept for its reserved
     /// start.
     fn free_for(&self, job: &Job, class: ClassId, until: Millis) -> u64 {
-        let kept = job.promise.iter().flat_map(|promise| &promise.spots).filter(|&&spot| {
+        let kept = job.reserved_start.iter().flat_map(|reserved_start| &reserved_start.spots).filter(|&&spot| {
             self.pool.device(spot).class == class
-                && self.pool.room(spot, until, true).is_none()
+                && self.pool.space(spot, until, true).is_none()
                 && self.pool.is_free_for(spot, job.id, self.now, until)
         });
         self.pool.free_until(class, until) + kept.count() as u64
@@ -294,14 +295,14 @@ impl Scheduler {
 
     /// Returns whether memory or cores of nodes are what a part lacks: no node with a free device has enough for those that one node must have.
     /// `None` also if the job may use more than [`BESIDE_MAX`] nodes by name, and none of as many with most left.
-    fn missing_beside(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
+    fn missing_host_resources(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
         if part.cores == 0 && part.host_memory == 0 {
             return None;
         }
         let shape = self.shapes.get(job.shape);
         let together = u64::from(together(shape.layout, part));
         let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
-        let Beside { memory, cores } = self.most_beside(job, part)?;
+        let HostResources { memory, cores } = self.most_host_resources(job, part)?;
         let model = self.pool.classes[part.class.index()].model.clone();
         if memory < needed.0 {
             return Some(WaitReason::HostMemory { model, needed: needed.0, free: memory });
@@ -310,7 +311,7 @@ impl Scheduler {
     }
 
     /// Returns the most memory and the most cores that nodes with a free device have left which a job may use.
-    fn most_beside(&self, job: &Job, part: &PartDemand) -> Option<Beside> {
+    fn most_host_resources(&self, job: &Job, part: &PartDemand) -> Option<HostResources> {
         let shape = self.shapes.get(job.shape);
         let is_allowed = |node: u32| {
             self.pool.step();
@@ -321,10 +322,10 @@ impl Scheduler {
             _ => shape.nodes.iter().flat_map(|nodes| nodes.iter().take(BESIDE_MAX + 1)).collect(),
         };
         if few.is_empty() || few.len() > BESIDE_MAX {
-            return self.pool.index[part.class.index()].most_beside(BESIDE_MAX, is_allowed);
+            return self.pool.index[part.class.index()].most_host_resources(BESIDE_MAX, is_allowed);
         }
         let allowed = few.into_iter().filter(|&node| is_allowed(node));
-        allowed.filter_map(|node| self.pool.beside(node, part.class)).reduce(Beside::most)
+        allowed.filter_map(|node| self.pool.host_resources(node, part.class)).reduce(HostResources::most)
     }
 
     /// Returns a reservation that has free devices of a class until then which are for others, and how many: of

@@ -12,12 +12,12 @@ use crate::amount::WHOLE;
 use crate::demand::PartDemand;
 use crate::effect::{Effect, SlipCause};
 use crate::ids::{ClassId, JobId};
-use crate::job::{Job, Promise};
+use crate::job::{Job, ReservedStart};
 use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::plan::Plan;
 use crate::policy::RELEASE_MS;
-use crate::pool::{Beside, Claim, Spot};
+use crate::pool::{Claim, HostResources, Spot};
 use crate::shapes::classes_of;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::cmp::Ordering;
@@ -58,17 +58,21 @@ impl Scheduler {
             self.pool.step();
             let Some(turn) = self.accounts.get(leaf).queue.first() else { continue };
             let Some(job) = self.jobs.get(&turn.job) else { continue };
-            let (id, promise) = (job.id, job.promise.as_ref());
-            let own = promise.filter(|promise| promise.rank == Rank::First).map_or(&[][..], |promise| &promise.demand);
+            let (id, reserved_start) = (job.id, job.reserved_start.as_ref());
+            let own = reserved_start
+                .filter(|reserved_start| reserved_start.rank == Rank::First)
+                .map_or(&[][..], |reserved_start| &reserved_start.demand);
             let demand = &self.shapes.get(job.shape).first_demand;
-            let is_done = promise.is_some_and(|promise| promise.rank == Rank::Entitled);
+            let is_done = reserved_start.is_some_and(|reserved_start| reserved_start.rank == Rank::Entitled);
             if is_done || self.stopped_by(leaf, job).is_some() || !self.accounts.is_first_entitled(leaf, demand, own) {
                 continue;
             }
-            if promise.is_some_and(|promise| promise.starts <= latest) {
+            if reserved_start.is_some_and(|reserved_start| reserved_start.starts <= latest) {
                 self.set_rank(id, Rank::Entitled);
                 self.pool.touched.push((id, None));
-            } else if !self.is_unplanned(job, Rank::Entitled) || self.lent_to(id) != job.lent {
+            } else if !self.is_unplanned(job, Rank::Entitled)
+                || self.jobs_beyond_guarantees(id) != job.beyond_guarantees
+            {
                 self.plan_before(id, Rank::Entitled, latest, effects);
             }
         }
@@ -88,10 +92,10 @@ impl Scheduler {
                 self.leave_first(demoted);
                 return;
             };
-            let promise = self.jobs.get(&id).and_then(|job| job.promise.as_ref());
+            let reserved_start = self.jobs.get(&id).and_then(|job| job.reserved_start.as_ref());
             let soon = self.now.plus(RELEASE_EXPECTED_MS);
             let horizon = self.ends.last().map_or(soon, |&(ends, _)| ends.max(soon));
-            match promise.map(|promise| (promise.rank, promise.starts)) {
+            match reserved_start.map(|reserved_start| (reserved_start.rank, reserved_start.starts)) {
                 Some((Rank::First | Rank::Entitled, _)) => {
                     self.leave_first(demoted);
                     return;
@@ -121,8 +125,8 @@ impl Scheduler {
     fn leave_first(&mut self, demoted: Option<JobId>) {
         let Some(id) = demoted else { return };
         self.pool.touched.push((id, None));
-        if self.promised.len() > self.policy.backfill_depth && self.has_rank(id, Rank::Later) {
-            self.lose_promise(id, SlipCause::Order);
+        if self.with_reserved_start.len() > self.policy.backfill_depth && self.has_rank(id, Rank::Later) {
+            self.lose_reserved_start(id, SlipCause::Order);
         }
     }
 
@@ -132,7 +136,7 @@ impl Scheduler {
             self.pool.step();
             !refused.contains(&job.id)
                 && self.stopped_by(job.account, job).is_none()
-                && (job.promise.is_some() || !self.is_unplanned(job, Rank::First))
+                && (job.reserved_start.is_some() || !self.is_unplanned(job, Rank::First))
         };
         let front = self.front.values().filter_map(|id| self.jobs.get(id)).find(suits);
         if let Some(front) = front {
@@ -196,7 +200,9 @@ impl Scheduler {
             }
             let of_rank: Vec<JobId> = match ignored {
                 None => vec![id],
-                Some(ignored) => self.promised.iter().copied().filter(|&other| self.has_rank(other, ignored)).collect(),
+                Some(ignored) => {
+                    self.with_reserved_start.iter().copied().filter(|&other| self.has_rank(other, ignored)).collect()
+                }
             };
             for other in of_rank {
                 if !aside.contains(&other) {
@@ -212,10 +218,10 @@ impl Scheduler {
                 break;
             }
         }
-        let mut lent = Vec::new();
+        let mut beyond_guarantees = Vec::new();
         if rank == Rank::Entitled && best.as_ref().is_none_or(|(_, best)| best.starts > latest) {
-            lent = self.lent_to(id);
-            self.end_lent(&lent, |_| true);
+            beyond_guarantees = self.jobs_beyond_guarantees(id);
+            self.end_beyond_guarantees(&beyond_guarantees, |_| true);
             let plan = self.plan(id);
             if plan.as_ref().is_some_and(|(_, plan)| best.as_ref().is_none_or(|(_, best)| plan.starts < best.starts)) {
                 best = plan;
@@ -231,25 +237,25 @@ impl Scheduler {
         self.pool.forget_changes(changes);
         let spots = best.as_ref().map_or(&[][..], |(_, plan)| &plan.spots);
         let spots: BTreeSet<Spot> = spots.iter().copied().collect();
-        let classes = self.end_lent(&lent, |spot| spots.contains(&spot));
+        let classes = self.end_beyond_guarantees(&beyond_guarantees, |spot| spots.contains(&spot));
         if classes != 0 {
             self.pool.note_sooner(classes);
         }
         if !is_planned {
             self.note_unplanned(id, rank);
             if let Some(job) = self.jobs.get_mut(&id) {
-                job.lent = lent;
+                job.beyond_guarantees = beyond_guarantees;
             }
         }
         let Some((choice, plan)) = best else { return false };
-        self.lose_promise(id, SlipCause::Order);
+        self.lose_reserved_start(id, SlipCause::Order);
         self.make_way(id, rank, &plan);
-        self.promise(id, choice, plan, rank, effects);
+        self.plan_reserved_start(id, choice, plan, rank, effects);
         true
     }
 
     /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes.
-    fn lent_to(&self, id: JobId) -> Vec<JobId> {
+    fn jobs_beyond_guarantees(&self, id: JobId) -> Vec<JobId> {
         let Some(job) = self.jobs.get(&id) else { return Vec::new() };
         let wanted = self.shapes.get(job.shape).classes;
         let is_lent = |other: &&Job| {
@@ -264,9 +270,9 @@ impl Scheduler {
 
     /// Sets the planned end of each of these jobs: the end of its quantum if it holds a `needed` device, otherwise
     /// none. Returns the classes of the jobs with such an end.
-    fn end_lent(&mut self, lent: &[JobId], needed: impl Fn(Spot) -> bool) -> u128 {
+    fn end_beyond_guarantees(&mut self, beyond_guarantees: &[JobId], needed: impl Fn(Spot) -> bool) -> u128 {
         let mut classes = 0;
-        for &id in lent {
+        for &id in beyond_guarantees {
             let Some(job) = self.jobs.get(&id) else { continue };
             let is_needed = job.grants.iter().any(|grant| grant.hold == Hold::Held && needed(grant.spot));
             let planned = if is_needed { job.ends } else { Millis::NEVER };
@@ -281,7 +287,10 @@ impl Scheduler {
     }
 
     fn has_rank(&self, id: JobId, rank: Rank) -> bool {
-        self.jobs.get(&id).and_then(|job| job.promise.as_ref()).is_some_and(|promise| promise.rank == rank)
+        self.jobs
+            .get(&id)
+            .and_then(|job| job.reserved_start.as_ref())
+            .is_some_and(|reserved_start| reserved_start.rank == rank)
     }
 
     /// Drops the reserved starts of lower ranks that overlap a plan.
@@ -295,8 +304,13 @@ impl Scheduler {
             overlapped.extend(overlapping.map(|claim| claim.job));
         }
         for other in overlapped {
-            if self.jobs.get(&other).and_then(|job| job.promise.as_ref()).is_some_and(|promise| promise.rank < rank) {
-                self.lose_promise(other, SlipCause::Order);
+            if self
+                .jobs
+                .get(&other)
+                .and_then(|job| job.reserved_start.as_ref())
+                .is_some_and(|reserved_start| reserved_start.rank < rank)
+            {
+                self.lose_reserved_start(other, SlipCause::Order);
             }
         }
     }
@@ -304,9 +318,9 @@ impl Scheduler {
     /// Changes the rank of a job's reserved start.
     fn set_rank(&mut self, id: JobId, rank: Rank) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let Some(promise) = job.promise.as_mut() else { return };
-        let (account, demand) = (job.account, promise.demand.clone());
-        let before = std::mem::replace(&mut promise.rank, rank);
+        let Some(reserved_start) = job.reserved_start.as_mut() else { return };
+        let (account, demand) = (job.account, reserved_start.demand.clone());
+        let before = std::mem::replace(&mut reserved_start.rank, rank);
         self.count_rank(id, account, &demand, before, false);
         self.count_rank(id, account, &demand, rank, true);
     }
@@ -327,7 +341,7 @@ impl Scheduler {
     /// jobs with long limits. The claim of the first job counts as taken.
     pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> bool {
         let head = self.head.filter(|&head| head != job.id).and_then(|head| self.jobs.get(&head));
-        let head = head.and_then(|head| Some((head.account, &head.promise.as_ref()?.demand[..])));
+        let head = head.and_then(|head| Some((head.account, &head.reserved_start.as_ref()?.demand[..])));
         let mut takes = vec![(job.account, taken)];
         takes.extend(head);
         self.accounts.guaranteed_sets.iter().all(|&set| {
@@ -380,19 +394,19 @@ impl Scheduler {
     /// Adds the claims of a job's reserved start to its devices, or removes them.
     pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let Some(promise) = &job.promise else { return };
-        let starts = promise.starts;
+        let Some(reserved_start) = &job.reserved_start else { return };
+        let starts = reserved_start.starts;
         let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
         let lease_ends = starts.plus(job.lease_ms(self.policy.quantum()));
-        let (choice, spots) = (promise.choice.clone(), promise.spots.clone());
+        let (choice, spots) = (reserved_start.choice.clone(), reserved_start.spots.clone());
         for &spot in &spots {
             let device = self.pool.device_mut(spot);
             device.claims.retain(|claim| claim.job != id);
             let part = choice.iter().find(|part| part.class == device.class);
-            let beside = part.map(PartDemand::beside).unwrap_or_default();
+            let host_resources = part.map(PartDemand::host_resources).unwrap_or_default();
             if on {
-                device.claims.push(Claim { job: id, starts, ends, lease_ends, beside });
-            } else if beside != Beside::default() {
+                device.claims.push(Claim { job: id, starts, ends, lease_ends, host_resources });
+            } else if host_resources != HostResources::default() {
                 self.pool.beside_is_sooner(spot.node);
             }
         }
@@ -401,9 +415,9 @@ impl Scheduler {
 
     /// Handles a missed reserved start. Late releases of devices move it. The first job also keeps its devices while it
     /// waits for other jobs with long limits.
-    pub(super) fn promise_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
-        let Some(promise) = self.jobs.get(&id).and_then(|job| job.promise.as_ref()) else { return };
-        let Promise { rank, planned, spots, starts, .. } = promise.clone();
+    pub(super) fn reserved_start_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let Some(reserved_start) = self.jobs.get(&id).and_then(|job| job.reserved_start.as_ref()) else { return };
+        let ReservedStart { rank, planned, spots, starts, .. } = reserved_start.clone();
         let is_held = spots.iter().any(|&spot| self.pool.is_held(spot));
         let is_kept = if is_held { self.now < planned.plus(RELEASE_MS) } else { rank == Rank::First };
         if !is_kept {
@@ -412,17 +426,17 @@ impl Scheduler {
             for other in overdue.collect::<BTreeSet<JobId>>() {
                 self.set_planned_end(other, self.now.plus(RELEASE_EXPECTED_MS));
             }
-            return self.lose_promise(id, SlipCause::Leases);
+            return self.lose_reserved_start(id, SlipCause::Leases);
         }
         let later = self.now.plus(RELEASE_EXPECTED_MS);
-        self.timers.remove(&(super::promises::due(starts), super::Timer::Promise(id)));
+        self.timers.remove(&(super::reserved_starts::due(starts), super::Timer::Promise(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
             job.announced = Some(later);
-            if let Some(promise) = &mut job.promise {
-                promise.starts = later;
+            if let Some(reserved_start) = &mut job.reserved_start {
+                reserved_start.starts = later;
             }
         }
-        self.timers.insert((super::promises::due(later), super::Timer::Promise(id)));
+        self.timers.insert((super::reserved_starts::due(later), super::Timer::Promise(id)));
         self.set_claims(id, true);
         for spot in spots {
             self.pool.touch_claims(spot.node);

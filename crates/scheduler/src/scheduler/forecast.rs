@@ -122,7 +122,7 @@ impl Scheduler {
         let waiting = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Waiting && !job.on_hold);
         let mut open: BTreeSet<JobId> = self.jobs.keys().copied().filter(waiting).collect();
         let mut starts = BTreeMap::new();
-        for &id in &self.promised {
+        for &id in &self.with_reserved_start {
             if let Some((at, _)) = self.reserved_start(id) {
                 open.remove(&id);
                 starts.insert(id, at);

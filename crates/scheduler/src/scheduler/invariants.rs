@@ -66,7 +66,7 @@ impl Scheduler {
             return Err(format!("{holders} holders of devices, {} parts of jobs", held.len()));
         }
         self.check_accounts()?;
-        self.check_promises_made()
+        self.check_reserved_starts_made()
     }
 
     fn check_accounts(&self) -> Result<(), String> {
@@ -78,8 +78,10 @@ impl Scheduler {
             if (account.running as usize, account.waiting as usize) != (running, waiting) {
                 return Err(format!("account {at} counts its jobs wrongly"));
             }
-            let claimed = jobs().filter_map(|job| job.promise.as_ref()).filter(|promise| promise.rank != Rank::Later);
-            let claimed: u64 = claimed.flat_map(|promise| &promise.demand).map(|(_, milli)| milli).sum();
+            let claimed = jobs()
+                .filter_map(|job| job.reserved_start.as_ref())
+                .filter(|reserved_start| reserved_start.rank != Rank::Later);
+            let claimed: u64 = claimed.flat_map(|reserved_start| &reserved_start.demand).map(|(_, milli)| milli).sum();
             if account.claimed.iter().sum::<u64>() != claimed {
                 return Err(format!("account {at} counts reserved starts of first jobs wrongly"));
             }
@@ -113,21 +115,21 @@ impl Scheduler {
         Ok(())
     }
 
-    fn check_promises_made(&self) -> Result<(), String> {
+    fn check_reserved_starts_made(&self) -> Result<(), String> {
         let of_rank = |rank: Rank| {
-            let promises = self.jobs.values().filter_map(|job| job.promise.as_ref());
-            promises.filter(|promise| promise.rank == rank).count()
+            let reserved_starts = self.jobs.values().filter_map(|job| job.reserved_start.as_ref());
+            reserved_starts.filter(|reserved_start| reserved_start.rank == rank).count()
         };
         let (later, first, entitled) = (of_rank(Rank::Later), of_rank(Rank::First), of_rank(Rank::Entitled));
         if later > self.policy.backfill_depth || first > 1 || entitled != self.entitled.len() {
             return Err(format!("{later} reserved starts, {first} of first jobs, {entitled} within guarantees"));
         }
         let mut claims = 0;
-        for (job, promise) in self.jobs.values().filter_map(|job| Some((job, job.promise.as_ref()?))) {
-            if job.phase != Phase::Waiting || !self.promised.contains(&job.id) {
+        for (job, reserved_start) in self.jobs.values().filter_map(|job| Some((job, job.reserved_start.as_ref()?))) {
+            if job.phase != Phase::Waiting || !self.with_reserved_start.contains(&job.id) {
                 return Err(format!("job {} has a reserved start it should not have", job.id));
             }
-            claims += promise.spots.len();
+            claims += reserved_start.spots.len();
         }
         let there = self.pool.nodes.iter().flat_map(|node| &node.devices).map(|device| device.claims.len());
         if claims != there.sum::<usize>() {

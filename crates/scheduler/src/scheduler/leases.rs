@@ -18,8 +18,9 @@ impl Scheduler {
     pub(super) fn start(&mut self, id: JobId, choice: &[PartDemand], picks: &[Pick], effects: &mut Vec<Effect>) {
         let first_of = |job: &Job| self.accounts.get(job.account).queue.first() == Some(&job.turn);
         let is_first = self.jobs.get(&id).is_some_and(first_of);
-        let reserved = self.jobs.get(&id).and_then(|job| job.promise.as_ref());
-        let is_reserved = reserved.is_some_and(|promise| picks.iter().all(|pick| promise.spots.contains(&pick.spot)));
+        let reserved = self.jobs.get(&id).and_then(|job| job.reserved_start.as_ref());
+        let is_reserved =
+            reserved.is_some_and(|reserved_start| picks.iter().all(|pick| reserved_start.spots.contains(&pick.spot)));
         self.leave_queues(id);
         let Some(job) = self.jobs.remove(&id) else { return };
         self.forget_waiting(&job);
@@ -60,8 +61,8 @@ impl Scheduler {
             let part = &choice[pick.part];
             let class = &self.pool.classes[part.class.index()];
             let milli = u64::from(crate::arithmetic::charge(pick.amount, pick.exclusive, class));
-            let (amount, exclusive, beside) = (pick.amount, pick.exclusive, part.beside());
-            self.pool.hold(pick.spot, Holder { job: id, amount, exclusive, long, ends: planned_end, beside });
+            let (amount, exclusive, host_resources) = (pick.amount, pick.exclusive, part.host_resources());
+            self.pool.hold(pick.spot, Holder { job: id, amount, exclusive, long, ends: planned_end, host_resources });
             nodes.insert(pick.spot.node);
             *held.entry(part.class).or_default() += milli;
             job.grants.push(Grant {

@@ -13,11 +13,11 @@ mod leases;
 mod nodes;
 mod pass;
 mod possible;
-mod promises;
 mod quarantine;
 mod reservable;
 mod reservations;
 mod reserved;
+mod reserved_starts;
 mod saving;
 mod timers;
 mod view;
@@ -43,7 +43,7 @@ pub use lack::Lack;
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
-pub use view::{Beside, DeviceState};
+pub use view::DeviceState;
 pub use waiting_order::{AccountOrder, WaitingPlace};
 
 /// Interval at which the order of accounts is updated to their usage.
@@ -97,8 +97,8 @@ pub struct Scheduler {
     /// Leaf accounts with a timer.
     settling: BTreeSet<u32>,
     /// Jobs with a reserved start.
-    promised: BTreeSet<JobId>,
-    /// Those jobs of `promised` that are within a guarantee, to which others yield.
+    with_reserved_start: BTreeSet<JobId>,
+    /// Those jobs of `with_reserved_start` that are within a guarantee, to which others yield.
     entitled: BTreeSet<JobId>,
     /// The first job beyond all guarantees, to which other reserved starts yield.
     head: Option<JobId>,
@@ -106,7 +106,7 @@ pub struct Scheduler {
     endless: BTreeSet<JobId>,
     /// Ends of leases for planning.
     ends: BTreeSet<(Millis, JobId)>,
-    /// Those jobs of `promised` whose devices were all free at their last change.
+    /// Those jobs of `with_reserved_start` whose devices were all free at their last change.
     ready: BTreeSet<JobId>,
     /// Shapes to test, and shapes that fit but whose jobs may not start.
     candidates: BTreeSet<usize>,
@@ -120,7 +120,7 @@ pub struct Scheduler {
     /// Reservations with members that have begun.
     open_reservations: BTreeSet<ReservationId>,
     /// Reservations that do not suffice for a job with a reserved start, with the stamps at that time
-    /// (`Within::grown`).
+    /// (`ReservedFreeDevices::grown`).
     unfit: BTreeMap<JobId, BTreeMap<ReservationId, u64>>,
     drains: BTreeMap<DrainTarget, Drain>,
     quarantined: BTreeMap<accord_types::DeviceId, Quarantine>,
@@ -158,7 +158,7 @@ impl Scheduler {
             paused: false,
             timers: BTreeSet::new(),
             settling: BTreeSet::new(),
-            promised: BTreeSet::new(),
+            with_reserved_start: BTreeSet::new(),
             entitled: BTreeSet::new(),
             head: None,
             endless: BTreeSet::new(),
@@ -329,7 +329,7 @@ impl Scheduler {
         self.groups.remove(&group_of(job), job.turn);
         let (account, turn) = (job.account, job.turn);
         self.accounts.queue(account, turn, Queued::No);
-        self.drop_promise(id);
+        self.drop_reserved_start(id);
         self.head = self.head.filter(|&head| head != id);
     }
 }

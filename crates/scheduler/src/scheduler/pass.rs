@@ -1,7 +1,7 @@
 //! The pass after each input, which starts the jobs that can start, in order.
 
 use super::Scheduler;
-use crate::accounts::Turn;
+use crate::accounts::JobOrder;
 use crate::amount::WHOLE;
 use crate::effect::Effect;
 use crate::ids::{ClassId, JobId};
@@ -37,14 +37,14 @@ type Fit = (Vec<PartDemand>, Vec<Pick>);
 impl Scheduler {
     pub(super) fn pass(&mut self, effects: &mut Vec<Effect>) {
         loop {
-            self.check_promises();
+            self.check_reserved_starts();
             if self.paused {
                 return;
             }
             if std::mem::take(&mut self.replans) {
                 // Reserved starts must be planned before a job can take their devices.
                 self.reserve_starts(effects);
-                self.check_promises();
+                self.check_reserved_starts();
             }
             self.start_all(effects);
             self.reserve_starts(effects);
@@ -72,7 +72,7 @@ impl Scheduler {
             match self.fit(job) {
                 Ok((choice, picks)) => {
                     self.start(id, &choice, &picks, effects);
-                    self.check_promises();
+                    self.check_reserved_starts();
                     self.gather_candidates();
                     (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
                     reserved = self.reserved_candidates();
@@ -165,12 +165,12 @@ impl Scheduler {
 
     /// Returns the first job in order of fitting shapes, ignoring jobs that administrators have put first.
     fn first_fitting(&self, stopped: &BTreeSet<(usize, u32)>) -> Option<JobId> {
-        let mut first: Option<(u32, Turn)> = None;
+        let mut first: Option<(u32, JobOrder)> = None;
         for &shape in &self.candidates {
             for (&account, turns) in &self.shapes.get(shape).waiting {
                 self.pool.step();
                 let Some(&turn) = turns.first().filter(|_| !stopped.contains(&(shape, account))) else { continue };
-                let is_before = |(other, than): (u32, Turn)| {
+                let is_before = |(other, than): (u32, JobOrder)| {
                     self.accounts.compare(account, other).then_with(|| turn.cmp(&than)) == Ordering::Less
                 };
                 if first.is_none_or(is_before) {
@@ -233,10 +233,10 @@ impl Scheduler {
             return Err(Some(stop));
         }
         let shape = self.shapes.get(job.shape);
-        if let Some(picks) = self.promised_picks(job)
-            && let Some(promise) = &job.promise
+        if let Some(picks) = self.reserved_picks(job)
+            && let Some(reserved_start) = &job.reserved_start
         {
-            let choice = &promise.choice;
+            let choice = &reserved_start.choice;
             match self.allowed(job, choice, &picks) {
                 Ok(()) => return Ok((choice.clone(), picks)),
                 Err(stop) => return Err(Some(stop)),

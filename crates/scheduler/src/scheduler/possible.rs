@@ -6,7 +6,7 @@ use super::{ReservationState, Scheduler, Timer};
 use crate::demand::{Layout, PartDemand};
 use crate::ids::{ClassId, JobId};
 use crate::phase::Phase;
-use crate::pool::{Beside, Device};
+use crate::pool::{Device, HostResources};
 use crate::request::Locality;
 use crate::shapes::Shape;
 
@@ -28,21 +28,21 @@ impl Scheduler {
         let nodes = self.nodes_for(shape, origin);
         shape.choices.iter().any(|choice| match shape.layout {
             Layout::Any(_) => choice.iter().all(|part| {
-                let room: u64 = nodes.iter().map(|&node| self.whole_room(node, part)).sum();
-                room >= u64::from(part.count.least)
+                let space: u64 = nodes.iter().map(|&node| self.whole_capacity(node, part)).sum();
+                space >= u64::from(part.count.least)
             }),
             Layout::Nodes(count) => {
-                let has_room = |node: &&u32| {
+                let has_space = |node: &&u32| {
                     let mut parts = choice.iter();
-                    parts.all(|part| self.whole_room(**node, part) >= u64::from(part.count.least.div_ceil(count)))
+                    parts.all(|part| self.whole_capacity(**node, part) >= u64::from(part.count.least.div_ceil(count)))
                 };
-                nodes.iter().filter(has_room).count() >= count as usize
+                nodes.iter().filter(has_space).count() >= count as usize
             }
             Layout::Chunks(chunks) => {
                 let chunks_of =
-                    |part: &PartDemand, node| self.whole_room(node, part) / u64::from(part.count.least.max(1));
-                let room = |&node: &u32| choice.iter().map(|part| chunks_of(part, node)).min().unwrap_or(0);
-                nodes.iter().map(room).sum::<u64>() >= u64::from(chunks)
+                    |part: &PartDemand, node| self.whole_capacity(node, part) / u64::from(part.count.least.max(1));
+                let space = |&node: &u32| choice.iter().map(|part| chunks_of(part, node)).min().unwrap_or(0);
+                nodes.iter().map(space).sum::<u64>() >= u64::from(chunks)
             }
         })
     }
@@ -65,17 +65,17 @@ impl Scheduler {
         let nodes = self.nodes_for(shape, job.origin);
         let of_part = |part: &PartDemand| {
             let model = || self.pool.classes[part.class.index()].model.clone();
-            let (mut there, mut most) = (0, Beside::default());
+            let (mut there, mut most) = (0, HostResources::default());
             for &node in &nodes {
                 let working = self.working(node, part.class);
                 there += working;
                 if working > 0 {
-                    most = most.most(self.pool.node(node).beside());
+                    most = most.most(self.pool.node(node).host_resources());
                 }
             }
             let chunks = if let Layout::Chunks(chunks) = shape.layout { u64::from(chunks) } else { 1 };
             let devices = u64::from(part.count.least) * chunks;
-            let needed = Beside::default().plus(part.beside(), together(shape.layout, part));
+            let needed = HostResources::default().plus(part.host_resources(), together(shape.layout, part));
             if there < devices {
                 Some(Lack::Devices { model: model(), needed: devices, there })
             } else if most.memory < needed.memory {
@@ -101,7 +101,7 @@ impl Scheduler {
     }
 
     /// Returns how many devices a part may have of a node that no job uses.
-    fn whole_room(&self, node: u32, part: &PartDemand) -> u64 {
+    fn whole_capacity(&self, node: u32, part: &PartDemand) -> u64 {
         let devices = self.working(node, part.class);
         let node = self.pool.node(node);
         let by_cores = node.cores.checked_div(part.cores).unwrap_or(u64::MAX);

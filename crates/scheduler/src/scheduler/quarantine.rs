@@ -100,7 +100,7 @@ impl Scheduler {
         if ends_charge {
             self.touch_holders(device);
         }
-        self.look_at_health(device);
+        self.check_health(device);
         effects.push(Effect::Quarantine { device });
     }
 
@@ -134,7 +134,7 @@ impl Scheduler {
             self.charge_holders(device, true);
             self.touch_holders(device);
         }
-        self.look_at_health(device);
+        self.check_health(device);
         effects.push(Effect::Quarantine { device });
         Some(quarantine)
     }
@@ -189,7 +189,7 @@ impl Scheduler {
     pub(super) fn note_use(&mut self, device: DeviceId, in_use: bool) {
         let changes = if in_use { self.used.insert(device) } else { self.used.remove(&device) };
         if changes {
-            self.look_at_health(device);
+            self.check_health(device);
         }
     }
 
@@ -198,7 +198,7 @@ impl Scheduler {
         self.quarantined.contains_key(&device) || self.used.contains(&device)
     }
 
-    fn look_at_health(&mut self, device: DeviceId) {
+    fn check_health(&mut self, device: DeviceId) {
         let faulty = self.is_out_of_service(device);
         if let Some(spot) = self.pool.spot(device) {
             self.pool.device_mut(spot).faulty = faulty;

@@ -55,7 +55,7 @@ impl Scheduler {
     pub(super) fn reserve(&mut self, mut reservation: Reservation, effects: &mut Vec<Effect>) {
         let before = self.remove_reservation(reservation.id);
         if reservation.ends <= self.now || reservation.ends <= reservation.starts {
-            return self.end_strangers(&before, effects);
+            return self.end_non_members(&before, effects);
         }
         if let ReservedDevices::Listed(targets) = &mut reservation.devices {
             targets.sort_unstable();
@@ -73,13 +73,13 @@ impl Scheduler {
         self.site_changed = true;
         self.reservations.insert(id, (reservation, spots));
         self.window_changes(id, effects);
-        self.end_strangers(&before, effects);
+        self.end_non_members(&before, effects);
     }
 
     /// Removes a reservation that is over or cancelled. Jobs on devices of other reservations may end.
     pub(super) fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         let spots = self.remove_reservation(id);
-        self.end_strangers(&spots, effects);
+        self.end_non_members(&spots, effects);
     }
 
     /// Removes a reservation. Returns its devices.
@@ -99,7 +99,7 @@ impl Scheduler {
 
     /// Ends jobs on devices that a removed reservation has released, if another reservation there has begun and ends
     /// jobs. Until now the removed reservation may have protected the jobs.
-    fn end_strangers(&mut self, spots: &[Spot], effects: &mut Vec<Effect>) {
+    fn end_non_members(&mut self, spots: &[Spot], effects: &mut Vec<Effect>) {
         let mut others: BTreeMap<ReservationId, Vec<Spot>> = BTreeMap::new();
         for &spot in spots {
             for window in self.pool.device(spot).windows.iter().filter(|window| window.is_present(self.now)) {
@@ -109,7 +109,7 @@ impl Scheduler {
         for (id, spots) in others {
             let Some((reservation, _)) = self.reservations.get(&id).filter(|(of, _)| of.end_jobs) else { continue };
             let name = reservation.name.clone();
-            for job in self.strangers(reservation, &spots) {
+            for job in self.non_members(reservation, &spots) {
                 self.end(job, EndCause::Reserved { name: name.clone() }, effects);
             }
         }
@@ -125,7 +125,7 @@ impl Scheduler {
             return;
         }
         let (name, spots) = (reservation.name.clone(), spots.clone());
-        let ended = if reservation.end_jobs { self.strangers(reservation, &spots) } else { BTreeSet::new() };
+        let ended = if reservation.end_jobs { self.non_members(reservation, &spots) } else { BTreeSet::new() };
         if !reservation.members.is_empty() {
             self.open_reservations.insert(id);
             self.refresh_nodes(&spots);
@@ -136,21 +136,21 @@ impl Scheduler {
     }
 
     /// Returns the running jobs on a reservation's devices that may use neither it nor a reservation with precedence.
-    fn strangers(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
+    fn non_members(&self, reservation: &Reservation, spots: &[Spot]) -> BTreeSet<JobId> {
         let own = Window::of(reservation);
         let has = |window: &Window, job: &Job| {
-            let is_first = window.id == own.id || window.is_open(self.now) && window.goes_before(&own);
+            let is_first = window.id == own.id || window.is_open(self.now) && window.has_precedence(&own);
             let reservation = self.reservations.get(&window.id).filter(|_| is_first);
             reservation.is_some_and(|(reservation, _)| self.is_for_job(reservation, job))
         };
-        let mut strangers = BTreeSet::new();
+        let mut non_members = BTreeSet::new();
         for device in spots.iter().map(|&spot| self.pool.device(spot)) {
             let jobs = device.holders.iter().filter_map(|holder| self.jobs.get(&holder.job));
             let running = jobs.filter(|job| job.phase == Phase::Running);
             let others = running.filter(|job| !device.windows.iter().any(|window| has(window, job)));
-            strangers.extend(others.map(|job| job.id));
+            non_members.extend(others.map(|job| job.id));
         }
-        strangers
+        non_members
     }
 
     /// Returns the known devices of a reservation.

@@ -46,7 +46,7 @@ impl Scheduler {
             return members;
         }
         // Its own claims distinguish a job from others of its group, and an administrator may change its order.
-        let single = self.promised.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
+        let single = self.with_reserved_start.iter().chain(self.front.values()).filter_map(|id| self.jobs.get(id));
         members.extend(single.filter(|job| self.is_for_job(reservation, job)).map(|job| job.id));
         members
     }
@@ -59,13 +59,14 @@ impl Scheduler {
         if !self.is_named(id, of) || self.is_unfit(id, of) {
             return false;
         }
-        let (shape, is_promised) = (self.shapes.get(of.shape), of.promise.is_some());
+        let (shape, is_reserved_start) = (self.shapes.get(of.shape), of.reserved_start.is_some());
         let devices = self.devices_within(id, of);
         if shape.choices.iter().any(|choice| devices.find(shape.layout, choice).is_some()) {
             return true;
         }
         let (at, grown) = (of.shape, self.grown_within(id));
-        let unfit = if is_promised { self.unfit.entry(job).or_default() } else { &mut self.shapes.get_mut(at).unfit };
+        let unfit =
+            if is_reserved_start { self.unfit.entry(job).or_default() } else { &mut self.shapes.get_mut(at).unfit };
         unfit.retain(|known, _| self.open_reservations.contains(known));
         unfit.insert(id, grown);
         false
@@ -79,8 +80,8 @@ impl Scheduler {
 
     /// Whether a reservation's devices are known not to suffice for a job.
     fn is_unfit(&self, id: ReservationId, job: &Job) -> bool {
-        let of_job = self.unfit.get(&job.id).filter(|_| job.promise.is_some());
-        let unfit = if job.promise.is_some() { of_job } else { Some(&self.shapes.get(job.shape).unfit) };
+        let of_job = self.unfit.get(&job.id).filter(|_| job.reserved_start.is_some());
+        let unfit = if job.reserved_start.is_some() { of_job } else { Some(&self.shapes.get(job.shape).unfit) };
         unfit.and_then(|unfit| unfit.get(&id)) == Some(&self.grown_within(id))
     }
 
@@ -151,7 +152,7 @@ impl<'a> DevicesWithin<'a> {
         nodes: Option<&'a BitSet>,
         (now, until): (Millis, Millis),
     ) -> Self {
-        let spots = job.promise.iter().flat_map(|promise| &promise.spots);
+        let spots = job.reserved_start.iter().flat_map(|reserved_start| &reserved_start.spots);
         let own = spots.filter_map(|&spot| Some((pool.free_within_for(spot, id, job.id, now)?, spot)));
         let own: BTreeSet<(Millis, Spot)> = own.collect();
         let own_spots = own.iter().map(|&(_, spot)| spot).collect();

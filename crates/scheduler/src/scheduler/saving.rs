@@ -10,7 +10,7 @@ use crate::job::{Grant, Job};
 use crate::node::NodeDescription;
 use crate::phase::{Hold, Phase};
 use crate::policy::Policy;
-use crate::pool::{Beside, Holder};
+use crate::pool::{Holder, HostResources};
 use crate::saved::{
     SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedQuarantine,
     SavedReservation, SavedScheduler, SavedSite, SavedTarget,
@@ -101,7 +101,10 @@ impl Scheduler {
             ending: job.ending.clone(),
             planned_end: job.planned_end.0,
             grants: grants.collect(),
-            promise: job.promise.as_ref().and_then(|promise| self.saved_promise(job, promise)),
+            reserved_start: job
+                .reserved_start
+                .as_ref()
+                .and_then(|reserved_start| self.saved_reserved_start(job, reserved_start)),
         })
     }
 
@@ -202,8 +205,8 @@ impl Scheduler {
         // Accounts are charged for all that they hold before any of them is settled.
         let (mut waiting, others): (Vec<_>, Vec<_>) =
             saved.jobs.into_iter().partition(|job| job.phase == Phase::Waiting);
-        let promises = waiting.iter_mut().filter_map(|job| Some((job.id(), job.promise.take()?)));
-        let promises: Vec<_> = promises.collect();
+        let reserved_starts = waiting.iter_mut().filter_map(|job| Some((job.id(), job.reserved_start.take()?)));
+        let reserved_starts: Vec<_> = reserved_starts.collect();
         for job in others {
             scheduler.restore_started(job)?;
         }
@@ -214,9 +217,9 @@ impl Scheduler {
             scheduler.touch(leaf);
         }
         // An earlier release saved none.
-        scheduler.replans = promises.is_empty();
-        for (id, promise) in promises {
-            scheduler.restore_promise(id, promise);
+        scheduler.replans = reserved_starts.is_empty();
+        for (id, reserved_start) in reserved_starts {
+            scheduler.restore_reserved_start(id, reserved_start);
         }
         Ok(scheduler)
     }
@@ -295,9 +298,9 @@ impl Scheduler {
             };
             let (amount, exclusive) = (Amount { milli: saved.share, memory: saved.memory }, saved.exclusive);
             if saved.hold != Hold::Freed {
-                let beside = Beside { memory: saved.host_memory, cores: saved.cores };
+                let host_resources = HostResources { memory: saved.host_memory, cores: saved.cores };
                 let (long, ends) = (job.long, job.planned_end);
-                self.pool.hold(spot, Holder { job: job.id, amount, exclusive, long, ends, beside });
+                self.pool.hold(spot, Holder { job: job.id, amount, exclusive, long, ends, host_resources });
                 nodes.insert(spot.node);
             }
             if matches!(saved.hold, Hold::Held | Hold::Releasing) && charges(&self.quarantined, device) {
@@ -363,8 +366,8 @@ impl Scheduler {
             ending: saved.ending,
             grants: Vec::new(),
             paths: None,
-            lent: Vec::new(),
-            promise: None,
+            beyond_guarantees: Vec::new(),
+            reserved_start: None,
             slipped: None,
             unplanned: [None; 3],
             announced: None,

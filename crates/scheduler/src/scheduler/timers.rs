@@ -25,7 +25,7 @@ impl Scheduler {
                 Timer::Warn(job) => self.warn(job, effects),
                 Timer::Wait(job) => self.withdraw(job, EndCause::WaitOver, effects),
                 Timer::Keep(job) => self.withdraw(job, EndCause::Abandoned, effects),
-                Timer::Promise(job) => self.promise_is_due(job, effects),
+                Timer::Promise(job) => self.reserved_start_is_due(job, effects),
             }
         }
     }

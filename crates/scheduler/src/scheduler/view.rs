@@ -10,6 +10,7 @@ use crate::ids::{AccountId, JobId};
 use crate::input::DrainTarget;
 use crate::path_class::ChosenPaths;
 use crate::phase::Phase;
+use crate::pool::HostResources;
 use crate::request::{Request, Take};
 use crate::time::Millis;
 use crate::units::{milli_text, size_text};
@@ -70,27 +71,19 @@ impl DeviceState {
     }
 }
 
-/// What a job has of a node beside one device there, beyond a CPU device's own processors and memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Beside {
-    /// Thousandths of the node's processors.
-    pub milli_cores: u64,
-    /// Bytes of the node's memory.
-    pub host_memory: u64,
-}
-
 impl Scheduler {
-    /// Returns what a job has beside its devices, without the devices beside which it has nothing.
+    /// Returns what a job has of nodes beside each of its devices, beyond a CPU device's own processors and memory, without the devices
+    /// beside which it has nothing.
     #[must_use]
-    pub fn beside(&self, id: JobId) -> BTreeMap<DeviceId, Beside> {
+    pub fn host_resources(&self, id: JobId) -> BTreeMap<DeviceId, HostResources> {
         let grants = self.jobs.get(&id).into_iter().flat_map(|job| &job.grants);
-        let beside = grants.map(|grant| {
+        let host_resources = grants.map(|grant| {
             let take = if grant.exclusive { Take::Exclusive } else { Take::Shared(grant.amount) };
             let own = host_memory_of(&self.pool.classes[grant.class.index()], take);
             let host_memory = grant.host_memory.saturating_sub(own);
-            (grant.device, Beside { milli_cores: grant.cores, host_memory })
+            (grant.device, HostResources { cores: grant.cores, memory: host_memory })
         });
-        beside.filter(|(_, beside)| *beside != Beside::default()).collect()
+        host_resources.filter(|(_, host_resources)| *host_resources != HostResources::default()).collect()
     }
 
     /// Returns the request of a job.
@@ -217,8 +210,8 @@ impl Scheduler {
     /// Returns a waiting job's reserved start with its devices.
     #[must_use]
     pub fn reserved_start(&self, id: JobId) -> Option<(Millis, Vec<DeviceId>)> {
-        let promise = self.jobs.get(&id)?.promise.as_ref()?;
-        Some((promise.starts, promise.spots.iter().map(|&spot| self.pool.device_id(spot)).collect()))
+        let reserved_start = self.jobs.get(&id)?.reserved_start.as_ref()?;
+        Some((reserved_start.starts, reserved_start.spots.iter().map(|&spot| self.pool.device_id(spot)).collect()))
     }
 
     /// Returns the jobs that hold any of these devices, including ended jobs whose devices are not free yet.

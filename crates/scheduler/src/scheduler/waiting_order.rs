@@ -1,7 +1,7 @@
 //! The order of waiting jobs, at once or from parts that are copied under separate locks.
 
 use super::Scheduler;
-use crate::accounts::Turn;
+use crate::accounts::JobOrder;
 use crate::ids::JobId;
 use crate::phase::Phase;
 use std::collections::{BTreeSet, HashMap};
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 pub struct WaitingPlace {
     front: Option<u64>,
     account: u32,
-    turn: Turn,
+    turn: JobOrder,
 }
 
 /// The order of the accounts that have waiting jobs.

@@ -4,13 +4,13 @@ use super::Stage;
 use crate::amount::Amount;
 use crate::demand::Pick;
 use crate::ids::ClassId;
-use crate::pool::{Around, Spot};
+use crate::pool::{NodeSet, Spot};
 use crate::request::Take;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Stage<'_> {
     /// Each part by itself, on the fewest nodes or near to each other.
-    pub(super) fn over_nodes(&self, counts: &[u32], own: Option<u32>, all_around: &[Around<'_>]) -> Option<Vec<Pick>> {
+    pub(super) fn over_nodes(&self, counts: &[u32], own: Option<u32>, all_around: &[NodeSet<'_>]) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
             return None; // parts of one class have to be together
@@ -21,8 +21,8 @@ impl Stage<'_> {
                 _ if self.search.near => taking.take_near(part, count)?,
                 Take::Exclusive => taking.take_whole(part, count, own, all_around)?,
                 Take::Shared(amount) => {
-                    let with_own: Vec<Around<'_>> =
-                        own.map(Around::Own).into_iter().chain(all_around.iter().copied()).collect();
+                    let with_own: Vec<NodeSet<'_>> =
+                        own.map(NodeSet::Own).into_iter().chain(all_around.iter().copied()).collect();
                     taking.take_shares(part, count, amount, &with_own)?;
                 }
             }
@@ -40,7 +40,7 @@ impl Stage<'_> {
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
                 Take::Exclusive => taking.take_spread(part, count)?,
-                Take::Shared(amount) => taking.take_shares(part, count, amount, &[Around::All])?,
+                Take::Shared(amount) => taking.take_shares(part, count, amount, &[NodeSet::All])?,
             }
         }
         Some(taking.picks)
@@ -69,7 +69,7 @@ impl<'a> Taking<'a> {
         u32::try_from(by_cores.min(by_memory)).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn room(&self, node: u32, part: usize) -> u32 {
+    pub(super) fn space(&self, node: u32, part: usize) -> u32 {
         let demand = &self.stage.parts[part];
         let devices = match demand.take {
             Take::Exclusive => self.stage.usable(node, demand.class),
@@ -91,10 +91,10 @@ impl<'a> Taking<'a> {
         used.1 += demand.host_memory * u64::from(count);
     }
 
-    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[Around<'_>]) -> Option<()> {
+    fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[NodeSet<'_>]) -> Option<()> {
         let (stage, mut left, mut seen) = (self.stage, count, BTreeSet::new());
         if let Some(own) = own {
-            let there = self.room(own, part).min(left);
+            let there = self.space(own, part).min(left);
             self.add(own, part, there);
             left -= there;
             seen.insert(own);
@@ -105,12 +105,12 @@ impl<'a> Taking<'a> {
             while left > 0 {
                 let may_take = |node: u32| !seen.contains(&node) && stage.search.allows(node);
                 let mut fits = stage.fits(part, left, around).map(|(_, node)| node);
-                if let Some(node) = fits.find(|&node| may_take(node) && self.room(node, part) >= left) {
+                if let Some(node) = fits.find(|&node| may_take(node) && self.space(node, part) >= left) {
                     self.add(node, part, left);
                     return Some(());
                 }
-                let Some(node) = largest.find(|&node| may_take(node) && self.room(node, part) > 0) else { break };
-                let there = self.room(node, part).min(left);
+                let Some(node) = largest.find(|&node| may_take(node) && self.space(node, part) > 0) else { break };
+                let there = self.space(node, part).min(left);
                 self.add(node, part, there);
                 left -= there;
                 seen.insert(node);
@@ -120,7 +120,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Takes shared devices, the fullest first, then free devices, best fit.
-    fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[Around<'_>]) -> Option<()> {
+    fn take_shares(&mut self, part: usize, count: u32, amount: Amount, all_around: &[NodeSet<'_>]) -> Option<()> {
         let stage = self.stage;
         let mut left = count;
         for around in all_around {
@@ -159,7 +159,7 @@ impl<'a> Taking<'a> {
         let spots = (0..devices).map(|device| Spot { node, device });
         let free = spots.filter(|&spot| {
             stage.pool().device(spot).class == stage.parts[part].class
-                && matches!(stage.pool().room(spot, stage.search.until, stage.with_bounded), Some((_, true)))
+                && matches!(stage.pool().space(spot, stage.search.until, stage.with_bounded), Some((_, true)))
         });
         self.picks.extend(free.take(count as usize).map(|spot| stage.pick(part, spot)));
         self.note(node, part, count);
@@ -170,10 +170,10 @@ impl<'a> Taking<'a> {
         let mut round = 1;
         while left > 0 {
             let before = left;
-            let mut largest = stage.largest_first(part, &Around::All);
+            let mut largest = stage.largest_first(part, &NodeSet::All);
             while left > 0 {
-                let has_room = |&node: &u32| stage.search.allows(node) && self.room(node, part) > 0;
-                let Some(node) = largest.find(has_room) else { break };
+                let has_space = |&node: &u32| stage.search.allows(node) && self.space(node, part) > 0;
+                let Some(node) = largest.find(has_space) else { break };
                 if stage.usable(node, stage.parts[part].class) >= round {
                     self.add(node, part, 1);
                     left -= 1;

@@ -11,7 +11,7 @@ pub(crate) struct NearOffer {
     pub(crate) rack: Option<u32>,
     pub(crate) switch: Option<u32>,
     /// Number of chunks that fit.
-    pub(crate) room: u32,
+    pub(crate) space: u32,
     /// Devices of the class that are free: the cost of a chunk.
     pub(crate) free: u32,
 }
@@ -39,7 +39,7 @@ pub(crate) fn near(offers: &[NearOffer], wanted: u32, times: &PathTimesByClass) 
             let there = offers.iter().filter(|offer| domain_of(offer) == Some(domain));
             let there: Vec<NearOffer> = there.copied().collect();
             let chunks = of_fewest_nodes(&there, wanted)?;
-            let left = there.iter().map(|offer| offer.room).sum::<u32>() - wanted;
+            let left = there.iter().map(|offer| offer.space).sum::<u32>() - wanted;
             let free = |node: usize| there.iter().find(|offer| offer.node == node).map_or(0, |offer| offer.free);
             let cost: u32 = chunks.iter().map(|&(node, chunks)| free(node) * chunks).sum();
             Some(((chunks.len(), left, cost, domain), chunks))
@@ -55,15 +55,15 @@ fn of_fewest_nodes(offers: &[NearOffer], wanted: u32) -> Option<Chunks> {
     let all = sets.filter_map(|set| {
         let chosen = offers.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1).map(|(_, offer)| *offer);
         let mut full: Vec<NearOffer> = chosen.collect();
-        full.sort_by_key(|offer| (Reverse(offer.room), offer.free, offer.node));
+        full.sort_by_key(|offer| (Reverse(offer.space), offer.free, offer.node));
         let last = full.pop()?;
-        let rest = wanted.checked_sub(full.iter().map(|offer| offer.room).sum())?;
-        if rest == 0 || rest > last.room || full.iter().any(|offer| offer.room == 0) {
+        let rest = wanted.checked_sub(full.iter().map(|offer| offer.space).sum())?;
+        if rest == 0 || rest > last.space || full.iter().any(|offer| offer.space == 0) {
             return None;
         }
-        let largest: Vec<_> = full.iter().map(|offer| (Reverse(offer.room), offer.free, offer.node)).collect();
-        let score = (full.len(), largest, (last.room, last.free, last.node));
-        let mut chunks: Chunks = full.iter().map(|offer| (offer.node, offer.room)).collect();
+        let largest: Vec<_> = full.iter().map(|offer| (Reverse(offer.space), offer.free, offer.node)).collect();
+        let score = (full.len(), largest, (last.space, last.free, last.node));
+        let mut chunks: Chunks = full.iter().map(|offer| (offer.node, offer.space)).collect();
         chunks.push((last.node, rest));
         chunks.sort_unstable();
         Some((score, chunks))

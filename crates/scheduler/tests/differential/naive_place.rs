@@ -138,7 +138,7 @@ impl Vacancies<'_> {
     }
 
     fn is_whole(&self, at: At) -> bool {
-        self.rooms.get(&at).is_some_and(|room| room.1 == 0)
+        self.rooms.get(&at).is_some_and(|space| space.1 == 0)
     }
 
     fn whole_on(&self, node: usize, class: usize) -> Vec<At> {
@@ -183,7 +183,7 @@ impl Vacancies<'_> {
     fn shared(&self, class: usize, amount: Amount) -> Vec<At> {
         let there = self.rooms.iter().filter(|(at, (_, holders))| *holders > 0 && self.class(**at) == class);
         let mut fitting: Vec<(Amount, At)> =
-            there.filter(|(at, _)| self.takes(**at, amount)).map(|(at, room)| (room.0, *at)).collect();
+            there.filter(|(at, _)| self.takes(**at, amount)).map(|(at, space)| (space.0, *at)).collect();
         fitting.sort_unstable();
         fitting.into_iter().map(|(_, at)| at).collect()
     }
@@ -250,7 +250,7 @@ impl Vacancies<'_> {
             }
             Take::Shared(amount) => {
                 let there = self.rooms.iter().filter(|(at, _)| free(at) && self.takes(**at, amount));
-                there.map(|(at, room)| (room.1 == 0, room.0, *at)).collect()
+                there.map(|(at, space)| (space.1 == 0, space.0, *at)).collect()
             }
         };
         fitting.sort_unstable();
@@ -314,7 +314,7 @@ impl Vacancies<'_> {
             node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
-            room: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
+            space: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
             free: self.whole_on(node, wants[0].class).len() as u32,
         });
         let laid = near(&offers.collect::<Vec<_>>(), chunks, &self.path_times)?;
@@ -359,7 +359,7 @@ impl Vacancies<'_> {
             .count() as u32
     }
 
-    fn room(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
+    fn space(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
         let free = self.whole_on(node, wants[part].class).len() as u32;
         free.min(self.carried(node, wants, part, picks))
     }
@@ -375,14 +375,14 @@ impl Vacancies<'_> {
         let class = wants[part].class;
         let (mut left, mut seen) = (count, BTreeSet::new());
         if let Some(own) = self.own().filter(|_| self.request.locality == Locality::OwnFirst) {
-            let there = self.room(own, wants, part, picks).min(left);
+            let there = self.space(own, wants, part, picks).min(left);
             self.add(own, part, class, there, picks);
             left -= there;
             seen.insert(own);
         }
         while left > 0 {
             let order = self.by_free(class, 1).into_iter().filter(|node| !seen.contains(node));
-            let order: Vec<usize> = order.filter(|&node| self.room(node, wants, part, picks) > 0).collect();
+            let order: Vec<usize> = order.filter(|&node| self.space(node, wants, part, picks) > 0).collect();
             let order = self.nearest(order);
             let distance = |node: usize| {
                 let counts = self.request.locality == Locality::OwnFirst;
@@ -391,12 +391,12 @@ impl Vacancies<'_> {
             let nearest = distance(*order.first()?);
             let order: Vec<usize> = order.into_iter().filter(|&node| distance(node) == nearest).collect();
             let enough = order.iter().copied().find(|&node| {
-                self.whole_on(node, class).len() >= left as usize && self.room(node, wants, part, picks) >= left
+                self.whole_on(node, class).len() >= left as usize && self.space(node, wants, part, picks) >= left
             });
             let largest =
                 order.iter().copied().max_by_key(|&node| (self.whole_on(node, class).len(), usize::MAX - node));
             let node = enough.or(largest)?;
-            let there = self.room(node, wants, part, picks).min(left);
+            let there = self.space(node, wants, part, picks).min(left);
             self.add(node, part, class, there, picks);
             left -= there;
             seen.insert(node);
@@ -410,8 +410,8 @@ impl Vacancies<'_> {
             node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
-            room: match wants[part].take {
-                Take::Exclusive => self.room(node, wants, part, picks),
+            space: match wants[part].take {
+                Take::Exclusive => self.space(node, wants, part, picks),
                 Take::Shared(amount) => {
                     let rooms = self.rooms.keys().filter(|at| at.0 == node && self.class(**at) == wants[part].class);
                     let devices = rooms.filter(|at| self.takes(**at, amount)).count() as u32;
@@ -441,7 +441,7 @@ impl Vacancies<'_> {
             }
         }
         for node in self.nearest(self.by_free(class, 1)) {
-            let there = self.room(node, wants, part, picks).min(left);
+            let there = self.space(node, wants, part, picks).min(left);
             self.add(node, part, class, there, picks);
             left -= there;
         }

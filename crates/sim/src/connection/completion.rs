@@ -3,7 +3,7 @@
 use super::actor::{Actor, Block};
 use super::frames::Frame;
 use super::world::{Task, World};
-use accord_client::connection::{Begin, Begun, Completion, Piece, Want, pieces};
+use accord_client::connection::{AwaitedEvent, Completion, Piece, StorableCopy, StoreDecision, pieces};
 use accord_client::pages::Writable;
 use accord_types::{HostRange, TransferId};
 
@@ -15,18 +15,18 @@ impl World {
         task: &mut Task,
         transfer: TransferId,
         bytes: Vec<u8>,
-        begun: Option<Begun>,
+        begun: Option<StorableCopy>,
         half: bool,
     ) {
         let Some(begun) = begun else {
             match self.machine.begin(transfer) {
-                Begin::Cancelled => self.back(actor, task),
-                Begin::Now(begun) => {
+                StoreDecision::Cancelled => self.back(actor, task),
+                StoreDecision::Now(begun) => {
                     let land = Frame::Land { transfer, bytes, begun: Some(begun), half: false };
                     self.after(actor, task, land, None);
                 }
-                Begin::After(before) => {
-                    let id = self.machine.wait(Want::Landed(before), actor);
+                StoreDecision::After(before) => {
+                    let id = self.machine.wait(AwaitedEvent::Landed(before), actor);
                     self.act();
                     let land = Frame::Land { transfer, bytes, begun: None, half: false };
                     self.after(actor, task, land, Some(Frame::Wait(id)));
@@ -34,7 +34,7 @@ impl World {
             }
             return;
         };
-        let Begun { dst, completion, leave } = begun;
+        let StorableCopy { dst, completion, leave } = begun;
         let outcome = match completion {
             Completion::Write => return self.land_written(actor, task, transfer, bytes, (dst, leave), half),
             _ if bytes.is_empty() => Ok(()),
@@ -71,7 +71,7 @@ impl World {
         (dst, leave): (HostRange, Vec<HostRange>),
         half: bool,
     ) {
-        let begun = Begun { dst, completion: Completion::Write, leave };
+        let begun = StorableCopy { dst, completion: Completion::Write, leave };
         // The sender has given up a transfer without bytes.
         if !bytes.is_empty() {
             if bytes.len() != begun.dst.len {

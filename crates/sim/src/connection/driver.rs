@@ -5,7 +5,7 @@ use super::frames::Frame;
 use super::lane::PIECE;
 use super::world::{Task, World};
 use accord_client::connection::{
-    Bytes, EAGER_LANES, Effect, Flush, FlusherStep, LOOK, Requested, Turn, WaitId, WatchStep, Way,
+    Bytes, CopyLine, EAGER_LANES, Effect, Flush, FlusherStep, POLL_INTERVAL, Requested, WaitId, WaitStep, WatchStep,
 };
 use accord_fabric::frame::Event;
 use accord_types::TransferId;
@@ -13,24 +13,24 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Returns the lanes of a kind of copy.
-fn lanes(way: Way) -> Range<usize> {
+fn lanes(way: CopyLine) -> Range<usize> {
     match way {
-        Way::Eager => 0..EAGER_LANES,
-        Way::Asked => EAGER_LANES..LANES,
+        CopyLine::Eager => 0..EAGER_LANES,
+        CopyLine::Asked => EAGER_LANES..LANES,
     }
 }
 
-fn free(way: Way) -> Block {
+fn free(way: CopyLine) -> Block {
     match way {
-        Way::Eager => Block::EagerLane,
-        Way::Asked => Block::AskedLane,
+        CopyLine::Eager => Block::EagerLane,
+        CopyLine::Asked => Block::AskedLane,
     }
 }
 
-fn jobs(way: Way) -> Block {
+fn jobs(way: CopyLine) -> Block {
     match way {
-        Way::Eager => Block::EagerJob,
-        Way::Asked => Block::AskedJob,
+        CopyLine::Eager => Block::EagerJob,
+        CopyLine::Asked => Block::AskedJob,
     }
 }
 
@@ -94,14 +94,14 @@ impl World {
     }
 
     /// Borrows a free lane for a kind of copy.
-    pub(super) fn try_lend(&mut self, way: Way) -> Option<usize> {
-        let lane = lanes(way).find(|&lane| !self.to_lent[lane])?;
-        self.to_lent[lane] = true;
+    pub(super) fn try_acquire(&mut self, way: CopyLine) -> Option<usize> {
+        let lane = lanes(way).find(|&lane| !self.to_acquired[lane])?;
+        self.to_acquired[lane] = true;
         Some(lane)
     }
 
     pub(super) fn give_back(&mut self, lane: usize) {
-        self.to_lent[lane] = false;
+        self.to_acquired[lane] = false;
         self.unblock(if lane < EAGER_LANES { Block::EagerLane } else { Block::AskedLane });
     }
 
@@ -133,18 +133,18 @@ impl World {
             Frame::Landed { copies, at, positions } => self.landed(actor, task, copies, at, positions),
             Frame::Ended => self.ended(actor, task),
             Frame::LetGo { left } => self.let_go(actor, task, left),
-            Frame::Refused(lie) => self.refused(actor, task, lie),
+            Frame::Refused(false_claim) => self.refused(actor, task, false_claim),
             Frame::Flusher => self.flusher(actor, task),
             Frame::Watcher => self.watcher(actor, task),
             Frame::Doze => {
                 task.stack.push(Frame::Watcher);
-                self.park(actor, Some(self.queue.now() + us(LOOK)));
+                self.park(actor, Some(self.queue.now() + us(POLL_INTERVAL)));
             }
             Frame::Control => self.control(actor, task),
             Frame::Bulk(lane) => self.bulk(actor, task, lane),
             Frame::BulkRead { lane, bytes } => self.bulk_read(actor, task, lane, bytes),
             Frame::Copy(way) => self.copies(actor, task, way),
-            Frame::CopyLane { way, job } => match self.try_lend(way) {
+            Frame::CopyLane { way, job } => match self.try_acquire(way) {
                 None if !self.cut => {
                     task.stack.push(Frame::CopyLane { way, job });
                     self.block(actor, free(way));
@@ -153,7 +153,7 @@ impl World {
                     self.machine.has_lane(way);
                     self.act();
                     let lane = lane.unwrap_or(usize::MAX);
-                    let first = (way == Way::Eager).then_some(Frame::FlushWithoutWaiting);
+                    let first = (way == CopyLine::Eager).then_some(Frame::FlushWithoutWaiting);
                     self.after(actor, task, Frame::CopySend { way, job, lane }, first);
                 }
             },
@@ -230,7 +230,7 @@ impl World {
 
     /// Sends as many bytes as the lane has room for. Returns `false` without room.
     fn send_commands(&mut self) -> bool {
-        let n = self.command.room().min(self.unsent.len());
+        let n = self.command.space().min(self.unsent.len());
         if n == 0 {
             return false;
         }
@@ -243,15 +243,15 @@ impl World {
 
     fn wait(&mut self, actor: Actor, task: &mut Task, id: WaitId) {
         match self.machine.turn(id) {
-            Turn::Done(outcome) => {
+            WaitStep::Done(outcome) => {
                 task.outcome = Some(outcome);
                 self.back(actor, task);
             }
-            Turn::Read => {
+            WaitStep::Read => {
                 task.stack.push(Frame::Wait(id));
                 self.after(actor, task, Frame::HandOver, Some(Frame::Read { waiter: Some(id), fill: false }));
             }
-            Turn::Sleep => {
+            WaitStep::Sleep => {
                 task.stack.push(Frame::Wait(id));
                 self.park(actor, None);
             }
@@ -282,10 +282,10 @@ impl World {
         if waiter.is_some_and(|id| self.machine.is_done(id)) {
             return self.back(actor, task);
         }
-        let lies = self.executor.lies;
+        let false_commands = self.executor.false_commands;
         let frame = match self.reader.take::<Event>() {
             Ok(frame) => frame.map(|frame| (frame.record, frame.payload.to_vec())),
-            Err(error) if lies => {
+            Err(error) if false_commands => {
                 self.lose(error.cause());
                 return self.back(actor, task);
             }
@@ -371,7 +371,7 @@ impl World {
         self.after(actor, task, Frame::Control, None);
     }
 
-    fn copies(&mut self, actor: Actor, task: &mut Task, way: Way) {
+    fn copies(&mut self, actor: Actor, task: &mut Task, way: CopyLine) {
         if self.machine.check().is_err() {
             return;
         }
@@ -396,7 +396,7 @@ impl World {
             // The end of the transfer reports that its bytes are lost.
             Bytes::Gone(_) => Vec::new(),
         };
-        if self.to[lane].room() == 0 {
+        if self.to[lane].space() == 0 {
             task.stack.push(Frame::Send { lane, transfer, bytes, at });
             return self.block(actor, Block::ToRoom);
         }

@@ -150,7 +150,7 @@ impl World {
                 return Ok(Step::Again);
             }
             Request::Put { device, stream, operation } => {
-                let room = executor.room;
+                let space = executor.space;
                 let number = stream.0 as usize;
                 let put = match operation {
                     Operation::Push { src, push } => {
@@ -163,7 +163,7 @@ impl World {
                     self.violation(format!("an operation for {stream:?} of device {device}, which is not there"));
                     return Ok(Step::Handled);
                 };
-                if !place.failed && place.ops.len() >= room {
+                if !place.failed && place.ops.len() >= space {
                     return Ok(Step::Full);
                 }
                 // As in the real executor, this precedes the check whether the stream has room.
@@ -244,7 +244,7 @@ impl World {
                 Effect::Credit { bytes } => self.send_event(&Event::Credit { bytes }, &[]),
                 Effect::GiveBack { device, after, step } => match after {
                     Some((stream, seq)) => self.notify(device, stream, seq, Notice::GiveBack(step)),
-                    None => self.tell(device, Notice::GiveBack(step), true),
+                    None => self.handle_notice(device, Notice::GiveBack(step), true),
                 },
                 Effect::Watch { device, queue, stream } => {
                     self.notify(device, stream, Seq(u64::MAX), Notice::Watch(queue));
@@ -255,18 +255,18 @@ impl World {
 
     pub(super) fn notify(&mut self, device: u32, stream: StreamId, seq: Seq, notice: Notice) {
         let Some(place) = self.executor.devices.stream_mut(device, stream.0 as usize) else {
-            return self.tell_end(device, notice);
+            return self.notify_end(device, notice);
         };
         place.notices.push((seq, notice));
-        self.tell_due(device, stream.0 as usize);
+        self.notify_due(device, stream.0 as usize);
     }
 
-    pub(super) fn tell_due(&mut self, device: u32, stream: usize) {
+    pub(super) fn notify_due(&mut self, device: u32, stream: usize) {
         let due = self.executor.devices.stream_mut(device, stream).map(super::streams::Stream::due);
-        due.into_iter().flatten().for_each(|(notice, reached)| self.tell(device, notice, reached));
+        due.into_iter().flatten().for_each(|(notice, reached)| self.handle_notice(device, notice, reached));
     }
 
-    fn tell(&mut self, device: u32, notice: Notice, reached: bool) {
+    fn handle_notice(&mut self, device: u32, notice: Notice, reached: bool) {
         match notice {
             Notice::GiveBack(step) => {
                 step.done(|queue, bytes| self.send_event(&Event::Done { device, queue: queue.0, bytes }, &[]));
@@ -279,9 +279,9 @@ impl World {
     }
 
     /// Handles a notice whose device has ended, which its program knows.
-    fn tell_end(&mut self, device: u32, notice: Notice) {
+    fn notify_end(&mut self, device: u32, notice: Notice) {
         if matches!(notice, Notice::Due(_)) {
-            self.tell(device, notice, false);
+            self.handle_notice(device, notice, false);
         }
     }
 
@@ -318,7 +318,7 @@ impl World {
             Work::CopyOut { lane: Some(lane), transfer, .. } => {
                 let gone = Chunk { transfer, bytes: Vec::new(), last: true };
                 self.put_from(lane, gone);
-                self.from_lent[lane] = false;
+                self.from_acquired[lane] = false;
             }
             Work::Push(push) if self.is_sent(&push) => self.executor.lingering.push(push),
             Work::Push(push) => self.drop_push(&push),
@@ -339,10 +339,10 @@ impl World {
     /// Requests the bytes of a copy in, which leave their lane as they arrive.
     fn ask_for(&mut self, transfer: TransferId) {
         self.executor.kept.insert(transfer, (Vec::new(), false));
-        self.say_ready(transfer);
+        self.send_ready(transfer);
     }
 
-    pub(super) fn say_ready(&mut self, transfer: TransferId) {
+    pub(super) fn send_ready(&mut self, transfer: TransferId) {
         let Self { connections, at, random, queue, .. } = self;
         let arrives = connections[*at].control.put(random, queue.now(), transfer, 1);
         self.arrive(arrives, Block::Control);
@@ -367,7 +367,7 @@ impl World {
         self.executor.closes += 1;
         for stream in place.streams {
             stream.ops.into_iter().for_each(|work| self.throw_away(work));
-            stream.notices.into_iter().for_each(|(_, notice)| self.tell_end(device, notice));
+            stream.notices.into_iter().for_each(|(_, notice)| self.notify_end(device, notice));
         }
         self.unblock(Block::Progress);
         self.answer_waits();

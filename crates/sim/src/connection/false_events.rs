@@ -14,7 +14,7 @@ const HUGE: u64 = 1 << 60;
 impl World {
     /// Sometimes sends a false event.
     pub(super) fn maybe_lie(&mut self) {
-        if !self.executor.lies || self.cut || !self.random.chance(5) {
+        if !self.executor.false_commands || self.cut || !self.random.chance(5) {
             return;
         }
         let device = u32::try_from(self.random.within(0..u64::from(self.devices) + 1)).unwrap_or(NONE);
@@ -34,14 +34,14 @@ impl World {
             8 => Event::Data { transfer: none },
             9 => Event::Reply { ticket: none, value: 1, extra: 1 },
             10 => Event::ReplyFailed { ticket: none, failure: Failure::new(1) },
-            _ => return self.say_garbage(),
+            _ => return self.send_garbage(),
         };
         // A program that uses false credit exceeds its windows, which ends the session.
         self.broken |= matches!(event, Event::Credit { .. } | Event::Exchanged { .. } | Event::Done { .. });
         self.send_as_it_is(&event, b"not so");
     }
 
-    fn say_garbage(&mut self) {
+    fn send_garbage(&mut self) {
         let garbage: Vec<_> = (0..64).flat_map(|_| self.random.number().to_le_bytes()).collect();
         self.send_bytes(garbage);
     }

@@ -1,7 +1,7 @@
 //! The frames of an actor's stack: each step is atomic, and other actors run between steps.
 
-use super::op::{Lie, Op};
-use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
+use super::op::{FalseCommand, Op};
+use accord_client::connection::{Bytes, CopyLine, Job, StorableCopy, WaitId};
 use accord_fabric::frame::Position;
 use accord_types::{Error, TransferId};
 use std::fmt;
@@ -29,7 +29,7 @@ pub(super) enum Frame {
     Land {
         transfer: TransferId,
         bytes: Vec<u8>,
-        begun: Option<Begun>,
+        begun: Option<StorableCopy>,
         half: bool,
     },
     /// Handles a reply to a wait or a test.
@@ -51,7 +51,7 @@ pub(super) enum Frame {
         left: Vec<WaitId>,
     },
     /// Handles the reply to a false command.
-    Refused(Lie),
+    Refused(FalseCommand),
     Flusher,
     Watcher,
     /// Pauses after the watcher's poll.
@@ -62,18 +62,18 @@ pub(super) enum Frame {
         lane: usize,
         bytes: Vec<u8>,
     },
-    Copy(Way),
+    Copy(CopyLine),
     CopyLane {
-        way: Way,
+        way: CopyLine,
         job: Job,
     },
     CopySend {
-        way: Way,
+        way: CopyLine,
         job: Job,
         lane: usize,
     },
     CopyEnd {
-        way: Way,
+        way: CopyLine,
         job: Job,
         lane: usize,
     },
@@ -109,7 +109,7 @@ impl fmt::Debug for Frame {
             Self::Landed { copies, at, .. } => write!(f, "landing of {copies:?} from {at}"),
             Self::Ended => write!(f, "the end of a device"),
             Self::LetGo { left } => write!(f, "waits for memory, then {left:?}"),
-            Self::Refused(lie) => write!(f, "refused {lie:?}"),
+            Self::Refused(false_claim) => write!(f, "refused {false_claim:?}"),
             Self::Flusher => write!(f, "Flusher"),
             Self::Watcher | Self::Doze => write!(f, "Watcher"),
             Self::Control => write!(f, "Control"),

@@ -3,7 +3,7 @@
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
-use super::peer_link::{Destination, Incoming, Taken};
+use super::peer_link::{ByteUse, Destination, Incoming};
 use super::streams::{Notice, Work};
 use super::world::World;
 use accord_executor::executor::CopyTarget;
@@ -38,7 +38,7 @@ impl World {
         self.act_for_exchange();
     }
 
-    pub(super) fn tell_pusher(&mut self, from: PeerLane, message: ControlMessage) {
+    pub(super) fn notify_pusher(&mut self, from: PeerLane, message: ControlMessage) {
         let (now, key) = (self.queue.now(), self.other_end(from));
         let Some(link) = self.links.get_mut(&key).filter(|link| !link.cut) else { return };
         let arrives = link.control.put(&mut self.random, now, message, 1);
@@ -61,8 +61,8 @@ impl World {
         let wait = |world: &mut Self| world.block(Actor::PeerBytes(from), Block::PeerBytes(from));
         let Some(link) = self.links.get_mut(&key) else { return };
         match link.taken {
-            Some(Taken::ByStream) => return wait(self),
-            Some(Taken::Wasted(transfer)) => {
+            Some(ByteUse::ByStream) => return wait(self),
+            Some(ByteUse::Wasted(transfer)) => {
                 let Some(chunk) = link.bytes.take(now) else { return wait(self) };
                 if chunk.transfer != transfer {
                     return self.violation(format!("bytes of {} come within {transfer}", chunk.transfer));
@@ -85,7 +85,7 @@ impl World {
         match begun {
             Ok(_) if !abort => {}
             Ok(_) => {
-                self.take_lane(from, Some(Taken::Wasted(transfer)));
+                self.take_lane(from, Some(ByteUse::Wasted(transfer)));
                 return self.schedule(Actor::PeerBytes(from));
             }
             Err(error) => return self.violation(format!("{transfer} begins unasked: {error:?}")),
@@ -100,7 +100,7 @@ impl World {
                 bytes: Vec::new(),
             };
             place.streams[number].put(Work::Incoming(incoming));
-            self.take_lane(from, Some(Taken::ByStream));
+            self.take_lane(from, Some(ByteUse::ByStream));
             let stream = Actor::Stream(device, number);
             if self.tasks.contains_key(&stream) {
                 self.schedule(stream);
@@ -110,12 +110,12 @@ impl World {
             return self.schedule(Actor::PeerBytes(from));
         }
         // The device of the transfer has ended.
-        self.take_lane(from, Some(Taken::Wasted(transfer)));
+        self.take_lane(from, Some(ByteUse::Wasted(transfer)));
         self.arrived(from, transfer, false);
         self.schedule(Actor::PeerBytes(from));
     }
 
-    fn take_lane(&mut self, from: PeerLane, taken: Option<Taken>) {
+    fn take_lane(&mut self, from: PeerLane, taken: Option<ByteUse>) {
         let key = self.other_end(from);
         if let Some(link) = self.links.get_mut(&key) {
             link.taken = taken;
@@ -164,7 +164,7 @@ impl World {
     /// Drops an incoming transfer whose device has ended.
     pub(super) fn drop_incoming(&mut self, incoming: &Incoming) {
         let wasted = incoming.bytes.len() < incoming.len;
-        self.take_lane(incoming.from, wasted.then_some(Taken::Wasted(incoming.transfer)));
+        self.take_lane(incoming.from, wasted.then_some(ByteUse::Wasted(incoming.transfer)));
         self.arrived(incoming.from, incoming.transfer, false);
     }
 }

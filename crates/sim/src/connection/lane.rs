@@ -9,7 +9,7 @@ pub(super) const PIECE: usize = 48;
 
 /// The behaviour of a lane.
 #[derive(Clone, Copy)]
-pub(super) struct Weather {
+pub(super) struct LaneBehaviour {
     /// Longest delay, in microseconds.
     pub(super) delay: u64,
     /// Capacity in bytes.
@@ -19,7 +19,7 @@ pub(super) struct Weather {
 }
 
 pub(super) struct Lane<T> {
-    weather: Weather,
+    lane_behaviour: LaneBehaviour,
     items: VecDeque<(u64, T, usize)>,
     bytes: usize,
     last: u64,
@@ -28,13 +28,13 @@ pub(super) struct Lane<T> {
 }
 
 impl<T> Lane<T> {
-    pub(super) fn new(weather: Weather) -> Self {
-        Self { weather, items: VecDeque::new(), bytes: 0, last: 0, dead: false }
+    pub(super) fn new(lane_behaviour: LaneBehaviour) -> Self {
+        Self { lane_behaviour, items: VecDeque::new(), bytes: 0, last: 0, dead: false }
     }
 
     /// Returns the free capacity in bytes.
-    pub(super) fn room(&self) -> usize {
-        self.weather.capacity.saturating_sub(self.bytes)
+    pub(super) fn space(&self) -> usize {
+        self.lane_behaviour.capacity.saturating_sub(self.bytes)
     }
 
     /// Whether nothing is in flight.
@@ -44,8 +44,8 @@ impl<T> Lane<T> {
 
     /// Sends an item. Returns its time of arrival.
     pub(super) fn put(&mut self, random: &mut Random, now: u64, item: T, bytes: usize) -> u64 {
-        let mut at = now + 1 + random.within(0..self.weather.delay);
-        if random.chance(self.weather.stalls) {
+        let mut at = now + 1 + random.within(0..self.lane_behaviour.delay);
+        if random.chance(self.lane_behaviour.stalls) {
             at += random.within(0..5_000);
         }
         self.last = self.last.max(at);
@@ -78,9 +78,9 @@ pub(super) fn read(lane: &mut Lane<Vec<u8>>, now: u64, reader: &mut FrameReader)
     let Some(mut bytes) = lane.take(now) else { return false };
     let mut used = 0;
     // The closure returns no error.
-    let _ = reader.fill(|room| {
-        used = room.len().min(bytes.len());
-        room[..used].copy_from_slice(&bytes[..used]);
+    let _ = reader.fill(|space| {
+        used = space.len().min(bytes.len());
+        space[..used].copy_from_slice(&bytes[..used]);
         Ok(used)
     });
     if used < bytes.len() {

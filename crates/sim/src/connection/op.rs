@@ -91,14 +91,14 @@ pub(super) enum Op {
     /// Spends this many microseconds without calls.
     Pause(u64),
     /// Sends a false command.
-    Lie(Lie),
+    Lie(FalseCommand),
     /// Shuts the device down.
     Shutdown,
 }
 
 /// A false command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Lie {
+pub(super) enum FalseCommand {
     /// An impossible operation.
     Operation(u32),
     /// A copy in to an invalid device address, whose bytes are sent all the same.
@@ -111,7 +111,7 @@ pub(super) enum Lie {
     Garbage,
 }
 
-impl Lie {
+impl FalseCommand {
     pub(super) const OPERATIONS: u32 = 13;
     pub(super) const QUESTIONS: u32 = 7;
     pub(super) const BREACHES: u32 = 6;

@@ -1,7 +1,7 @@
 //! Lanes on which executors push to each other.
 
 use super::actor::PeerLane;
-use super::lane::{Lane, Weather};
+use super::lane::{Lane, LaneBehaviour};
 use accord_fabric::transfer::{ControlMessage, LanePool};
 use accord_types::{DevicePtr, TransferId};
 use std::collections::VecDeque;
@@ -23,13 +23,13 @@ pub(super) struct PeerLink {
     /// Transfers whose bytes will not arrive, about which the target must be informed.
     pub(super) aborts: VecDeque<TransferId>,
     /// The transfer that holds the lane, at the target.
-    pub(super) taken: Option<Taken>,
+    pub(super) taken: Option<ByteUse>,
     /// Whether the lane has ended, or will never connect.
     pub(super) cut: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Taken {
+pub(super) enum ByteUse {
     /// A stream takes its bytes.
     ByStream,
     /// The bytes are discarded.
@@ -67,7 +67,7 @@ pub(super) struct Incoming {
 
 impl PeerLink {
     /// Creates a link that is not connected yet.
-    pub(super) fn new(bytes: Weather, control: Weather) -> Self {
+    pub(super) fn new(bytes: LaneBehaviour, control: LaneBehaviour) -> Self {
         Self {
             bytes: Lane::new(bytes),
             control: Lane::new(control),
@@ -80,7 +80,7 @@ impl PeerLink {
 
     /// Whether the lanes are empty and no transfer holds one.
     pub(super) fn is_idle(&mut self) -> bool {
-        let free = self.pool.is_empty() || matches!(self.pool.lend(), Ok(Some(_)));
+        let free = self.pool.is_empty() || matches!(self.pool.acquire(), Ok(Some(_)));
         free && self.bytes.is_empty() && self.control.is_empty() && self.aborts.is_empty() && self.taken.is_none()
     }
 

@@ -4,7 +4,7 @@
 
 use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
-use super::lane::{PIECE, Weather};
+use super::lane::{LaneBehaviour, PIECE};
 use super::peer_link::{Outgoing, PeerChunk, PeerLink};
 use super::world::World;
 use accord_executor::peer_table::PushWay;
@@ -61,13 +61,13 @@ impl World {
                 }
                 (TransferEffect::Ready { transfer, value, .. }, Some(from)) => {
                     self.executor.posted.extend(value.map(|destination| (transfer, destination)));
-                    self.tell_pusher(from, ControlMessage::Ready(transfer, Vec::new()));
+                    self.notify_pusher(from, ControlMessage::Ready(transfer, Vec::new()));
                 }
-                (TransferEffect::Tell(_, message), Some(from)) => self.tell_pusher(from, message),
+                (TransferEffect::Tell(_, message), Some(from)) => self.notify_pusher(from, message),
                 (TransferEffect::Abandon(to, transfer), _) => {
                     self.lane_of(to).into_iter().for_each(|lane| self.abandoned(lane, transfer));
                 }
-                (TransferEffect::Gone(_, told), _) => told.iter().for_each(|(transfer, _)| {
+                (TransferEffect::Gone(_, reported), _) => reported.iter().for_each(|(transfer, _)| {
                     self.executor.posted.remove(transfer);
                 }),
                 (TransferEffect::Over { pushes, expects }, _) => {
@@ -87,12 +87,12 @@ impl World {
     pub(super) fn begin_push(&mut self, transfer: TransferId, to: PeerId, src: usize, len: usize) -> Result<Outgoing> {
         let Some(lane) = self.lane_of(to) else { return Err(lost()) };
         if self.executor.peers.way(to)? == PushWay::New {
-            let mut weather = |capacity| Weather {
+            let mut lane_behaviour = |capacity| LaneBehaviour {
                 delay: if self.random.chance(50) { 30 } else { 600 },
                 capacity,
                 stalls: if self.random.chance(30) { 10 } else { 0 },
             };
-            let link = PeerLink::new(weather(3 * PIECE), weather(usize::MAX));
+            let link = PeerLink::new(lane_behaviour(3 * PIECE), lane_behaviour(usize::MAX));
             if self.links.insert((self.at, lane), link).is_some() {
                 self.violation(format!("{lane:?} is made twice"));
             }
@@ -202,8 +202,8 @@ impl World {
     }
 
     /// Has the program inform its other executors that this one is lost.
-    pub(super) fn tell_of_loss(&mut self) {
-        if std::mem::replace(&mut self.told, true) {
+    pub(super) fn notify_of_loss(&mut self) {
+        if std::mem::replace(&mut self.reported, true) {
             return;
         }
         let (gone, program) = (self.at, self.program);
@@ -265,7 +265,7 @@ impl World {
     pub(super) fn run_peer_aborts(&mut self, to: PeerLane) {
         let key = (self.at, to);
         let lane = match self.links.get_mut(&key) {
-            Some(link) if !link.aborts.is_empty() && link.bytes.room() > 0 => link.pool.lend().ok().flatten(),
+            Some(link) if !link.aborts.is_empty() && link.bytes.space() > 0 => link.pool.acquire().ok().flatten(),
             _ => None,
         };
         let Some(lane) = lane else { return self.block(Actor::PeerAborts(to), Block::PeerLane) };
@@ -300,7 +300,7 @@ impl World {
             PushStep::Wait => Ok(false),
             PushStep::Send if push.at < push.len => {
                 if push.lane.is_none() {
-                    match self.links.get_mut(&key).map(|link| link.pool.lend()) {
+                    match self.links.get_mut(&key).map(|link| link.pool.acquire()) {
                         Some(Ok(lane)) => push.lane = lane,
                         // The lanes have ended, and their reader is about to notice.
                         _ => return Ok(false),
@@ -308,7 +308,7 @@ impl World {
                 }
                 let Some(lane) = push.lane else { return Ok(false) };
                 self.executor.transfers.start(push.transfer);
-                while push.at < push.len && self.links[&key].bytes.room() > 0 {
+                while push.at < push.len && self.links[&key].bytes.space() > 0 {
                     let end = (push.at + PIECE).min(push.len);
                     let Some(place) = self.executor.devices.0.get(&device) else { return Err(()) };
                     let bytes = place.memory[push.src + push.at..push.src + end].to_vec();

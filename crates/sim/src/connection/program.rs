@@ -6,7 +6,8 @@ use super::op::Op;
 use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL, end};
 use super::world::{HEARS_WITHIN, Task, World};
 use accord_client::connection::{
-    Bytes, Changed, Completion, CopyIn, CopyOut, Flush, MayStall, Need, Reply, Room, Unchanged, WaitId, Want, Way,
+    AppendDecision, AwaitedEvent, Bytes, Changed, Completion, CopyIn, CopyLine, CopyOut, Flush, MayStall, Need, Reply,
+    Unchanged, WaitId,
 };
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
@@ -172,9 +173,9 @@ impl World {
             }
             Op::Wait(ref queues) => return self.ask(actor, task, queues, false),
             Op::Test(queue) => return self.ask(actor, task, &[queue], true),
-            Op::Lie(lie) => {
+            Op::Lie(false_claim) => {
                 task.stack.push(Frame::Script);
-                return self.lie(actor, task, device, lie);
+                return self.false_claim(actor, task, device, false_claim);
             }
             Op::Shutdown => return self.shutdown(actor, task),
             _ => {}
@@ -190,7 +191,7 @@ impl World {
             Op::Expect { .. } => Need::Expect,
             _ => Need::Command,
         };
-        if let Room::After(want) = self.machine.room(need)? {
+        if let AppendDecision::After(want) = self.machine.space(need)? {
             let id = self.machine.wait(want, actor);
             self.act();
             task.stack.push(Frame::Do(op));
@@ -341,7 +342,7 @@ impl World {
         let copy = CopyIn { device, queue, dst, src, now: at_once, transfer, streams: self.streams };
         let plan = self.machine.copy_in(&copy, now)?;
         if plan.direct
-            && let Some(lane) = self.try_lend(Way::Eager)
+            && let Some(lane) = self.try_acquire(CopyLine::Eager)
         {
             let send = Frame::Send { lane, transfer, bytes: Bytes::Host(src), at: 0 };
             task.stack.extend([Frame::Return(lane), send]);
@@ -350,7 +351,7 @@ impl World {
         }
         let stage = at_once && src.len <= 4 * CELL;
         let bytes = if stage { Bytes::Staged(self.host(src).to_vec()) } else { Bytes::Host(src) };
-        let sent = (at_once && !stage).then(|| self.machine.wait(Want::Sent(transfer), actor));
+        let sent = (at_once && !stage).then(|| self.machine.wait(AwaitedEvent::Sent(transfer), actor));
         self.machine.queue_copy(plan, bytes, sent);
         match sent {
             Some(id) => task.stack.extend([Frame::Wait(id), Frame::Flush]),
@@ -420,7 +421,8 @@ impl World {
         positions: Vec<Position>,
     ) {
         if let Some(&copy) = copies.get(at) {
-            let first = self.machine.is_open(copy).then(|| Frame::Wait(self.machine.wait(Want::Landed(copy), actor)));
+            let first =
+                self.machine.is_open(copy).then(|| Frame::Wait(self.machine.wait(AwaitedEvent::Landed(copy), actor)));
             self.act();
             return self.after(actor, task, Frame::Landed { copies, at: at + 1, positions }, first);
         }

@@ -3,7 +3,7 @@
 //! Vector clocks find races, and waits are inserted to prevent them. So the result is that of doing all operations at
 //! once, in program order.
 
-pub(super) use super::op::{Lie, Op};
+pub(super) use super::op::{FalseCommand, Op};
 use crate::random::Random;
 use accord_types::QueueId;
 
@@ -33,9 +33,9 @@ const SYNC: usize = 4;
 
 /// The misbehaviour of a program.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Manners {
+pub(super) struct Misbehaviour {
     /// Sends false commands.
-    pub(super) lies: bool,
+    pub(super) false_commands: bool,
     /// Breaks the protocol.
     pub(super) breaks: bool,
     /// Enqueues more than a stream holds.
@@ -59,7 +59,7 @@ struct Cell {
 
 /// The memory of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum CellMemory {
     Host,
     Device(usize),
 }
@@ -79,7 +79,7 @@ struct Writer<'a> {
 }
 
 /// Creates a program of about `len` calls with this many devices.
-pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Manners) -> Vec<Op> {
+pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Misbehaviour) -> Vec<Op> {
     let queues = devices * QUEUES.len();
     let mut writer = Writer {
         random,
@@ -95,11 +95,11 @@ pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Ma
     let (flood, breach) = (writer.random.index(len), writer.random.index(len));
     for index in 0..len {
         writer.one();
-        if manners.lies && writer.random.chance(20) {
-            writer.ops.push(Op::Lie(Lie::one(writer.random, false)));
+        if manners.false_commands && writer.random.chance(20) {
+            writer.ops.push(Op::Lie(FalseCommand::one(writer.random, false)));
         }
         if manners.breaks && index == breach {
-            writer.ops.push(Op::Lie(Lie::one(writer.random, true)));
+            writer.ops.push(Op::Lie(FalseCommand::one(writer.random, true)));
         }
         if manners.floods && index == flood {
             let (queue, cell) = (writer.random.index(QUEUES.len()), writer.random.index(CELLS));
@@ -192,7 +192,7 @@ impl Writer<'_> {
 
     fn kernel(&mut self, queue: usize, cell: usize, from: usize) {
         let salt = self.random.within(0..256).to_le_bytes()[0];
-        let here = Of::Device(self.on);
+        let here = CellMemory::Device(self.on);
         self.before(queue, here, cell, true);
         self.before(queue, here, from, false);
         let at = self.put(queue);
@@ -205,13 +205,13 @@ impl Writer<'_> {
 
     fn copy_in(&mut self, queue: usize, device: usize, host: usize, cells: usize) {
         let now = self.random.chance(40);
-        let here = Of::Device(self.on);
+        let here = CellMemory::Device(self.on);
         for cell in 0..cells {
             self.before(queue, here, device + cell, true);
             if now {
                 self.before_host(host + cell, false);
             } else {
-                self.before(queue, Of::Host, host + cell, false);
+                self.before(queue, CellMemory::Host, host + cell, false);
             }
         }
         let at = self.put(queue);
@@ -219,37 +219,37 @@ impl Writer<'_> {
             self.cell(here, device + cell).value = self.host[host + cell].value;
             self.note(here, device + cell, at, true);
             if !now {
-                self.note(Of::Host, host + cell, at, false);
+                self.note(CellMemory::Host, host + cell, at, false);
             }
         }
         self.ops.push(Op::CopyIn { queue: QUEUES[queue], device, host, cells, now });
     }
 
     fn copy_out(&mut self, queue: usize, device: usize, host: usize, cells: usize) {
-        let here = Of::Device(self.on);
+        let here = CellMemory::Device(self.on);
         for cell in 0..cells {
             self.before(queue, here, device + cell, false);
-            self.before(queue, Of::Host, host + cell, true);
+            self.before(queue, CellMemory::Host, host + cell, true);
         }
         let at = self.put(queue);
         for cell in 0..cells {
             self.host[host + cell].value = self.cell(here, device + cell).value;
             self.note(here, device + cell, at, false);
-            self.note(Of::Host, host + cell, at, true);
+            self.note(CellMemory::Host, host + cell, at, true);
         }
         self.ops.push(Op::CopyOut { queue: QUEUES[queue], device, host, cells });
     }
 
     /// Enqueues a copy out of several cells, each of which is written only if it differs from what was sent.
     fn copy_changed(&mut self, queue: usize) {
-        let here = Of::Device(self.on);
+        let here = CellMemory::Device(self.on);
         let cells = 1 + self.random.index(SMALL / CELL);
         let device = self.random.index(CELLS - cells + 1);
         let mut hosts: Vec<_> = (0..cells).map(|_| self.random.index(CELLS)).collect();
         hosts.dedup();
         for (cell, &host) in hosts.iter().enumerate() {
             self.before(queue, here, device + cell, false);
-            self.before(queue, Of::Host, host, true);
+            self.before(queue, CellMemory::Host, host, true);
         }
         let at = self.put(queue);
         let mut places = Vec::new();
@@ -261,14 +261,14 @@ impl Writer<'_> {
             }
             places.push((host, sent));
             self.note(here, device + cell, at, false);
-            self.note(Of::Host, host, at, true);
+            self.note(CellMemory::Host, host, at, true);
         }
         self.ops.push(Op::CopyChanged { queue: QUEUES[queue], device, places });
     }
 
     /// Enqueues a comparison with read-only memory. A wait reports a difference.
     fn compare(&mut self, queue: usize, device: usize) {
-        let here = Of::Device(self.on);
+        let here = CellMemory::Device(self.on);
         let cells = 1 + self.random.index(READ_ONLY_CELLS);
         let device = device.min(CELLS - cells);
         if self.random.chance(90) {
@@ -294,7 +294,7 @@ impl Writer<'_> {
         let to = (source + 1 + self.random.index(self.devices.len() - 1)) % self.devices.len();
         let sync = to * QUEUES.len() + SYNC;
         for cell in 0..cells {
-            self.before(queue, Of::Device(source), device + cell, false);
+            self.before(queue, CellMemory::Device(source), device + cell, false);
             for (other, seq) in Self::conflicts(&self.devices[to][at + cell], true) {
                 let own = self.queue(queue);
                 if other != sync && other != own && self.clocks[own][other].max(self.waited[other]) < seq {
@@ -306,20 +306,20 @@ impl Writer<'_> {
         let put = self.put(queue);
         for cell in 0..cells {
             self.devices[to][at + cell].value = self.devices[source][device + cell].value;
-            self.note(Of::Device(source), device + cell, put, false);
-            self.note(Of::Device(to), at + cell, put, true);
+            self.note(CellMemory::Device(source), device + cell, put, false);
+            self.note(CellMemory::Device(to), at + cell, put, true);
         }
         self.ops.push(Op::Between { queue: QUEUES[queue], device, to, at, cells });
     }
 
-    fn cell(&mut self, of: Of, cell: usize) -> &mut Cell {
+    fn cell(&mut self, of: CellMemory, cell: usize) -> &mut Cell {
         match of {
-            Of::Host => &mut self.host[cell],
-            Of::Device(device) => &mut self.devices[device][cell],
+            CellMemory::Host => &mut self.host[cell],
+            CellMemory::Device(device) => &mut self.devices[device][cell],
         }
     }
 
-    fn note(&mut self, of: Of, cell: usize, at: (usize, u64), write: bool) {
+    fn note(&mut self, of: CellMemory, cell: usize, at: (usize, u64), write: bool) {
         let cell = self.cell(of, cell);
         if write {
             cell.written = Some(at);
@@ -336,7 +336,7 @@ impl Writer<'_> {
     }
 
     /// Orders the next operation of a queue after all conflicting accesses to a cell.
-    fn before(&mut self, queue: usize, of: Of, cell: usize, write: bool) {
+    fn before(&mut self, queue: usize, of: CellMemory, cell: usize, write: bool) {
         let own = self.queue(queue);
         for (other, at) in Self::conflicts(self.cell(of, cell), write) {
             let known = self.clocks[own][other].max(self.waited[other]);

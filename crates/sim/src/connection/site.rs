@@ -2,7 +2,7 @@
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
-use super::lane::{Lane, Weather};
+use super::lane::{Lane, LaneBehaviour};
 use super::script;
 use super::streams::Executor;
 use crate::random::Random;
@@ -30,8 +30,8 @@ pub(super) struct SimulatedConnection {
     pub(super) control: Lane<TransferId>,
     pub(super) to: Vec<Lane<Chunk>>,
     pub(super) from: Vec<Lane<Chunk>>,
-    pub(super) to_lent: [bool; LANES],
-    pub(super) from_lent: [bool; LANES],
+    pub(super) to_acquired: [bool; LANES],
+    pub(super) from_acquired: [bool; LANES],
     pub(super) reader: FrameReader,
     pub(super) write_locked: bool,
     /// Encoded frames that are not sent yet.
@@ -47,7 +47,7 @@ pub(super) struct SimulatedConnection {
     /// Whether the lanes have ended.
     pub(super) cut: bool,
     /// Whether the program has informed its other executors that this one is lost.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// The time at which the executor was lost.
     pub(super) lost_at: Option<u64>,
     /// Number of devices, and of streams of each.
@@ -59,25 +59,25 @@ pub(super) struct SimulatedConnection {
 }
 
 impl SimulatedConnection {
-    /// Creates a connection to an executor with this many devices. `room` is the number of operations that a stream
+    /// Creates a connection to an executor with this many devices. `space` is the number of operations that a stream
     /// holds, `exchange_window` that of copies in flight to and from other executors.
     pub(super) fn new(
         random: &mut Random,
         (program, node): (usize, usize),
         devices: usize,
-        room: usize,
+        space: usize,
         exchange_window: u32,
     ) -> Self {
-        let weather = |random: &mut Random, capacity: u64| Weather {
+        let lane_behaviour = |random: &mut Random, capacity: u64| LaneBehaviour {
             delay: if random.chance(50) { 30 } else { 600 },
             capacity: usize::try_from(random.within(64..capacity)).unwrap_or(64),
             stalls: if random.chance(30) { 10 } else { 0 },
         };
-        let command = Lane::new(weather(random, 20_000));
-        let events = Lane::new(weather(random, 2_000));
-        let control = Lane::new(weather(random, 2_000));
-        let to = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
-        let from = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
+        let command = Lane::new(lane_behaviour(random, 20_000));
+        let events = Lane::new(lane_behaviour(random, 2_000));
+        let control = Lane::new(lane_behaviour(random, 2_000));
+        let to = (0..LANES).map(|_| Lane::new(lane_behaviour(random, 300))).collect();
+        let from = (0..LANES).map(|_| Lane::new(lane_behaviour(random, 300))).collect();
         let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
         let crash = random.chance(5).then(|| random.within(1..20));
         // A copy has at most 160 bytes.
@@ -92,8 +92,8 @@ impl SimulatedConnection {
             control,
             to,
             from,
-            to_lent: [false; LANES],
-            from_lent: [false; LANES],
+            to_acquired: [false; LANES],
+            from_acquired: [false; LANES],
             reader: FrameReader::default(),
             write_locked: false,
             unsent: Vec::new(),
@@ -104,9 +104,9 @@ impl SimulatedConnection {
             tokens: BTreeSet::new(),
             blocked: BTreeMap::new(),
             copy_threads: 0,
-            executor: Executor::new(core(devices, streams), room, exchange_step(exchange_window), ahead, crash),
+            executor: Executor::new(core(devices, streams), space, exchange_step(exchange_window), ahead, crash),
             cut: false,
-            told: false,
+            reported: false,
             lost_at: None,
             devices: u32::try_from(devices).unwrap_or(0),
             streams,

@@ -3,9 +3,9 @@
 use super::actor::PeerLane;
 use super::peer_link::{Destination, Incoming, Outgoing};
 use super::script::{CELL, HOST_CELLS};
-use accord_executor::ask_ahead::AskAhead;
 use accord_executor::executor::{ExecutorCore, Facts, StreamPosition};
 use accord_executor::peer_table::PeerTable;
+use accord_executor::request_window::RequestWindow;
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
 use accord_fabric::transfer::TransferTable;
@@ -20,10 +20,10 @@ pub(super) struct Executor {
     pub(super) pending: Option<(Command, Vec<u8>, usize)>,
     pub(super) devices: Devices,
     /// Number of operations that a stream holds.
-    pub(super) room: usize,
+    pub(super) space: usize,
     pub(super) waits: Vec<Wait>,
     /// The real rules for copies in that are requested before their turn.
-    pub(super) ahead: AskAhead<TransferId>,
+    pub(super) ahead: RequestWindow<TransferId>,
     /// Received bytes of those copies, and whether they are complete.
     pub(super) kept: BTreeMap<TransferId, (Vec<u8>, bool)>,
     /// Transfers whose bytes are unwanted.
@@ -36,7 +36,7 @@ pub(super) struct Executor {
     /// Whether kernels may take very long.
     pub(super) gets_stuck: bool,
     /// Whether the executor sends false events.
-    pub(super) lies: bool,
+    pub(super) false_commands: bool,
     pub(super) crashed: BTreeSet<u32>,
     /// Number of devices that were shut down.
     pub(super) closes: u32,
@@ -105,22 +105,22 @@ pub(super) fn crashed() -> Error {
 }
 
 impl Executor {
-    pub(super) fn new(core: ExecutorCore, room: usize, step: u32, ahead: u64, crash: Option<u64>) -> Self {
+    pub(super) fn new(core: ExecutorCore, space: usize, step: u32, ahead: u64, crash: Option<u64>) -> Self {
         Self {
             core,
             reader: FrameReader::default(),
             pending: None,
             devices: Devices::default(),
-            room,
+            space,
             waits: Vec::new(),
-            ahead: AskAhead::new(ahead),
+            ahead: RequestWindow::new(ahead),
             kept: BTreeMap::new(),
             unwanted: BTreeSet::new(),
             owed: BTreeSet::new(),
             crash,
             kernels: 0,
             gets_stuck: false,
-            lies: false,
+            false_commands: false,
             crashed: BTreeSet::new(),
             closes: 0,
             transfers: TransferTable::new(Some(step)),

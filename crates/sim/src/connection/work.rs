@@ -54,7 +54,7 @@ impl World {
         if let Some(place) = self.executor.devices.stream_mut(device, stream) {
             place.done += 1;
         }
-        self.tell_due(device, stream);
+        self.notify_due(device, stream);
         self.unblock(Block::Progress);
         self.answer_waits();
         self.schedule(Actor::Stream(device, stream));
@@ -66,7 +66,7 @@ impl World {
         place.failed = true;
         let dropped: Vec<_> = place.ops.drain(..).collect();
         dropped.into_iter().for_each(|work| self.throw_away(work));
-        self.tell_due(device, stream);
+        self.notify_due(device, stream);
         self.unblock(Block::Progress);
         self.answer_waits();
     }
@@ -105,7 +105,7 @@ impl World {
             }
             Work::CopyIn { dst, len, transfer, eager, bytes } => {
                 if !*eager && self.executor.ahead.turn(*transfer).is_some() {
-                    self.say_ready(*transfer);
+                    self.send_ready(*transfer);
                 }
                 // From here on the operation takes its bytes from the lanes itself.
                 let (here, mut all) = self.executor.kept.remove(transfer).unwrap_or_default();
@@ -140,17 +140,17 @@ impl World {
                     self.send_event(&Event::Data { transfer: transfer.0 }, &bytes);
                     return Ok(true);
                 }
-                let free = || (0..LANES).find(|&lane| !self.from_lent[lane]);
+                let free = || (0..LANES).find(|&lane| !self.from_acquired[lane]);
                 let Some(index) = lane.or_else(free) else { return Ok(false) };
                 *lane = Some(index);
-                self.from_lent[index] = true;
-                while self.from[index].room() > 0 {
+                self.from_acquired[index] = true;
+                while self.from[index].space() > 0 {
                     let end = (*at + PIECE).min(*len);
                     let chunk = Chunk { transfer: *transfer, bytes: bytes[*at..end].to_vec(), last: end == *len };
                     self.put_from(index, chunk);
                     *at = end;
                     if end == *len {
-                        self.from_lent[index] = false;
+                        self.from_acquired[index] = false;
                         self.unblock(Block::FromRoom);
                         return Ok(true);
                     }

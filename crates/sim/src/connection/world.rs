@@ -3,7 +3,7 @@
 use super::actor::{Actor, Block, LANES, PeerLane, WorldEvent};
 use super::frames::Frame;
 use super::peer_link::PeerLink;
-use super::script::{self, DEVICES_MAX, Manners};
+use super::script::{self, DEVICES_MAX, Misbehaviour};
 use super::site::SimulatedConnection;
 pub(super) use super::site::Task;
 use super::thread::Thread;
@@ -70,7 +70,8 @@ pub fn run(seed: u64) -> Result<(), String> {
     let early = random.chance(10);
     // A separate generator, so that other choices of a seed do not depend on the false messages.
     let mut liars = Random::new(!seed);
-    let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
+    let manners =
+        Misbehaviour { false_commands: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
     let mut used = vec![0; programs * nodes];
     let mut threads = Vec::new();
     for program in 0..programs {
@@ -89,16 +90,16 @@ pub fn run(seed: u64) -> Result<(), String> {
     // Streams with little room stand in for executors that block on a full stream. The window makes such blocking
     // avoidable; a blocked executor would notice neither the end of a device nor what another executor waits for.
     let few = nodes == 1 && !early && random.chance(50);
-    let room = if few { 1 + random.index(8) } else { usize::MAX };
+    let space = if few { 1 + random.index(8) } else { usize::MAX };
     // A window of few copies can't be tested with false commands, which may never complete.
-    let keeps_to_window = !manners.lies && !manners.breaks;
+    let keeps_to_window = !manners.false_commands && !manners.breaks;
     let connections = used.iter().enumerate().map(|(index, &devices)| {
         let few = keeps_to_window && random.chance(50);
         let window = if few { u32::try_from(random.within(1..9)).unwrap_or(1) } else { EXCHANGE_WINDOW };
         let mut connection =
-            SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, room, window);
+            SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, space, window);
         connection.executor.gets_stuck = manners.floods;
-        connection.executor.lies = liars.chance(4);
+        connection.executor.false_commands = liars.chance(4);
         connection
     });
     let connections = connections.collect();
@@ -121,7 +122,7 @@ pub fn run(seed: u64) -> Result<(), String> {
 }
 
 /// Creates a thread of a correct program that uses these devices.
-fn thread(random: &mut Random, devices: Vec<(usize, u32)>, early: bool, manners: Manners) -> Thread {
+fn thread(random: &mut Random, devices: Vec<(usize, u32)>, early: bool, manners: Misbehaviour) -> Thread {
     // Long programs exhaust the windows of streams.
     let len = if random.chance(2) { 2_500 } else { 60 };
     let len = usize::try_from(random.within(5..len)).unwrap_or(5);
@@ -365,7 +366,7 @@ impl World {
         }
         if let Some(error) = &thread.error
             && !thread.differs
-            && !self.has_trouble(index)
+            && !self.has_injected(index)
         {
             return Err(format!("thread {index} got an error for nothing: {error:?}"));
         }
@@ -373,7 +374,7 @@ impl World {
     }
 
     /// Whether a device of a thread has failed, or its connection is lost.
-    fn has_trouble(&self, thread: usize) -> bool {
+    fn has_injected(&self, thread: usize) -> bool {
         let lost = |&(connection, _): &(usize, u32)| self.connections[connection].lost_at.is_some();
         self.has_crashed(thread) || self.threads[thread].devices.iter().any(lost)
     }
@@ -401,13 +402,13 @@ impl World {
     pub(super) fn lose(&mut self, why: &str) {
         let error = Error::new(ErrorCode::DeviceUnavailable, why);
         self.machine.lose(&error);
-        if self.executor.lies {
+        if self.executor.false_commands {
             // A false event may end the connection like a loss.
             let now = self.queue.now();
             self.lost_at.get_or_insert(now);
         }
         self.end_lanes();
-        self.tell_of_loss();
+        self.notify_of_loss();
         self.act();
         self.unblock(Block::EagerJob);
         self.unblock(Block::AskedJob);

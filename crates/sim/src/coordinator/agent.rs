@@ -39,7 +39,7 @@ pub(super) struct Agent {
     /// Whether the agent has left `MPI_Init`, or is no rank of a job.
     pub(super) has_begun: bool,
     /// The time at which a coordinator that knew of the waiting agent learned of another rank's death.
-    pub(super) to_be_told: Option<u64>,
+    pub(super) notify_since: Option<u64>,
     /// Lanes that no executor has taken yet.
     pub(super) lanes: Vec<Lane>,
     /// Executors that are starting.
@@ -125,7 +125,7 @@ impl Agent {
             joined_by: None,
             waits: false,
             has_begun: false,
-            to_be_told: None,
+            notify_since: None,
             lanes: Vec::new(),
             starting: BTreeMap::new(),
             executors: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl Agent {
         self.rules = None;
         self.link = None;
         self.joining = None;
-        (self.waits, self.has_begun, self.to_be_told) = (false, false, None);
+        (self.waits, self.has_begun, self.notify_since) = (false, false, None);
         self.inbox.clear();
         self.wakes = u64::MAX;
         self.lanes.clear();

@@ -8,7 +8,7 @@ use accord_cluster::{AgentOrder, Input, LinkId, MeasuredPath, Registration};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
-use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
+use accord_node_agent::node::{AgentEnding, AgentReport, CommandLane, Disconnect, Effect, ExecutorId, LanePath, Node};
 use accord_types::{DeviceVerdict, NodeFigures, NodeId, PathTimes, SessionId};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const END_MAX: u64 = 1_100;
 /// Time that one executor in a hundred takes to end, because its driver blocks.
 const STUCK_MAX: u64 = 12_000;
 /// All lanes use one network.
-const HERE: Way = Way { leaves_machine: false, is_of_world: false };
+const HERE: LanePath = LanePath { leaves_machine: false, is_of_world: false };
 
 impl World {
     pub(super) fn start_agent(&mut self, agent: usize) {
@@ -118,9 +118,9 @@ impl World {
                 AgentOrder::SessionClosed(session, why) => {
                     state.closed.insert(session);
                     if state.executors.values().any(|executor| executor.session == session && !executor.ends) {
-                        let is_told = |program: &Program| program.attached && program.session == Some(session);
-                        let told = self.programs.iter().any(is_told);
-                        state.cut_short.insert(session, (self.life, told));
+                        let is_reported = |program: &Program| program.attached && program.session == Some(session);
+                        let reported = self.programs.iter().any(is_reported);
+                        state.cut_short.insert(session, (self.life, reported));
                     }
                     rules.closed(time, session, &why.map(|why| why.text(session)).unwrap_or_default(), &mut ends);
                 }
@@ -221,19 +221,19 @@ impl World {
                 Effect::Send(word) => {
                     let link = self.agents[agent].link.ok_or_else(|| format!("{word:?} has no receiver"))?;
                     let input = match word {
-                        Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
-                        Word::Used(uses) => Input::AgentUsed { link, uses },
-                        Word::UseEnded(sessions) => Input::UseEnded { link, sessions },
-                        Word::Started(grant) => Input::ExecutorStarted { link, grant },
-                        Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
-                        Word::Leaving => Input::Leaving { link },
-                        Word::JobReleased(job) => Input::JobReleased { link, job },
-                        Word::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
-                        Word::Tested(ordinal, number, verdict) => {
+                        AgentReport::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
+                        AgentReport::Used(uses) => Input::AgentUsed { link, uses },
+                        AgentReport::UseEnded(sessions) => Input::UseEnded { link, sessions },
+                        AgentReport::Started(grant) => Input::ExecutorStarted { link, grant },
+                        AgentReport::Ended(session, why) => Input::ExecutorEnded { link, session, why },
+                        AgentReport::Leaving => Input::Leaving { link },
+                        AgentReport::JobReleased(job) => Input::JobReleased { link, job },
+                        AgentReport::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
+                        AgentReport::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
                         }
-                        Word::Measured(figures) => Input::NodeMeasured { link, figures },
-                        Word::PathMeasured { measurement, path } => {
+                        AgentReport::Measured(figures) => Input::NodeMeasured { link, figures },
+                        AgentReport::PathMeasured { measurement, path } => {
                             let path = path.map(|(times, transport)| MeasuredPath { times, transport });
                             Input::PathMeasured { link, measurement, path }
                         }
@@ -257,7 +257,7 @@ impl World {
                 }
                 // The agent has lost its job or its name.
                 Effect::Leave(why) => {
-                    if matches!(why, Ending::WorldLost(_)) {
+                    if matches!(why, AgentEnding::WorldLost(_)) {
                         self.check_leaves(agent)?;
                     }
                     self.stop_agent(agent, true);
@@ -421,17 +421,17 @@ impl World {
         }
     }
 
-    /// Breaks a link; the ends notice within `notice` milliseconds. `tell_coordinator` is the reason that the agent
+    /// Breaks a link; the ends notice within `notice` milliseconds. `notify_coordinator` is the reason that the agent
     /// sees; `None` means that the coordinator itself has ended.
-    pub(super) fn break_link(&mut self, link: LinkId, tell_coordinator: Option<Disconnect>, notice: u64) {
+    pub(super) fn break_link(&mut self, link: LinkId, notify_coordinator: Option<Disconnect>, notice: u64) {
         let Some(state) = self.links.remove(&link) else { return };
         let now = self.queue.now();
         let delay = self.random.within(0..notice);
         let gone = || Disconnect::Unreachable("the connection is gone".to_owned());
-        let event = AgentEvent::LinkGone(link, tell_coordinator.clone().unwrap_or_else(gone));
+        let event = AgentEvent::LinkGone(link, notify_coordinator.clone().unwrap_or_else(gone));
         let (agent, incarnation) = (state.agent, state.incarnation);
         self.queue.add(now + delay, Event::Agent { agent, incarnation, event });
-        if tell_coordinator.is_some() {
+        if notify_coordinator.is_some() {
             let delay = self.random.within(0..notice);
             self.queue.add(now + delay, Event::Input { life: self.life, input: Input::LinkLost { link } });
         }

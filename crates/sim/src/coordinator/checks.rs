@@ -16,7 +16,7 @@ impl World {
         let now = Millis(self.queue.now() - self.started);
         let lost_after = cluster.limits().lost_after_ms;
         let up = cluster.nodes().filter(|node| node.is_up());
-        let (silent, up): (Vec<&Node>, Vec<&Node>) = up.partition(|node| now.since(node.heard) >= lost_after);
+        let (silent, up): (Vec<&Node>, Vec<&Node>) = up.partition(|node| now.since(node.last_contact) >= lost_after);
         silent.len() >= 2 && silent.len() > up.len()
     }
 
@@ -28,8 +28,8 @@ impl World {
         let lost_after = cluster.limits().lost_after_ms;
         let limit = if most { lost_after * DOUBT } else { lost_after };
         let mut up = cluster.nodes().filter(|node| node.is_up());
-        match up.find(|node| now.since(node.heard) > limit) {
-            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
+        match up.find(|node| now.since(node.last_contact) > limit) {
+            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.last_contact))),
             None => Ok(()),
         }
     }
@@ -70,7 +70,7 @@ impl World {
             let serving: Vec<usize> = (0..self.agents.len()).filter(|agent| serves(&&self.agents[*agent])).collect();
             if let Some(&agent) = serving.first() {
                 let agent = if self.random.chance(50) { agent } else { serving[self.random.index(serving.len())] };
-                let (id, is_known) = (session.id, agent_is_told(session, &self.agents[agent]));
+                let (id, is_known) = (session.id, agent_is_notified(session, &self.agents[agent]));
                 match is_known {
                     true => self.command_lane(agent, program, id, true),
                     false if self.programs[program].client.is_some() => self.ask_use(program, agent),
@@ -162,7 +162,7 @@ impl World {
             return Err(format!("{program:?} has a connection to a session that is not open"));
         }
         let is_astray = |program: &&Program| {
-            program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
+            program.alive && program.session.is_some() && program.client.is_none() && !program.notified_of_end
         };
         let is_cut_short = |program: &&Program| {
             // A connected coordinator informs a program whose executor it has ended, but a later coordinator can't.
@@ -172,9 +172,9 @@ impl World {
             // devices and learns of their loss from its executor.
             let ended = |agent: &Agent| {
                 let ended = program.session.and_then(|session| agent.cut_short.get(&session));
-                ended.is_some_and(|(life, told)| *told || *life == self.life)
+                ended.is_some_and(|(life, reported)| *reported || *life == self.life)
             };
-            program.alive && !program.told_of_end && self.agents.iter().any(ended)
+            program.alive && !program.notified_of_end && self.agents.iter().any(ended)
         };
         if let Some(program) = self.programs.iter().find(is_cut_short) {
             return Err(format!("an executor of {program:?} was ended, but not its session"));
@@ -186,7 +186,7 @@ impl World {
     }
 }
 
-fn agent_is_told(session: &Session, agent: &Agent) -> bool {
+fn agent_is_notified(session: &Session, agent: &Agent) -> bool {
     agent.node().is_some_and(|node| session.nodes.contains_key(&node))
 }
 

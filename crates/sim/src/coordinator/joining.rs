@@ -58,8 +58,8 @@ impl World {
         self.links.insert(link, connection);
         (self.agents[agent].joining, self.agents[agent].joined_by) = (Some(link), Some(link));
         self.send(link, Input::Join { link, joiner });
-        let told = self.links[&link].last[0] + self.delay();
-        self.at_agent(agent, told - self.queue.now(), AgentEvent::Waits);
+        let reported = self.links[&link].last[0] + self.delay();
+        self.at_agent(agent, reported - self.queue.now(), AgentEvent::Waits);
     }
 
     /// Has an agent wait in `MPI_Init`. Once all ranks wait, all go on.
@@ -103,7 +103,7 @@ impl World {
                 let (job, now) = (self.agents[lost].job, self.queue.now());
                 for agent in self.agents.iter_mut().filter(|agent| agent.job == job) {
                     if agent.joining.is_some_and(|link| self.joined.contains(&link)) {
-                        agent.to_be_told.get_or_insert(now);
+                        agent.notify_since.get_or_insert(now);
                     }
                 }
             }
@@ -122,8 +122,8 @@ impl World {
         for rank in self.jobs[job].ranks.clone() {
             let agent = &self.agents[rank];
             let hears = self.queue.now() >= agent.silent_until && agent.inbox.is_empty() && agent.joining.is_some();
-            let was_told = agent.to_be_told.is_some_and(|since| since + DELAY_MAX < self.queue.now());
-            if agent.is_alive() && was_told && hears {
+            let was_notified = agent.notify_since.is_some_and(|since| since + DELAY_MAX < self.queue.now());
+            if agent.is_alive() && was_notified && hears {
                 return Err(format!("{} waits for a rank that has died, and was not told", agent.name));
             }
         }

@@ -15,6 +15,7 @@
 mod agent;
 mod agents;
 mod checks;
+mod injected;
 mod job;
 mod jobs;
 mod joining;
@@ -22,7 +23,6 @@ mod program;
 mod programs;
 mod restarts;
 mod times;
-mod trouble;
 mod world;
 
 use accord_types::SessionKey;
@@ -37,5 +37,5 @@ fn key_of(program: usize) -> SessionKey {
     SessionKey(key)
 }
 
-pub use trouble::Plan;
+pub use injected::Plan;
 pub use world::run;

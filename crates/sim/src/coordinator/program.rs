@@ -15,7 +15,7 @@ pub(super) struct Program {
     /// Whether the coordinator has confirmed on this connection that the session is the program's.
     pub(super) attached: bool,
     /// Whether the program knows that its session has ended.
-    pub(super) told_of_end: bool,
+    pub(super) notified_of_end: bool,
     /// Devices that the coordinator has granted.
     pub(super) used: BTreeSet<DeviceId>,
     /// Requested devices, with the agent (by index) that the program connects to after the grant.
@@ -49,7 +49,7 @@ impl Program {
             client: None,
             session: None,
             attached: false,
-            told_of_end: false,
+            notified_of_end: false,
             used: BTreeSet::new(),
             asked: BTreeMap::new(),
             refused: BTreeMap::new(),

@@ -46,7 +46,7 @@ impl World {
             }
             ClientPush::Ended(_) => {
                 // The coordinator closes the connection with this message.
-                self.programs[program].told_of_end = true;
+                self.programs[program].notified_of_end = true;
                 self.clients.retain(|_, owner| *owner != program);
                 self.programs[program].client = None;
                 self.programs[program].attached = false;
@@ -56,7 +56,7 @@ impl World {
             }
             ClientPush::Attached => {
                 self.programs[program].attached = true;
-                self.say_in_use(program);
+                self.report_in_use(program);
             }
             ClientPush::UseAnswered(device, error) => {
                 let Some(agent) = self.programs[program].asked.remove(&device) else { return Ok(()) };
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// Reports the devices in use after a program has reconnected.
-    fn say_in_use(&mut self, program: usize) {
+    fn report_in_use(&mut self, program: usize) {
         let Program { client: Some(client), used, request, .. } = &self.programs[program] else { return };
         if request.devices.is_none() {
             let input = Input::InUse { client: *client, devices: used.iter().copied().collect() };
@@ -140,8 +140,8 @@ impl World {
 
     /// Has a program that lost its connection reconnect, unless it knows that its session has ended.
     pub(super) fn try_to_return(&mut self, program: usize) {
-        let Program { alive, session, client, told_of_end, .. } = &self.programs[program];
-        if *alive && session.is_some() && client.is_none() && !told_of_end {
+        let Program { alive, session, client, notified_of_end, .. } = &self.programs[program];
+        if *alive && session.is_some() && client.is_none() && !notified_of_end {
             // Some programs stay disconnected from the coordinator for long, and go on with their agents.
             let longest = if !self.is_calm && self.random.chance(20) { self.plan.outage } else { 1_000 };
             let pause = self.random.within(25..longest);
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    pub(super) fn come_back(&mut self, program: usize) {
+    pub(super) fn reconnect(&mut self, program: usize) {
         let state = &self.programs[program];
         let (Some(session), true, None) = (state.session, state.alive, state.client) else { return };
         if self.cluster.is_none() {

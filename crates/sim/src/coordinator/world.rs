@@ -1,9 +1,9 @@
 //! The simulated world: virtual time, links, and the behaviour of all processes.
 
 use super::agent::{Agent, AgentEvent};
+use super::injected::{Plan, WorldEvent};
 use super::job::Job;
 use super::program::Program;
-use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_cluster::{
@@ -189,7 +189,7 @@ impl World {
     /// cluster must recover.
     fn live(&mut self) -> Result<(), String> {
         self.be_safe().map_err(|why| format!("while there is trouble: {why}"))?;
-        self.come_right().map_err(|why| format!("after the trouble: {why}"))
+        self.assert_recovers().map_err(|why| format!("after the trouble: {why}"))
     }
 
     fn be_safe(&mut self) -> Result<(), String> {
@@ -209,7 +209,7 @@ impl World {
         Ok(())
     }
 
-    fn come_right(&mut self) -> Result<(), String> {
+    fn assert_recovers(&mut self) -> Result<(), String> {
         self.is_calm = true;
         for agent in 0..self.agents.len() {
             self.agents[agent].cut = false;
@@ -236,7 +236,7 @@ impl World {
             return Ok(());
         }
         match event {
-            Event::Trouble => self.trouble(),
+            Event::Trouble => self.injected(),
             Event::Agent { agent, incarnation, event } => return self.agent_hears(agent, incarnation, event),
             Event::AgentGoesOn { agent } => return self.catch_up(agent),
             Event::FromAgent { life, link, input } => {
@@ -267,7 +267,7 @@ impl World {
                     self.executor_notices(agent, session);
                 }
             }
-            Event::Return { program } => self.come_back(program),
+            Event::Return { program } => self.reconnect(program),
             Event::JobEnds { job, run, politely } => self.job_ends(job, run, politely),
             Event::JobHasBegun { job, run } => return self.job_has_begun(job, run),
             Event::StartCoordinator => return self.start_coordinator(),
@@ -353,47 +353,47 @@ impl World {
 
     // Trouble.
 
-    fn trouble(&mut self) {
+    fn injected(&mut self) {
         let agent = self.random.index(self.agents.len());
-        match Trouble::any(&mut self.random) {
-            Trouble::KillAgent => self.stop_agent(agent, false),
-            Trouble::StopAgent => {
+        match WorldEvent::any(&mut self.random) {
+            WorldEvent::KillAgent => self.stop_agent(agent, false),
+            WorldEvent::StopAgent => {
                 if let Some(job) = self.agents[agent].job {
                     self.stop_job(job);
                 }
                 self.stop_agent(agent, true);
             }
-            Trouble::StartAgent => self.start_agent(agent),
-            Trouble::CutAgent => {
+            WorldEvent::StartAgent => self.start_agent(agent),
+            WorldEvent::CutAgent => {
                 self.disturb(agent);
                 self.cut(agent);
             }
-            Trouble::HealAgent => {
+            WorldEvent::HealAgent => {
                 for agent in &mut self.agents {
                     agent.cut = false;
                 }
             }
-            Trouble::BreakLink => {
+            WorldEvent::BreakLink => {
                 self.disturb(agent);
                 if let Some(link) = self.agents[agent].link {
                     self.break_link(link, Some(gone()), 100);
                 }
             }
-            Trouble::Open => self.open(),
-            Trouble::Connect => self.use_node(),
-            Trouble::EndProgram if !self.programs.is_empty() => {
+            WorldEvent::Open => self.open(),
+            WorldEvent::Connect => self.use_node(),
+            WorldEvent::EndProgram if !self.programs.is_empty() => {
                 let program = self.random.index(self.programs.len());
                 self.end_program(program);
             }
-            Trouble::EndProgram => {}
-            Trouble::KillCoordinator => self.kill_coordinator(),
-            Trouble::Drain => {
+            WorldEvent::EndProgram => {}
+            WorldEvent::KillCoordinator => self.kill_coordinator(),
+            WorldEvent::Drain => {
                 let node_name = self.agents[agent].name.clone();
                 let drain = self.random.chance(50);
                 let input = Input::Drain { node_name, drain };
                 self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
             }
-            Trouble::CloseSession => {
+            WorldEvent::CloseSession => {
                 let open: Vec<SessionId> = self.sessions_seen.iter().copied().collect();
                 if !open.is_empty() {
                     let input = Input::Close { session: open[self.random.index(open.len())] };
@@ -401,17 +401,17 @@ impl World {
                 }
             }
             // A second pause waits, so that the input stays in order.
-            Trouble::PauseCoordinator if self.queue.now() < self.paused_until => {}
-            Trouble::PauseCoordinator => {
+            WorldEvent::PauseCoordinator if self.queue.now() < self.paused_until => {}
+            WorldEvent::PauseCoordinator => {
                 self.paused_until = self.queue.now() + self.random.within(500..self.plan.outage);
             }
-            Trouble::CutCoordinator => {
+            WorldEvent::CutCoordinator => {
                 for agent in 0..self.agents.len() {
                     self.disturb(agent);
                     self.cut(agent);
                 }
             }
-            Trouble::MassSilence => {
+            WorldEvent::MassSilence => {
                 let until = self.queue.now() + self.random.within(500..self.plan.outage);
                 for agent in 0..self.agents.len() {
                     if self.random.chance(80) {
@@ -422,7 +422,7 @@ impl World {
                     }
                 }
             }
-            Trouble::CrashExecutor => {
+            WorldEvent::CrashExecutor => {
                 if let Some(executor) = self.agents[agent].executors.keys().next().copied() {
                     let event = match self.random.chance(70) {
                         true => AgentEvent::Over(executor),

@@ -27,11 +27,11 @@ pub(super) struct Record {
     /// The stream and position that it waits for.
     pub(super) follows: Option<(usize, u64)>,
     /// The bytes at its other end, for copies to and from other processes.
-    pub(super) elsewhere: Elsewhere,
+    pub(super) elsewhere: PeerProcess,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Elsewhere {
+pub(super) enum PeerProcess {
     /// The other process has nothing to do yet.
     Idle,
     /// It is to send bytes, or to report them landed.
@@ -237,7 +237,7 @@ impl Machine {
     }
 
     /// Orders a stream behind the fence.
-    pub(super) fn come_after(&mut self, stream: usize) -> Result<()> {
+    pub(super) fn order_after(&mut self, stream: usize) -> Result<()> {
         let marks = Marks { scrubs: 0, fences: self.fence.core.count() };
         if !self.streams[stream].must_follow(marks) {
             return Ok(());
@@ -292,7 +292,7 @@ impl Machine {
             .map(|(place, out)| (out.id, Action::ToSlot { slot, place, cell: out.cell, value: out.value }))
             .collect();
         let issued = self
-            .come_after(stream)
+            .order_after(stream)
             .and_then(|()| copies.into_iter().try_for_each(|(id, action)| self.enqueue(stream, id, action)));
         match issued {
             Ok(()) => self.streams[stream].rules().add_work(first_seq, Work::Slot { slot, outs }),

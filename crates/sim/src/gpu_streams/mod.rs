@@ -21,6 +21,7 @@
 mod driver;
 mod faults;
 mod gpu;
+mod injected;
 mod machine;
 mod operation;
 mod perform;
@@ -28,7 +29,6 @@ mod program;
 mod scheduler;
 mod slots;
 mod taking;
-mod trouble;
 mod waits;
 
 pub use faults::Fault;

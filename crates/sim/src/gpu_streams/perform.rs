@@ -1,7 +1,7 @@
 //! How a thread performs an operation in its turn: the steps of `crates/device/src/cuda/stream_worker.rs` and `in_flight.rs`.
 
 use super::gpu::Action;
-use super::machine::{Download, Elsewhere, Machine, Phase, World, shut_down};
+use super::machine::{Download, Machine, PeerProcess, Phase, World, shut_down};
 use super::operation::{Moving, Op, OpKind, Out, Work, is_pinned, range};
 use super::scheduler::step;
 use super::taking::{await_slot, take};
@@ -17,7 +17,7 @@ const ROW_MAX: usize = 3;
 
 /// Performs the operation at `seq`. All earlier ones are in the driver's stream or done.
 pub(super) async fn perform(world: &World, stream: usize, seq: u64, op: Op) -> Result<()> {
-    let after = world.lock().come_after(stream);
+    let after = world.lock().order_after(stream);
     if let Err(error) = after {
         world.lock().drop_op(&op);
         return Err(error);
@@ -40,7 +40,7 @@ pub(super) async fn perform(world: &World, stream: usize, seq: u64, op: Op) -> R
         }
         OpKind::Arrive { cell, before, value } => {
             settle(world, stream, seq, Access::OtherEnd).await?;
-            world.lock().records[id].elsewhere = Elsewhere::Requested;
+            world.lock().records[id].elsewhere = PeerProcess::Requested;
             await_elsewhere(world, id).await?;
             upload(world, stream, id, (value, value), cell, before).await
         }
@@ -152,9 +152,9 @@ async fn await_elsewhere(world: &World, id: usize) -> Result<()> {
     loop {
         let machine = world.lock();
         match machine.records[id].elsewhere {
-            Elsewhere::Done => return Ok(()),
-            Elsewhere::Failed => return Err(Error::new(ErrorCode::Execution, "the other process has failed")),
-            Elsewhere::Idle | Elsewhere::Requested => {}
+            PeerProcess::Done => return Ok(()),
+            PeerProcess::Failed => return Err(Error::new(ErrorCode::Execution, "the other process has failed")),
+            PeerProcess::Idle | PeerProcess::Requested => {}
         }
         if let Some(error) = &machine.failure {
             return Err(error.clone());
@@ -182,7 +182,7 @@ async fn give(world: &World, stream: usize, seq: u64, op: Op) -> Result<()> {
     }
     machine.pools.give_back(slot);
     filled?;
-    machine.records[op.id].elsewhere = Elsewhere::Requested;
+    machine.records[op.id].elsewhere = PeerProcess::Requested;
     machine.streams[stream].arrived(seq);
     Ok(())
 }
@@ -199,7 +199,7 @@ async fn send(world: &World, stream: usize, seq: u64, op: Op) -> Result<()> {
             let next = world.lock().streams[stream].rules().take_next(follows);
             let Some((at, op)) = next else { break };
             row.push_back((at, op.id));
-            failed = world.lock().come_after(stream);
+            failed = world.lock().order_after(stream);
             if failed.is_ok() {
                 failed = give(world, stream, at, op).await;
             } else {
@@ -210,7 +210,7 @@ async fn send(world: &World, stream: usize, seq: u64, op: Op) -> Result<()> {
             }
         }
         if failed.is_ok() {
-            issue_behind(world, stream).await?;
+            issue_pipelined(world, stream).await?;
         }
         let more = !row.is_empty() || failed.is_err();
         await_elsewhere(world, current.1).await?;
@@ -227,15 +227,15 @@ async fn send(world: &World, stream: usize, seq: u64, op: Op) -> Result<()> {
 }
 
 /// Issues listed operations while only another process has to end those in progress.
-async fn issue_behind(world: &World, stream: usize) -> Result<()> {
+async fn issue_pipelined(world: &World, stream: usize) -> Result<()> {
     for _ in 0..ROW_MAX {
         let is_such = |op: &mut Op| matches!(op.kind, OpKind::Device(_));
-        let next = world.lock().streams[stream].rules().take_behind(is_such);
+        let next = world.lock().streams[stream].rules().take_pipelined(is_such);
         let Some((_, op)) = next else { break };
         step().await;
         let OpKind::Device(action) = op.kind else { break };
         let mut machine = world.lock();
-        machine.come_after(stream)?;
+        machine.order_after(stream)?;
         machine.use_memory(stream, op.id, action)?;
     }
     Ok(())

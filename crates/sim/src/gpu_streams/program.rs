@@ -3,11 +3,11 @@
 use super::driver::{end, push, put_here, serve};
 use super::faults::Fault;
 use super::gpu::Action;
-use super::machine::{CELLS, Download, Elsewhere, Held, INCOMING, Record, STREAMS, World};
+use super::injected::{InjectedFault, answer, copy, execute, injected, notify};
+use super::machine::{CELLS, Download, Held, INCOMING, PeerProcess, Record, STREAMS, World};
 use super::operation::{Moving, Op, OpKind, Out, Work, is_pinned};
 use super::scheduler::{Thread, run as run_threads, step};
 use super::slots::Pool;
-use super::trouble::{Trouble, answer, copy, execute, notify, trouble};
 use super::waits::{synchronize, wait_issued};
 use crate::random::Random;
 use accord_device::stream::Dependence;
@@ -33,13 +33,13 @@ pub fn run(seed: u64) -> Result<(), String> {
 pub fn run_with(seed: u64, fault: Option<Fault>) -> Result<(), String> {
     let mut random = Random::new(seed);
     let plan = match random.index(8) {
-        0 | 1 => Trouble::OtherEnds(random.within(5..60)),
-        2 => Trouble::Loss(random.within(0..400)),
-        3 => Trouble::Shutdown(random.within(0..400)),
-        _ => Trouble::Nothing,
+        0 | 1 => InjectedFault::OtherEnds(random.within(5..60)),
+        2 => InjectedFault::Loss(random.within(0..400)),
+        3 => InjectedFault::Shutdown(random.within(0..400)),
+        _ => InjectedFault::Nothing,
     };
     let world = World::new(Random::new(random.number()), fault);
-    world.lock().troubled = plan != Trouble::Nothing;
+    world.lock().troubled = plan != InjectedFault::Nothing;
     let mut threads: Vec<Thread> =
         (0..STREAMS).map(|stream| Box::pin(serve(world.clone(), stream)) as Thread).collect();
     let pace = [100, 30, 5][random.index(3)];
@@ -47,7 +47,7 @@ pub fn run_with(seed: u64, fault: Option<Fault>) -> Result<(), String> {
     threads.push(Box::pin(copy(world.clone())));
     threads.push(Box::pin(answer(world.clone(), plan)));
     threads.push(Box::pin(notify(world.clone())));
-    threads.push(Box::pin(trouble(world.clone(), plan)));
+    threads.push(Box::pin(injected(world.clone(), plan)));
     threads.push(Box::pin(Program::new(world.clone(), Random::new(random.number())).run()));
     let over = run_threads(threads, &mut random, STEPS_MAX, || world.lock().violation.is_some());
     let mut machine = world.lock();
@@ -67,7 +67,7 @@ pub fn run_with(seed: u64, fault: Option<Fault>) -> Result<(), String> {
     }
     let missing = machine.pools.missing();
     // Work behind that of another stream keeps its slots.
-    if missing > 0 && plan == Trouble::Nothing {
+    if missing > 0 && plan == InjectedFault::Nothing {
         return Err(format!("{missing} slots have not returned"));
     }
     Ok(())
@@ -75,7 +75,7 @@ pub fn run_with(seed: u64, fault: Option<Fault>) -> Result<(), String> {
 
 /// What the program knows of a cell.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct CellModel {
     value: u64,
     /// The last operation with the cell.
     last: Option<(usize, u64)>,
@@ -85,14 +85,14 @@ struct Known {
 struct Program {
     world: World,
     random: Random,
-    device: [Known; CELLS],
-    host: [Known; CELLS],
+    device: [CellModel; CELLS],
+    host: [CellModel; CELLS],
     values: u64,
 }
 
 impl Program {
     fn new(world: World, random: Random) -> Self {
-        Self { world, random, device: [Known::default(); CELLS], host: [Known::default(); CELLS], values: 0 }
+        Self { world, random, device: [CellModel::default(); CELLS], host: [CellModel::default(); CELLS], values: 0 }
     }
 
     /// Enqueues operations, waits for all, and shuts the device down.
@@ -177,12 +177,12 @@ impl Program {
     /// Adds the record of an operation of so many parts.
     fn record(&self, stream: usize, left: u32, follows: Option<(usize, u64)>) -> usize {
         let mut machine = self.world.lock();
-        machine.records.push(Record { stream, seq: None, left, follows, elsewhere: Elsewhere::Idle });
+        machine.records.push(Record { stream, seq: None, left, follows, elsewhere: PeerProcess::Idle });
         machine.records.len() - 1
     }
 
     /// Orders the next operation of a stream after the last ones with these cells.
-    async fn come_after(&mut self, stream: usize, cell: Option<usize>, host: Option<usize>) -> Result<()> {
+    async fn order_after(&mut self, stream: usize, cell: Option<usize>, host: Option<usize>) -> Result<()> {
         let last = [cell.and_then(|cell| self.device[cell].last), host.and_then(|host| self.host[host].last)];
         for (other, seq) in last.into_iter().flatten().filter(|(other, _)| *other != stream) {
             if self.random.chance(20) {
@@ -221,7 +221,7 @@ impl Program {
             drop(machine);
             return push(world, stream, op).await.map(drop);
         }
-        machine.come_after(stream)?;
+        machine.order_after(stream)?;
         let seq = machine.streams[stream].rules().next();
         machine.follow(stream, (id, seq), (other, other_seq), after);
         machine.streams[stream].rules().issue();
@@ -231,12 +231,12 @@ impl Program {
 
     /// Runs a region, or copies a few bytes.
     async fn update(&mut self, stream: usize, cell: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), None).await?;
+        self.order_after(stream, Some(cell), None).await?;
         let (before, after) = (self.device[cell].value, self.value());
         let id = self.record(stream, 1, None);
         let action = Action::Update { cell, before, after };
         let seq = self.put(stream, id, action).await?;
-        self.device[cell] = Known { value: after, last: Some((stream, seq)), released: false };
+        self.device[cell] = CellModel { value: after, last: Some((stream, seq)), released: false };
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Program {
             drop(machine);
             return push(&self.world, stream, Op { id, kind: OpKind::Device(action) }).await;
         }
-        machine.come_after(stream)?;
+        machine.order_after(stream)?;
         machine.enqueue(stream, id, action)?;
         let seq = machine.streams[stream].rules().issue();
         machine.records[id].seq = Some(seq);
@@ -256,7 +256,7 @@ impl Program {
     }
 
     async fn copy_in(&mut self, stream: usize, cell: usize, host: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), Some(host)).await?;
+        self.order_after(stream, Some(cell), Some(host)).await?;
         let (before, value) = (self.device[cell].value, self.host[host].value);
         let id = self.record(stream, 1, None);
         let op = Op { id, kind: OpKind::In { host, cell, before, value } };
@@ -265,13 +265,13 @@ impl Program {
         } else {
             push(&self.world, stream, op).await?
         };
-        self.device[cell] = Known { value, last: Some((stream, seq)), released: false };
+        self.device[cell] = CellModel { value, last: Some((stream, seq)), released: false };
         self.host[host].last = Some((stream, seq));
         Ok(())
     }
 
     async fn copy_out(&mut self, stream: usize, cell: usize, host: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), Some(host)).await?;
+        self.order_after(stream, Some(cell), Some(host)).await?;
         let (value, before) = (self.device[cell].value, self.host[host].value);
         let id = self.record(stream, 2, None);
         let out = Out { id, cell, value, host, before };
@@ -283,7 +283,7 @@ impl Program {
         };
         self.world.lock().records[id].seq = Some(seq);
         self.device[cell].last = Some((stream, seq));
-        self.host[host] = Known { value, last: Some((stream, seq)), released: false };
+        self.host[host] = CellModel { value, last: Some((stream, seq)), released: false };
         Ok(())
     }
 
@@ -316,7 +316,7 @@ impl Program {
         if way != 2 && machine.streams[stream].rules().will_write(out.range()) {
             return Ok(None);
         }
-        machine.come_after(stream)?;
+        machine.order_after(stream)?;
         let Out { id, cell, value, host, before } = out;
         let seq = machine.streams[stream].rules().next();
         match way {
@@ -347,7 +347,7 @@ impl Program {
 
     /// Copies to another process. The bytes are fetched at the call if possible.
     async fn send(&mut self, stream: usize, cell: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), None).await?;
+        self.order_after(stream, Some(cell), None).await?;
         let value = self.device[cell].value;
         let id = self.record(stream, 2, None);
         let slot = self.fetch(stream, id, cell, value)?;
@@ -363,7 +363,7 @@ impl Program {
         if machine.streams[stream].rules().is_full() || !machine.streams[stream].may_fetch() || self.random.chance(30) {
             return Ok(None);
         }
-        machine.come_after(stream)?;
+        machine.order_after(stream)?;
         let Some(slot) = machine.try_take(Pool::Small)? else { return Ok(None) };
         if let Err(error) = machine.enqueue(stream, id, Action::ToSlot { slot, place: 0, cell, value }) {
             machine.pools.give_back(slot);
@@ -374,7 +374,7 @@ impl Program {
     }
 
     async fn unmap(&mut self, stream: usize, cell: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), None).await?;
+        self.order_after(stream, Some(cell), None).await?;
         let id = self.record(stream, 1, None);
         push(&self.world, stream, Op { id, kind: OpKind::Unmap { cell } }).await?;
         self.device[cell].released = true;
@@ -383,11 +383,11 @@ impl Program {
 
     /// Lets another process write to the device. Once bytes in a stream for that are reported, operations of all streams see them.
     async fn arrive(&mut self, stream: usize, cell: usize) -> Result<()> {
-        self.come_after(stream, Some(cell), None).await?;
+        self.order_after(stream, Some(cell), None).await?;
         let (before, value) = (self.device[cell].value, self.value());
         let id = self.record(stream, 1, None);
         let seq = push(&self.world, stream, Op { id, kind: OpKind::Arrive { cell, before, value } }).await?;
-        self.device[cell] = Known { value, last: Some((stream, seq)), released: false };
+        self.device[cell] = CellModel { value, last: Some((stream, seq)), released: false };
         if !INCOMING.contains(&stream) || self.random.chance(30) {
             return Ok(());
         }

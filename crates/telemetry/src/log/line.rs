@@ -17,7 +17,7 @@ pub(super) fn begin_with(program: &'static str) {
 }
 
 /// Returns a text as one line with control characters escaped.
-pub(super) fn shown(mut text: String) -> String {
+pub(super) fn displayed(mut text: String) -> String {
     shorten(&mut text, LINE_MAX);
     format!("{}\n", printable(&text))
 }
@@ -26,7 +26,7 @@ pub(super) fn shown(mut text: String) -> String {
 pub(super) fn message(level: &str, message: &dyn fmt::Display) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let program = PROGRAM.get().copied().unwrap_or("accord");
-    shown(format!("{} {program} {level}: {message}", Utc(now.as_secs())))
+    displayed(format!("{} {program} {level}: {message}", Utc(now.as_secs())))
 }
 
 /// Seconds since 1970 as a date and time of day.
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_that_a_terminal_only_shows() {
-        let shown = message("info", &"\u{1b}]0;owned\u{7}\nfake: a line");
-        assert!(shown.ends_with("accord info: \\u{1b}]0;owned\\u{7}\\nfake: a line\n"), "{shown:?}");
+        let displayed = message("info", &"\u{1b}]0;owned\u{7}\nfake: a line");
+        assert!(displayed.ends_with("accord info: \\u{1b}]0;owned\\u{7}\\nfake: a line\n"), "{displayed:?}");
         assert!(message("info", &"x".repeat(1 << 20)).len() <= LINE_MAX + 1);
     }
 

@@ -55,7 +55,7 @@ impl Outbox {
         let is_taken = match &self.queue {
             Some(queue) => queue.try_send(Item::Line(line)).is_ok(),
             // Another process may fill the pipe meanwhile; then this call blocks, since there is no thread to write.
-            None => has_room() && write(&line),
+            None => has_space() && write(&line),
         };
         if !is_taken {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ fn write_lines(items: &Receiver<Item>) {
 }
 
 /// Whether standard error is ready for writing.
-fn has_room() -> bool {
+fn has_space() -> bool {
     let (stderr, at_once) = (stderr(), Timespec { tv_sec: 0, tv_nsec: 0 });
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
     poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)

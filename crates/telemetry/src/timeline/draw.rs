@@ -164,8 +164,8 @@ fn draw_row(svg: &mut String, row: &Row<'_>, scale: &Scale, top: f64) {
             escaped(&bar.describe())
         );
         if width >= NAMED_WIDTH && bar.count == 1 && !bar.first.name.is_empty() {
-            let room = (width / CHAR_WIDTH) as usize - 2;
-            let name: String = bar.first.name.chars().take(room).collect();
+            let space = (width / CHAR_WIDTH) as usize - 2;
+            let name: String = bar.first.name.chars().take(space).collect();
             text(svg, bar.left + 5.0, y + 10.5, "bar", "start", &name);
         }
     }

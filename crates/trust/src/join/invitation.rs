@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_invitation_is_refused() {
+    fn malformed_invitations_are_refused() {
         let code = Code::random().unwrap().to_string();
         for text in [
             String::new(),

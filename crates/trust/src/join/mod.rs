@@ -81,29 +81,29 @@ impl Open {
     }
 
     /// Reserves an invitation for a client that has proved its code; `None` if the invitation is not open.
-    fn take(&self, role: &Role) -> Option<Taken<'_>> {
+    fn take(&self, role: &Role) -> Option<ReservedInvitation<'_>> {
         let mut state = self.0.lock();
         if state.has_ended {
             return None;
         }
         let (_, is_taken) = state.invitations.iter_mut().find(|(invitation, _)| invitation.role == *role)?;
-        (!std::mem::replace(is_taken, true)).then(|| Taken { open: self, role: role.clone() })
+        (!std::mem::replace(is_taken, true)).then(|| ReservedInvitation { open: self, role: role.clone() })
     }
 }
 
 /// An invitation that is reserved for a client. Dropping it opens the invitation again.
-struct Taken<'a> {
+struct ReservedInvitation<'a> {
     open: &'a Open,
     role: Role,
 }
 
-impl Taken<'_> {
+impl ReservedInvitation<'_> {
     fn close(self) {
         self.open.0.lock().invitations.retain(|(invitation, _)| invitation.role != self.role);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ReservedInvitation<'_> {
     fn drop(&mut self) {
         let mut state = self.open.0.lock();
         if let Some((_, is_taken)) = state.invitations.iter_mut().find(|(at, _)| at.role == self.role) {

@@ -7,7 +7,7 @@
 
 use super::effects::Effects;
 use super::transfers::{Job, is_of};
-use super::waits::{Waits, Want};
+use super::waits::{AwaitedEvent, Waits};
 use crate::host_copy::{Changed, Unchanged};
 use accord_device::Sink as _;
 use accord_types::{Error, HostRange, QueueId, Result, TransferId};
@@ -45,7 +45,7 @@ pub enum Completion {
 }
 
 /// A copy whose bytes may be stored now. [`super::Machine::landed`] follows.
-pub struct Begun {
+pub struct StorableCopy {
     /// The target in the program's memory.
     pub dst: HostRange,
     /// The use of the bytes.
@@ -55,10 +55,10 @@ pub struct Begun {
 }
 
 /// Whether a copy's bytes may be stored.
-pub enum Begin {
+pub enum StoreDecision {
     /// The bytes may be stored.
-    Now(Begun),
-    /// An earlier copy must be stored in the same memory first. [`Want::Landed`] with this one says when to ask again.
+    Now(StorableCopy),
+    /// An earlier copy must be stored in the same memory first. [`AwaitedEvent::Landed`] with this one says when to ask again.
     /// The earlier copy depends on nothing but its own lane.
     After(TransferId),
     /// The bytes are discarded: the copy was cancelled, and the program may reuse its memory.
@@ -118,19 +118,19 @@ impl CompletionActions {
     }
 
     /// Decides on a copy whose bytes have arrived.
-    pub(super) fn begin(&mut self, transfer: TransferId) -> Begin {
-        let Some(copy) = self.copies.get(&transfer) else { return Begin::Cancelled };
+    pub(super) fn begin(&mut self, transfer: TransferId) -> StoreDecision {
+        let Some(copy) = self.copies.get(&transfer) else { return StoreDecision::Cancelled };
         if let Some(before) = copy.after.iter().find(|before| self.copies.contains_key(before)) {
-            return Begin::After(*before);
+            return StoreDecision::After(*before);
         }
-        let Some(copy) = self.copies.get_mut(&transfer) else { return Begin::Cancelled };
+        let Some(copy) = self.copies.get_mut(&transfer) else { return StoreDecision::Cancelled };
         match copy.completion.take() {
             Some(completion) => {
                 let leave = std::mem::take(&mut copy.leave);
                 self.left -= leave.len();
-                Begin::Now(Begun { dst: copy.dst, completion, leave })
+                StoreDecision::Now(StorableCopy { dst: copy.dst, completion, leave })
             }
-            None => Begin::Cancelled,
+            None => StoreDecision::Cancelled,
         }
     }
 
@@ -184,7 +184,7 @@ impl CompletionActions {
     }
 
     /// Whether earlier copies must complete before another one may be added.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(super) fn must_wait(&self) -> bool {
         self.left >= LEFT_MAX
     }
 
@@ -248,8 +248,8 @@ impl CompletionActions {
         if let Some(copy) = self.copies.remove(&transfer) {
             self.left -= copy.leave.len();
         }
-        waits.came_for_all(Want::Landed(transfer), effects);
-        waits.came_for_all(Want::Room, effects);
+        waits.complete_all(AwaitedEvent::Landed(transfer), effects);
+        waits.complete_all(AwaitedEvent::Room, effects);
     }
 
     /// Removes and returns the jobs that waited for copies which are no longer in the table.

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_in_order_holds_nothing_up_in_this_queue_and_those_that_follow_it() {
+    fn copies_read_in_order_delay_no_following_queue() {
         let (mut one, mut two) = (EarlierCopies::default(), EarlierCopies::default());
         one.push(1, TransferId(1), A, |_| true);
         two.follow(1, &one, |_| true);

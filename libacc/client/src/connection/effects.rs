@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 /// The line of a transfer, with lanes of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum CopyLine {
     /// Sent unrequested: the bytes may wait on the lane until the executor reaches the copy.
     Eager,
     /// Requested by the executor, which reads the bytes at once.
@@ -18,9 +18,9 @@ pub enum Effect<W> {
     /// Wake this thread: it is its turn, or its wait is over.
     Wake(W),
     /// Wake a thread that sends copies of this line.
-    WakeCopyThread(Way),
+    WakeCopyThread(CopyLine),
     /// Start another thread for this line.
-    StartCopyThread(Way),
+    StartCopyThread(CopyLine),
     /// Wake the watcher.
     WakeWatcher,
     /// Wake or start the flusher.

@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 /// Poll intervals of the flusher: after it found something to send, and after it didn't.
-const LOOK_BUSY: Duration = Duration::from_micros(20);
-const LOOK_IDLE: Duration = Duration::from_micros(150);
+const POLL_WHILE_BUSY: Duration = Duration::from_micros(20);
+const POLL_WHILE_IDLE: Duration = Duration::from_micros(150);
 /// The time for which the flusher polls without new frames before it parks.
 const AWAKE: Duration = Duration::from_millis(2);
 /// Age of frames that the flusher sends, because no wait has followed.
@@ -132,13 +132,13 @@ impl FlushPolicy {
         match self.first {
             Some(first) if now.saturating_sub(first) >= OLD => {
                 self.followed = 0;
-                FlusherStep::Flush(LOOK_BUSY)
+                FlusherStep::Flush(POLL_WHILE_BUSY)
             }
             None if now.saturating_sub(self.since) > AWAKE => {
                 self.awake = false;
                 FlusherStep::Park
             }
-            _ => FlusherStep::Sleep(LOOK_IDLE),
+            _ => FlusherStep::Sleep(POLL_WHILE_IDLE),
         }
     }
 }
@@ -183,9 +183,9 @@ mod tests {
         policy.append(AWAKE);
         policy.sent();
         assert_eq!(policy.leave(AWAKE), Flush::WakeFlusher);
-        assert_eq!(policy.flusher(AWAKE), FlusherStep::Flush(LOOK_BUSY));
+        assert_eq!(policy.flusher(AWAKE), FlusherStep::Flush(POLL_WHILE_BUSY));
         policy.sent();
-        assert_eq!(policy.flusher(2 * AWAKE), FlusherStep::Sleep(LOOK_IDLE), "something was new");
+        assert_eq!(policy.flusher(2 * AWAKE), FlusherStep::Sleep(POLL_WHILE_IDLE), "something was new");
         assert_eq!(policy.flusher(3 * AWAKE), FlusherStep::Park);
     }
 
@@ -201,10 +201,10 @@ mod tests {
             .collect();
         assert_eq!(flushes[..3], [Flush::Now; 3]);
         assert_eq!(flushes[3..], [Flush::WakeFlusher, Flush::Later, Flush::Later]);
-        assert_eq!(policy.flusher(2 * US), FlusherStep::Sleep(LOOK_IDLE), "a wait may follow");
-        assert_eq!(policy.flusher(US + OLD), FlusherStep::Flush(LOOK_BUSY));
+        assert_eq!(policy.flusher(2 * US), FlusherStep::Sleep(POLL_WHILE_IDLE), "a wait may follow");
+        assert_eq!(policy.flusher(US + OLD), FlusherStep::Flush(POLL_WHILE_BUSY));
         policy.sent();
-        assert_eq!(policy.flusher(AWAKE), FlusherStep::Sleep(LOOK_IDLE));
+        assert_eq!(policy.flusher(AWAKE), FlusherStep::Sleep(POLL_WHILE_IDLE));
         assert_eq!(policy.flusher(2 * AWAKE), FlusherStep::Park);
         assert_eq!(policy.flusher(9 * AWAKE), FlusherStep::Park, "though it wakes by chance");
         policy.append(10 * AWAKE);

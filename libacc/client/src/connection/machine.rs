@@ -3,18 +3,18 @@
 mod in_hand;
 mod positions;
 
-pub use positions::Asked;
+pub use positions::PositionQueries;
 
-use super::ask_ahead::AskedAhead;
-use super::completion_actions::{Begin, Completion, CompletionActions};
+use super::completion_actions::{Completion, CompletionActions, StoreDecision};
 use super::credit::{Credit, ExchangeCredit, Need};
-use super::effects::{Effect, Effects, Way};
+use super::effects::{CopyLine, Effect, Effects};
 use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
 use super::peer_lanes::PeerLanes;
+use super::queries_ahead::QueriesAhead;
 use super::queues::{DeviceState, Devices, MayStall};
 use super::transfers::{Bytes, Job, TRANSFERS_MAX, Transfers};
-use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
-use super::watch::{Situation, Watch, WatchStep};
+use super::waits::{AwaitedEvent, Reader, Reply, WaitId, WaitStep, Waits};
+use super::watch::{Watch, WatchState, WatchStep};
 use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Position, operation_cost};
 use accord_fabric::peer::PeerId;
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId};
@@ -33,11 +33,11 @@ pub type Positions = SmallVec<[Position; POSITIONS_FEW]>;
 
 /// Whether a command may be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
+pub enum AppendDecision {
     /// The command may be appended.
     Left,
     /// Ask again after this event.
-    After(Want),
+    After(AwaitedEvent),
 }
 
 /// A copy in that does not fit in a command.
@@ -112,7 +112,7 @@ pub struct Machine<W> {
     copies_out: CompletionActions,
     copies_in: Transfers,
     waits: Waits<W>,
-    ahead: AskedAhead,
+    ahead: QueriesAhead,
     watch: Watch,
     lost: Option<Error>,
     effects: Effects<W>,
@@ -139,7 +139,7 @@ impl<W> Machine<W> {
             copies_out: CompletionActions::default(),
             copies_in: Transfers::default(),
             waits: Waits::default(),
-            ahead: AskedAhead::default(),
+            ahead: QueriesAhead::default(),
             watch: Watch::default(),
             lost: None,
             effects: Effects::new(),
@@ -172,20 +172,22 @@ impl<W: Clone> Machine<W> {
     ///
     /// # Errors
     /// Returns an error if the connection is lost.
-    pub fn room(&mut self, need: Need) -> Result<Room> {
+    pub fn space(&mut self, need: Need) -> Result<AppendDecision> {
         self.check()?;
         let fits = match need {
             // An unusable device is an error of the operation itself.
             Need::Operation(device, queue) | Need::Push(device, queue) => {
-                self.devices.get(device).map_or(true, |device| device.has_room(queue)) && self.exchanged.is_left(need)
+                self.devices.get(device).map_or(true, |device| device.has_space(queue)) && self.exchanged.is_left(need)
             }
             Need::Expect => self.exchanged.is_left(need),
             Need::Command => true,
         };
         Ok(match () {
-            () if !self.credit.is_left() || !fits => Room::After(Want::Credit),
-            () if self.transfers() >= TRANSFERS_MAX || self.copies_out.is_crowded() => Room::After(Want::Room),
-            () => Room::Left,
+            () if !self.credit.is_left() || !fits => AppendDecision::After(AwaitedEvent::Credit),
+            () if self.transfers() >= TRANSFERS_MAX || self.copies_out.must_wait() => {
+                AppendDecision::After(AwaitedEvent::Room)
+            }
+            () => AppendDecision::Left,
         })
     }
 
@@ -224,7 +226,7 @@ impl<W: Clone> Machine<W> {
     pub fn close(&mut self, device: u32, over: &Error) {
         let copies = self.devices.close(device);
         self.ahead.close(device);
-        self.waits.came_for_all(Want::Credit, &mut self.effects);
+        self.waits.complete_all(AwaitedEvent::Credit, &mut self.effects);
         self.cancel(&copies, device, None, over);
     }
 
@@ -367,7 +369,7 @@ impl<W: Clone> Machine<W> {
             return WatchStep::End;
         }
         let urgent = self.is_urgent();
-        let situation = Situation {
+        let situation = WatchState {
             activity: self.flush.appended() + self.waits.registered(),
             wanted: self.waits.reader().is_some() || (self.waits.is_wanted() && !urgent),
             urgent,
@@ -400,7 +402,7 @@ impl<W: Clone> Machine<W> {
 
     /// Whether progress depends on events that no thread may be reading.
     fn is_urgent(&self) -> bool {
-        self.copies_out.is_holding() || self.waits.is_room_wanted()
+        self.copies_out.is_holding() || self.waits.is_space_wanted()
     }
 
     fn rouse_watcher(&mut self) {
@@ -418,16 +420,16 @@ impl<W: Clone> Machine<W> {
     }
 
     /// Registers a wait. Call this before the awaited event can arrive; [`Machine::turn`] follows.
-    pub fn wait(&mut self, want: Want, waker: W) -> WaitId {
+    pub fn wait(&mut self, want: AwaitedEvent, waker: W) -> WaitId {
         let id = self.waits.register(want, waker);
-        if want == Want::Room {
+        if want == AwaitedEvent::Room {
             self.rouse_watcher();
         }
         id
     }
 
     /// Returns a waiter's next step.
-    pub fn turn(&mut self, id: WaitId) -> Turn {
+    pub fn turn(&mut self, id: WaitId) -> WaitStep {
         self.waits.turn(id)
     }
 
@@ -463,7 +465,7 @@ impl<W: Clone> Machine<W> {
     ) -> Result<WaitId> {
         let ticket = self.ticket();
         self.put(&command(ticket), payload, now)?;
-        Ok(self.wait(Want::Reply(ticket), waker))
+        Ok(self.wait(AwaitedEvent::Reply(ticket), waker))
     }
 
     /// Makes a queue wait for another queue's operations; does nothing if these are known to be complete.
@@ -516,7 +518,7 @@ impl<W: Clone> Machine<W> {
     }
 
     /// Decides on a copy out whose first bytes have arrived.
-    pub fn begin(&mut self, transfer: TransferId) -> Begin {
+    pub fn begin(&mut self, transfer: TransferId) -> StoreDecision {
         self.copies_out.begin(transfer)
     }
 
@@ -589,12 +591,12 @@ impl<W: Clone> Machine<W> {
         Ok(CopyInPlan { eager, direct, after, device, queue, transfer })
     }
 
-    /// Queues the bytes of a copy in. `waiter` waits with [`Want::Sent`] until they were read.
+    /// Queues the bytes of a copy in. `waiter` waits with [`AwaitedEvent::Sent`] until they were read.
     pub fn queue_copy(&mut self, plan: CopyInPlan, bytes: Bytes, waiter: Option<WaitId>) {
         let CopyInPlan { eager, after, device, queue, transfer, .. } = plan;
         let job = Job { transfer, place: (device, queue), bytes, after, waiter };
         if eager {
-            self.copies_in.join(Way::Eager, job, &mut self.effects);
+            self.copies_in.join(CopyLine::Eager, job, &mut self.effects);
         } else {
             self.copies_in.wait_for_request(job);
         }
@@ -616,33 +618,37 @@ impl<W: Clone> Machine<W> {
 
     fn send_asked(&mut self, jobs: Vec<Job>) {
         for job in jobs {
-            self.copies_in.join(Way::Asked, job, &mut self.effects);
+            self.copies_in.join(CopyLine::Asked, job, &mut self.effects);
         }
     }
 
     /// Takes the next copy of a line for a thread of it, which acquires a lane, calls [`Machine::has_lane`], sends the
     /// bytes and calls [`Machine::sent`]. On `None` the thread sleeps until it is woken, or ends if the connection is
     /// lost.
-    pub fn take_copy(&mut self, way: Way) -> Option<Job> {
+    pub fn take_copy(&mut self, way: CopyLine) -> Option<Job> {
         self.copies_in.take(way)
     }
 
     /// Records that the last taken copy has its lane, or will never have one.
-    pub fn has_lane(&mut self, way: Way) {
+    pub fn has_lane(&mut self, way: CopyLine) {
         self.copies_in.has_lane(way, &mut self.effects);
     }
 
     /// Records that the bytes of a copy were sent.
-    pub fn sent(&mut self, way: Way, job: Job, outcome: Result<()>) {
+    pub fn sent(&mut self, way: CopyLine, job: Job, outcome: Result<()>) {
         self.copies_in.ended(way, job.transfer);
-        self.waits.came_for_all(Want::LetGo(job.transfer), &mut self.effects);
+        self.waits.complete_all(AwaitedEvent::LetGo(job.transfer), &mut self.effects);
         self.finish(job, outcome);
     }
 
     fn finish(&mut self, job: Job, outcome: Result<()>) {
-        self.waits.came_for_all(Want::Room, &mut self.effects);
+        self.waits.complete_all(AwaitedEvent::Room, &mut self.effects);
         if job.waiter.is_some() {
-            self.waits.came(Want::Sent(job.transfer), || outcome.map(|()| Reply::default()), &mut self.effects);
+            self.waits.received(
+                AwaitedEvent::Sent(job.transfer),
+                || outcome.map(|()| Reply::default()),
+                &mut self.effects,
+            );
         }
     }
 
@@ -654,7 +660,7 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// Returns an error if the event ends the connection.
     pub fn event(&mut self, event: Event, payload: &[u8], place: impl Fn(Error) -> Error) -> Result<()> {
-        if self.told_ahead(&event) {
+        if self.answers_query_ahead(&event) {
             return Ok(());
         }
         let Self { waits, effects, .. } = self;
@@ -674,15 +680,15 @@ impl<W: Clone> Machine<W> {
             }
             Event::Credit { bytes } => {
                 self.credit.give_back(bytes);
-                waits.came_for_all(Want::Credit, effects);
+                waits.complete_all(AwaitedEvent::Credit, effects);
             }
             Event::Exchanged { pushes, expects } => {
                 self.exchanged.give_back(pushes, expects);
-                waits.came_for_all(Want::Credit, effects);
+                waits.complete_all(AwaitedEvent::Credit, effects);
             }
             Event::Done { device, queue, bytes } => {
                 self.devices.done(device, QueueId(queue), bytes);
-                waits.came_for_all(Want::Credit, effects);
+                waits.complete_all(AwaitedEvent::Credit, effects);
             }
             Event::PeerLost { peer } => self.peer_lanes.lost(peer),
             Event::Data { .. } | Event::Output { .. } | Event::Spans | Event::Ending => {}
@@ -694,7 +700,7 @@ impl<W: Clone> Machine<W> {
     pub fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) {
         let copies = self.devices.fail(device, queue, error);
         // Waiters for credit of this queue get the error.
-        self.waits.came_for_all(Want::Credit, &mut self.effects);
+        self.waits.complete_all(AwaitedEvent::Credit, &mut self.effects);
         self.cancel(&copies, device, queue, error);
     }
 

@@ -195,7 +195,7 @@ impl DeviceState {
     }
 
     /// Whether another operation may be appended to a queue.
-    pub(super) fn has_room(&mut self, queue: QueueId) -> bool {
+    pub(super) fn has_space(&mut self, queue: QueueId) -> bool {
         let stream = self.queues.get(&queue).and_then(|state| state.stream);
         stream.and_then(|stream| self.open.get(&stream)).is_none_or(|open| *open < STREAM_WINDOW)
     }
@@ -336,22 +336,22 @@ mod tests {
             device.charge(queue, 0);
         }
         device.charge(one, STREAM_WINDOW - 1);
-        assert!(device.has_room(three));
+        assert!(device.has_space(three));
         device.charge(three, 1);
-        assert!(!device.has_room(one) && !device.has_room(three), "they share a stream");
-        assert!(device.has_room(two) && device.has_room(four) && device.has_room(QueueId::SYNC));
+        assert!(!device.has_space(one) && !device.has_space(three), "they share a stream");
+        assert!(device.has_space(two) && device.has_space(four) && device.has_space(QueueId::SYNC));
         device.done(three, u64::MAX);
-        assert!(device.has_room(one));
+        assert!(device.has_space(one));
         device.charge(one, 1);
-        assert!(!device.has_room(three));
+        assert!(!device.has_space(three));
         devices.fail(0, Some(one), &Error::new(ErrorCode::Execution, "crashed"));
-        assert!(devices.get(0)?.has_room(three), "nothing of a failed queue is waited for");
+        assert!(devices.get(0)?.has_space(three), "nothing of a failed queue is waited for");
         Ok(())
     }
 
     /// The executor could name any of 2^32 queues.
     #[test]
-    fn an_executor_that_says_that_queues_have_failed_which_there_are_not_makes_none() -> Result<()> {
+    fn failure_of_an_unknown_queue_creates_no_queue() -> Result<()> {
         let mut devices = Devices::default();
         devices.open(0, 32);
         devices.get(0)?.queue(QueueId(1))?;

@@ -6,7 +6,7 @@
 //! * Eager copies get their lanes in the order of their commands.
 //! * Requested copies, which the executor reads at once, have lanes of their own, without eager copies.
 
-use super::effects::{Effect, Effects, Way};
+use super::effects::{CopyLine, Effect, Effects};
 use super::lane_queue::{Call, LaneQueue};
 use super::waits::WaitId;
 use accord_types::{HostRange, QueueId, TransferId};
@@ -101,10 +101,10 @@ impl Default for Transfers {
 }
 
 impl Transfers {
-    fn line(&mut self, way: Way) -> &mut LaneQueue<Job> {
+    fn line(&mut self, way: CopyLine) -> &mut LaneQueue<Job> {
         match way {
-            Way::Eager => &mut self.eager,
-            Way::Asked => &mut self.asked,
+            CopyLine::Eager => &mut self.eager,
+            CopyLine::Asked => &mut self.asked,
         }
     }
 
@@ -119,7 +119,7 @@ impl Transfers {
     }
 
     /// Appends a copy to a line.
-    pub(super) fn join<W>(&mut self, way: Way, job: Job, effects: &mut Effects<W>) {
+    pub(super) fn join<W>(&mut self, way: CopyLine, job: Job, effects: &mut Effects<W>) {
         self.line(way).join(job);
         self.call(way, effects);
     }
@@ -136,7 +136,7 @@ impl Transfers {
     }
 
     /// Takes the next copy of a line, for a thread of it.
-    pub(super) fn take(&mut self, way: Way) -> Option<Job> {
+    pub(super) fn take(&mut self, way: CopyLine) -> Option<Job> {
         let job = self.line(way).take()?;
         if matches!(job.bytes, Bytes::Host(_)) {
             self.in_hand.push((job.transfer, job.place));
@@ -145,13 +145,13 @@ impl Transfers {
     }
 
     /// Records that the last taken copy has its lane.
-    pub(super) fn has_lane<W>(&mut self, way: Way, effects: &mut Effects<W>) {
+    pub(super) fn has_lane<W>(&mut self, way: CopyLine, effects: &mut Effects<W>) {
         self.line(way).has_lane();
         self.call(way, effects);
     }
 
     /// Records that a thread is done with its copy.
-    pub(super) fn ended(&mut self, way: Way, transfer: TransferId) {
+    pub(super) fn ended(&mut self, way: CopyLine, transfer: TransferId) {
         self.in_hand.retain(|&(in_hand, _)| in_hand != transfer);
         self.line(way).ended();
     }
@@ -164,7 +164,7 @@ impl Transfers {
     }
 
     /// Makes a thread take the next copy of a line.
-    fn call<W>(&mut self, way: Way, effects: &mut Effects<W>) {
+    fn call<W>(&mut self, way: CopyLine, effects: &mut Effects<W>) {
         effects.extend(self.line(way).call().map(|call| match call {
             Call::Wake => Effect::WakeCopyThread(way),
             Call::Start => Effect::StartCopyThread(way),

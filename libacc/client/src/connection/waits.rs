@@ -21,7 +21,7 @@ pub struct Reply {
 
 /// An event that a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub enum AwaitedEvent {
     /// The reply to a ticket.
     Reply(u64),
     /// More credit.
@@ -36,7 +36,7 @@ pub enum Want {
     Room,
 }
 
-impl Want {
+impl AwaitedEvent {
     /// Whether the command lane delivers it, so that its waiter may be the reader. Other lanes have threads of their
     /// own, which could not wake a reader that blocks on the command lane.
     fn is_read(self) -> bool {
@@ -56,7 +56,7 @@ pub struct WaitId(u64);
 
 /// The next step of a waiting thread.
 #[derive(Debug)]
-pub enum Turn {
+pub enum WaitStep {
     /// The event has arrived, and the wait is removed.
     Done(Result<Reply>),
     /// The thread becomes the reader for all.
@@ -75,7 +75,7 @@ pub(super) enum Reader {
 
 struct Waiter<W> {
     id: WaitId,
-    want: Want,
+    want: AwaitedEvent,
     waker: W,
     outcome: Option<Result<Reply>>,
 }
@@ -98,7 +98,7 @@ impl<W> Default for Waits<W> {
 
 impl<W: Clone> Waits<W> {
     /// Registers a wait. Call this before the awaited event can arrive.
-    pub(super) fn register(&mut self, want: Want, waker: W) -> WaitId {
+    pub(super) fn register(&mut self, want: AwaitedEvent, waker: W) -> WaitId {
         self.next_id += 1;
         let id = WaitId(self.next_id);
         let outcome = self.lost.clone().filter(|_| want.ends_with_the_connection()).map(Err);
@@ -106,20 +106,20 @@ impl<W: Clone> Waits<W> {
         id
     }
 
-    /// Returns the waiter's next step. [`Turn::Done`] removes the wait.
-    pub(super) fn turn(&mut self, id: WaitId) -> Turn {
+    /// Returns the waiter's next step. [`WaitStep::Done`] removes the wait.
+    pub(super) fn turn(&mut self, id: WaitId) -> WaitStep {
         let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else {
-            return Turn::Done(Err(Error::new(ErrorCode::ImplementationDefined, "a wait was lost")));
+            return WaitStep::Done(Err(Error::new(ErrorCode::ImplementationDefined, "a wait was lost")));
         };
         if let Some(outcome) = self.waiters[at].outcome.take() {
             self.waiters.swap_remove(at);
-            return Turn::Done(outcome);
+            return WaitStep::Done(outcome);
         }
         if self.reader.is_some() || !self.waiters[at].want.is_read() {
-            return Turn::Sleep;
+            return WaitStep::Sleep;
         }
         self.reader = Some(Reader::Waiter(id));
-        Turn::Read
+        WaitStep::Read
     }
 
     /// Whether the waiter's event has arrived.
@@ -131,7 +131,7 @@ impl<W: Clone> Waits<W> {
     pub(super) fn unregister(&mut self, id: WaitId, effects: &mut Effects<W>) {
         if let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) {
             let Waiter { want, outcome, .. } = self.waiters.swap_remove(at);
-            if let (Want::Reply(ticket), None) = (want, outcome) {
+            if let (AwaitedEvent::Reply(ticket), None) = (want, outcome) {
                 self.unanswered.insert(ticket);
                 if self.unanswered.len() > UNANSWERED_MAX {
                     // A reply to that ticket then counts as unexpected.
@@ -169,12 +169,17 @@ impl<W: Clone> Waits<W> {
     }
 
     /// Whether a waiter waits for space for a command while there may be no reader to receive the event.
-    pub(super) fn is_room_wanted(&self) -> bool {
-        self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
+    pub(super) fn is_space_wanted(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.want == AwaitedEvent::Room && waiter.outcome.is_none())
     }
 
     /// Ends the wait for an event that has arrived.
-    pub(super) fn came(&mut self, want: Want, outcome: impl FnOnce() -> Result<Reply>, effects: &mut Effects<W>) {
+    pub(super) fn received(
+        &mut self,
+        want: AwaitedEvent,
+        outcome: impl FnOnce() -> Result<Reply>,
+        effects: &mut Effects<W>,
+    ) {
         // Without a waiter, the thread has given up.
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
             finish(waiter, self.reader, outcome(), effects);
@@ -187,7 +192,7 @@ impl<W: Clone> Waits<W> {
     /// Returns an error if the ticket is unknown or was answered before: then the peer's other messages can't be
     /// trusted either.
     pub(super) fn replied(&mut self, ticket: u64, outcome: Result<Reply>, effects: &mut Effects<W>) -> Result<()> {
-        let want = Want::Reply(ticket);
+        let want = AwaitedEvent::Reply(ticket);
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
             finish(waiter, self.reader, outcome, effects);
         } else if !self.unanswered.remove(&ticket) {
@@ -198,7 +203,7 @@ impl<W: Clone> Waits<W> {
     }
 
     /// Ends all waits for an event.
-    pub(super) fn came_for_all(&mut self, want: Want, effects: &mut Effects<W>) {
+    pub(super) fn complete_all(&mut self, want: AwaitedEvent, effects: &mut Effects<W>) {
         for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want == want) {
             finish(waiter, self.reader, Ok(Reply::default()), effects);
         }
@@ -247,20 +252,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_reads_and_hands_over() {
+    fn reader_role_passes_to_the_next_waiter() {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
-        let (first, second) = (waits.register(Want::Reply(1), 'a'), waits.register(Want::Reply(2), 'b'));
-        assert!(matches!(waits.turn(first), Turn::Read));
-        assert!(matches!(waits.turn(second), Turn::Sleep));
+        let (first, second) =
+            (waits.register(AwaitedEvent::Reply(1), 'a'), waits.register(AwaitedEvent::Reply(2), 'b'));
+        assert!(matches!(waits.turn(first), WaitStep::Read));
+        assert!(matches!(waits.turn(second), WaitStep::Sleep));
         assert!(!waits.try_read(false));
         waits.replied(1, Ok(Reply { value: 7, ..Reply::default() }), &mut effects).unwrap();
         assert!(effects.is_empty(), "it reads, and sees it");
         assert!(waits.is_done(first) && !waits.is_done(second));
         waits.hand_over(&mut effects);
         assert_eq!(effects.as_slice(), [Effect::Wake('b')]);
-        assert!(matches!(waits.turn(first), Turn::Done(Ok(Reply { value: 7, .. }))));
-        assert!(matches!(waits.turn(second), Turn::Read));
+        assert!(matches!(waits.turn(first), WaitStep::Done(Ok(Reply { value: 7, .. }))));
+        assert!(matches!(waits.turn(second), WaitStep::Read));
         waits.hand_over(&mut effects);
         waits.unregister(second, &mut effects);
         assert!(waits.try_read(false));
@@ -271,23 +277,24 @@ mod tests {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
         assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err());
-        let (stays, leaves) = (waits.register(Want::Reply(1), 'a'), waits.register(Want::Reply(2), 'b'));
+        let (stays, leaves) =
+            (waits.register(AwaitedEvent::Reply(1), 'a'), waits.register(AwaitedEvent::Reply(2), 'b'));
         waits.unregister(leaves, &mut effects);
         waits.replied(2, Ok(Reply::default()), &mut effects).unwrap();
         assert!(waits.replied(2, Ok(Reply::default()), &mut effects).unwrap_err().cause().contains("reply 2"));
         waits.replied(1, Ok(Reply { value: 7, ..Reply::default() }), &mut effects).unwrap();
         assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err(), "it was answered before");
-        assert!(matches!(waits.turn(stays), Turn::Done(Ok(Reply { value: 7, .. }))));
+        assert!(matches!(waits.turn(stays), WaitStep::Done(Ok(Reply { value: 7, .. }))));
         waits.unregister(stays, &mut effects);
         assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err(), "nor was it given up");
     }
 
     #[test]
-    fn an_executor_that_never_answers_is_remembered_for_so_many_questions_and_no_more() {
+    fn unanswered_queries_of_an_executor_are_bounded() {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
         for ticket in 0..=UNANSWERED_MAX as u64 {
-            let id = waits.register(Want::Reply(ticket), 'a');
+            let id = waits.register(AwaitedEvent::Reply(ticket), 'a');
             waits.unregister(id, &mut effects);
         }
         assert_eq!(waits.unanswered.len(), UNANSWERED_MAX);
@@ -299,26 +306,26 @@ mod tests {
     fn a_wait_for_memory_does_not_read() {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
-        let landed = waits.register(Want::Landed(TransferId(1)), 'a');
-        assert!(matches!(waits.turn(landed), Turn::Sleep));
+        let landed = waits.register(AwaitedEvent::Landed(TransferId(1)), 'a');
+        assert!(matches!(waits.turn(landed), WaitStep::Sleep));
         assert!(waits.try_read(false), "so the watcher may");
         waits.hand_over(&mut effects);
         assert!(effects.is_empty());
         waits.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"), &mut effects);
         assert!(!waits.is_done(landed), "its memory may still be written");
-        waits.came_for_all(Want::Landed(TransferId(1)), &mut effects);
+        waits.complete_all(AwaitedEvent::Landed(TransferId(1)), &mut effects);
         assert_eq!(effects.as_slice(), [Effect::Wake('a')]);
-        assert!(matches!(waits.turn(landed), Turn::Done(Ok(_))));
+        assert!(matches!(waits.turn(landed), WaitStep::Done(Ok(_))));
     }
 
     #[test]
     fn a_lost_connection_ends_every_wait_for_the_command_lane() {
         let mut waits = Waits::default();
         let mut effects = Effects::new();
-        let id = waits.register(Want::Credit, 'a');
+        let id = waits.register(AwaitedEvent::Credit, 'a');
         waits.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"), &mut effects);
-        assert!(matches!(waits.turn(id), Turn::Done(Err(_))));
-        let late = waits.register(Want::Reply(1), 'a');
-        assert!(matches!(waits.turn(late), Turn::Done(Err(_))));
+        assert!(matches!(waits.turn(id), WaitStep::Done(Err(_))));
+        let late = waits.register(AwaitedEvent::Reply(1), 'a');
+        assert!(matches!(waits.turn(late), WaitStep::Done(Err(_))));
     }
 }

@@ -9,12 +9,12 @@
 use std::time::Duration;
 
 /// The interval of the watcher's polls while the connection is in use.
-pub const LOOK: Duration = Duration::from_millis(10);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The next step of the watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchStep {
-    /// Handle available events, sleep for [`LOOK`] or until woken, then call again.
+    /// Handle available events, sleep for [`POLL_INTERVAL`] or until woken, then call again.
     Look,
     /// Read once as the reader, blocking, handle the events, and call again.
     Read,
@@ -43,7 +43,7 @@ pub(super) struct Watch {
 
 /// The state of the connection at a step of the watcher.
 #[derive(Clone, Copy)]
-pub(super) struct Situation {
+pub(super) struct WatchState {
     /// Grows with each action of the program.
     pub(super) activity: u64,
     /// Whether a waiter is the reader, or is about to be.
@@ -54,7 +54,7 @@ pub(super) struct Situation {
 
 impl Watch {
     /// Returns the watcher's next step. For [`WatchStep::Read`] it must become the reader.
-    pub(super) fn step(&mut self, now: Situation) -> WatchStep {
+    pub(super) fn step(&mut self, now: WatchState) -> WatchStep {
         let quiet = now.activity == self.seen;
         self.seen = now.activity;
         let (state, step) = match now.wanted {
@@ -87,12 +87,12 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn situation(activity: u64, wanted: bool) -> Situation {
-        Situation { activity, wanted, urgent: false }
+    fn situation(activity: u64, wanted: bool) -> WatchState {
+        WatchState { activity, wanted, urgent: false }
     }
 
     #[test]
-    fn it_reads_when_nothing_happens_and_keeps_out_of_the_way_when_something_does() {
+    fn watcher_reads_only_while_the_program_is_idle() {
         let mut watch = Watch::default();
         assert_eq!(watch.step(situation(5, false)), WatchStep::Look);
         assert_eq!(watch.step(situation(6, false)), WatchStep::Look);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_through_a_long_wait() {
+    fn watcher_parks_during_a_long_wait() {
         let mut watch = Watch::default();
         assert_eq!(watch.step(situation(5, true)), WatchStep::Look);
         assert!(!watch.rouse(false), "it looks anyway");
@@ -113,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_at_once_what_something_hangs_on() {
+    fn urgent_events_are_read_at_once() {
         let mut watch = Watch::default();
         watch.step(situation(1, false));
         assert!(watch.rouse(true));
-        assert_eq!(watch.step(Situation { activity: 2, wanted: false, urgent: true }), WatchStep::Read);
+        assert_eq!(watch.step(WatchState { activity: 2, wanted: false, urgent: true }), WatchStep::Read);
     }
 }

@@ -174,7 +174,7 @@ fn a_device_of_a_job_by_a_policy_waits_for_no_answer() {
 }
 
 #[test]
-fn the_next_coordinator_hears_of_devices_that_were_begun_without_one() {
+fn next_coordinator_learns_of_devices_started_without_one() {
     let (link, mut coordinator) = open(false);
     let (own, far) = (device(0), device(1));
     std::thread::scope(|scope| {

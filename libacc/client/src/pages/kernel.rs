@@ -160,7 +160,7 @@ pub(super) fn mapping_by_query() -> impl FnMut(usize) -> Option<Option<Mapping>>
 
 /// Whether a mapping is part of a loaded object, whose file can't be truncated without ending its programs.
 pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
-    struct Asked {
+    struct SegmentSearch {
         start: usize,
         end: usize,
         found: bool,
@@ -168,7 +168,7 @@ pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the loader passes a valid record; `data` is the question below, which no other code uses during the
         // call.
-        let (info, asked) = unsafe { (&*info, &mut *data.cast::<Asked>()) };
+        let (info, asked) = unsafe { (&*info, &mut *data.cast::<SegmentSearch>()) };
         if info.dlpi_phdr.is_null() {
             return 0;
         }
@@ -181,7 +181,7 @@ pub(super) fn is_of_loaded_object(mapping: &Mapping) -> bool {
         });
         asked.found.into()
     }
-    let mut asked = Asked { start: mapping.start, end: mapping.end, found: false };
+    let mut asked = SegmentSearch { start: mapping.start, end: mapping.end, found: false };
     if mapping.file {
         // SAFETY: the question outlives the call, and the callback neither panics nor calls the loader.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut asked).cast()) };

@@ -2,19 +2,19 @@
 //!
 //! A clause may name memory that is not mapped, or read-only. An unchecked copy would end the program by a signal,
 //! whose handler belongs to the program. So the kernel is queried, and its answers about whole mappings are kept until
-//! mappings change (`known.rs`), which serve most copies. For an unknown range of up to [`POPULATED_MAX`], the kernel
+//! mappings change (`mapping_cache.rs`), which serve most copies. For an unknown range of up to [`POPULATED_MAX`], the kernel
 //! makes the pages ready for the access, which the copy would do anyway. A larger one is checked by its mappings, whose
 //! number does not grow with the range. Only on older kernels is the process's list of mappings read.
 
 mod kernel;
-mod known;
 mod mapping;
+mod mapping_cache;
 
 use accord_types::{Error, ErrorCode, HostRange, Result};
 use kernel::Ready;
-use known::Known;
-pub use known::{forget, forget_after_fork, forget_pages, watch};
 use mapping::{Access, Mapping, PAGE};
+use mapping_cache::CachedAccess;
+pub use mapping_cache::{forget, forget_after_fork, forget_pages, watch};
 
 /// Largest range that is checked page by page, usually.
 const POPULATED_MAX: usize = 128 << 10;
@@ -47,7 +47,7 @@ pub enum Writable {
 
 /// A readable part of a range that is completely writable, or completely not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stretch {
+pub struct PageRun {
     pub range: HostRange,
     pub writable: bool,
 }
@@ -68,8 +68,8 @@ pub fn check_writable(range: HostRange) -> Result<Writable> {
     match check(range, Access::Write) {
         Ok(()) => Ok(Writable::Yes),
         Err(Refusal::ReadOnly(_)) => match stretches(range)?.as_slice() {
-            [Stretch { writable: false, .. }] => Ok(Writable::No),
-            [Stretch { writable: true, .. }] => Ok(Writable::Yes),
+            [PageRun { writable: false, .. }] => Ok(Writable::No),
+            [PageRun { writable: true, .. }] => Ok(Writable::Yes),
             _ => Ok(Writable::Partly),
         },
         Err(refusal) => Err(refusal.error(range, "writable")),
@@ -81,11 +81,11 @@ pub fn check_writable(range: HostRange) -> Result<Writable> {
 ///
 /// # Errors
 /// Returns the errors of [`check_readable`].
-pub fn stretches(range: HostRange) -> Result<Vec<Stretch>> {
+pub fn stretches(range: HostRange) -> Result<Vec<PageRun>> {
     check_readable(range)?;
-    let moment = known::moment();
-    if moment.is_some_and(|moment| known::find(moment, range, Access::Write) == Known::ReadOnly) {
-        return Ok(vec![Stretch { range, writable: false }]);
+    let moment = mapping_cache::moment();
+    if moment.is_some_and(|moment| mapping_cache::find(moment, range, Access::Write) == CachedAccess::ReadOnly) {
+        return Ok(vec![PageRun { range, writable: false }]);
     }
     let found = gather(range, &mut kernel::mapping_by_query()).unwrap_or_else(|| {
         let mappings = kernel::mappings();
@@ -99,9 +99,9 @@ pub fn stretches(range: HostRange) -> Result<Vec<Stretch>> {
 fn gather(
     range: HostRange,
     next: &mut dyn FnMut(usize) -> Option<Option<Mapping>>,
-) -> Option<Result<Vec<Stretch>, Refusal>> {
+) -> Option<Result<Vec<PageRun>, Refusal>> {
     let end = range.start.saturating_add(range.len);
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut found: Vec<PageRun> = Vec::new();
     let mut at = range.start;
     while at < end {
         let Some(mapping) = next(at)?.filter(|mapping| mapping.start <= at) else {
@@ -110,7 +110,7 @@ fn gather(
         let len = end.min(mapping.end) - at;
         match found.last_mut() {
             Some(last) if last.writable == mapping.writable => last.range.len += len,
-            _ => found.push(Stretch { range: HostRange { start: at, len }, writable: mapping.writable }),
+            _ => found.push(PageRun { range: HostRange { start: at, len }, writable: mapping.writable }),
         }
         at = mapping.end;
     }
@@ -140,12 +140,12 @@ fn check(range: HostRange, access: Access) -> Result<(), Refusal> {
     if range.len == 0 {
         return Ok(());
     }
-    let moment = known::moment();
-    match moment.map_or(Known::No, |moment| known::find(moment, range, access)) {
-        Known::Yes => Ok(()),
-        Known::ReadOnly => Err(Refusal::ReadOnly(range.start)),
-        Known::IfThere => file_reaches(range, access),
-        Known::No => ask(range, access, moment),
+    let moment = mapping_cache::moment();
+    match moment.map_or(CachedAccess::No, |moment| mapping_cache::find(moment, range, access)) {
+        CachedAccess::Yes => Ok(()),
+        CachedAccess::ReadOnly => Err(Refusal::ReadOnly(range.start)),
+        CachedAccess::IfThere => file_reaches(range, access),
+        CachedAccess::No => ask(range, access, moment),
     }
 }
 
@@ -153,7 +153,7 @@ fn check(range: HostRange, access: Access) -> Result<(), Refusal> {
 #[cold]
 fn ask(range: HostRange, access: Access, moment: Option<u64>) -> Result<(), Refusal> {
     let small = range.len <= POPULATED_MAX;
-    let turn = if small && moment.is_some() { known::turn() } else { 0 };
+    let turn = if small && moment.is_some() { mapping_cache::turn() } else { 0 };
     let is_turn = |every: u32| small && turn % every == every - 1;
     if (!small || is_turn(MAPPING_EVERY))
         && let Some(answer) = walk(range, access, &mut kernel::mapping_by_query(), moment)
@@ -196,7 +196,7 @@ fn walk(
         };
         mapping.file &= !kernel::is_of_loaded_object(&mapping);
         if let Some(moment) = moment {
-            known::keep(moment, mapping);
+            mapping_cache::keep(moment, mapping);
         }
         match access {
             Access::Read if !mapping.readable => return Some(Err(Refusal::NoAccess(at))),

@@ -47,7 +47,7 @@ fn small_and_large_ranges_are_judged_alike() {
         assert!(check_writable(absent).is_err() && check_readable(absent).is_err());
         let (both, last) = (from_all_to(read_only, 5), HostRange { len: 5, ..read_only });
         assert_eq!(check_writable(both), Ok(Writable::Partly));
-        let parts = [Stretch { range: all, writable: true }, Stretch { range: last, writable: false }];
+        let parts = [PageRun { range: all, writable: true }, PageRun { range: last, writable: false }];
         assert_eq!(stretches(both).unwrap(), parts);
         assert!(stretches(from_all_to(none, 1)).is_err() && check_writable(from_all_to(none, 1)).is_err());
         unmap(all.start, 3 * part);

@@ -1,8 +1,8 @@
 //! Copies between devices of which at least one is on another node.
 
-use super::alive::PushSource;
 use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
+use super::peer_liveness::PushSource;
 use crate::cluster::LocalDeviceClient;
 use crate::connection::{MayStall, Need};
 use accord_device::CopySink;

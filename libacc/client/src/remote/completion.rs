@@ -1,7 +1,7 @@
 //! Stores the bytes of copies out when the machine permits it.
 
 use super::connection::Connection;
-use crate::connection::{Begin, Begun, Completion, Want, pieces};
+use crate::connection::{AwaitedEvent, Completion, StorableCopy, StoreDecision, pieces};
 use crate::host_copy;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::transfer::Incoming;
@@ -29,14 +29,14 @@ impl Connection {
     }
 
     /// Waits until a copy's bytes may be stored. Returns `None` if it was cancelled.
-    fn begin(self: &Arc<Self>, transfer: TransferId) -> Option<Begun> {
+    fn begin(self: &Arc<Self>, transfer: TransferId) -> Option<StorableCopy> {
         loop {
             let mut machine = self.machine();
             match machine.begin(transfer) {
-                Begin::Now(begun) => return Some(begun),
-                Begin::Cancelled => return None,
-                Begin::After(before) => {
-                    let id = machine.wait(Want::Landed(before), std::thread::current());
+                StoreDecision::Now(begun) => return Some(begun),
+                StoreDecision::Cancelled => return None,
+                StoreDecision::After(before) => {
+                    let id = machine.wait(AwaitedEvent::Landed(before), std::thread::current());
                     self.act(machine);
                     let _ = self.wait(id);
                 }
@@ -76,7 +76,7 @@ impl Connection {
     /// Returns an error if the bytes are not the requested ones.
     pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // `None` means cancelled.
-        let Some(Begun { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };
+        let Some(StorableCopy { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };
         let write = |dst: HostRange, bytes: &[u8]| {
             for piece in pieces(dst, &leave).iter().filter(|piece| piece.write) {
                 let from = &bytes[piece.range.start - dst.start..][..piece.range.len];
@@ -110,7 +110,7 @@ impl Connection {
         for &transfer in transfers {
             let mut machine = self.machine();
             if machine.is_open(transfer) {
-                let id = machine.wait(Want::Landed(transfer), std::thread::current());
+                let id = machine.wait(AwaitedEvent::Landed(transfer), std::thread::current());
                 self.act(machine);
                 self.wait(id)?;
             }
@@ -120,8 +120,8 @@ impl Connection {
 }
 
 /// Reads a large copy's bytes. The outer error is the lane's, the inner one the memory's.
-fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
-    let Begun { dst, completion, leave } = begun;
+fn read(begun: StorableCopy, incoming: &mut Incoming) -> Result<Result<()>> {
+    let StorableCopy { dst, completion, leave } = begun;
     match completion {
         Completion::Write => {
             let mut waste = Vec::new();

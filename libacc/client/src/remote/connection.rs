@@ -1,12 +1,12 @@
 //! The lanes and threads of a connection, and its end. [`Machine`] makes the decisions.
 
-use super::alive::Alive;
 use super::copy_wakeups::CopyWakeups;
 use super::event_reader::EventReader;
 use super::node_spec::NodeSpec;
+use super::peer_liveness::ConnectionLiveness;
 use super::unsent::Unsent;
 use crate::connection::{
-    ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Need, Reply, Requested, Room, WaitId,
+    ASKED_LANES, AppendDecision, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Need, Reply, Requested, WaitId,
 };
 use crate::executor_ends::LaneEnd;
 use crate::watchdog::Watched;
@@ -32,7 +32,7 @@ const BULK_LANES: BulkLanes = BulkLanes { eager: EAGER_LANES, asked: ASKED_LANES
 /// The longest time between an executor's end and the reason for it.
 const REASON_MAX: Duration = Duration::from_millis(100);
 /// Interval of checks for that reason.
-const REASON_LOOK: Duration = Duration::from_millis(2);
+const REASON_POLL: Duration = Duration::from_millis(2);
 /// Number of samples of the node's clock: the quickest answer is the most exact.
 const CLOCK_SAMPLES: u32 = 8;
 
@@ -65,7 +65,7 @@ pub(crate) struct Connection {
     /// The images that the executor has.
     pub(super) images_sent: TurnLock<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
-    pub(super) alive: Alive,
+    pub(super) alive: ConnectionLiveness,
     /// Offset from the node's clock to this node's.
     clock_offset: AtomicI64,
 }
@@ -94,14 +94,14 @@ impl Connection {
             watcher: OnceLock::new(),
             images_sent: TurnLock::default(),
             exchange,
-            alive: Alive::default(),
+            alive: ConnectionLiveness::default(),
             clock_offset: AtomicI64::new(0),
             spec,
         });
         let watchdog = connection.spec.watchdog.clone();
         let watched: Arc<dyn Watched> = connection.clone();
         watchdog.add(Arc::downgrade(&watched));
-        connection.link.stats().stalls.tell(move || watchdog.rouse());
+        connection.link.stats().stalls.notify(move || watchdog.rouse());
         // Started first, because it learns whether the executor lives.
         connection.spawn("accord-control", move |connection| {
             // Does not wait for other lanes.
@@ -145,7 +145,7 @@ impl Connection {
 
     /// Handles the executor's messages about transfers to it.
     fn control(self: &Arc<Self>, message: ControlMessage) -> Result<()> {
-        self.alive.heard();
+        self.alive.signs_of_life();
         if let ControlMessage::Alive(beats) = message {
             self.beats(&beats);
             return Ok(());
@@ -174,8 +174,8 @@ impl Connection {
     pub(super) fn lose_aside(self: &Arc<Self>, why: &str) -> Error {
         let begin = Instant::now();
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
-            self.look(|machine| machine.try_read_the_last());
-            std::thread::sleep(REASON_LOOK);
+            self.poll(|machine| machine.try_read_the_last());
+            std::thread::sleep(REASON_POLL);
         }
         self.lose_lane(why)
     }
@@ -186,14 +186,14 @@ impl Connection {
         if self.machine().check().is_err() {
             return self.lose(why);
         }
-        if !self.goes_by_mpi() {
+        if !self.uses_mpi() {
             return match self.spec.executor_ends.of(self.spec.node) {
                 None => self.lose(why),
                 Some(LaneEnd::Process(how)) => self.lose(&format!("{why}; its process has ended: {how}")),
                 Some(end) => self.lose_to(&end),
             };
         }
-        let news = self.spec.world_news.of_a_lane_that_ended();
+        let news = self.spec.world_news.wait_for_cause();
         if news.is_none()
             && let Some(end) = self.spec.executor_ends.of_session()
         {
@@ -203,7 +203,7 @@ impl Connection {
     }
 
     /// Whether the end of any other node of the world ends it.
-    pub(super) fn goes_by_mpi(&self) -> bool {
+    pub(super) fn uses_mpi(&self) -> bool {
         self.link.route().is_some_and(|route| route.transport == Transport::Mpi)
     }
 
@@ -277,8 +277,7 @@ impl Connection {
     }
 
     fn wake_flusher(self: &Arc<Self>) {
-        let flusher =
-            self.flusher.get_or_init(|| self.spawn("accord-flush", |connection| connection.send_what_is_old()));
+        let flusher = self.flusher.get_or_init(|| self.spawn("accord-flush", |connection| connection.send_overdue()));
         if let Some(thread) = flusher {
             thread.unpark();
         }
@@ -291,7 +290,7 @@ impl Connection {
     pub(super) fn machine_with_room(self: &Arc<Self>, need: Need) -> Result<Locked<'_>> {
         loop {
             let mut machine = self.machine();
-            let Room::After(want) = machine.room(need)? else { return Ok(machine) };
+            let AppendDecision::After(want) = machine.space(need)? else { return Ok(machine) };
             let id = machine.wait(want, std::thread::current());
             self.act(machine);
             LinkStats::add(&self.link.stats().credit_stalls, 1);
@@ -439,7 +438,7 @@ impl Connection {
         self.exchange.peer_lost(self.link.peer());
         // The loss of a silent executor is reported to the others, because it ends no lane of theirs.
         if error.code() != ErrorCode::DeviceShutdown {
-            self.spec.watchdog.tell_lost(self.link.peer(), &error);
+            self.spec.watchdog.report_lost_peer(self.link.peer(), &error);
         }
         if let Some(Some(flusher)) = self.flusher.get() {
             flusher.unpark();

@@ -2,7 +2,7 @@
 //! connection do, at once or at the executor's request. The machine decides the order.
 
 use super::connection::Connection;
-use crate::connection::{Bytes, CopyIn, Need, WaitId, Want, Way};
+use crate::connection::{AwaitedEvent, Bytes, CopyIn, CopyLine, Need, WaitId};
 use crate::host_copy;
 use accord_fabric::stats::LinkStats;
 use accord_runtime::ports::ReadWhen;
@@ -47,7 +47,7 @@ impl Connection {
             self.flush_without_waiting()?;
             return outgoing.send(host_copy::bytes(src)).map_err(|error| self.lose_aside(error.cause()));
         }
-        let sent = (now && !stage).then(|| machine.wait(Want::Sent(transfer), std::thread::current()));
+        let sent = (now && !stage).then(|| machine.wait(AwaitedEvent::Sent(transfer), std::thread::current()));
         let bytes = match staged {
             Some(bytes) => Bytes::Staged(bytes),
             None if stage => Bytes::Staged(host_copy::bytes(src).to_vec()),
@@ -89,10 +89,10 @@ impl Connection {
     }
 
     /// Runs a thread of a line.
-    pub(super) fn send_copies(self: &Arc<Self>, way: Way) {
+    pub(super) fn send_copies(self: &Arc<Self>, way: CopyLine) {
         let outbox = match way {
-            Way::Eager => self.link.eager_outbox(),
-            Way::Asked => self.link.outbox(),
+            CopyLine::Eager => self.link.eager_outbox(),
+            CopyLine::Asked => self.link.outbox(),
         };
         let mut machine = self.machine();
         while machine.check().is_ok() {
@@ -113,8 +113,8 @@ impl Connection {
             // This thread must not wait for the executor to read commands, because its streams may wait for these
             // bytes.
             let flushed = match way {
-                Way::Eager => self.flush_without_waiting(),
-                Way::Asked => Ok(()),
+                CopyLine::Eager => self.flush_without_waiting(),
+                CopyLine::Asked => Ok(()),
             };
             // Ending a transfer without its bytes means that there are none.
             let outcome =

@@ -1,6 +1,6 @@
 //! Sleep and wake-ups of the threads that send copies, for each of the two lines.
 
-use crate::connection::{Machine, Way};
+use crate::connection::{CopyLine, Machine};
 use accord_types::short_lock::ShortGuard;
 use std::sync::Condvar;
 use std::thread::Thread;
@@ -13,14 +13,14 @@ pub(super) struct CopyWakeups {
 }
 
 impl CopyWakeups {
-    fn of(&self, way: Way) -> &Condvar {
+    fn of(&self, way: CopyLine) -> &Condvar {
         match way {
-            Way::Eager => &self.eager,
-            Way::Asked => &self.asked,
+            CopyLine::Eager => &self.eager,
+            CopyLine::Asked => &self.asked,
         }
     }
 
-    pub(super) fn wake(&self, way: Way) {
+    pub(super) fn wake(&self, way: CopyLine) {
         self.of(way).notify_one();
     }
 
@@ -32,7 +32,7 @@ impl CopyWakeups {
 
     pub(super) fn sleep<'a>(
         &self,
-        way: Way,
+        way: CopyLine,
         machine: ShortGuard<'a, Machine<Thread>>,
     ) -> ShortGuard<'a, Machine<Thread>> {
         ShortGuard::wait(machine, self.of(way))

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
 use crate::cluster::BeforeStart;
-use crate::connection::{Asked, Completion, CopyOut, MayStall, Need, Reply};
+use crate::connection::{Completion, CopyOut, MayStall, Need, PositionQueries, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
 use accord_device::cpu::float_control;
@@ -128,7 +128,7 @@ impl RemoteDeviceClient {
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed. A queue's failure then holds for all later
     /// operations.
-    fn replies(&self, connection: &Arc<Connection>, asked: &Asked) -> Result<Option<Reply>> {
+    fn replies(&self, connection: &Arc<Connection>, asked: &PositionQueries) -> Result<Option<Reply>> {
         let replies = connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error));
         replies.inspect_err(|error| connection.wait_failed(self.device(), error))
     }

@@ -14,7 +14,7 @@ pub(super) struct EventReader {
 
 impl EventReader {
     pub(super) fn new() -> Self {
-        Self { frames: FrameReader::default(), spin: SpinPolicy::patient() }
+        Self { frames: FrameReader::default(), spin: SpinPolicy::long_spin() }
     }
 
     /// Reads once, after spinning for a while. Returns `false` at the stream's end.
@@ -27,20 +27,20 @@ impl EventReader {
             }
             match self.frames.fill(|bytes| lane.try_read(bytes)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => None,
-                came => Some(came),
+                received => Some(received),
             }
         };
         if looks > 1
-            && let Some(came) = self.spin.quickly(&mut try_read)
+            && let Some(received) = self.spin.quickly(&mut try_read)
         {
-            return came;
+            return received;
         }
         let start = Instant::now();
-        let came = match self.spin.spin(start, looks, &mut try_read) {
-            Some(came) => came,
+        let received = match self.spin.spin(start, looks, &mut try_read) {
+            Some(received) => received,
             None => self.frames.fill(|bytes| lane.read(bytes)),
         };
         self.spin.waited(start.elapsed());
-        came
+        received
     }
 }

@@ -12,10 +12,10 @@ type Dims = [u32; 3];
 
 /// The dimensions known so far.
 #[derive(Default)]
-pub(super) struct FixedDims(ShortLock<Known>);
+pub(super) struct FixedDims(ShortLock<DimsCache>);
 
 #[derive(Default)]
-struct Known {
+struct DimsCache {
     /// Dimensions by the address of the region's host version.
     regions: HashMap<u64, Dims>,
     /// Dimensions of an image's regions. Reading an image's code takes long, so it is done once.

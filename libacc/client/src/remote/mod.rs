@@ -7,7 +7,6 @@
 //!           completion <───────────────────────────────────────────────────────── bulk lanes
 //! ```
 
-mod alive;
 mod between;
 mod completion;
 mod connection;
@@ -19,6 +18,7 @@ mod fixed_dims;
 mod images;
 mod node_spec;
 mod opening;
+mod peer_liveness;
 mod reading;
 mod remote_node;
 mod reuse_policy;

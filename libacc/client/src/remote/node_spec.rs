@@ -1,8 +1,8 @@
 //! The properties of a node that are known before it is connected.
 
 use crate::executor_ends::ExecutorEnds;
+use crate::lost_nodes::LostNodes;
 use crate::watchdog::Watchdog;
-use crate::world_news::WorldNews;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::route::{Endpoint, LaneTerms};
@@ -35,7 +35,7 @@ pub(crate) struct NodeSpec {
     /// Checks whether executors live.
     pub(crate) watchdog: Arc<Watchdog>,
     /// The dead nodes of an MPI job.
-    pub(crate) world_news: Arc<WorldNews>,
+    pub(crate) world_news: Arc<LostNodes>,
     /// The reasons for which executors have ended.
     pub(crate) executor_ends: Arc<ExecutorEnds>,
     /// Transfer numbers are unique in the session.

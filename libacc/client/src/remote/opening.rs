@@ -1,6 +1,6 @@
 //! Warnings about a node whose agent takes long to answer, like those about an executor.
 
-use super::watching::tell;
+use super::watching::notify;
 use crate::watchdog::{Watchdog, Watched};
 use accord_fabric::peer::PeerId;
 use accord_types::Error;
@@ -12,12 +12,12 @@ use std::time::Instant;
 struct Opening {
     node_name: String,
     begun: Instant,
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 /// Connects by `connect`, which may take long.
 pub(super) fn opening<T>(watchdog: &Arc<Watchdog>, node_name: &str, connect: impl FnOnce() -> T) -> T {
-    let opening = Opening { node_name: node_name.to_owned(), begun: Instant::now(), told: AtomicBool::new(false) };
+    let opening = Opening { node_name: node_name.to_owned(), begun: Instant::now(), reported: AtomicBool::new(false) };
     let opening: Arc<dyn Watched> = Arc::new(opening);
     let watched: Weak<dyn Watched> = Arc::downgrade(&opening);
     watchdog.add(watched);
@@ -30,10 +30,10 @@ impl Watched for Opening {
         false
     }
 
-    fn look(self: Arc<Self>, _awaited: bool) {
+    fn check_alive(self: Arc<Self>, _awaited: bool) {
         let silence = self.begun.elapsed();
-        if silence >= WARN_AFTER && !self.told.swap(true, Ordering::SeqCst) {
-            tell(&format!("node {}", self.node_name), silence);
+        if silence >= WARN_AFTER && !self.reported.swap(true, Ordering::SeqCst) {
+            notify(&format!("node {}", self.node_name), silence);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::event_reader::EventReader;
-use crate::connection::{LOOK, Machine, Reply, Turn, WaitId, WatchStep};
+use crate::connection::{Machine, POLL_INTERVAL, Reply, WaitId, WaitStep, WatchStep};
 use crate::executor_ends::LaneEnd;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::frame::{self, Event, FrameReader};
@@ -28,12 +28,12 @@ impl Connection {
         let mut turn = self.machine().turn(id);
         loop {
             match turn {
-                Turn::Done(outcome) => return outcome,
-                Turn::Read => {
+                WaitStep::Done(outcome) => return outcome,
+                WaitStep::Read => {
                     turn = self.read_until(id);
                     continue;
                 }
-                Turn::Sleep => {
+                WaitStep::Sleep => {
                     let slept = sleeps_since.get_or_insert_with(Instant::now).elapsed();
                     // The wake-up may have been spurious.
                     match LONG.checked_sub(slept) {
@@ -48,13 +48,13 @@ impl Connection {
 
     /// Reads and handles events as the reader until the waiter's has arrived, or the connection is lost. Hands the
     /// reading over, and returns the waiter's next step.
-    fn read_until(self: &Arc<Self>, id: WaitId) -> Turn {
+    fn read_until(self: &Arc<Self>, id: WaitId) -> WaitStep {
         let mut reader = self.reader();
         // Only this thread handles events now. The last read may have brought several.
         while !self.handle_buffered(&mut reader.frames, Some(id)) {
             let filled = reader.fill(&*self.records);
             // All waits end when the connection is lost.
-            if !self.came(filled) && self.machine().is_done(id) {
+            if !self.received(filled) && self.machine().is_done(id) {
                 break;
             }
         }
@@ -74,15 +74,15 @@ impl Connection {
             self.act(machine);
             match step {
                 WatchStep::Look => {
-                    self.look(|machine| machine.try_read());
-                    std::thread::park_timeout(LOOK);
+                    self.poll(|machine| machine.try_read());
+                    std::thread::park_timeout(POLL_INTERVAL);
                 }
                 WatchStep::Read => {
                     let mut reader = self.reader();
                     // Events may be left that arrived together with a waiter's, and must be handled before later ones.
                     self.handle_buffered(&mut reader.frames, None);
                     let filled = reader.frames.fill(|bytes| self.records.read(bytes));
-                    if self.came(filled) {
+                    if self.received(filled) {
                         self.handle_buffered(&mut reader.frames, None);
                     }
                     drop(reader);
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Handles available events without blocking, if `takes` makes the caller the reader.
-    pub(super) fn look(self: &Arc<Self>, takes: impl FnOnce(&mut Machine<Thread>) -> bool) {
+    pub(super) fn poll(self: &Arc<Self>, takes: impl FnOnce(&mut Machine<Thread>) -> bool) {
         if !takes(&mut self.machine()) {
             return;
         }
@@ -105,7 +105,7 @@ impl Connection {
             self.handle_buffered(&mut reader.frames, None);
             let filled = reader.frames.fill(|bytes| self.records.try_read(bytes));
             let nothing = filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-            if nothing || !self.came(filled) {
+            if nothing || !self.received(filled) {
                 break;
             }
         }
@@ -125,7 +125,7 @@ impl Connection {
 
     /// Handles the outcome of a read: at the end of the stream, the connection is lost. Returns whether there are
     /// bytes.
-    fn came(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
+    fn received(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
         match filled {
             Ok(true) => return true,
             Ok(false) => self.lose_lane("the executor closed the connection"),
@@ -164,7 +164,7 @@ impl Connection {
             Event::Output { descriptor } => output(descriptor, payload),
             Event::Spans => self.spans(payload)?,
             Event::Ending => {
-                self.end_as_told(payload)?;
+                self.reported_end(payload)?;
                 return Ok(true);
             }
             event => {
@@ -188,7 +188,7 @@ impl Connection {
     fn heed_the_sessions_end(self: &Arc<Self>, event: &Event) {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return };
         if failure.is_lane_end()
-            && !self.goes_by_mpi()
+            && !self.uses_mpi()
             && let Some(end) = self.spec.executor_ends.of_session()
         {
             self.lose_to(&end);
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// Ends the connection, because the executor's agent ends the executor and gives the reason.
-    fn end_as_told(self: &Arc<Self>, payload: &[u8]) -> Result<()> {
+    fn reported_end(self: &Arc<Self>, payload: &[u8]) -> Result<()> {
         let ending = ExecutorEnding::decode(payload).ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, "the executor says in no known words why it ends")
         })?;
@@ -207,7 +207,7 @@ impl Connection {
             }
             ExecutorEnding::AgentStopped => {
                 let end = LaneEnd::AgentStopped(self.spec.node_name.clone());
-                self.spec.executor_ends.tell(self.spec.node, end.clone());
+                self.spec.executor_ends.notify(self.spec.node, end.clone());
                 end
             }
         };
@@ -219,8 +219,8 @@ impl Connection {
     /// nodes end one after the other, an executor reports only the end of a lane.
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
-        let may_be_the_worlds_end = failure.is_lane_end() && self.goes_by_mpi();
-        may_be_the_worlds_end.then(|| self.spec.world_news.of_a_lane_that_ended()).flatten()
+        let may_be_the_worlds_end = failure.is_lane_end() && self.uses_mpi();
+        may_be_the_worlds_end.then(|| self.spec.world_news.wait_for_cause()).flatten()
     }
 
     fn spans(&self, payload: &[u8]) -> Result<()> {

@@ -40,12 +40,12 @@ struct NodeConnection {
     /// The reason why the session, or its part on this node, has ended.
     ended: Option<LaneEnd>,
     /// Reports on the node while a thread connects.
-    heard: Heard,
+    signs_of_life: ConnectReport,
 }
 
 /// Reports on a connection that is still being made.
 #[derive(Default)]
-struct Heard {
+struct ConnectReport {
     /// Whether the coordinator does not hear from the node.
     doubted: bool,
 }
@@ -113,7 +113,7 @@ impl RemoteNode {
         let with = decide(&mut state.reuse, &condition)?;
         let there = state.connection.clone().filter(|_| with == Reuse::Same);
         let old = if there.is_none() { state.connection.take() } else { None };
-        state.heard = Heard::default();
+        state.signs_of_life = ConnectReport::default();
         let (closed, ended) = (state.closed, state.ended.as_ref().and_then(LaneEnd::error));
         drop(state);
         let outcome = match there {
@@ -134,9 +134,10 @@ impl RemoteNode {
     }
 
     fn connect_anew(&self) -> Result<Arc<Connection>> {
-        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || self.connect_patiently())?;
+        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || self.connect_with_retries())?;
         let mut state = self.lock();
-        let (heard, closed, ended) = (std::mem::take(&mut state.heard), state.closed, state.ended.clone());
+        let (signs_of_life, closed, ended) =
+            (std::mem::take(&mut state.signs_of_life), state.closed, state.ended.clone());
         if !closed {
             state.connection = Some(connection.clone());
         }
@@ -145,7 +146,7 @@ impl RemoteNode {
             connection.close();
             return Err(over());
         }
-        if heard.doubted {
+        if signs_of_life.doubted {
             connection.doubt();
         }
         match ended {
@@ -154,7 +155,7 @@ impl RemoteNode {
         }
     }
 
-    fn connect_patiently(&self) -> Result<Arc<Connection>> {
+    fn connect_with_retries(&self) -> Result<Arc<Connection>> {
         let begun = Instant::now();
         let mut backoff = Backoff::new(self.spec.open_limit, self.spec.session.0);
         let mut in_vain = false;
@@ -201,7 +202,7 @@ impl RemoteNode {
     /// Records that the coordinator does not hear from the node, whose executor may be fine all the same.
     pub(crate) fn doubt(&self) {
         let mut state = self.lock();
-        state.heard.doubted = true;
+        state.signs_of_life.doubted = true;
         let connection = state.connection.clone();
         drop(state);
         if let Some(connection) = connection {
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
     use crate::watchdog::Watchdog;
     use accord_fabric::Key;
-    use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
+    use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
     use accord_fabric::transport::PeerAddress;
     use accord_types::{NodeId, SessionId};
     use std::net::TcpListener;
@@ -288,7 +289,7 @@ mod tests {
             node: NodeId(2),
             node_name: "h2".to_owned(),
             endpoint: Endpoint { node: NodeId(2), address: PeerAddress::new(address) },
-            transport: LaneTerms::from(Wanted::Tcp),
+            transport: LaneTerms::from(TransportChoice::Tcp),
             session: SessionId(7),
             streams: 1,
             key: Key::random().unwrap(),
@@ -308,26 +309,26 @@ mod tests {
     /// An agent that accepts the connection and stays silent delays only the connecting thread. Reports on other nodes
     /// arrive on one common thread.
     #[test]
-    fn who_hears_of_a_node_does_not_wait_for_who_connects_to_it() {
+    fn node_report_does_not_wait_for_a_connecting_thread() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = node(&listener.local_addr().unwrap().to_string());
         std::thread::scope(|scope| {
             let starts = scope.spawn(|| node.start(0, "dev0", |_| Ok(())));
             let (taken, _) = listener.accept().unwrap();
-            let (heard, all) = mpsc::channel();
+            let (signs_of_life, all) = mpsc::channel();
             let node = &node;
             let hears = scope.spawn(move || {
                 node.doubt();
                 node.lose("an administrator has ended it");
                 assert!(node.connected().is_none());
-                heard.send(()).unwrap();
+                signs_of_life.send(()).unwrap();
             });
-            let heard = all.recv_timeout(SOON / 2);
+            let signs_of_life = all.recv_timeout(SOON / 2);
             // The attempt fails, and no thread tries again.
             drop((taken, listener));
             assert!(starts.join().unwrap().is_err());
             hears.join().unwrap();
-            heard.expect("it waited for the one who connects");
+            signs_of_life.expect("it waited for the one who connects");
         });
     }
 }

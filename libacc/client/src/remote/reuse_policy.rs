@@ -97,12 +97,12 @@ impl ReusePolicy {
 }
 
 fn blocked(error: &Error, others: &str) -> Error {
-    let told = Error::new(error.code(), error.cause()).remedy(format!(
+    let reported = Error::new(error.code(), error.cause()).remedy(format!(
         "the node gets a new executor when its other devices are shut down too (acc_shutdown): {others}"
     ));
     match error.place().node.clone() {
-        Some(node) => told.node(node),
-        None => told,
+        Some(node) => reported.node(node),
+        None => reported,
     }
 }
 

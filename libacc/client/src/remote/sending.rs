@@ -80,7 +80,7 @@ impl Connection {
     }
 
     /// Runs the flusher, until the connection ends.
-    pub(super) fn send_what_is_old(self: &Arc<Self>) {
+    pub(super) fn send_overdue(self: &Arc<Self>) {
         loop {
             let step = self.machine().flusher(self.now());
             match step {

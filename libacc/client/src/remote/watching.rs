@@ -1,7 +1,7 @@
 //! Checks whether the executor and the workers of its devices live, while the program waits for them.
 
-use super::alive::PushSource;
 use super::connection::{Connection, unavailable};
+use super::peer_liveness::PushSource;
 use crate::watchdog::Watched;
 use accord_fabric::peer::PeerId;
 use accord_types::liveness::Verdict;
@@ -29,15 +29,15 @@ impl Connection {
     /// Makes the executor be checked, whether the program waits or not, because the coordinator does not hear from the
     /// node.
     pub(super) fn doubt(&self) {
-        self.alive.lock().doubted = Some(self.heard());
+        self.alive.lock().doubted = Some(self.signs_of_life());
         self.alive.doubted.store(true, Ordering::SeqCst);
         self.spec.watchdog.rouse();
     }
 
     /// Returns a number that grows with each sign of life.
-    fn heard(&self) -> u64 {
+    fn signs_of_life(&self) -> u64 {
         let counters = self.link.stats().read();
-        self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received
+        self.alive.signs_of_life.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received
     }
 
     /// Records the program's number of a device, for messages.
@@ -52,7 +52,7 @@ impl Connection {
         let (mut lines, mut hung) = (Vec::new(), Vec::new());
         for &(ordinal, beats) in beats {
             let Some(worker) = state.worker(ordinal) else { continue };
-            let verdict = worker.look(now, beats, true, self.spec.watchdog.timeout);
+            let verdict = worker.check_alive(now, beats, true, self.spec.watchdog.timeout);
             match verdict {
                 Verdict::Well => {}
                 Verdict::Silent(silence) => lines.push((state.name(&self.spec.node_name, Some(ordinal)), silence)),
@@ -61,7 +61,7 @@ impl Connection {
         }
         drop(state);
         for (name, silence) in lines {
-            tell(&name, silence);
+            notify(&name, silence);
         }
         if !hung.is_empty() {
             self.link.control().ask(hung);
@@ -80,7 +80,7 @@ impl Watched for Connection {
         self.link.stats().stalls.any() || self.alive.doubted.load(Ordering::SeqCst)
     }
 
-    fn look(self: Arc<Self>, awaited: bool) {
+    fn check_alive(self: Arc<Self>, awaited: bool) {
         let machine = self.machine();
         let (lost, open) = (machine.check().is_err(), machine.has_work());
         drop(machine);
@@ -91,19 +91,19 @@ impl Watched for Connection {
         let here = self.alive.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled();
         // Another node that the program waits for may wait for this one.
         let awaited = here || awaited && open;
-        let heard = self.heard();
+        let signs_of_life = self.signs_of_life();
         let now = self.now();
         let mut state = self.alive.lock();
         let mut timeout = self.spec.watchdog.timeout;
         match state.doubted {
-            Some(before) if before != heard => {
+            Some(before) if before != signs_of_life => {
                 state.doubted = None;
                 self.alive.doubted.store(false, Ordering::SeqCst);
             }
             Some(_) => timeout = Some(timeout.map_or(DOUBT, |timeout| timeout.min(DOUBT))),
             None => {}
         }
-        let verdict = state.executor.look(now, heard, awaited, timeout);
+        let verdict = state.executor.check_alive(now, signs_of_life, awaited, timeout);
         let name = state.name(&self.spec.node_name, None);
         let ask = awaited && state.asked.is_none_or(|asked| now.saturating_sub(asked) >= ASK);
         if ask {
@@ -118,7 +118,7 @@ impl Watched for Connection {
         }
         match verdict {
             Verdict::Well => {}
-            Verdict::Silent(silence) => tell(&name, silence),
+            Verdict::Silent(silence) => notify(&name, silence),
             Verdict::Hung(silence) => self.give_up(silence),
         }
     }
@@ -151,7 +151,7 @@ impl Connection {
 }
 
 /// Warns the user in one line that the program may seem to hang.
-pub(super) fn tell(name: &str, silence: Duration) {
+pub(super) fn notify(name: &str, silence: Duration) {
     // Standard error may be closed.
     let name = printable(name);
     let _ = writeln!(std::io::stderr(), "accord: waiting for {name}: no answer for {} s", silence.as_secs());

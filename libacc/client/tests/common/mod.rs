@@ -10,7 +10,7 @@ use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, O
 use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake::{self, Hello, Introduced, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, TransportChoice};
 use accord_fabric::transport::{self, Handover, Lane, Listener, PeerAddress};
 use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub const MIB: u64 = 1 << 20;
 pub const MEMORY: u64 = 1 << 30;
 /// Length of a copy in that an executor requests only in its turn.
-pub const LONG: usize = accord_executor::ask_ahead::AHEAD_MAX as usize + 1;
+pub const LONG: usize = accord_executor::request_window::AHEAD_MAX as usize + 1;
 pub const SESSION: SessionId = SessionId(7);
 pub const Q1: QueueId = QueueId(1);
 pub const Q2: QueueId = QueueId(2);
@@ -82,8 +82,8 @@ impl Agent {
             std::thread::spawn(move || {
                 while let Ok((lane, _)) = listener.accept() {
                     let key_of = |_: &Hello| Ok(of_thread.key.clone());
-                    let told = |hello: &Hello| of_thread.told_of(hello);
-                    match handshake::accept_if(&*lane, Duration::from_secs(2), key_of, told) {
+                    let reported = |hello: &Hello| of_thread.told_of(hello);
+                    match handshake::accept_if(&*lane, Duration::from_secs(2), key_of, reported) {
                         Ok(client) => of_thread.hand_over(&*lane, &client),
                         Err(error) if error.cause().contains("end of the test") => return,
                         Err(_) => {}
@@ -237,7 +237,7 @@ impl Drop for Agent {
         let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, PeerId::PROGRAM);
         let _ = handshake::connect(&self.address, &hello, &self.shared.key, Duration::from_secs(1));
         let peer = Endpoint { node: self.node, address: self.address.clone() };
-        let _ = transport::route(&peer, Wanted::Auto.into());
+        let _ = transport::route(&peer, TransportChoice::Auto.into());
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -359,20 +359,20 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
         transport: wanted(),
         timeout: None,
         open_timeout: Duration::ZERO,
-        tell: Box::new(|_| ()),
+        notify: Box::new(|_| ()),
         waits: Box::new(|_| ()),
         trace,
     }
 }
 
 /// Returns the transport under test: shared memory, TCP in `over_tcp`, or TLS in `over_tls`.
-pub fn wanted() -> Wanted {
+pub fn wanted() -> TransportChoice {
     let exe = std::env::current_exe().unwrap();
     let name = exe.file_name().unwrap().to_string_lossy();
     match () {
-        () if name.starts_with("over_tcp") => Wanted::Tcp,
-        () if name.starts_with("over_tls") => Wanted::Tls,
-        () => Wanted::Auto,
+        () if name.starts_with("over_tcp") => TransportChoice::Tcp,
+        () if name.starts_with("over_tls") => TransportChoice::Tls,
+        () => TransportChoice::Auto,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::present::{Attachment, Entry, EntryId, Found, Table};
 use accord_types::HostRange;
 
 /// Eight bytes of the program that an entry of a construct names.
-pub(super) struct Word {
+pub(super) struct PointerWord {
     /// The entry's number.
     pub(super) entry: usize,
     pub(super) start: usize,
@@ -27,7 +27,7 @@ pub(super) struct Pointed {
     pub(super) member: Option<EntryId>,
 }
 
-impl Word {
+impl PointerWord {
     /// Reads a possible pointer. Call it without the device's lock: it may ask the kernel whether the bytes are readable.
     pub(super) fn read(entry: usize, range: HostRange, memory: &dyn HostMemory) -> Option<Self> {
         if range.len != Attachment::BYTES || memory.check_source(range).is_err() {

@@ -23,7 +23,7 @@ impl Mapping<'_, '_> {
         match self.pointee_of(range)? {
             Pointee::Present(found) => self.point(i, found),
             Pointee::Absent(pointer) => {
-                self.stray(i, pointer, Form::Scalar(range));
+                self.unmapped_pointer(i, pointer, Form::Scalar(range));
                 Ok(())
             }
             Pointee::None if self.firstprivate_array(i, range)? => Ok(()),
@@ -116,7 +116,7 @@ impl Mapping<'_, '_> {
             Pointee::Present(found) if Kind::is_forced(self.entries.kinds[i]) || self.is_reference(range, found) => {
                 return Ok(Some(found));
             }
-            Pointee::Absent(pointer) => self.stray(i, pointer, Form::Other),
+            Pointee::Absent(pointer) => self.unmapped_pointer(i, pointer, Form::Other),
             Pointee::Present(_) | Pointee::None => {}
         }
         Ok(None)

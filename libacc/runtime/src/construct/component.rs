@@ -3,8 +3,8 @@
 //! GCC computes start and length of the data from counts of elements, as if the elements were contiguous and ascending. The descriptor that
 //! follows contains their distance (its span), so here the entry gets the range that contains them.
 
-use super::descriptor::{Descriptor, Meant, Spaced, Whose};
-use super::entries::{Apart, Entries, Special};
+use super::descriptor::{ArrayOfDescriptor, Descriptor, EntryMeaning, Spaced};
+use super::entries::{Entries, NoncontiguousEntry, Special};
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, is_nothing};
 use crate::device::Device;
@@ -71,7 +71,7 @@ fn ranged<T>(
         // The old values are restored after the call: the array is the compiler's.
         let all = *range;
         range.start = std::mem::replace(&mut entries.hosts[*i], range.start);
-        apart.extend(spaced.map(|spaced| Apart { entry: *i, spaced, with_others: all, others: false }));
+        apart.extend(spaced.map(|spaced| NoncontiguousEntry { entry: *i, spaced, with_others: all, others: false }));
     }
     join(&mut apart);
     let done = {
@@ -85,7 +85,7 @@ fn ranged<T>(
 }
 
 /// Groups entries whose ranges overlap.
-fn join(apart: &mut [Apart]) {
+fn join(apart: &mut [NoncontiguousEntry]) {
     let end = |range: HostRange| range.start + range.len;
     loop {
         let mut grown = false;
@@ -145,18 +145,18 @@ fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<
     let Some(mut descriptor) = Descriptor::decode(&words[..len]) else { return Ok(Found::AsSaid) };
     let alignment = 1 << (entries.kinds[i] >> 8).min(16);
     let whose = descriptor.whose(start.cast_signed() as i64, bytes, alignment);
-    if whose != Whose::Own {
+    if whose != ArrayOfDescriptor::Own {
         let size = host.element_size(at, i).map(i64::try_from);
         descriptor = match (size, whose, descriptor.half()) {
             (Some(Ok(size)), ..) if size > 0 && size < descriptor.element() => descriptor.component(size),
-            (Some(_), ..) | (None, Whose::Own, _) => descriptor,
-            (None, Whose::Array, Some(half)) => descriptor.component(half),
-            (None, Whose::Array, None) => {
+            (Some(_), ..) | (None, ArrayOfDescriptor::Own, _) => descriptor,
+            (None, ArrayOfDescriptor::Array, Some(half)) => descriptor.component(half),
+            (None, ArrayOfDescriptor::Array, None) => {
                 return Ok(descriptor.component(alignment).whole().map_or(Found::AsSaid, Found::Within));
             }
-            (None, Whose::Either { likely }, _) => {
+            (None, ArrayOfDescriptor::Either { likely }, _) => {
                 if likely {
-                    host.tell_may_be_component(
+                    host.report_possible_component(
                         HostRange { start, len: entries.sizes[i] },
                         i,
                         descriptor.element() as usize,
@@ -167,15 +167,15 @@ fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<
         };
     }
     if descriptor.is_plain() {
-        let said = range_of(start, entries.len_of(i));
-        return Ok(descriptor.trimmed(said).map_or(Found::AsSaid, Found::Trimmed));
+        let printed = range_of(start, entries.len_of(i));
+        return Ok(descriptor.trimmed(printed).map_or(Found::AsSaid, Found::Trimmed));
     }
     match descriptor.meant(start.cast_signed() as i64, bytes) {
-        Some(Meant::AsSaid) | None => Ok(Found::AsSaid),
-        Some(Meant::Elements { low, high }) => {
+        Some(EntryMeaning::AsSaid) | None => Ok(Found::AsSaid),
+        Some(EntryMeaning::Elements { low, high }) => {
             Ok(descriptor.range(low, high).map_or(Found::AsSaid, |(range, spaced)| Found::Lies(range, spaced)))
         }
-        Some(Meant::Unclear) => {
+        Some(EntryMeaning::Unclear) => {
             let range = HostRange { start, len: entries.len_of(i) };
             let more = "as it may be one of several sections of a pointer to a component of an array of derived types";
             Err(Error::about(ErrorCode::InvalidDataSection, range, "ambiguous", more)

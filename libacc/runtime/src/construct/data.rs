@@ -2,7 +2,7 @@
 
 use super::component::with_ranges;
 use super::map::Mode;
-use super::{Entries, Leaving, Region, on_host};
+use super::{ConstructExit, Entries, Region, on_host};
 use crate::device::Device;
 use crate::issue::Issue;
 use crate::plan::Plan;
@@ -63,7 +63,7 @@ impl Runtime {
             return Ok(());
         }
         let mut state = device.lock();
-        Leaving { state: &mut state, plan, counter: Counter::Structured }.region(region, &*self.host);
+        ConstructExit { state: &mut state, plan, counter: Counter::Structured }.region(region, &*self.host);
         drop(state);
         self.finish(device, QueueId::SYNC, plan)
     }
@@ -99,7 +99,7 @@ impl Runtime {
             let counter = if mode == Mode::Enter { Counter::Dynamic } else { Counter::Structured };
             let queues = device.queues();
             let arrivals = std::mem::take(&mut plan.arrivals);
-            Leaving { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
+            ConstructExit { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
             plan.arrivals = arrivals;
         }
         issue.settle(plan, None, true)?;
@@ -113,7 +113,7 @@ impl Runtime {
     pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         if plan.watched {
-            issue.tell(&plan.begins);
+            issue.notify(&plan.begins);
         }
         if plan.is_silent() {
             return Ok(());
@@ -123,7 +123,7 @@ impl Runtime {
         let moment = issue.filled(&plan.before, true);
         sent?;
         if queue == QueueId::SYNC && plan.copies_out() {
-            device.wait_told_since(queue, moment)?;
+            device.wait_observed_since(queue, moment)?;
         }
         Ok(())
     }
@@ -152,6 +152,6 @@ impl Runtime {
         let used = |busy: &QueueId| plan.copied_used_by.may_have(*busy);
         let forgotten: QueueList = device.queues().all_busy().filter(used).collect();
         // The host waits: a failed queue must not make the synchronous one fail, and its failure is to be reported.
-        forgotten.into_iter().try_for_each(|forgotten| device.wait_told(forgotten))
+        forgotten.into_iter().try_for_each(|forgotten| device.wait_observed(forgotten))
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Spaced {
 
 /// The meaning of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meant {
+pub(super) enum EntryMeaning {
     /// The entry's own bytes.
     AsSaid,
     /// Elements from `low` to `high`, counted in spans from the descriptor's base.
@@ -24,7 +24,7 @@ pub(super) enum Meant {
 
 /// The array whose elements a descriptor describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whose {
+pub(super) enum ArrayOfDescriptor {
     /// The variable's own.
     Own,
     /// The variable's own, or those of the array that the variable points into; then a component of each is meant.
@@ -119,20 +119,20 @@ impl Descriptor {
     /// Returns whose elements it describes, for an entry of `bytes` at `start` that was computed from it. `p =>
     /// cells%value`, where `cells` is allocatable or a pointer, gives `p` the descriptor of `cells`, with another
     /// start: an element is a whole cell there, but GCC counts the bytes of values.
-    pub(super) fn whose(&self, start: i64, bytes: i64, alignment: i64) -> Whose {
+    pub(super) fn whose(&self, start: i64, bytes: i64, alignment: i64) -> ArrayOfDescriptor {
         let all = self.all().last().and_then(|(stride, extent)| stride.checked_mul(*extent)).unwrap_or(0);
         let part_of_it = matches!(self.kind, Self::COMPLEX | Self::DERIVED) && self.span == self.element;
         let distance = start.wrapping_sub(self.base);
         let whole = distance == 0 && all.checked_mul(self.element) == Some(bytes);
         if !part_of_it || bytes == 0 || whole {
-            return Whose::Own;
+            return ArrayOfDescriptor::Own;
         }
         if bytes % self.element != 0 || distance % self.element != 0 {
-            return Whose::Array;
+            return ArrayOfDescriptor::Array;
         }
         // Numbers are as large as their alignment, complex ones twice that.
         let fits = |size: i64| size < self.element && all.checked_mul(size) == Some(bytes);
-        Whose::Either { likely: distance == 0 && (fits(alignment) || fits(2 * alignment)) }
+        ArrayOfDescriptor::Either { likely: distance == 0 && (fits(alignment) || fits(2 * alignment)) }
     }
 
     /// Returns the size of its elements.
@@ -181,7 +181,7 @@ impl Descriptor {
 
     /// Returns the meaning of an entry of `bytes` at `start`. `None` if GCC can't have computed it from this
     /// descriptor.
-    pub(super) fn meant(&self, start: i64, bytes: i64) -> Option<Meant> {
+    pub(super) fn meant(&self, start: i64, bytes: i64) -> Option<EntryMeaning> {
         let (low, high) = self.bounds()?;
         let within = |element: i64| (low..=high).contains(&element);
         let distance = start.checked_sub(self.base)?;
@@ -191,45 +191,47 @@ impl Descriptor {
         let count = bytes / self.element;
         let (stride, extent) = *self.all().last()?;
         if distance == 0 && Some(count) == stride.checked_mul(extent) {
-            return Some(Meant::Elements { low, high });
+            return Some(EntryMeaning::Elements { low, high });
         }
         // A single element's address is right; a section's start is off.
         let single = count == 1 && distance % self.span == 0 && within(distance / self.span);
         let section = if distance % self.element == 0 { self.section(distance / self.element, count) } else { None };
         match section {
-            Some(Meant::Elements { low, high }) if !within(low) || !within(high) => single.then_some(Meant::AsSaid),
-            Some(_) if single && distance != 0 && self.span != self.element => Some(Meant::Unclear),
-            _ if single => Some(Meant::AsSaid),
+            Some(EntryMeaning::Elements { low, high }) if !within(low) || !within(high) => {
+                single.then_some(EntryMeaning::AsSaid)
+            }
+            Some(_) if single && distance != 0 && self.span != self.element => Some(EntryMeaning::Unclear),
+            _ if single => Some(EntryMeaning::AsSaid),
             found => found,
         }
     }
 
     /// A section from element `first` on, of `count` steps by GCC's reckoning.
-    fn section(&self, first: i64, count: i64) -> Option<Meant> {
+    fn section(&self, first: i64, count: i64) -> Option<EntryMeaning> {
         let (low, high) = self.bounds()?;
         if let [(stride, _)] = self.all() {
             if count % stride != 0 {
                 // A stride of the section's own.
-                return Some(Meant::Unclear).filter(|_| count != 1);
+                return Some(EntryMeaning::Unclear).filter(|_| count != 1);
             }
             let elements = count / stride;
             if elements <= 0 {
-                return Some(Meant::AsSaid);
+                return Some(EntryMeaning::AsSaid);
             }
             let last = first.checked_add((elements - 1).checked_mul(*stride)?)?;
             return Some(match *stride {
                 // A section's own stride lets GCC count past the end.
-                1.. => Meant::Elements { low: first, high: last.min(high) },
-                _ => Meant::Elements { low: last.max(low), high: first },
+                1.. => EntryMeaning::Elements { low: first, high: last.min(high) },
+                _ => EntryMeaning::Elements { low: last.max(low), high: first },
             });
         }
         if self.all().iter().any(|(stride, _)| *stride < 0) {
-            return Some(Meant::Unclear);
+            return Some(EntryMeaning::Unclear);
         }
         if count <= 0 {
-            return Some(Meant::AsSaid);
+            return Some(EntryMeaning::AsSaid);
         }
-        Some(Meant::Elements { low: first, high: first.checked_add(count - 1)?.min(high) })
+        Some(EntryMeaning::Elements { low: first, high: first.checked_add(count - 1)?.min(high) })
     }
 
     pub(super) fn range(&self, low: i64, high: i64) -> Option<(HostRange, Option<Spaced>)> {
@@ -262,8 +264,8 @@ mod tests {
         Descriptor::decode(&bytes)
     }
 
-    fn elements(low: i64, high: i64) -> Option<Meant> {
-        Some(Meant::Elements { low, high })
+    fn elements(low: i64, high: i64) -> Option<EntryMeaning> {
+        Some(EntryMeaning::Elements { low, high })
     }
 
     #[test]
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_the_last_element_is_none_of_them() {
+    fn bytes_after_the_last_element_are_trimmed() {
         let range = |start: usize, len| HostRange { start: 0x1000 + start, len };
         let strided = descriptor(4, &[(3, 4)]).unwrap();
         assert_eq!(strided.trimmed(range(0, 48)), Some(range(0, 40)));
@@ -306,7 +308,7 @@ mod tests {
         let cells = descriptor(16, &[(1, 10)]).unwrap();
         assert_eq!(cells.meant(0x1000, 40), elements(0, 9));
         assert_eq!(cells.meant(0x1000 + 8, 12), elements(2, 4));
-        assert_eq!(cells.meant(0x1000 + 8, -4), Some(Meant::AsSaid), "no elements");
+        assert_eq!(cells.meant(0x1000 + 8, -4), Some(EntryMeaning::AsSaid), "no elements");
         let spaced = Some(Spaced { every: 16, len: 4 });
         assert_eq!(cells.range(0, 9), Some((HostRange { start: 0x1000, len: 148 }, spaced)));
     }
@@ -314,9 +316,9 @@ mod tests {
     #[test]
     fn an_element_is_told_from_a_section_or_neither() {
         let cells = descriptor(16, &[(1, 10)]).unwrap();
-        assert_eq!(cells.meant(0x1000 + 9 * 16, 4), Some(Meant::AsSaid));
+        assert_eq!(cells.meant(0x1000 + 9 * 16, 4), Some(EntryMeaning::AsSaid));
         assert_eq!(cells.meant(0x1000 + 5 * 4, 4), elements(5, 5));
-        assert_eq!(cells.meant(0x1000 + 16, 4), Some(Meant::Unclear));
+        assert_eq!(cells.meant(0x1000 + 16, 4), Some(EntryMeaning::Unclear));
     }
 
     #[test]
@@ -330,18 +332,22 @@ mod tests {
     #[test]
     fn a_component_of_an_allocatable_array_is_told_by_its_length_or_not_at_all() {
         let cells = typed((5, 16), 16, &[(1, 10)]).unwrap();
-        assert_eq!(cells.whose(0x1000, 160, 4), Whose::Own, "the array itself");
-        assert_eq!(cells.whose(0x1000, 40, 4), Whose::Array, "10 values are no number of cells");
-        assert_eq!(cells.whose(0x1000 + 8, 16, 4), Whose::Array, "no cell starts there");
-        assert_eq!(cells.whose(0x1000 + 32, 48, 4), Whose::Either { likely: false });
+        assert_eq!(cells.whose(0x1000, 160, 4), ArrayOfDescriptor::Own, "the array itself");
+        assert_eq!(cells.whose(0x1000, 40, 4), ArrayOfDescriptor::Array, "10 values are no number of cells");
+        assert_eq!(cells.whose(0x1000 + 8, 16, 4), ArrayOfDescriptor::Array, "no cell starts there");
+        assert_eq!(cells.whose(0x1000 + 32, 48, 4), ArrayOfDescriptor::Either { likely: false });
         let more = typed((5, 16), 16, &[(1, 100)]).unwrap();
-        assert_eq!(more.whose(0x1000, 400, 4), Whose::Either { likely: true }, "all values, or 25 cells");
-        assert_eq!(more.whose(0x1000, 416, 4), Whose::Either { likely: false });
-        assert_eq!(descriptor(4, &[(1, 10)]).unwrap().whose(0x1000, 7, 4), Whose::Own, "no number has components");
+        assert_eq!(more.whose(0x1000, 400, 4), ArrayOfDescriptor::Either { likely: true }, "all values, or 25 cells");
+        assert_eq!(more.whose(0x1000, 416, 4), ArrayOfDescriptor::Either { likely: false });
+        assert_eq!(
+            descriptor(4, &[(1, 10)]).unwrap().whose(0x1000, 7, 4),
+            ArrayOfDescriptor::Own,
+            "no number has components"
+        );
         let values = cells.component(4);
         assert_eq!(values.meant(0x1000, 40), elements(0, 9));
         assert_eq!(values.whole(), Some(HostRange { start: 0x1000, len: 148 }));
         let complex = typed((4, 16), 16, &[(1, 5)]).unwrap();
-        assert_eq!((complex.whose(0x1000, 40, 8), complex.half()), (Whose::Array, Some(8)));
+        assert_eq!((complex.whose(0x1000, 40, 8), complex.half()), (ArrayOfDescriptor::Array, Some(8)));
     }
 }

@@ -1,8 +1,8 @@
 //! Enters a construct, with as many attempts as needed.
 
-use super::Leaving;
+use super::ConstructExit;
 use super::entries::Entries;
-use super::map::{Mapping, Mode, Stop, Tried};
+use super::map::{EnterAttempts, Mapping, Mode, Stop};
 use super::region::Scratch;
 use crate::bounds::no_guards;
 use crate::device::{Device, DeviceData};
@@ -12,7 +12,7 @@ use accord_types::{QueueId, Result};
 
 /// One construct on one device.
 #[derive(Clone, Copy)]
-pub(crate) struct Entering<'a> {
+pub(crate) struct ConstructEnter<'a> {
     pub(crate) device: &'a Device,
     /// All devices of the session.
     pub(crate) all: &'a [Device],
@@ -21,7 +21,7 @@ pub(crate) struct Entering<'a> {
     pub(crate) mode: Mode,
 }
 
-impl Entering<'_> {
+impl ConstructEnter<'_> {
     /// Fills `scratch` with what the construct holds and the commands for the device.
     /// A compute construct also leaves at once: its end is part of the plan.
     ///
@@ -47,7 +47,7 @@ impl Entering<'_> {
         }
         let mut state = self.device.lock();
         let ticket = state.ticket();
-        match self.attempt(&mut state, ticket, &Tried::default(), entries, scratch, &mut act) {
+        match self.attempt(&mut state, ticket, &EnterAttempts::default(), entries, scratch, &mut act) {
             Ok(()) => Ok(()),
             Err(stop) => self.again((state, stop), ticket, entries, scratch, &mut act),
         }
@@ -63,7 +63,7 @@ impl Entering<'_> {
         scratch: &mut Scratch,
         act: &mut dyn FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
-        let mut tried = Tried::default();
+        let mut tried = EnterAttempts::default();
         loop {
             state = match stop {
                 Stop::Fail(error) => return Err(self.device.place(error)),
@@ -75,7 +75,7 @@ impl Entering<'_> {
                 }
                 Stop::Wait(queues) => {
                     drop(state);
-                    self.device.wait_told_each(&queues)?;
+                    self.device.wait_each_observed(&queues)?;
                     tried.waited.extend(queues);
                     tried.refused = None;
                     self.device.lock()
@@ -86,7 +86,7 @@ impl Entering<'_> {
                     let mut state = self.device.lock();
                     if state.memory.lacks_guards() {
                         drop(state);
-                        self.host.tell_no_guards(&self.device.place(no_guards()));
+                        self.host.report_no_guards(&self.device.place(no_guards()));
                         state = self.device.lock();
                     }
                     state
@@ -94,13 +94,13 @@ impl Entering<'_> {
                 Stop::Shrink(ranges) => {
                     drop(state);
                     self.device.shrink(&ranges)?;
-                    self.device.wait_told(QueueId::SYNC)?;
+                    self.device.wait_observed(QueueId::SYNC)?;
                     tried.refused = None;
                     self.device.lock()
                 }
                 Stop::WaitElsewhere(queues) => {
                     drop(state);
-                    queues.iter().try_for_each(|(device, queue)| self.all[*device].wait_told(*queue))?;
+                    queues.iter().try_for_each(|(device, queue)| self.all[*device].wait_observed(*queue))?;
                     tried.waited_elsewhere = true;
                     self.device.lock()
                 }
@@ -118,7 +118,7 @@ impl Entering<'_> {
         &self,
         state: &mut DeviceData,
         ticket: u64,
-        tried: &Tried,
+        tried: &EnterAttempts,
         entries: &mut Entries<'_>,
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
@@ -146,11 +146,11 @@ impl Entering<'_> {
         };
         let counter = mapping.counter();
         if let Err(stop) = act(&mut mapping) {
-            Leaving { state, plan, counter }.undo(region, &queues);
+            ConstructExit { state, plan, counter }.undo(region, &queues);
             return Err(stop);
         }
         if self.mode == Mode::Launch {
-            Leaving { state, plan, counter }.launch(region, self.host);
+            ConstructExit { state, plan, counter }.launch(region, self.host);
         }
         // Queried now, as the lock is held.
         plan.due = queues.due(self.queue);

@@ -3,9 +3,9 @@
 use super::descriptor::Spaced;
 use super::kind::Kind;
 use super::missing::ELEMENT_MAX;
-use super::region::{Form, OBJECT_MAX, Stray};
-use crate::given::Means;
+use super::region::{Form, OBJECT_MAX, UnmappedPointer};
 use crate::plan::FRAME_MAX;
+use crate::pointer_log::PointerMeaning;
 use accord_types::{HostRange, Result};
 
 /// The three arrays of a `GOACC_*` call.
@@ -70,18 +70,22 @@ impl<'a> Entries<'a> {
     }
 
     /// Returns the meaning of a pointer to absent memory in the program.
-    pub(super) fn meaning(&self, stray: &Stray) -> Means {
-        let i = stray.entry;
+    pub(super) fn meaning(&self, unmapped_pointer: &UnmappedPointer) -> PointerMeaning {
+        let i = unmapped_pointer.entry;
         let is_data = matches!(Kind::decode(self.kinds[i]), Ok(Kind::Data(_)));
-        let named_by_reduction = stray.form == Form::Other && !Kind::is_forced(self.kinds[i]);
+        let named_by_reduction = unmapped_pointer.form == Form::Other && !Kind::is_forced(self.kinds[i]);
         if is_data && (self.len_of(i) == 0 || named_by_reduction) {
-            return Means::Reference;
+            return PointerMeaning::Reference;
         }
-        let is_member = |j: &usize| *j != i && self.hosts[*j].wrapping_sub(stray.pointer) < OBJECT_MAX;
+        let is_member = |j: &usize| *j != i && self.hosts[*j].wrapping_sub(unmapped_pointer.pointer) < OBJECT_MAX;
         let names_member = |j: usize| {
             matches!(Kind::decode(self.kinds[j]), Ok(Kind::Attach | Kind::Struct | Kind::Descriptor | Kind::Data(_)))
         };
-        if (0..self.hosts.len()).filter(is_member).any(names_member) { Means::Object } else { Means::Array }
+        if (0..self.hosts.len()).filter(is_member).any(names_member) {
+            PointerMeaning::Object
+        } else {
+            PointerMeaning::Array
+        }
     }
 
     /// Returns the bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
@@ -95,14 +99,14 @@ impl<'a> Entries<'a> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Special<'a> {
     /// Entries whose elements are not contiguous in the program.
-    pub(super) apart: &'a [Apart],
+    pub(super) apart: &'a [NoncontiguousEntry],
     /// Entries whose elements lie somewhere in a range.
     pub(super) within: &'a [(usize, HostRange)],
 }
 
 /// An entry whose elements are not contiguous in the program.
 #[derive(Clone, Copy)]
-pub(super) struct Apart {
+pub(super) struct NoncontiguousEntry {
     pub(super) entry: usize,
     pub(super) spaced: Spaced,
     /// Range of these elements and those of other such entries between them: other components of the same array.

@@ -1,12 +1,12 @@
 //! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
 
-use super::by_pointer::{Pointed, Word};
+use super::by_pointer::{Pointed, PointerWord};
 use super::component::unknown_component;
 use super::component::with_ranges;
 use super::kind::Kind;
 use super::map::Mode;
 use super::missing::partly_present;
-use super::{Entries, Leaving, on_host};
+use super::{ConstructExit, Entries, on_host};
 use crate::device::Device;
 use crate::present::{Attachment, Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
@@ -104,7 +104,7 @@ impl Runtime {
         let plan = &mut t.scratch.plan;
         device.begin(plan, queue);
         let mut state = device.lock();
-        let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
+        let mut leaving = ConstructExit { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
         // All entries are checked before anything changes.
         for (i, ((host, size), word)) in parts().enumerate() {
@@ -152,7 +152,7 @@ impl Runtime {
                 }
             } else if let Some(id) = find_to_release(&leaving, range)? {
                 let table = &leaving.state.table;
-                let names_nothing = |word: &Word| word.entry == i && word.names_nothing(table);
+                let names_nothing = |word: &PointerWord| word.entry == i && word.names_nothing(table);
                 let is_ended = table.members.has(range) && words.iter().any(names_nothing);
                 let is_pointer = is_ended || entries.detaches(range.start)?;
                 let out = out.then_some((range, entries.spaced(i)));
@@ -164,12 +164,12 @@ impl Runtime {
     }
 
     /// Returns the possible pointers among the bytes to release.
-    fn released_words(&self, entries: &Entries<'_>) -> Result<Vec<Word>> {
+    fn released_words(&self, entries: &Entries<'_>) -> Result<Vec<PointerWord>> {
         let mut words = Vec::new();
         for (i, ((host, size), word)) in entries.hosts.iter().zip(entries.sizes).zip(entries.kinds).enumerate() {
             let range = HostRange { start: *host, len: *size };
             if let Action::Release { .. } = exit_action(Kind::decode(*word)?, *word, range)? {
-                words.extend(Word::read(i, range, &*self.host));
+                words.extend(PointerWord::read(i, range, &*self.host));
             }
         }
         Ok(words)
@@ -205,7 +205,7 @@ fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
 }
 
 /// Finds the entry that contains a range. Absent data is no error here.
-fn find_to_release(leaving: &Leaving<'_>, range: HostRange) -> Result<Option<EntryId>> {
+fn find_to_release(leaving: &ConstructExit<'_>, range: HostRange) -> Result<Option<EntryId>> {
     match leaving.state.table.find(range.start, range.len) {
         Found::Absent => Ok(None),
         Found::Whole(id) => Ok(Some(id)),

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_copied_both_ways_is_seen_without_decoding() {
+    fn plain_copy_kind_is_recognised_without_decoding() {
         for word in 0..=u16::from(u8::MAX) {
             let decoded = Kind::decode(word).is_ok_and(|kind| kind == Kind::Data(Data::BOTH_WAYS));
             for alignment in 0..8 {

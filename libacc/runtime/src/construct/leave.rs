@@ -4,7 +4,7 @@ use super::descriptor::Spaced;
 use super::region::{Mapped, Region, Use};
 use crate::device::DeviceData;
 use crate::issue::give_back;
-use crate::plan::{Happened, Plan, Step};
+use crate::plan::{Plan, ProfilingRecord, Step};
 use crate::ports::HostMemory;
 use crate::present::{Attachment, Backing, Counter, EntryId};
 use crate::prof::ProfilingEvent;
@@ -12,13 +12,13 @@ use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, HostRange};
 
 /// One construct being left, under the device's lock.
-pub(crate) struct Leaving<'a> {
+pub(crate) struct ConstructExit<'a> {
     pub(crate) state: &'a mut DeviceData,
     pub(crate) plan: &'a mut Plan,
     pub(crate) counter: Counter,
 }
 
-impl Leaving<'_> {
+impl ConstructExit<'_> {
     /// Ends a compute construct, right after its start: copies out come after the launch. Table entries are removed now,
     /// so that new data at the same host address is not mistaken for the same data.
     pub(crate) fn launch(&mut self, region: &Region, host: &dyn HostMemory) {
@@ -123,7 +123,7 @@ impl Leaving<'_> {
         if self.plan.watched {
             let (host, address) = (entry.start, entry.device().unwrap_or_default());
             let bytes = entry.len() as u64;
-            self.plan.ends.push(Happened { what: ProfilingEvent::Delete, host, address, bytes });
+            self.plan.ends.push(ProfilingRecord { what: ProfilingEvent::Delete, host, address, bytes });
         }
         match entry.backing {
             Backing::Block(block) => self.free(block),
@@ -144,7 +144,7 @@ impl Leaving<'_> {
             if left == holders as usize {
                 let deleted = self.plan.ends.last().filter(|last| last.address == block);
                 let host = deleted.map_or(0, |last| last.host);
-                self.plan.ends.push(Happened { what: ProfilingEvent::Free, host, address: block, bytes });
+                self.plan.ends.push(ProfilingRecord { what: ProfilingEvent::Free, host, address: block, bytes });
             }
         }
     }

@@ -10,8 +10,8 @@ use super::missing::partly_present;
 use super::names::Names;
 use super::region::{Form, Mapped, Region};
 use crate::device::{Device, DeviceData};
-use crate::memory::{Blocked, Purpose, Range, Wanted};
-use crate::plan::{Happened, Plan, Step};
+use crate::memory::{BlockRequest, Blocked, Purpose, Range};
+use crate::plan::{Plan, ProfilingRecord, Step};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::{Backing, Counter, DataLocation, Entry, EntryId, Found, Lifetime};
 use crate::prof::ProfilingEvent;
@@ -57,7 +57,7 @@ pub(crate) enum Stop {
 
 /// The history of attempts to enter a construct.
 #[derive(Default)]
-pub(crate) struct Tried {
+pub(crate) struct EnterAttempts {
     /// Queues whose operations before the construct are done.
     pub(crate) waited: Vec<QueueId>,
     /// Whether it has waited for other devices' copies into the memory that it reads.
@@ -73,7 +73,7 @@ pub(crate) struct Mapping<'a, 'e> {
     pub(crate) state: &'a mut DeviceData,
     pub(crate) queues: &'a mut Queues,
     pub(crate) queue: QueueId,
-    pub(crate) tried: &'a Tried,
+    pub(crate) tried: &'a EnterAttempts,
     pub(crate) mode: Mode,
     pub(crate) entries: &'a mut Entries<'e>,
     pub(crate) plan: &'a mut Plan,
@@ -101,15 +101,15 @@ impl Mapping<'_, '_> {
             pointers |= kind.follows_data() || kind == Kind::Struct;
             i = self.data_entry(i, kind)?;
         }
-        if !self.region.strays.is_empty() {
-            self.settle_strays()?;
+        if !self.region.unmapped_pointers.is_empty() {
+            self.settle_unmapped_pointers()?;
         }
         let mut i = if pointers { 0 } else { count };
         while i < count {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
         self.use_device()?;
-        self.note_lent_pointers();
+        self.note_block_pointers();
         self.send_together();
         self.send_write_backs();
         self.settle_if_silent();
@@ -190,7 +190,7 @@ impl Mapping<'_, '_> {
             }
             (None, Absent::Fail) if self.is_lendable(range) => {
                 if self.mode == Mode::Launch {
-                    self.stray(i, range.start, Form::Slot);
+                    self.unmapped_pointer(i, range.start, Form::Slot);
                 }
                 return Ok(());
             }
@@ -198,15 +198,15 @@ impl Mapping<'_, '_> {
             (None, Absent::Create) => {
                 self.check_program_memory(range)?;
                 // An observer is notified of small arrays as of large ones: they are created and deleted then.
-                let told = self.plan.watched && range.len > SCALAR_MAX;
-                if !told && self.stands_alone(i, range, data)? {
+                let reported = self.plan.watched && range.len > SCALAR_MAX;
+                if !reported && self.stands_alone(i, range, data)? {
                     if !data.copy_out {
                         return self.by_value(i, range);
                     }
                     if let Some(found) = self.kernels_pointee(i, range)? {
                         return self.point(i, found);
                     }
-                    if self.goes_along(i, range.len) {
+                    if self.is_grouped(i, range.len) {
                         return self.take_along(i, range);
                     }
                     if self.is_written_back(range.len) {
@@ -242,7 +242,7 @@ impl Mapping<'_, '_> {
             // A device address without a `deviceptr` clause.
             self.slot(i, host as u64);
         } else if self.mode == Mode::Launch {
-            self.stray(i, host, Form::Slot);
+            self.unmapped_pointer(i, host, Form::Slot);
         }
         Ok(())
     }
@@ -346,7 +346,7 @@ impl Mapping<'_, '_> {
             if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
                 alloc.host = host;
             }
-            self.plan.begins.push(Happened { what: ProfilingEvent::Create, host, address: device, bytes });
+            self.plan.begins.push(ProfilingRecord { what: ProfilingEvent::Create, host, address: device, bytes });
         }
         self.hold(id, range, data);
         if self.mode != Mode::Launch {
@@ -389,29 +389,29 @@ impl Mapping<'_, '_> {
 
     /// Returns device memory for present data.
     pub(crate) fn allocate_for(&mut self, range: HostRange) -> Result<DevicePtr, Stop> {
-        self.allocate_wanted(Wanted { bytes: range.len as u64, purpose: Purpose::Data, host: range.start })
+        self.allocate_wanted(BlockRequest { bytes: range.len as u64, purpose: Purpose::Data, host: range.start })
     }
 
     /// Returns device memory for other purposes than present data.
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
-        self.allocate_wanted(Wanted { bytes: bytes as u64, purpose, host: 0 })
+        self.allocate_wanted(BlockRequest { bytes: bytes as u64, purpose, host: 0 })
     }
 
-    fn allocate_wanted(&mut self, wanted: Wanted) -> Result<DevicePtr, Stop> {
+    fn allocate_wanted(&mut self, wanted: BlockRequest) -> Result<DevicePtr, Stop> {
         let (address, bytes) = (self.take(wanted)?, wanted.bytes);
         if self.plan.watched {
-            let happened = Happened { what: ProfilingEvent::Alloc, host: 0, address, bytes };
+            let happened = ProfilingRecord { what: ProfilingEvent::Alloc, host: 0, address, bytes };
             self.plan.begins.push(happened);
         }
         Ok(address)
     }
 
     /// Allocates memory whose allocation and release no observer is notified of.
-    pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
-        self.take(Wanted { bytes: bytes as u64, purpose, host: 0 })
+    pub(super) fn allocate_unobserved(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
+        self.take(BlockRequest { bytes: bytes as u64, purpose, host: 0 })
     }
 
-    fn take(&mut self, wanted: Wanted) -> Result<DevicePtr, Stop> {
+    fn take(&mut self, wanted: BlockRequest) -> Result<DevicePtr, Stop> {
         let DeviceData { memory, .. } = &mut *self.state;
         let refused = self.tried.refused.as_ref();
         let address = memory.take(wanted, self.queue, self.queues, refused, &mut self.plan.waits)?;

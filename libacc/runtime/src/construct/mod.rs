@@ -36,9 +36,9 @@ mod wait;
 mod write_back;
 
 pub(crate) use descriptor::Spaced;
-pub(crate) use enter::Entering;
+pub(crate) use enter::ConstructEnter;
 pub(crate) use kind::{Absent, Data};
-pub(crate) use leave::Leaving;
+pub(crate) use leave::ConstructExit;
 pub(crate) use map::{Mode, Stop};
 pub(crate) use missing::{ONE_ELEMENT, not_present, partly_present};
 pub(crate) use region::{Region, Scratch};

@@ -21,7 +21,7 @@ pub(crate) struct Names {
     /// Whether some are set: clearing all of them costs more than the rest of a small construct.
     marked: bool,
     /// Size of a block for all small variables that are copied both ways.
-    room: usize,
+    space: usize,
 }
 
 /// Largest variable that is taken for a scalar.
@@ -66,7 +66,7 @@ impl Names {
         self.references.clear();
         self.sections.clear();
         self.scalars = (usize::MAX, 0);
-        self.room = 0;
+        self.space = 0;
         if self.marked {
             self.marks = Marks::default();
             self.marked = false;
@@ -102,7 +102,7 @@ impl Names {
     #[inline]
     pub(super) fn add_room(&mut self, len: usize, align: usize) {
         // The most bytes that alignment can skip before one.
-        self.room += len.next_multiple_of(8) + align - 8;
+        self.space += len.next_multiple_of(8) + align - 8;
     }
 
     /// Whether a byte of a scalar may be in another section too, which needs an exact check.
@@ -145,8 +145,8 @@ impl Names {
     }
 
     /// Returns the size of a block with all small variables that are copied both ways.
-    pub(super) fn room(&self) -> usize {
-        self.room
+    pub(super) fn space(&self) -> usize {
+        self.space
     }
 
     /// Whether no byte is in two sections, and there are only sections and values.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_see_all_that_meet_without_a_second_look() {
+    fn overlapping_scalars_are_always_detected() {
         let mut names = Names::default();
         names.clear();
         (0..200).for_each(|nth| names.add_scalar(5003 + 10 * nth, 10));
@@ -232,9 +232,9 @@ mod tests {
     #[test]
     fn a_block_has_room_for_all_variables() {
         let mut names = gathered(&[(5000, 1), (5100, 9)], &[]);
-        assert_eq!(names.room(), 24);
+        assert_eq!(names.space(), 24);
         names.add_room(4, 64);
-        assert_eq!(names.room(), 24 + 64);
+        assert_eq!(names.space(), 24 + 64);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
 use super::pointer::apart;
-use super::region::{Form, OBJECT_MAX, Object, Stray};
+use super::region::{Form, OBJECT_MAX, Object, UnmappedPointer};
 use crate::present::{Attachment, Backing, Found};
 use accord_types::{DevicePtr, HostRange};
 
@@ -120,15 +120,15 @@ impl Mapping<'_, '_> {
     /// Resolves pointers by value to objects of which the construct names members, after all its data.
     pub(super) fn settle_objects(&mut self) -> Result<(), Stop> {
         let mut k = 0;
-        while k < self.region.strays.len() {
-            let stray = self.region.strays[k];
-            let settled = match stray.form {
-                Form::Scalar(_) => self.give_object(stray)?,
-                Form::Slot => self.bring_pointers(stray)?,
+        while k < self.region.unmapped_pointers.len() {
+            let unmapped_pointer = self.region.unmapped_pointers[k];
+            let settled = match unmapped_pointer.form {
+                Form::Scalar(_) => self.give_object(unmapped_pointer)?,
+                Form::Slot => self.bring_pointers(unmapped_pointer)?,
                 Form::Present(..) | Form::Other => false,
             };
             if settled {
-                self.region.strays.remove(k);
+                self.region.unmapped_pointers.remove(k);
             } else {
                 k += 1;
             }
@@ -136,26 +136,26 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    fn give_object(&mut self, stray: Stray) -> Result<bool, Stop> {
-        let Some(device) = self.object_at(stray.pointer)? else { return Ok(false) };
-        self.value(stray.entry, device)?;
+    fn give_object(&mut self, unmapped_pointer: UnmappedPointer) -> Result<bool, Stop> {
+        let Some(device) = self.object_at(unmapped_pointer.pointer)? else { return Ok(false) };
+        self.value(unmapped_pointer.entry, device)?;
         Ok(true)
     }
 
     /// Handles an object of which the construct names the targets of pointers in it (`copy(p->x[0:n])`). GCC 12 has the pointers attached, but maps
     /// nothing that contains them. So the object is present for this launch, up to the last of them.
-    fn bring_pointers(&mut self, stray: Stray) -> Result<bool, Stop> {
+    fn bring_pointers(&mut self, unmapped_pointer: UnmappedPointer) -> Result<bool, Stop> {
         // Then all of it is copied.
         if self.device.maps_unmapped {
             return Ok(false);
         }
-        let start = stray.pointer;
+        let start = unmapped_pointer.pointer;
         if let Some(device) = self.object_at(start)? {
             if let Some(absent) = self.absent_pointers(start)?.first() {
                 let of = |start| HostRange { start, len: Attachment::BYTES };
                 return Err(apart(of(start), of(*absent)).into());
             }
-            self.slot(stray.entry, device);
+            self.slot(unmapped_pointer.entry, device);
             return Ok(true);
         }
         let mut end = start;
@@ -166,8 +166,13 @@ impl Mapping<'_, '_> {
                 Kind::Descriptor => self.entries.sizes[j],
                 _ => continue,
             };
-            let nearest =
-                self.region.strays.iter().filter(|other| other.pointer <= host).map(|other| other.pointer).max();
+            let nearest = self
+                .region
+                .unmapped_pointers
+                .iter()
+                .filter(|other| other.pointer <= host)
+                .map(|other| other.pointer)
+                .max();
             if nearest == Some(start) && host - start < OBJECT_MAX {
                 end = end.max(host.saturating_add(len));
             }
@@ -178,7 +183,7 @@ impl Mapping<'_, '_> {
         }
         let copied = Data { copy_in: true, copy_out: false, always: false, absent: Absent::Create };
         let device = self.make_present(range, copied)?;
-        self.slot(stray.entry, device.0);
+        self.slot(unmapped_pointer.entry, device.0);
         Ok(true)
     }
 

@@ -6,11 +6,11 @@ use super::map::Mode;
 use super::region::Scratch;
 use super::tags::Tags;
 use super::{Entries, Placement, on_host};
+use crate::block_copies::Buffers;
 use crate::device::Device;
-use crate::given::Means;
 use crate::issue::Issue;
-use crate::loan::Buffers;
 use crate::plan::{Plan, Step};
+use crate::pointer_log::PointerMeaning;
 use crate::prof::{Notice, ProfilingEvent};
 use crate::{LocalThread, Runtime};
 use accord_types::{LaunchDims, QueueId, Result};
@@ -79,8 +79,8 @@ impl Runtime {
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
-        if !scratch.region.strays.is_empty() || !scratch.plan.loans.is_empty() {
-            return self.launch_with_strays(&issue, scratch, function, dims, entries);
+        if !scratch.region.unmapped_pointers.is_empty() || !scratch.plan.block_copies.is_empty() {
+            return self.launch_with_unmapped_pointers(&issue, scratch, function, dims, entries);
         }
         let sent = self.send_launch(&issue, scratch, function, dims, None);
         Self::settle_launch(&issue, scratch, sent, queue == QueueId::SYNC)
@@ -88,7 +88,7 @@ impl Runtime {
 
     /// Launches with pointers to memory that is not mapped.
     #[cold]
-    fn launch_with_strays(
+    fn launch_with_unmapped_pointers(
         &self,
         issue: &Issue<'_>,
         scratch: &mut Scratch,
@@ -97,26 +97,34 @@ impl Runtime {
         entries: &Entries<'_>,
     ) -> Result<()> {
         let device = issue.device;
-        let means = scratch.region.strays.first().map_or(Means::Array, |stray| entries.meaning(stray));
+        let means = scratch
+            .region
+            .unmapped_pointers
+            .first()
+            .map_or(PointerMeaning::Array, |unmapped_pointer| entries.meaning(unmapped_pointer));
         device.given.note(
             function,
             means,
-            scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())),
+            scratch
+                .region
+                .unmapped_pointers
+                .iter()
+                .map(|unmapped_pointer| (unmapped_pointer.pointer, unmapped_pointer.block.is_some())),
         );
-        let loans = match Buffers::take(&*self.host, &self.spare, &scratch.plan.loans) {
-            Ok(loans) => loans,
+        let block_copies = match Buffers::take(&*self.host, &self.spare, &scratch.plan.block_copies) {
+            Ok(block_copies) => block_copies,
             // The device's memory for them is allocated already.
             Err(error) => return Self::settle_launch(issue, scratch, Err(device.place(error)), false),
         };
-        let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
+        let sent = self.send_launch(issue, scratch, function, dims, Some(&block_copies));
         // Copied blocks are copied back before the program continues, which may use them.
-        let waits = issue.queue == QueueId::SYNC || !loans.is_empty();
+        let waits = issue.queue == QueueId::SYNC || !block_copies.is_empty();
         Self::settle_launch(issue, scratch, sent, waits)?;
-        if !loans.is_empty() {
-            loans.merge(&scratch.plan.lent_pointers);
-            for stray in &scratch.region.strays {
-                if let Some(block) = stray.block {
-                    self.host.tell_unmapped(function, stray.entry, stray.pointer, block);
+        if !block_copies.is_empty() {
+            block_copies.merge(&scratch.plan.block_pointers);
+            for unmapped_pointer in &scratch.region.unmapped_pointers {
+                if let Some(block) = unmapped_pointer.block {
+                    self.host.report_unmapped(function, unmapped_pointer.entry, unmapped_pointer.pointer, block);
                 }
             }
         }
@@ -130,14 +138,14 @@ impl Runtime {
         scratch: &Scratch,
         function: usize,
         dims: LaunchDims,
-        loans: Option<&Buffers<'_>>,
+        block_copies: Option<&Buffers<'_>>,
     ) -> Result<()> {
         let (plan, device, queue) = (&scratch.plan, issue.device, issue.queue);
         issue.lay_patterns(plan)?;
         issue.join_for(plan)?;
         // Copied blocks first: pointers in them become the device's.
-        if let Some(loans) = loans {
-            loans.copy_in(&device.client(), queue)?;
+        if let Some(block_copies) = block_copies {
+            block_copies.copy_in(&device.client(), queue)?;
         }
         Self::data_of_construct(issue, plan, true, &plan.before)?;
         let spec = || self.host.function(function);
@@ -146,16 +154,16 @@ impl Runtime {
         let sent = if plan.watched {
             let dims = device.client().grid(key, &spec, dims);
             let launched = |notice: &mut Notice| *notice = Notice { queue, function, dims, ..*notice };
-            device.tell(ProfilingEvent::LaunchStart, launched);
+            device.notify(ProfilingEvent::LaunchStart, launched);
             let sent = launch();
-            device.tell(ProfilingEvent::LaunchEnd, launched);
+            device.notify(ProfilingEvent::LaunchEnd, launched);
             sent
         } else {
             launch()
         };
         sent.map_err(|error| device.place(error).queue(queue))?;
         Self::data_of_construct(issue, plan, false, &plan.after)?;
-        loans.map_or(Ok(()), |loans| loans.copy_out(&device.client(), queue))
+        block_copies.map_or(Ok(()), |block_copies| block_copies.copy_out(&device.client(), queue))
     }
 
     /// Ends a compute construct after its commands were sent, or not: updates the tables, and waits if necessary.
@@ -164,7 +172,7 @@ impl Runtime {
         let queue = *queue;
         let waits = waits || device.checks_bounds;
         let moment = issue.filled(&plan.after, false);
-        let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
+        let waited = if waits && sent.is_ok() { device.wait_observed_since(queue, moment) } else { Ok(()) };
         // The failure of a region that crashes at once may be the answer to a later command.
         if sent.is_err() || waited.is_err() {
             device.failed.note(plan);
@@ -205,16 +213,16 @@ impl Runtime {
         } else {
             (ProfilingEvent::ExitDataStart, ProfilingEvent::ExitDataEnd)
         };
-        let told = |notice: &mut Notice| (notice.queue, notice.implicit) = (issue.queue, true);
-        issue.device.tell(start, told);
+        let reported = |notice: &mut Notice| (notice.queue, notice.implicit) = (issue.queue, true);
+        issue.device.notify(start, reported);
         if enter {
-            issue.tell(&plan.begins);
+            issue.notify(&plan.begins);
         }
         let sent = issue.steps(steps, plan);
         if !enter {
-            issue.tell(&plan.ends);
+            issue.notify(&plan.ends);
         }
-        issue.device.tell(end, told);
+        issue.device.notify(end, reported);
         sent
     }
 }

@@ -39,7 +39,7 @@ impl Mapping<'_, '_> {
                     self.slot(i, self.translate(id, host).0);
                     let before = self.region.attached.len();
                     self.attach(id, host, bias)?;
-                    if self.mode == Mode::Launch && !self.came_with_target(i)? {
+                    if self.mode == Mode::Launch && !self.has_target_entry(i)? {
                         let new = self.region.attached.get(before).copied();
                         self.region.by_clause.extend(new);
                     }
@@ -57,7 +57,7 @@ impl Mapping<'_, '_> {
     }
 
     /// Whether the pointer of entry `i` is attached because its target is named (`copy(s.p[0:n])`): GCC puts the target's entry just before it.
-    fn came_with_target(&self, i: usize) -> Result<bool, Stop> {
+    fn has_target_entry(&self, i: usize) -> Result<bool, Stop> {
         let Some(before) = i.checked_sub(1) else { return Ok(false) };
         let start = (self.read_pointer(self.entries.hosts[i]) as usize).wrapping_add(self.entries.sizes[i]);
         Ok(matches!(self.kind(before)?, Kind::Data(_) | Kind::Zero) && self.entries.hosts[before] == start)
@@ -80,12 +80,12 @@ impl Mapping<'_, '_> {
     /// program's bounds.
     fn bring_bounds(&mut self, id: EntryId, host: usize) {
         let mut bytes = [0; Descriptor::MAX];
-        let room = (self.state.table[id].end - host).min(Descriptor::MAX);
-        if room < Descriptor::MIN {
+        let space = (self.state.table[id].end - host).min(Descriptor::MAX);
+        if space < Descriptor::MIN {
             return;
         }
-        self.host.read(host, &mut bytes[..room]);
-        if let Some(len) = Descriptor::len(&bytes[..room]) {
+        self.host.read(host, &mut bytes[..space]);
+        if let Some(len) = Descriptor::len(&bytes[..space]) {
             let bounds = host + Attachment::BYTES;
             let dst = self.translate(id, bounds);
             self.plan.bytes(dst, &bytes[Attachment::BYTES..len]);

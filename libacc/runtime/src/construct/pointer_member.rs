@@ -4,7 +4,7 @@
 //! member. The specification has none, so members are removed when the object that contains them becomes present after them. What
 //! held them holds the object from then on, as it does where the object came first.
 
-use super::Leaving;
+use super::ConstructExit;
 use super::descriptor::Spaced;
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
@@ -59,7 +59,7 @@ impl Mapping<'_, '_> {
         let counter = self.counter();
         for id in members {
             self.region.pointer_members.push(self.state.table[id].clone());
-            Leaving { state: self.state, plan: self.plan, counter }.remove(id, false);
+            ConstructExit { state: self.state, plan: self.plan, counter }.remove(id, false);
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-impl Leaving<'_> {
+impl ConstructExit<'_> {
     /// Releases what names all of an entry or a part of it. A member of a structure ends the references that it has added: with
     /// `finalize` all of them, otherwise one. Without any, the part counts for the entry, unless it `is_pointer`: GCC names a pointer beside
     /// the array that it points to.

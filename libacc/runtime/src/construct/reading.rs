@@ -68,7 +68,8 @@ impl Mapping<'_, '_> {
                 return;
             }
             certain = true;
-            if !self.queues.comes_after(self.queue, one.queue, one.moment) && !self.plan.waits.contains(&one.queue) {
+            if !self.queues.is_ordered_after(self.queue, one.queue, one.moment) && !self.plan.waits.contains(&one.queue)
+            {
                 waits.push(one.queue);
             }
         });

@@ -17,11 +17,11 @@ const SCALAR_MAX: usize = 16;
 impl Mapping<'_, '_> {
     /// Makes such entries lead to what other entries of the construct have made present, after all its data.
     pub(super) fn settle_references(&mut self) -> Result<(), Stop> {
-        for k in (0..self.region.strays.len()).rev() {
-            let entry = self.region.strays[k].entry;
+        for k in (0..self.region.unmapped_pointers.len()).rev() {
+            let entry = self.region.unmapped_pointers[k].entry;
             if let Some(device) = self.referred(entry)? {
                 self.value(entry, device)?;
-                self.region.strays.remove(k);
+                self.region.unmapped_pointers.remove(k);
             }
         }
         Ok(())

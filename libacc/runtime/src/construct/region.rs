@@ -38,11 +38,11 @@ pub(crate) struct Region {
     /// Small variables that are copied both ways.
     pub(crate) write_backs: Vec<Use>,
     /// Variables that are copied in one block.
-    pub(crate) together: Together,
+    pub(crate) together: ScalarBlock,
     /// Blocks of members of absent objects.
     pub(super) objects: Vec<Object>,
     /// Pointers to memory that is not present.
-    pub(crate) strays: Vec<Stray>,
+    pub(crate) unmapped_pointers: Vec<UnmappedPointer>,
 }
 
 /// An entry that a construct holds.
@@ -81,7 +81,7 @@ impl Region {
         self.write_backs.clear();
         self.together.clear();
         self.objects.clear();
-        self.strays.clear();
+        self.unmapped_pointers.clear();
     }
 }
 
@@ -109,7 +109,7 @@ impl Object {
 
 /// A pointer of a launch to memory that is not present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stray {
+pub(crate) struct UnmappedPointer {
     /// Its entry in the construct.
     pub(crate) entry: usize,
     /// The address that it holds.
@@ -155,7 +155,7 @@ impl Use {
 
 /// The variables of one construct that are copied in one block.
 #[derive(Default)]
-pub(crate) struct Together {
+pub(crate) struct ScalarBlock {
     /// The block on the device, once there is one.
     pub(super) device: Option<DevicePtr>,
     /// The program's values when the construct began, in the first `len` bytes. Between them are bytes of an earlier
@@ -166,7 +166,7 @@ pub(crate) struct Together {
     pub(super) parts: Vec<Part>,
 }
 
-impl Together {
+impl ScalarBlock {
     pub(super) fn clear(&mut self) {
         self.device = None;
         self.len = 0;

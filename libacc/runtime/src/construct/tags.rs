@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn malformed_launch_tags_are_refused() {
         assert_eq!(decode(&[0x4000_0000, 0]).unwrap_err().code(), ErrorCode::InvalidArgument);
         assert_eq!(decode(&[0x3000_0002, 1, 0][..2]).unwrap_err().code(), ErrorCode::InvalidArgument);
         assert_eq!(decode(&[]).unwrap_err().code(), ErrorCode::InvalidArgument);

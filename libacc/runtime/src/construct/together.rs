@@ -8,7 +8,7 @@ use super::kind::{Data, Kind};
 use super::map::{Mapping, Mode, PRIVATE_MAX, Stop, is_nothing};
 use super::names::SCALAR_MAX;
 use super::pointee::{LOW, may_be_pointer};
-use super::region::Together;
+use super::region::ScalarBlock;
 use crate::memory::Purpose;
 use crate::plan::{STORE_MAX, Step};
 use crate::ports::Part;
@@ -25,16 +25,16 @@ const BYTES_MAX: usize = STORE_MAX;
 
 impl Mapping<'_, '_> {
     /// Whether an absent variable of `len` bytes that stands alone, which is entry `i`, may travel with others.
-    pub(super) fn goes_along(&self, i: usize, len: usize) -> bool {
+    pub(super) fn is_grouped(&self, i: usize, len: usize) -> bool {
         self.mode == Mode::Launch
             && self.queue == QueueId::SYNC
             && len <= PRIVATE_MAX
-            && self.region.together.next(alignment(self.entries.kinds[i])) + len <= self.room()
+            && self.region.together.next(alignment(self.entries.kinds[i])) + len <= self.space()
     }
 
     /// Returns the bytes for all variables that may be in the block.
-    fn room(&self) -> usize {
-        self.names.room().min(BYTES_MAX)
+    fn space(&self) -> usize {
+        self.names.space().min(BYTES_MAX)
     }
 
     /// Puts all absent scalars into the block and sets their slots, if the construct has no special case. The rest is
@@ -57,12 +57,12 @@ impl Mapping<'_, '_> {
             return Ok(false);
         }
         let device = self.open_block()?;
-        let room = self.room();
+        let space = self.space();
         let Self { entries, state, region, block, host, .. } = self;
         let is_absent = |start, len| state.table.find(start, len) == Found::Absent;
         let are_absent = is_absent(scalars.start, scalars.len);
-        let Together { values, len: used, parts, .. } = &mut region.together;
-        let values = &mut values[..room];
+        let ScalarBlock { values, len: used, parts, .. } = &mut region.together;
+        let values = &mut values[..space];
         let all = entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
         for (i, ((&start, &len), &kind)) in all.enumerate() {
             if !is_scalar(start, len, kind)
@@ -146,20 +146,20 @@ impl Mapping<'_, '_> {
         if let Some(device) = self.region.together.device {
             return Ok(device);
         }
-        let room = self.room();
-        let device = self.allocate(room, Purpose::Arguments)?;
+        let space = self.space();
+        let device = self.allocate(space, Purpose::Arguments)?;
         self.region.temporaries.push(device);
         let together = &mut self.region.together;
         together.device = Some(device);
-        if together.values.len() < room {
-            together.values.resize(room, 0);
+        if together.values.len() < space {
+            together.values.resize(space, 0);
         }
         Ok(device)
     }
 
     /// Completes the block after all entries: records its contents, and how it is copied back.
     pub(super) fn send_together(&mut self) {
-        let Together { device, values, len, parts } = &self.region.together;
+        let ScalarBlock { device, values, len, parts } = &self.region.together;
         let Some(device) = device.filter(|_| !parts.is_empty()) else { return };
         let at = self.plan.bytes.len();
         self.plan.bytes.extend_from_slice(&values[..*len]);

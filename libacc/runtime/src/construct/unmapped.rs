@@ -1,16 +1,16 @@
 //! Pointers that a region gets to memory that is not mapped.
 //!
 //! Programs for unified memory pass plain pointers. With `ACCORD_UNMAPPED=map` the whole block that such a pointer points into is
-//! copied for the region: the device has a copy for this one launch ([`Loan`]), and what the region has changed is copied back
+//! copied for the region: the device has a copy for this one launch ([`BlockCopy`]), and what the region has changed is copied back
 //! before the call returns. A GPU that accesses host memory uses it directly. Without the setting the region gets what libgomp
 //! would pass. If it crashes, the message names those pointers. `docs/design/data.md` explains why.
 
 use super::kind::{Absent, Data};
 use super::map::{Mapping, Mode, Stop};
 use super::pointee::Pointee;
-use super::region::{Form, Stray};
+use super::region::{Form, UnmappedPointer};
 use crate::device::DeviceData;
-use crate::plan::Loan;
+use crate::plan::BlockCopy;
 use crate::present::{Backing, EntryId, Found};
 use accord_types::HostRange;
 
@@ -21,9 +21,9 @@ const ALIGNMENT: usize = 256;
 const NOTHING: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
 
 impl Mapping<'_, '_> {
-    /// Records a pointer to absent memory; [`Mapping::settle_strays`] handles it.
-    pub(super) fn stray(&mut self, entry: usize, pointer: usize, form: Form) {
-        self.region.strays.push(Stray { entry, pointer, form, block: None });
+    /// Records a pointer to absent memory; [`Mapping::settle_unmapped_pointers`] handles it.
+    pub(super) fn unmapped_pointer(&mut self, entry: usize, pointer: usize, form: Form) {
+        self.region.unmapped_pointers.push(UnmappedPointer { entry, pointer, form, block: None });
     }
 
     /// Whether absent memory can be copied for regions: then `present` is no error, and an update has no effect.
@@ -49,19 +49,19 @@ impl Mapping<'_, '_> {
     pub(super) fn follow(&mut self, i: usize, variable: HostRange, pointer: usize) -> Result<bool, Stop> {
         let present = self.find(variable)?;
         let form = present.map_or(Form::Scalar(variable), |id| Form::Present(id, variable.start));
-        self.stray(i, pointer, form);
+        self.unmapped_pointer(i, pointer, form);
         Ok(present.is_none())
     }
 
     /// Gives the region what there is for its strays, after all data of the construct.
-    pub(super) fn settle_strays(&mut self) -> Result<(), Stop> {
+    pub(super) fn settle_unmapped_pointers(&mut self) -> Result<(), Stop> {
         self.settle_objects()?;
         self.settle_references()?;
-        for k in 0..self.region.strays.len() {
-            let Stray { entry, pointer, form, .. } = self.region.strays[k];
+        for k in 0..self.region.unmapped_pointers.len() {
+            let UnmappedPointer { entry, pointer, form, .. } = self.region.unmapped_pointers[k];
             let lends = self.device.maps_unmapped && form != Form::Other;
-            let lent = if lends { self.lend(k, pointer)? } else { None };
-            match (form, lent) {
+            let copied = if lends { self.copy_block(k, pointer)? } else { None };
+            match (form, copied) {
                 (Form::Slot, Some(id)) => {
                     self.hold(id, HostRange { start: pointer, len: 1 }, NOTHING);
                     self.slot(entry, self.translate(id, pointer).0);
@@ -84,17 +84,17 @@ impl Mapping<'_, '_> {
     }
 
     /// Returns the entry for the block that a pointer points into, which is created if there is none.
-    fn lend(&mut self, k: usize, pointer: usize) -> Result<Option<EntryId>, Stop> {
+    fn copy_block(&mut self, k: usize, pointer: usize) -> Result<Option<EntryId>, Stop> {
         if let Some(id) = self.state.table.find_byte(pointer) {
             // Of another pointer of this construct, or present by a clause after it.
-            self.region.strays[k].block = self.loan_of(pointer);
+            self.region.unmapped_pointers[k].block = self.block_holding(pointer);
             return self.ready(id).map(Some);
         }
         let Some(block) = self.host.block_of(pointer) else { return Ok(None) };
         // A pointer may lie a word before its block.
         let inside = pointer.max(block.start);
         if let Some(id) = self.state.table.find_byte(inside) {
-            self.region.strays[k].block = self.loan_of(inside);
+            self.region.unmapped_pointers[k].block = self.block_holding(inside);
             return self.ready(id).map(Some);
         }
         let block = self.state.gap(block, inside);
@@ -104,27 +104,27 @@ impl Mapping<'_, '_> {
         }
         // Alignment in the program is kept on the device: GPUs require it.
         let ahead = block.start % ALIGNMENT;
-        let room = self.allocate_for(HostRange { start: block.start - ahead, len: ahead + block.len })?;
-        let device = room.offset(ahead as u64);
-        self.create(device, Backing::Block(room), block, NOTHING)?;
-        self.plan.loans.push(Loan { block, device });
-        self.region.strays[k].block = Some(block);
+        let space = self.allocate_for(HostRange { start: block.start - ahead, len: ahead + block.len })?;
+        let device = space.offset(ahead as u64);
+        self.create(device, Backing::Block(space), block, NOTHING)?;
+        self.plan.block_copies.push(BlockCopy { block, device });
+        self.region.unmapped_pointers[k].block = Some(block);
         Ok(self.state.table.find_byte(inside))
     }
 
     /// Records pointers of the construct that lie in copied blocks: the device's copy holds other addresses, which must not be copied back.
-    pub(super) fn note_lent_pointers(&mut self) {
-        for loan in &self.plan.loans {
-            if let Found::Whole(id) = self.state.table.find(loan.block.start, loan.block.len) {
+    pub(super) fn note_block_pointers(&mut self) {
+        for block_copy in &self.plan.block_copies {
+            if let Found::Whole(id) = self.state.table.find(block_copy.block.start, block_copy.block.len) {
                 let entry = &self.state.table[id];
-                self.plan.lent_pointers.extend(entry.attachments.iter().map(|held| entry.start + held.offset));
+                self.plan.block_pointers.extend(entry.attachments.iter().map(|held| entry.start + held.offset));
             }
         }
     }
 
-    fn loan_of(&self, address: usize) -> Option<HostRange> {
+    fn block_holding(&self, address: usize) -> Option<HostRange> {
         let holds = |block: &HostRange| address.wrapping_sub(block.start) < block.len;
-        self.plan.loans.iter().map(|loan| loan.block).find(holds)
+        self.plan.block_copies.iter().map(|block_copy| block_copy.block).find(holds)
     }
 }
 

@@ -1,12 +1,12 @@
 //! `update` (OpenACC 3.3, 2.14.4).
 
-use super::by_pointer::Word;
+use super::by_pointer::PointerWord;
 use super::component::unknown_component;
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop};
 use super::missing::{not_present_in_clause, partly_present};
 use super::pointee::Pointee;
-use super::{Entries, Leaving, Spaced, on_host};
+use super::{ConstructExit, Entries, Spaced, on_host};
 use crate::device::Device;
 use crate::present::{Attachment, Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
@@ -71,7 +71,7 @@ impl Runtime {
         }
         self.finish(device, queue, &t.scratch.plan)?;
         if entries.sizes.contains(&Attachment::BYTES) {
-            self.tell_of_pointers(device, entries);
+            self.notify_of_pointers(device, entries);
         }
         Ok(())
     }
@@ -79,19 +79,19 @@ impl Runtime {
     /// Warns of an `update` of a pointer, not of its target. An attached pointer keeps its value on either side, and an absent one
     /// is skipped where `if_present` says so.
     #[cold]
-    fn tell_of_pointers(&self, device: &Device, entries: &Entries<'_>) {
+    fn notify_of_pointers(&self, device: &Device, entries: &Entries<'_>) {
         let word = |i: usize| {
             let range = HostRange { start: entries.hosts[i], len: entries.sizes[i] };
             let is_data = matches!(Kind::decode(entries.kinds[i]), Ok(Kind::Data(_)));
-            is_data.then(|| Word::read(i, range, &*self.host)).flatten()
+            is_data.then(|| PointerWord::read(i, range, &*self.host)).flatten()
         };
-        let words: Vec<Word> = (0..entries.hosts.len()).filter_map(word).collect();
+        let words: Vec<PointerWord> = (0..entries.hosts.len()).filter_map(word).collect();
         let state = device.lock();
         let pointed = words.into_iter().filter(|word| word.pointed(&state.table, entries.hosts).is_some());
-        let pointed: Vec<Word> = pointed.collect();
+        let pointed: Vec<PointerWord> = pointed.collect();
         drop(state);
-        for Word { entry, start, .. } in pointed {
-            self.host.tell_pointer_itself(HostRange { start, len: Attachment::BYTES }, entry);
+        for PointerWord { entry, start, .. } in pointed {
+            self.host.report_pointer_itself(HostRange { start, len: Attachment::BYTES }, entry);
         }
     }
 
@@ -149,7 +149,7 @@ impl super::map::Mapping<'_, '_> {
         }
         self.count(id, range.len);
         if direction.out {
-            Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }
+            ConstructExit { state: self.state, plan: self.plan, counter: Counter::Dynamic }
                 .copy_out_elements(id, range, spaced);
         } else {
             let device = self.translate(id, range.start);

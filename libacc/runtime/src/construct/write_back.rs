@@ -36,7 +36,7 @@ impl Mapping<'_, '_> {
         let device = match known {
             Some(device) => device,
             // It belongs to the queue until that is idle: no construct frees it.
-            None => self.allocate_untold(range.len, Purpose::Arguments)?,
+            None => self.allocate_unobserved(range.len, Purpose::Arguments)?,
         };
         self.region.write_backs.push(Use { entry: i, range, device, value, changes, fresh: known.is_none() });
         self.slot(i, device.0);

@@ -18,7 +18,7 @@ const PAGE: u64 = 2 << 20;
 /// Largest growth beyond what is needed, if the device has that much to spare.
 const GROWTH: u64 = 32 << 20;
 /// Free blocks that are examined for one that needs no wait.
-const LOOKS: usize = 32;
+const POLLS: usize = 32;
 
 /// The purpose of a block; messages about lack of memory count by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
 
 /// A block that is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct BlockRequest {
     pub(crate) bytes: u64,
     pub(crate) purpose: Purpose,
     /// Address of the data in the program; 0 for others.
@@ -138,7 +138,7 @@ impl Allocator {
     /// was returned to it since.
     pub(crate) fn take(
         &mut self,
-        wanted: Wanted,
+        wanted: BlockRequest,
         queue: QueueId,
         queues: &Queues,
         refused: Option<&Error>,
@@ -282,7 +282,7 @@ impl Allocator {
     pub(crate) fn trim(&mut self, queues: &Queues) -> Vec<Range> {
         let mut ranges = Vec::new();
         while self.free_bytes > self.slack() {
-            let Some((start, range)) = self.by_len.iter().rev().take(LOOKS).find_map(|(len, start)| {
+            let Some((start, range)) = self.by_len.iter().rev().take(POLLS).find_map(|(len, start)| {
                 let free = self.free.get(start)?;
                 let pages = self.returnable(*start, *len)?;
                 queues.clear(QueueId::SYNC, free.after).then_some((*start, pages))
@@ -377,7 +377,7 @@ impl Allocator {
     /// Returns the best free block: the smallest that `queue` may use at once, else the smallest.
     fn fitting(&self, len: u64, queue: QueueId, queues: &Queues) -> Option<(u64, After)> {
         let mut first = None;
-        for (_, start) in self.by_len.range((len, 0)..(self.longest(len), 0)).take(LOOKS) {
+        for (_, start) in self.by_len.range((len, 0)..(self.longest(len), 0)).take(POLLS) {
             let after = self.free.get(start)?.after;
             if queues.clear(queue, after) {
                 return Some((*start, after));
@@ -412,9 +412,9 @@ impl Allocator {
         }
         // What a queue has not unmapped yet still occupies memory.
         let leaving: u64 = self.retired.iter().filter(|range| !queues.passed(range.after)).map(|range| range.len).sum();
-        let room = (self.capacity - self.mapped) / page * page;
-        if least > room.saturating_sub(leaving) {
-            return match (room >= least, self.growing > 0) {
+        let space = (self.capacity - self.mapped) / page * page;
+        if least > space.saturating_sub(leaving) {
+            return match (space >= least, self.growing > 0) {
                 (true, _) => Err(Blocked::Until(vec![QueueId::SYNC])),
                 (false, true) => Err(Blocked::Growing),
                 (false, false) => Ok(()),
@@ -425,7 +425,7 @@ impl Allocator {
         let usual = self.slabs.as_ref().map_or(few, |slabs| slabs.growth(least));
         let step = match self.guards {
             Some(_) => least,
-            None => least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving),
+            None => least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(space - leaving),
         };
         if self.slabs.is_some() {
             self.mapped += step;
@@ -446,13 +446,13 @@ impl Allocator {
                 (start, step)
             }
             None => {
-                let room = self.end.saturating_sub(self.top);
-                let step = step.min(room);
+                let space = self.end.saturating_sub(self.top);
+                let step = step.min(space);
                 if step < least {
                     return Ok(());
                 }
                 if let Some(state) = &mut self.guards {
-                    let spare = room.saturating_sub(self.capacity - self.mapped);
+                    let spare = space.saturating_sub(self.capacity - self.mapped);
                     let gap = guards::gap(step, spare, self.used.len() + self.free.len());
                     if gap == 0 && *state == Guards::Complete {
                         *state = Guards::Lacking;
@@ -492,8 +492,8 @@ impl Allocator {
             .filter_map(|(start, free)| Some((*start, self.returnable(*start, free.len)?, free.after)))
             .collect();
         let idle: u64 = pages.iter().map(|(_, (_, len), _)| len).sum();
-        let room = if refused.is_some() { 0 } else { self.capacity - self.mapped };
-        if idle == 0 || room + idle < len.next_multiple_of(self.page()) {
+        let space = if refused.is_some() { 0 } else { self.capacity - self.mapped };
+        if idle == 0 || space + idle < len.next_multiple_of(self.page()) {
             return Err(Blocked::Failed(self.no_memory(bytes, refused)));
         }
         let mut busy: Vec<_> = pages.iter().flat_map(|(_, _, after)| queues.until(*after)).collect();
@@ -545,7 +545,7 @@ impl Allocator {
     }
 
     /// Takes `len` bytes from the free block at `start`.
-    fn carve(&mut self, start: u64, len: u64, ahead: u64, Wanted { bytes, purpose, host }: Wanted) {
+    fn carve(&mut self, start: u64, len: u64, ahead: u64, BlockRequest { bytes, purpose, host }: BlockRequest) {
         let Some(free) = self.take_free(start) else { return };
         if free.len > len {
             self.put_free(start + len, Free { len: free.len - len, after: free.after });

@@ -1,6 +1,6 @@
 //! The allocator against random programs: no overlap, and no block in two queues' hands at once.
 
-use super::{Allocator, Blocked, Purpose, Range, Wanted};
+use super::{Allocator, BlockRequest, Blocked, Purpose, Range};
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use proptest::prelude::*;
@@ -45,8 +45,8 @@ fn allocator(capacity: u64) -> Allocator {
     Allocator::new(DevicePtr(BASE), 1 << 40, capacity)
 }
 
-fn data(bytes: u64) -> Wanted {
-    Wanted { bytes, purpose: Purpose::Data, host: 0 }
+fn data(bytes: u64) -> BlockRequest {
+    BlockRequest { bytes, purpose: Purpose::Data, host: 0 }
 }
 
 /// Allocates as a device does: carries out the allocator's requests, and asks again.
@@ -61,7 +61,7 @@ fn take_for(
 ) -> Result<DevicePtr, Blocked> {
     let mut refused = None;
     loop {
-        match memory.take(Wanted { bytes, purpose, host: 0 }, QueueId(queue), queues, refused.as_ref(), waits) {
+        match memory.take(BlockRequest { bytes, purpose, host: 0 }, QueueId(queue), queues, refused.as_ref(), waits) {
             Err(Blocked::Grow(range)) if range.start == DevicePtr(0) => {
                 memory.check_invariants();
                 let place = pages.place(range.len);
@@ -387,7 +387,7 @@ proptest! {
 
 /// Takes a block for data at `host` from an allocator with guard pages, and records the pattern around it.
 fn guarded_for(memory: &mut Allocator, bytes: u64, host: usize) -> Result<DevicePtr, Error> {
-    let (queues, wanted) = (Queues::default(), Wanted { bytes, purpose: Purpose::Data, host });
+    let (queues, wanted) = (Queues::default(), BlockRequest { bytes, purpose: Purpose::Data, host });
     loop {
         match memory.take(wanted, QueueId(1), &queues, None, &mut Vec::new()) {
             Err(Blocked::Grow(range)) => memory.grown(range, true),

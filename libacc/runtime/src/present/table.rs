@@ -164,12 +164,12 @@ impl Table {
         let mut positions: Vec<_> = below.collect();
         positions.reverse();
         positions.extend(above.take(most));
-        let shown = |position| {
+        let displayed = |position| {
             let id = self.index.at(position).1.id;
             let origin = self.origins.get(&id.slot).filter(|(generation, _)| *generation == id.generation);
             Some((self.get(id)?, origin.map_or(0, |(_, call)| *call)))
         };
-        positions.into_iter().filter_map(shown).collect()
+        positions.into_iter().filter_map(displayed).collect()
     }
 
     /// Returns entries that overlap a range, in order.

@@ -1,7 +1,7 @@
 //! Pointers on the device (OpenACC 3.3, 3.2.29).
 
 use super::data::no_entries;
-use crate::construct::{Leaving, Mode};
+use crate::construct::{ConstructExit, Mode};
 use crate::device::Device;
 use crate::present::{Attachment, Counter, Found};
 use crate::{LocalThread, Runtime};
@@ -45,7 +45,7 @@ impl Runtime {
         device.begin(plan, queue);
         let mut state = device.lock();
         if let Found::Whole(id) = state.table.find(pointer, Attachment::BYTES) {
-            let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
+            let mut leaving = ConstructExit { state: &mut state, plan, counter: Counter::Dynamic };
             leaving.detach(id, pointer, finalize, &*self.host);
         }
         drop(state);

@@ -1,6 +1,6 @@
 //! Data by address: `acc_copyin` and related routines (OpenACC 3.3, 3.2.18 to 3.2.20).
 
-use crate::construct::{Absent, Data, Direction, Entries, Leaving, Mode, Stop, partly_present};
+use crate::construct::{Absent, ConstructExit, Data, Direction, Entries, Mode, Stop, partly_present};
 use crate::device::Device;
 use crate::present::{Counter, Found};
 use crate::{LocalThread, Runtime};
@@ -99,7 +99,7 @@ impl Runtime {
             Found::Partly(_) => return Err(device.place(partly_present(range, &state.table))),
             Found::Whole(id) => {
                 let out = (copy_out && bytes > 0).then_some((range, None));
-                let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
+                let mut leaving = ConstructExit { state: &mut state, plan, counter: Counter::Dynamic };
                 leaving.give_up_part(id, range, out, finalize, false);
             }
         }

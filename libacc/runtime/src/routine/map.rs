@@ -101,7 +101,7 @@ impl Runtime {
         entry.dynamic = 1;
         state.table.insert(entry);
         drop(state);
-        on.tell(ProfilingEvent::Create, |notice| {
+        on.notify(ProfilingEvent::Create, |notice| {
             (notice.host, notice.address, notice.bytes) = (host, to.0, bytes as u64);
         });
         Ok(())
@@ -133,7 +133,7 @@ impl Runtime {
         let removed = state.table.remove(id);
         drop(state);
         if let Some(entry) = &removed {
-            on.tell(ProfilingEvent::Delete, |notice| {
+            on.notify(ProfilingEvent::Delete, |notice| {
                 (notice.host, notice.bytes) = (entry.start, entry.len() as u64);
                 notice.address = entry.device().unwrap_or_default().0;
             });

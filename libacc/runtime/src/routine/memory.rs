@@ -5,7 +5,7 @@ use crate::construct::Mode;
 use crate::device::Device;
 use crate::local_thread::Current;
 use crate::memory::Purpose;
-use crate::plan::{Happened, Step};
+use crate::plan::{ProfilingRecord, Step};
 use crate::prof::ProfilingEvent;
 use crate::{LocalThread, Runtime};
 use accord_types::short_lock;
@@ -189,7 +189,7 @@ impl Runtime {
             let arriving =
                 self.devices.first().map(|any| any.copies_out.elsewhere(None, HostRange { start, len: bytes }));
             let arriving = arriving.unwrap_or_default();
-            arriving.iter().try_for_each(|(device, one)| self.devices[*device].wait_told(one.queue))?;
+            arriving.iter().try_for_each(|(device, one)| self.devices[*device].wait_observed(one.queue))?;
         }
         self.host.copy(dst, src, bytes);
         Ok(())
@@ -211,7 +211,7 @@ impl Runtime {
             .copy_between(queue, source.index, from, target.index, to, len)
             .map_err(|error| source.place(error).queue(queue))?;
         let moment = issue.filled(&[], false);
-        if queue == QueueId::SYNC { source.wait_told_since(queue, moment) } else { Ok(()) }
+        if queue == QueueId::SYNC { source.wait_observed_since(queue, moment) } else { Ok(()) }
     }
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
@@ -280,7 +280,7 @@ impl Runtime {
             plan.frees.push(block);
             if plan.watched {
                 let bytes = state.memory.holders(block).0;
-                plan.ends.push(Happened { what: ProfilingEvent::Free, host: 0, address: block, bytes });
+                plan.ends.push(ProfilingRecord { what: ProfilingEvent::Free, host: 0, address: block, bytes });
             }
             plan.frees_shared = true;
         }

@@ -29,8 +29,8 @@ fn world() -> World {
 #[test]
 fn the_pointer_that_leads_to_the_address_is_named() {
     let w = world();
-    let said = |at| w.runtime.explain(crashed(Some(at))).to_string();
-    let (near, far) = (said(ARRAY + 800), said(OTHER + 16));
+    let printed = |at| w.runtime.explain(crashed(Some(at))).to_string();
+    let (near, far) = (printed(ARRAY + 800), printed(OTHER + 16));
     assert!(near.contains("0x7ffe00000100 was copied as an address") && near.contains("copy(p[0:n])"), "{near}");
     assert!(
         far.contains("0x7ffe00000210 was copied as an address") && far.contains("enter data copyin(s.p[0:n])"),
@@ -49,8 +49,8 @@ fn without_an_address_those_in_variables_and_structures_are_named() {
     let mut w = world();
     w.put_u64(LARGE, OTHER as u64);
     w.data_start(&[(TO, 1024, LARGE)]).unwrap();
-    let said = w.runtime.explain(crashed(None)).to_string();
-    assert!(said.contains("0x7ffe00000100, 0x7ffe00000210 were copied as addresses"), "{said}");
+    let printed = w.runtime.explain(crashed(None)).to_string();
+    assert!(printed.contains("0x7ffe00000100, 0x7ffe00000210 were copied as addresses"), "{printed}");
     assert!(
         w.runtime.explain(crashed(Some(OTHER))).to_string().contains("0x7ffe0000"),
         "where it is known all is searched"
@@ -58,7 +58,7 @@ fn without_an_address_those_in_variables_and_structures_are_named() {
 }
 
 #[test]
-fn what_is_attached_and_what_another_device_has_is_not() {
+fn attached_pointers_and_other_devices_data_are_not_bare_pointers() {
     let mut w = world();
     let elsewhere = crashed(Some(ARRAY)).device(DeviceNum(7));
     assert_eq!(w.runtime.explain(elsewhere.clone()), elsewhere);

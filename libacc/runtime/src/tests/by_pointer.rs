@@ -33,7 +33,7 @@ fn the_array_that_begins_there_is_given_up() {
 }
 
 #[test]
-fn all_of_it_is_copied_out() {
+fn whole_section_is_copied_out() {
     let mut w = world();
     w.put(ARRAY, &[1; BYTES]);
     w.exit(&[(FROM, 8, POINTER)]).unwrap();
@@ -42,7 +42,7 @@ fn all_of_it_is_copied_out() {
 }
 
 #[test]
-fn what_is_no_start_of_an_array_names_none() {
+fn pointer_that_is_no_array_start_names_no_data() {
     let mut w = world();
     for value in [ARRAY + 8, ARRAY - 8, ARRAY + BYTES, 0, 7, usize::MAX] {
         w.put_u64(POINTER, value as u64);

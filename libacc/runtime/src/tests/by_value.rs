@@ -14,7 +14,7 @@ const BYTES: usize = 4000;
 fn seen(w: &mut World, kind: u16, value: usize) -> u64 {
     w.put_u64(POINTER, value as u64);
     let (to, from) = std::sync::mpsc::channel();
-    w.look(&[(kind, 8, POINTER)], move |k| to.send(k.read_u64(k.slots[0])).unwrap());
+    w.run_observed(&[(kind, 8, POINTER)], move |k| to.send(k.read_u64(k.slots[0])).unwrap());
     from.recv().unwrap()
 }
 
@@ -48,7 +48,7 @@ fn a_number_is_not_taken_for_a_pointer() {
     assert_eq!(seen(&mut w, TO, LOW_ARRAY + 800), (LOW_ARRAY + 800) as u64, "18 million and some");
     // Four bytes, and eight of a clause of its own.
     w.put_u64(POINTER, ARRAY as u64);
-    w.look(&[(TO, 4, POINTER), (TOFROM, 8, POINTER)], |k| {
+    w.run_observed(&[(TO, 4, POINTER), (TOFROM, 8, POINTER)], |k| {
         assert_eq!(k.read(k.slots[0], 4), (ARRAY as u32).to_ne_bytes());
         assert_eq!(k.read_u64(k.slots[1]), ARRAY as u64);
     });
@@ -82,6 +82,6 @@ fn a_pointer_that_does_not_fit_into_the_launch_is_the_devices_too() {
     let mut list: Vec<_> = (0..16).map(|i| (TO, 256, SCALAR + 4096 * i)).collect();
     list.push((TO, 8, POINTER));
     let last = list.len() - 1;
-    w.look(&list, move |k| assert_eq!(k.read_u64(k.slots[last]), array));
+    w.run_observed(&list, move |k| assert_eq!(k.read_u64(k.slots[last]), array));
     assert_eq!(w.counters(ARRAY), (0, 1));
 }

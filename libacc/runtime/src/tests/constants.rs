@@ -47,7 +47,7 @@ fn a_constant_that_a_region_changes_is_an_error() {
 }
 
 #[test]
-fn only_what_can_be_written_is_written_where_the_rest_is_as_it_was() {
+fn write_back_skips_unchanged_read_only_memory() {
     for tags in [SYNC_TAGS, ASYNC_1] {
         for (changed, wanted) in [(8, Ok(())), (9, Err(ErrorCode::InvalidArgument))] {
             let mut w = World::new();

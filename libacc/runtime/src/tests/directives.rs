@@ -37,7 +37,7 @@ fn members_share_one_block_at_their_distances() {
     w.data_start(&members).unwrap();
     assert!(!w.present(B, 32), "what no clause names is not present");
     assert!(w.present(B + 8, 8) && !w.present(B + 16, 8));
-    w.look(&members, |k| {
+    w.run_observed(&members, |k| {
         let object = k.slots[0];
         assert_eq!((k.slots[1], k.slots[2], k.slots[3]), (object, object, object));
         assert_eq!(k.read(object, 4), 10u32.to_ne_bytes());
@@ -61,12 +61,12 @@ fn members_of_a_present_object_count_one_by_one() {
     w.enter(&[(TO, 32, B)]).unwrap();
     w.enter(&[(STRUCT, 1, B), (ALLOC, 8, B + 8), (TO, 40, A), (ATTACH, 0, B + 8)]).unwrap();
     assert_eq!(w.counters(B), (0, 2));
-    w.look(&[(FORCE_PRESENT, 32, B)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 32, B)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 16), 0x4000);
         assert_eq!(k.read(k.read_u64(k.slots[0] + 8), 40), [1; 40]);
     });
     w.exit(&[(RELEASE, 8, B + 8), (FROM, 40, A), (DETACH, 0, B + 8)]).unwrap();
-    w.look(&[(FORCE_PRESENT, 32, B)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 32, B)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 8), A as u64, "detached");
     });
     w.exit(&[(RELEASE, 32, B)]).unwrap();
@@ -91,14 +91,14 @@ fn an_object_takes_the_place_of_pointers_that_came_before_it() {
     let error = w.enter(&[(TO, 32, B), (FORCE_PRESENT, 8, 0x99_0000)]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotPresent);
     assert!(w.present(B + 8, 8) && !w.present(B + 16, 8) && w.counters(B + 24) == (0, 1));
-    w.look(&members, |k| assert_eq!(k.read(k.read_u64(k.slots[0] + 8), 40), [1; 40]));
+    w.run_observed(&members, |k| assert_eq!(k.read(k.read_u64(k.slots[0] + 8), 40), [1; 40]));
     // A region holds them where they are.
     w.data_start(&members).unwrap();
     assert_eq!(w.enter(&[(TO, 32, B)]).unwrap_err().code(), ErrorCode::PartlyPresent);
     w.data_end();
     w.enter(&[(TO, 32, B)]).unwrap();
     assert_eq!(w.counters(B), (0, 3));
-    w.look(&[(FORCE_PRESENT, 32, B)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 32, B)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 16), 0x4000);
         assert_eq!(k.read(k.read_u64(k.slots[0] + 8), 40), [1; 40]);
         assert_eq!(k.read(k.read_u64(k.slots[0] + 24), 40), [2; 40]);
@@ -222,7 +222,7 @@ fn update_follows_a_members_pointer() {
 fn no_create_uses_what_is_there() {
     let mut w = World::new();
     w.put_u64(C, A as u64);
-    w.look(&[(IF_PRESENT, 40, A), (POINTER, 0, C)], |k| {
+    w.run_observed(&[(IF_PRESENT, 40, A), (POINTER, 0, C)], |k| {
         assert_eq!(k.slots[0], A as u64, "the program's address");
         assert_eq!(k.read_u64(k.slots[1]), A as u64);
     });
@@ -305,7 +305,7 @@ fn the_same_data_twice_in_one_construct_is_one_copy() {
     let mut w = World::new();
     w.put(A, &[1; 4000]);
     let list = [(TOFROM, 4000, A), (TO, 400, A + 400), (TOFROM, 8, A + 16)];
-    w.look(&list, |k| assert_eq!((k.slots[1], k.slots[2]), (k.slots[0] + 400, k.slots[0] + 16)));
+    w.run_observed(&list, |k| assert_eq!((k.slots[1], k.slots[2]), (k.slots[0] + 400, k.slots[0] + 16)));
     w.data_start(&list).unwrap();
     assert_eq!(w.counters(A), (3, 0));
     w.data_end();
@@ -315,21 +315,21 @@ fn the_same_data_twice_in_one_construct_is_one_copy() {
 }
 
 #[test]
-fn what_any_clause_is_to_copy_out_is_copied_at_the_last_of_them() {
+fn copy_out_happens_at_the_last_clause_of_a_repeated_variable() {
     let mut w = World::new();
     // One entry by three clauses, of which the last copies nothing out. By a region, and by a data construct.
     let list = [(TOFROM, 400, 0x1000), (TOFROM, 40, 0x1010), (TO, 8, 0x1040)];
     let filled = |w: &World| (w.get(0x1000, 0x10), w.get(0x1010, 40), w.get(0x1040, 8));
     w.put(0x1000, &[1; 400]);
-    w.look(&list, |k| k.write(k.slots[0], &[2; 400]));
+    w.run_observed(&list, |k| k.write(k.slots[0], &[2; 400]));
     assert_eq!(filled(&w), (vec![2; 0x10], vec![2; 40], vec![2; 8]));
     w.data_start(&list).unwrap();
-    w.look(&[(FORCE_PRESENT, 400, 0x1000)], |k| k.write(k.slots[0], &[3; 400]));
+    w.run_observed(&[(FORCE_PRESENT, 400, 0x1000)], |k| k.write(k.slots[0], &[3; 400]));
     assert_eq!(w.get(0x1000, 1), [2]);
     w.data_end();
     assert_eq!(filled(&w), (vec![3; 0x10], vec![3; 40], vec![3; 8]));
     // Bytes that no clause copies out stay the program's.
-    w.look(&[(TO, 400, 0x1000), (FROM, 40, 0x1010), (TO, 8, 0x1040)], |k| k.write(k.slots[0], &[4; 400]));
+    w.run_observed(&[(TO, 400, 0x1000), (FROM, 40, 0x1010), (TO, 8, 0x1040)], |k| k.write(k.slots[0], &[4; 400]));
     assert_eq!(filled(&w), (vec![3; 0x10], vec![4; 40], vec![3; 8]));
     w.assert_empty();
 }

@@ -108,7 +108,7 @@ fn the_later_of_two_copies_to_the_same_memory_stays() {
 }
 
 #[test]
-fn what_was_waited_for_is_not_waited_for_again() {
+fn queue_is_not_waited_for_twice() {
     let mut w = world(5000);
     bring(&mut w, 5000);
     w.runtime.wait_async(&mut w.t, 1, 2).unwrap();

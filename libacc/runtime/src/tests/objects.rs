@@ -11,7 +11,7 @@ const ARRAY: usize = 0x5600_0001_0000;
 fn slots(w: &mut World, list: &[(u16, usize, usize)]) -> (Vec<u64>, Option<u64>) {
     let (to, from) = std::sync::mpsc::channel();
     let pointer = list.iter().position(|(_, _, host)| *host == POINTER);
-    w.look(list, move |k| to.send((k.slots.clone(), pointer.map(|i| k.read_u64(k.slots[i])))).unwrap());
+    w.run_observed(list, move |k| to.send((k.slots.clone(), pointer.map(|i| k.read_u64(k.slots[i])))).unwrap());
     from.recv().unwrap()
 }
 
@@ -20,7 +20,7 @@ fn a_members_slot_leads_to_its_object() {
     let mut w = World::new();
     w.put(OBJECT, &[7; 64]);
     let list = [(STRUCT, 2, OBJECT), (TOFROM, 8, OBJECT + 16), (TO, 8, OBJECT + 40)];
-    w.look(&list, |k| {
+    w.run_observed(&list, |k| {
         assert!(k.slots[1] == k.slots[0] && k.slots[2] == k.slots[0]);
         assert_eq!(k.read(k.slots[0] + 40, 8), [7; 8]);
         k.write(k.slots[0] + 16, &[9; 8]);
@@ -73,7 +73,7 @@ fn pointers_that_are_attached_bring_their_object() {
     let mut w = World::new();
     w.put(OBJECT, &[5; 64]);
     w.put_u64(OBJECT + 24, ARRAY as u64);
-    w.look(&[(ZERO_LEN, 0, OBJECT), (TOFROM, 80, ARRAY), (ATTACH, 0, OBJECT + 24)], |k| {
+    w.run_observed(&[(ZERO_LEN, 0, OBJECT), (TOFROM, 80, ARRAY), (ATTACH, 0, OBJECT + 24)], |k| {
         assert_eq!(k.read(k.slots[0], 8), [5; 8], "what is before it too");
         assert_eq!(k.read_u64(k.slots[0] + 24), k.slots[1]);
         k.write(k.slots[0], &[0; 8]);

@@ -75,7 +75,7 @@ fn an_asynchronous_copy_out_unlocks_in_its_queue() {
 }
 
 #[test]
-fn what_is_only_deleted_is_unlocked_at_once() {
+fn deleted_array_is_unlocked_at_once() {
     let mut w = World::new();
     // The program may free the array as soon as the call returns: no queue has a copy of it to wait for.
     w.enter(&[(TO, LEN, A)]).unwrap();

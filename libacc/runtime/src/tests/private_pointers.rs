@@ -21,7 +21,7 @@ fn a_dummys_pointer_finds_the_descriptor_that_travels_along() {
     w.put(ARRAY, &[5; 40]);
     let list = dummy(&w);
     for _ in 0..2 {
-        w.look(&list, |k| {
+        w.run_observed(&list, |k| {
             let descriptor = k.read_u64(k.slots[3]);
             assert_eq!(descriptor, k.slots[1]);
             assert_eq!((k.read_u64(descriptor), k.read_u64(descriptor + 8)), (k.slots[0], 42));
@@ -40,7 +40,7 @@ fn a_scalars_pointer_is_found_by_the_pointer_at_it() {
     w.put(ARRAY, &[9; 4]);
     w.put_u64(DESCRIPTOR, ARRAY as u64);
     w.put_u64(DUMMY, DESCRIPTOR as u64);
-    w.look(&[(TOFROM, 4, ARRAY), (POINTER, 0, DESCRIPTOR), (POINTER, 0, DUMMY)], |k| {
+    w.run_observed(&[(TOFROM, 4, ARRAY), (POINTER, 0, DESCRIPTOR), (POINTER, 0, DUMMY)], |k| {
         assert_eq!(k.read_u64(k.read_u64(k.slots[2])), k.slots[0]);
         assert_eq!(k.read(k.slots[0], 4), [9; 4]);
     });
@@ -59,7 +59,7 @@ fn pointers_are_right_wherever_the_block_is_full() {
         w.put_u64(DUMMY + 0x200, DUMMY as u64);
         // A pointer at the pointer, too.
         list.push((POINTER, 0, DUMMY + 0x200));
-        w.look(&list, move |k| {
+        w.run_observed(&list, move |k| {
             let last = &k.slots[fill..];
             let (array, inner, outer) = (last[0], k.read_u64(last[3]), k.read_u64(k.read_u64(last[4])));
             for descriptor in [last[1], inner, outer] {

@@ -21,7 +21,7 @@ fn copying(w: &World, bytes: usize) {
 }
 
 #[test]
-fn what_was_done_synchronously_comes_before_what_any_queue_does_later() {
+fn synchronous_work_precedes_later_work_of_any_queue() {
     for bytes in [100, 100_000] {
         let mut w = World::new();
         copying(&w, bytes);
@@ -38,7 +38,7 @@ fn what_was_done_synchronously_comes_before_what_any_queue_does_later() {
 }
 
 #[test]
-fn queues_are_in_order_and_wait_only_for_what_they_are_told() {
+fn queues_are_ordered_and_wait_only_as_requested() {
     let mut w = World::new();
     copying(&w, 40);
     w.put(A, &[1; 40]);
@@ -152,7 +152,7 @@ fn memory_of_a_busy_queue_goes_to_another_only_in_order() {
 }
 
 #[test]
-fn a_wait_for_everything_hears_of_a_synchronous_copy_that_failed_after_its_call() {
+fn wait_all_reports_a_synchronous_copy_that_failed_later() {
     let mut w = World::new();
     w.enter(&[(TO, 40, A)]).unwrap();
     w.fake().fail(QueueId::SYNC, Error::new(ErrorCode::DeviceUnavailable, "the link went"));

@@ -236,7 +236,7 @@ fn scalars_of_a_synchronous_region_travel_together() {
 }
 
 #[test]
-fn what_does_not_fit_travels_by_itself_and_all_come_back() {
+fn variables_beyond_the_launch_block_are_copied_separately() {
     let mut w = world();
     // Aligned to 16 bytes, as the upper half of the kind says.
     let list: Vec<One> = (0..40).map(|n| (TOFROM | 0x400, 250, A + 256 * n)).collect();
@@ -319,7 +319,7 @@ fn variables_that_travel_together_are_aligned_as_they_ask() {
 }
 
 #[test]
-fn only_what_a_region_has_changed_is_written() {
+fn only_changed_bytes_are_written_back() {
     let mut w = world();
     w.put(A, &[1; 64]);
     let constant = accord_types::HostRange { start: A, len: 8 };

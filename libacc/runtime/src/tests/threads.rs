@@ -70,10 +70,10 @@ fn a_thread_that_waits_blocks_no_other_thread() {
             }
             say.send(()).unwrap();
         });
-        let heard = hear.recv_timeout(GIVE_UP);
+        let received = hear.recv_timeout(GIVE_UP);
         assert!(!waiter.is_finished());
         barrier.wait();
-        heard.expect("the second thread finishes while the first one waits");
+        received.expect("the second thread finishes while the first one waits");
     });
     w.assert_empty();
 }

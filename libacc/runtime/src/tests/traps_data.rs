@@ -104,7 +104,7 @@ fn trap_05_descriptors_follow_the_program_after_a_new_allocation() {
         w.put_u64(descriptor + 8, u64::from(first));
         let list = [(TO, 40, array), (TO_PSET, 64, descriptor), (POINTER, 0, descriptor)];
         w.enter(&list).unwrap();
-        w.look(&[(FORCE_PRESENT, 40, array), list[1], list[2]], move |k| {
+        w.run_observed(&[(FORCE_PRESENT, 40, array), list[1], list[2]], move |k| {
             let base = k.read_u64(k.slots[1]);
             assert_eq!(base, k.slots[0], "the descriptor's pointer is the device's");
             assert_eq!(k.slots[1], k.slots[2]);
@@ -121,13 +121,13 @@ fn trap_05_a_pointers_bias_is_taken_off() {
     let mut w = World::new();
     w.put_u64(STACK, A as u64);
     w.put(A + 16, &bytes(3));
-    w.look(&[(TO, 40, A + 16), (TO_PSET, 64, STACK), (POINTER, 16, STACK)], |k| {
+    w.run_observed(&[(TO, 40, A + 16), (TO_PSET, 64, STACK), (POINTER, 16, STACK)], |k| {
         let base = k.read_u64(k.slots[1]);
         assert_eq!(k.read(base + 16, 40), bytes(3));
     });
     // An unallocated array: descriptor without data.
     w.put_u64(STACK, 0);
-    w.look(&[(TO, 0, 0), (TO_PSET, 64, STACK), (POINTER, 0, STACK)], |k| {
+    w.run_observed(&[(TO, 0, 0), (TO_PSET, 64, STACK), (POINTER, 0, STACK)], |k| {
         assert_eq!(k.slots[0], 0);
         assert_eq!(k.read_u64(k.slots[1]), 0);
     });
@@ -143,14 +143,14 @@ fn trap_06_a_members_descriptor_reaches_the_device_with_its_bounds() {
     w.put(A, &bytes(8));
     let enter = [(STRUCT, 1, v), (ALLOC, 64, da), (TO, 40, A), (TO_PSET, 64, da), (ATTACH, 0, da)];
     w.enter(&enter).unwrap();
-    w.look(&[(FORCE_PRESENT, 64, da)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 64, da)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 40), 1);
         let base = k.read_u64(k.slots[0]);
         assert_eq!(k.read(base, 40), bytes(8));
     });
     // Other bounds, the same array.
     w.put_u64(da + 40, 2);
-    w.look(&[(STRUCT, 1, v), (ALLOC, 64, da), (TOFROM, 40, A), (TO_PSET, 64, da), (ATTACH, 0, da)], |k| {
+    w.run_observed(&[(STRUCT, 1, v), (ALLOC, 64, da), (TOFROM, 40, A), (TO_PSET, 64, da), (ATTACH, 0, da)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 16 + 40), 2);
         assert_eq!(k.read_u64(k.slots[0] + 16), k.slots[2]);
     });
@@ -180,7 +180,7 @@ fn trap_06_a_descriptor_may_be_the_member() {
         ]
     };
     w.enter(&enter(TO)).unwrap();
-    w.look(&[(FORCE_PRESENT, 64, da), (FORCE_PRESENT, 88, dq)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 64, da), (FORCE_PRESENT, 88, dq)], |k| {
         assert_eq!(k.read_u64(k.slots[0] + 40), 1);
         assert_eq!(k.read_u64(k.slots[1] + 40), 7);
         assert_eq!(k.slots[1] - k.slots[0], 64);
@@ -189,7 +189,7 @@ fn trap_06_a_descriptor_may_be_the_member() {
     });
     // Other bounds, the same array.
     w.put_u64(da + 40, 2);
-    w.look(&enter(TOFROM), |k| {
+    w.run_observed(&enter(TOFROM), |k| {
         assert_eq!(k.read_u64(k.slots[1] + 40), 2);
         assert_eq!(k.read_u64(k.slots[1]), k.slots[3]);
         assert_eq!(k.read_u64(k.slots[2]), k.slots[5]);
@@ -209,7 +209,7 @@ fn trap_06_a_descriptor_may_be_the_member() {
     w.enter(&[(TO, 168, v)]).unwrap();
     w.put_u64(da, A as u64);
     w.put_u64(da + 40, 3);
-    w.look(&[(STRUCT, 1, v), (TO_PSET, 64, da), (TOFROM, 40, A), (ATTACH, 0, da)], |k| {
+    w.run_observed(&[(STRUCT, 1, v), (TO_PSET, 64, da), (TOFROM, 40, A), (ATTACH, 0, da)], |k| {
         assert_eq!(k.read_u64(k.slots[1] + 40), 3);
         assert_eq!(k.read_u64(k.slots[1]), k.slots[2]);
     });
@@ -227,11 +227,11 @@ fn trap_07_attach_before_its_container() {
     let device = w.runtime.deviceptr(&mut w.t, A).unwrap() as u64;
     assert_eq!(w.on_device(this, 8), device.to_ne_bytes());
     // The same inside a compute construct, where the small container must not be passed as a private value.
-    w.look(&[(FORCE_PRESENT, 16, this), (ZERO_LEN, 0, this), (FORCE_PRESENT, 80, A), (ATTACH, 0, this)], |k| {
+    w.run_observed(&[(FORCE_PRESENT, 16, this), (ZERO_LEN, 0, this), (FORCE_PRESENT, 80, A), (ATTACH, 0, this)], |k| {
         assert_eq!(k.read_u64(k.slots[1]), k.slots[2]);
     });
     w.exit(&[(RELEASE, 80, A), (DETACH, 0, this), (RELEASE, 16, this)]).unwrap();
-    w.look(&[(ALLOC, 80, A), (ATTACH, 0, this), (TO, 16, this)], |k| {
+    w.run_observed(&[(ALLOC, 80, A), (ATTACH, 0, this), (TO, 16, this)], |k| {
         assert_eq!(k.read_u64(k.slots[2]), k.slots[0]);
     });
     w.assert_empty();
@@ -257,7 +257,7 @@ fn trap_09_force_kinds_take_present_data() {
     w.enter(&[(TO, 40, A)]).unwrap();
     w.put(A, &bytes(2));
     for kind in [FORCE_ALLOC, FORCE_TO, FORCE_FROM, FORCE_TOFROM] {
-        w.look(&[(kind, 40, A)], |k| assert_eq!(k.read(k.slots[0], 40), bytes(1)));
+        w.run_observed(&[(kind, 40, A)], |k| assert_eq!(k.read(k.slots[0], 40), bytes(1)));
     }
     assert_eq!(w.get(A, 40), bytes(2), "nothing was copied back");
     w.exit(&[(DELETE, 40, A)]).unwrap();
@@ -285,8 +285,8 @@ fn trap_10_null_addresses_and_empty_sections_are_nothing() {
         // A copy that the region does not read, at any address from the stack.
         (TO, 4, 0x10),
     ];
-    w.look(&nothing, |k| assert!(k.slots.iter().all(|slot| *slot == 0)));
-    w.look(&[], |k| assert!(k.slots.is_empty()));
+    w.run_observed(&nothing, |k| assert!(k.slots.iter().all(|slot| *slot == 0)));
+    w.run_observed(&[], |k| assert!(k.slots.is_empty()));
     w.data_start(&nothing).unwrap();
     w.data_end();
     w.enter(&nothing).unwrap();
@@ -301,14 +301,14 @@ fn trap_11_sections_without_length_are_found_by_their_first_byte() {
     let mut w = World::new();
     w.enter(&[(ALLOC, 40, A)]).unwrap();
     let device = w.runtime.deviceptr(&mut w.t, A).unwrap();
-    w.look(&[(ZERO_LEN, 0, A + 8), (ZERO_LEN, 0, A + 40), (ZERO_LEN, 0, B)], move |k| {
+    w.run_observed(&[(ZERO_LEN, 0, A + 8), (ZERO_LEN, 0, A + 40), (ZERO_LEN, 0, B)], move |k| {
         assert_eq!(k.slots, [device as u64 + 8, 0, 0], "one past the end is absent");
     });
     let hosts = w.data_start(&[(USE_DEVICE_PTR, 0, A + 40)]).unwrap();
     assert_eq!(hosts, [device + 40], "but not for use_device");
     w.data_end();
     w.put_u64(STACK, (A + 40) as u64);
-    w.look(&[(POINTER, 0, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64 + 40));
+    w.run_observed(&[(POINTER, 0, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64 + 40));
     w.exit(&[(RELEASE, 40, A)]).unwrap();
     w.assert_empty();
 }
@@ -451,7 +451,7 @@ fn trap_22_presence_is_about_the_section_not_the_variable() {
     w.data_start(&[(TO, 20, A + 20)]).unwrap();
     assert!(!w.present(A, 40));
     assert!(w.present(A + 30, 10));
-    w.look(&[(FORCE_PRESENT, 10, A + 30)], |k| assert_eq!(k.read(k.slots[0], 10), [1; 10]));
+    w.run_observed(&[(FORCE_PRESENT, 10, A + 30)], |k| assert_eq!(k.read(k.slots[0], 10), [1; 10]));
     let error = w.parallel(REGION, &[(FORCE_PRESENT, 10, A)], NO_TAGS).unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotPresent);
     w.data_end();
@@ -465,10 +465,10 @@ fn trap_23_a_fortran_deviceptr_is_never_read_as_host_memory() {
     w.put_u64(STACK, device as u64);
     // deviceptr(x): the entry's address is the device's; the next is a pointer to it.
     let list = [(FORCE_DEVICEPTR, 40, device), (POINTER, 0, STACK)];
-    w.look(&list, move |k| assert_eq!(k.read_u64(k.slots[1]), device as u64));
+    w.run_observed(&list, move |k| assert_eq!(k.read_u64(k.slots[1]), device as u64));
     w.data_start(&list).unwrap();
     // Inside a data region the program names x by that address.
-    w.look(&[(TOFROM, 40, device), (POINTER, 0, STACK)], move |k| {
+    w.run_observed(&[(TOFROM, 40, device), (POINTER, 0, STACK)], move |k| {
         assert_eq!((k.slots[0], k.read_u64(k.slots[1])), (device as u64, device as u64));
     });
     w.data_end();
@@ -481,13 +481,13 @@ fn trap_23_a_c_deviceptr_is_the_pointer_variable() {
     let mut w = World::new();
     let device = w.runtime.malloc(&mut w.t, 40).unwrap();
     w.put_u64(STACK, device as u64);
-    w.look(&[(FORCE_DEVICEPTR, 8, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64));
+    w.run_observed(&[(FORCE_DEVICEPTR, 8, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64));
     w.data_start(&[(FORCE_DEVICEPTR, 8, STACK)]).unwrap();
-    w.look(&[(TOFROM, 8, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64));
+    w.run_observed(&[(TOFROM, 8, STACK)], move |k| assert_eq!(k.read_u64(k.slots[0]), device as u64));
     w.data_end();
     assert_eq!(w.get(STACK, 8), (device as u64).to_ne_bytes());
     // A device address without any clause.
-    w.look(&[(ZERO_LEN, 0, device + 8)], move |k| assert_eq!(k.slots[0], device as u64 + 8));
+    w.run_observed(&[(ZERO_LEN, 0, device + 8)], move |k| assert_eq!(k.slots[0], device as u64 + 8));
     w.runtime.free(&mut w.t, device).unwrap();
     w.assert_empty();
 }

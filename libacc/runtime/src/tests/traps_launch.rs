@@ -48,7 +48,7 @@ fn trap_17_a_declared_descriptor_is_refreshed_where_it_is() {
     w.put_u64(descriptor + 8, 42);
     w.put(A, &[5; 40]);
     let at = w.runtime.deviceptr(&mut w.t, descriptor).unwrap() as u64;
-    w.look(&[(TO, 40, A), (TO_PSET, 64, descriptor), (POINTER, 0, descriptor)], move |k| {
+    w.run_observed(&[(TO, 40, A), (TO_PSET, 64, descriptor), (POINTER, 0, descriptor)], move |k| {
         assert_eq!(k.slots[1], at, "regions also find it by its name");
         assert_eq!((k.read_u64(at), k.read_u64(at + 8)), (k.slots[0], 42));
     });
@@ -73,13 +73,13 @@ fn a_declared_pointer_leads_to_what_becomes_present_behind_it() {
     w.update(&[(FORCE_TO, 8, pointer)]).unwrap();
     assert_eq!(value(&w), data + 40, "not the program's address");
     w.put_u64(pointer, A as u64 + 400);
-    w.look(&[(FORCE_PRESENT, 400, A + 400)], |_| ());
+    w.run_observed(&[(FORCE_PRESENT, 400, A + 400)], |_| ());
     let other = w.runtime.deviceptr(&mut w.t, A + 400).unwrap() as u64;
     assert_eq!(value(&w), other);
     w.exit(&[(RELEASE, 400, A), (RELEASE, 400, A + 400)]).unwrap();
     // Small enough to be part of the launch, where the pointer could not lead to it.
-    w.look(&[(TO, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
-    w.look(&[(FORCE_TOFROM, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
+    w.run_observed(&[(TO, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
+    w.run_observed(&[(FORCE_TOFROM, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn trap_25_an_unloaded_object_leaves_neither_functions_nor_variables() {
     let mut w = World::new();
     w.runtime.register_globals(7, vec![global(A, 40, false)]);
     w.runtime.register_globals(8, vec![global(B, 40, false)]);
-    w.look(&[(FORCE_PRESENT, 40, A), (FORCE_PRESENT, 40, B)], |_| {});
+    w.run_observed(&[(FORCE_PRESENT, 40, A), (FORCE_PRESENT, 40, B)], |_| {});
     w.runtime.unregister_globals(7, 0..0x1000_0000);
     assert!(!w.present(A, 40));
     assert!(w.present(B, 40));
@@ -122,7 +122,7 @@ fn trap_25_an_unloaded_object_leaves_neither_functions_nor_variables() {
     assert_eq!(w.on_device(A, 8), [1; 8]);
     // A new object at the same place: what is left over there goes.
     w.runtime.register_globals(9, vec![global(A, 40, false)]);
-    w.look(&[(FORCE_PRESENT, 40, A)], |_| {});
+    w.run_observed(&[(FORCE_PRESENT, 40, A)], |_| {});
     w.runtime.unregister_globals(9, 0..0);
     w.runtime.unregister_globals(8, 0..0);
     w.assert_empty();
@@ -132,7 +132,7 @@ fn trap_25_an_unloaded_object_leaves_neither_functions_nor_variables() {
 fn trap_27_open_dimensions_come_from_the_environment_or_stay_open() {
     for (setting, expected) in [([0, 0, 0], (0, 0, 0)), ([5, 6, 7], (5, 6, 0))] {
         let mut w = World::with(&[DeviceType::Cpu], 1 << 30, Settings { default_dims: setting, ..Settings::default() });
-        w.look(&[], move |k| assert_eq!((k.dims.gangs, k.dims.workers, k.dims.vector), expected));
+        w.run_observed(&[], move |k| assert_eq!((k.dims.gangs, k.dims.workers, k.dims.vector), expected));
         w.kernel(REGION, |k| assert_eq!((k.dims.gangs, k.dims.vector), (70_000, 64)));
         w.parallel(REGION, &[], &[0x1000_0005, 70_000, 64, 0]).unwrap();
     }
@@ -207,12 +207,12 @@ fn a_block_that_is_too_small_for_all_values_spills_the_rest() {
     for i in 0..60 {
         w.put(A + 256 * i, &[i as u8; 200]);
     }
-    w.look(&list, |k| {
+    w.run_observed(&list, |k| {
         for i in 0..60 {
             assert_eq!(k.read(k.slots[i], 200), [i as u8; 200]);
         }
     });
-    w.look(&[(FIRSTPRIVATE_INT, 0, 77), (FIRSTPRIVATE, 4096, A)], |k| {
+    w.run_observed(&[(FIRSTPRIVATE_INT, 0, 77), (FIRSTPRIVATE, 4096, A)], |k| {
         assert_eq!(k.slots[0], 77);
         assert_eq!(k.read(k.slots[1], 200), [0; 200]);
     });
@@ -226,17 +226,17 @@ fn a_block_that_is_too_small_for_all_values_spills_the_rest() {
 fn small_values_travel_with_the_launch_unless_something_else_means_them() {
     let mut w = World::new();
     w.put_u64(A, 5);
-    w.look(&[(TO, 8, A)], |k| assert_eq!(k.read_u64(k.slots[0]), 5));
+    w.run_observed(&[(TO, 8, A)], |k| assert_eq!(k.read_u64(k.slots[0]), 5));
     assert_eq!(w.fake().counts().stores, 0);
     // A pointer to it: then it has to have a device address.
     w.put_u64(B, A as u64);
-    w.look(&[(TO, 8, A), (POINTER, 0, B)], |k| assert_eq!(k.read_u64(k.slots[1]), k.slots[0]));
-    w.look(&[(ZERO_LEN, 0, A), (TO, 8, A)], |k| assert_eq!(k.slots[0], 0));
-    w.look(&[(TO, 8, A), (ZERO_LEN, 0, A)], |k| assert_eq!(k.slots[1], k.slots[0]));
+    w.run_observed(&[(TO, 8, A), (POINTER, 0, B)], |k| assert_eq!(k.read_u64(k.slots[1]), k.slots[0]));
+    w.run_observed(&[(ZERO_LEN, 0, A), (TO, 8, A)], |k| assert_eq!(k.slots[0], 0));
+    w.run_observed(&[(TO, 8, A), (ZERO_LEN, 0, A)], |k| assert_eq!(k.slots[1], k.slots[0]));
     // Present data is not copied.
     w.enter(&[(TO, 8, A)]).unwrap();
     w.put_u64(A, 6);
-    w.look(&[(TO, 8, A)], |k| assert_eq!(k.read_u64(k.slots[0]), 5));
+    w.run_observed(&[(TO, 8, A)], |k| assert_eq!(k.read_u64(k.slots[0]), 5));
     w.exit(&[(DELETE, 8, A)]).unwrap();
     w.assert_empty();
 }

@@ -30,7 +30,7 @@ fn a_region_gets_the_block_and_gives_back_what_it_changed() {
     for kind in [TO, FIRSTPRIVATE, FORCE_TOFROM, TOFROM, FORCE_PRESENT, ALLOC, FROM, FORCE_DEVICEPTR] {
         let mut w = mapping();
         w.put_u64(POINTER, (BLOCK + 80) as u64);
-        w.look(&[(kind, 8, POINTER)], move |k| {
+        w.run_observed(&[(kind, 8, POINTER)], move |k| {
             let pointer = k.read_u64(k.slots[0]);
             assert_ne!(pointer, (BLOCK + 80) as u64, "{kind:#x}");
             assert_eq!(k.read(pointer - 80, BYTES), [1; BYTES]);
@@ -44,11 +44,11 @@ fn a_region_gets_the_block_and_gives_back_what_it_changed() {
 }
 
 #[test]
-fn what_is_aligned_in_a_block_is_so_on_the_device() {
+fn alignment_within_a_block_is_preserved_on_the_device() {
     for first in [8, 16, 40, 264] {
         let mut w = mapping();
         *w.ram.known.lock().unwrap() = vec![HostRange { start: BLOCK + first, len: 512 }];
-        w.look(&[(ZERO_LEN, 0, BLOCK + 320)], move |k| {
+        w.run_observed(&[(ZERO_LEN, 0, BLOCK + 320)], move |k| {
             assert_eq!(k.slots[0] % 256, (BLOCK as u64 + 320) % 256, "{first}");
             k.write(k.slots[0], &[3]);
         });
@@ -60,7 +60,7 @@ fn what_is_aligned_in_a_block_is_so_on_the_device() {
 #[test]
 fn a_section_of_no_length_gets_the_block() {
     let mut w = mapping();
-    w.look(&[(ZERO_LEN, 0, BLOCK + 8)], |k| k.write(k.slots[0], &[9; 4]));
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK + 8)], |k| k.write(k.slots[0], &[9; 4]));
     assert_eq!(w.get(BLOCK, 16), [1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9, 9, 1, 1, 1, 1]);
     w.assert_empty();
 }
@@ -69,7 +69,7 @@ fn a_section_of_no_length_gets_the_block() {
 fn pointers_into_one_block_share_its_copy() {
     let mut w = mapping();
     w.put_u64(POINTER, (BLOCK + 100) as u64);
-    w.look(&[(ZERO_LEN, 0, BLOCK), (TO, 8, POINTER), (TOFROM, 16, BLOCK + 200)], |k| {
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK), (TO, 8, POINTER), (TOFROM, 16, BLOCK + 200)], |k| {
         assert_eq!(k.read_u64(k.slots[1]), k.slots[0] + 100);
         k.write(k.slots[0] + 50, &[5; 100]);
         assert_eq!(k.read(k.slots[2], 16), [1; 16]);
@@ -81,11 +81,11 @@ fn pointers_into_one_block_share_its_copy() {
 }
 
 #[test]
-fn what_is_present_stays_as_it_is_and_the_gap_is_lent() {
+fn present_parts_of_a_block_stay_and_the_gap_is_copied() {
     let mut w = mapping();
     w.enter(&[(TO, 100, BLOCK + 1000), (TO, 100, BLOCK + 2000)]).unwrap();
     w.put(BLOCK, &[2; BYTES]);
-    w.look(&[(ZERO_LEN, 0, BLOCK + 1500), (ZERO_LEN, 0, BLOCK + 1010), (ZERO_LEN, 0, BLOCK + 10)], |k| {
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK + 1500), (ZERO_LEN, 0, BLOCK + 1010), (ZERO_LEN, 0, BLOCK + 10)], |k| {
         assert_eq!(k.read(k.slots[0] - 400, 900), [2; 900], "from the end of one to the start of the next");
         assert_eq!(k.read(k.slots[1] - 10, 100), [1; 100], "the device's own copy");
         assert_eq!(k.read(k.slots[2] - 10, 1000), [2; 1000]);
@@ -138,9 +138,9 @@ fn asynchronous_regions_see_each_others_work_and_the_program_theirs() {
 fn a_queued_copy_to_the_block_comes_first() {
     let mut w = mapping();
     w.enter(&[(TO, 100, BLOCK + 1000)]).unwrap();
-    w.look(&[(FORCE_PRESENT, 100, BLOCK + 1000)], |k| k.write(k.slots[0], &[5; 100]));
+    w.run_observed(&[(FORCE_PRESENT, 100, BLOCK + 1000)], |k| k.write(k.slots[0], &[5; 100]));
     w.exit_async(&[(FROM, 100, BLOCK + 1000)], 1).unwrap();
-    w.look(&[(ZERO_LEN, 0, BLOCK)], |k| assert_eq!(k.read(k.slots[0] + 1000, 100), [5; 100]));
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK)], |k| assert_eq!(k.read(k.slots[0] + 1000, 100), [5; 100]));
     assert_eq!(w.get(BLOCK + 1000, 100), [5; 100]);
     w.assert_empty();
 }
@@ -149,7 +149,7 @@ fn a_queued_copy_to_the_block_comes_first() {
 fn without_the_setting_a_region_gets_what_gcc_says() {
     let mut w = world(&[DeviceType::Cpu], false);
     w.put_u64(POINTER, BLOCK as u64);
-    w.look(&[(ZERO_LEN, 0, BLOCK), (TO, 8, POINTER), (TOFROM, 8, POINTER)], |k| {
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK), (TO, 8, POINTER), (TOFROM, 8, POINTER)], |k| {
         assert_eq!(k.slots[0], 0);
         assert_eq!(k.read_u64(k.slots[1]), BLOCK as u64);
         assert_eq!(k.read_u64(k.slots[2]), BLOCK as u64);
@@ -163,7 +163,7 @@ fn a_device_that_reaches_the_programs_memory_gets_its_addresses() {
     w.ram.reached.store(true, Ordering::Relaxed);
     let pointer = (BLOCK + 80) as u64;
     w.put_u64(POINTER, pointer);
-    w.look(
+    w.run_observed(
         &[(ZERO_LEN, 0, BLOCK + 80), (TO, 8, POINTER), (TOFROM, 8, POINTER), (FORCE_PRESENT, 64, BLOCK)],
         move |k| {
             assert_eq!((k.slots[0], k.slots[3]), (pointer, BLOCK as u64));
@@ -172,14 +172,14 @@ fn a_device_that_reaches_the_programs_memory_gets_its_addresses() {
     );
     // A variable that is present may hold anything on the device.
     w.data_start(&[(ALLOC, 8, POINTER)]).unwrap();
-    w.look(&[(FORCE_PRESENT, 8, POINTER)], move |k| assert_eq!(k.read_u64(k.slots[0]), pointer));
+    w.run_observed(&[(FORCE_PRESENT, 8, POINTER)], move |k| assert_eq!(k.read_u64(k.slots[0]), pointer));
     w.data_end();
     let hosts = w.data_start(&[(USE_DEVICE_PTR, 0, BLOCK)]).unwrap();
     assert_eq!(hosts, [BLOCK]);
     w.data_end();
     // What is present is used on the device.
     w.data_start(&[(TO, BYTES, BLOCK)]).unwrap();
-    w.look(&[(ZERO_LEN, 0, BLOCK + 80)], move |k| assert_ne!(k.slots[0], pointer));
+    w.run_observed(&[(ZERO_LEN, 0, BLOCK + 80)], move |k| assert_ne!(k.slots[0], pointer));
     w.data_end();
     assert_eq!(w.get(BLOCK, BYTES), [1; BYTES], "nothing was lent");
     w.assert_empty();
@@ -199,12 +199,12 @@ fn use_device_of_absent_memory_lends_nothing() {
 }
 
 #[test]
-fn what_is_no_pointer_and_what_lies_in_no_block_is_left_alone() {
+fn values_that_point_into_no_block_are_left_unchanged() {
     let mut w = mapping();
     let device = w.runtime.malloc(&mut w.t, 64).unwrap() as u64;
     for value in [0, 5, (BLOCK + BYTES) as u64, (BLOCK - 4096) as u64, device, u64::MAX, 1.5f64.to_bits()] {
         w.put_u64(POINTER, value);
-        w.look(&[(TO, 8, POINTER), (TOFROM, 8, POINTER)], move |k| {
+        w.run_observed(&[(TO, 8, POINTER), (TOFROM, 8, POINTER)], move |k| {
             assert_eq!((k.read_u64(k.slots[0]), k.read_u64(k.slots[1])), (value, value));
         });
     }

@@ -92,10 +92,10 @@ impl World {
         .0
     }
 
-    /// Runs a region whose slots `look` sees. Synchronous.
-    pub(super) fn look(&mut self, list: &[One], look: impl Fn(&mut Running<'_>) + Send + Sync + 'static) {
-        self.kernel(LOOK, look);
-        assert_eq!(self.parallel(LOOK, list, NO_TAGS).unwrap(), Placement::Device);
+    /// Runs a region whose slots `run_observed` sees. Synchronous.
+    pub(super) fn run_observed(&mut self, list: &[One], look: impl Fn(&mut Running<'_>) + Send + Sync + 'static) {
+        self.kernel(POLL_INTERVAL, look);
+        assert_eq!(self.parallel(POLL_INTERVAL, list, NO_TAGS).unwrap(), Placement::Device);
     }
 
     pub(super) fn data_start(&mut self, list: &[One]) -> Result<Vec<usize>> {
@@ -174,8 +174,8 @@ impl World {
     }
 }
 
-/// Address of the region of [`World::look`].
-const LOOK: usize = 0x40_0000;
+/// Address of the region of [`World::run_observed`].
+const POLL_INTERVAL: usize = 0x40_0000;
 
 /// Makes the three arrays of a call; returns the first one as it is afterwards.
 pub(super) fn call<R>(list: &[One], act: impl FnOnce(&mut Entries<'_>) -> R) -> (R, Vec<usize>) {

@@ -68,7 +68,7 @@ fn a_changed_variable_comes_back_and_passes_from_region_to_region() {
 }
 
 #[test]
-fn what_one_queue_changes_another_goes_on_from_though_nothing_joins_them() {
+fn value_changed_in_one_queue_is_seen_by_the_next_queue() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
     for queue in [ASYNC_1, ASYNC_2, ASYNC_1, ASYNC_2] {
@@ -128,7 +128,7 @@ fn a_copy_in_of_a_changed_variable_gets_the_queues_value() {
 }
 
 #[test]
-fn what_another_region_copies_out_in_between_counts() {
+fn write_back_sees_copies_out_of_other_regions() {
     // What is copied out may be what the program has already.
     for value_before in [5, 70] {
         let (mut w, seen) = world();
@@ -149,7 +149,7 @@ fn what_another_region_copies_out_in_between_counts() {
 }
 
 #[test]
-fn what_the_program_sets_after_a_wait_counts_while_the_queue_has_work_left() {
+fn value_set_after_a_wait_is_used_while_the_queue_is_busy() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
     w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
@@ -167,7 +167,7 @@ fn what_the_program_sets_after_a_wait_counts_while_the_queue_has_work_left() {
 }
 
 #[test]
-fn what_the_program_sets_in_between_counts() {
+fn value_set_between_launches_is_used() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
     w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
@@ -184,7 +184,7 @@ fn what_the_program_sets_in_between_counts() {
 }
 
 #[test]
-fn what_the_program_sets_again_to_the_same_counts_however_it_has_waited() {
+fn value_set_again_is_used_after_any_kind_of_wait() {
     for how in 0..3 {
         let (mut w, seen) = world();
         w.put_u64(K, 5);

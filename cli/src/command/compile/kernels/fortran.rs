@@ -3,7 +3,7 @@
 use super::preprocessed::{Preprocessed, say};
 use crate::command::compile::encoding::Encoding;
 use crate::command::compile::line::{Line, Source};
-use crate::command::compile::options::Own;
+use crate::command::compile::options::WrapperOptions;
 use crate::command::outside::module_text;
 use crate::directives::Language;
 use crate::failure::{Failure, Result};
@@ -26,7 +26,7 @@ pub(super) fn rewritten(
     includes: &[OsString],
     compiler: &OsStr,
     (line, arguments): (&Line, &[OsString]),
-    (own, mode): (Own, Mode),
+    (own, mode): (WrapperOptions, Mode),
 ) -> Result<Option<Preprocessed>> {
     let Some(bytes) = text(source, file, includes, compiler, arguments) else { return Ok(None) };
     let (text, encoding) = Encoding::decode(bytes);

@@ -1,7 +1,7 @@
 //! The replacement of a source for the compiler, and messages about it.
 
-use crate::command::compile::options::Own;
-use crate::output::tell;
+use crate::command::compile::options::WrapperOptions;
+use crate::output::report_line;
 use accord_kernels::Message;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,13 @@ impl Preprocessed {
 }
 
 /// Prints a message about a loop: all with `-Minfo`, otherwise those about loops that stay on one thread.
-pub(crate) fn say(message: &Message, own: Own) {
+pub(crate) fn say(message: &Message, own: WrapperOptions) {
     let Message { place, text, refused, .. } = message;
     if own.info {
         let remedy = if *refused { format!("; write: {}", message.remedy()) } else { String::new() };
-        tell(format_args!("{}:{}: {text}{remedy}", place.file, place.number));
+        report_line(format_args!("{}:{}: {text}{remedy}", place.file, place.number));
     } else if *refused && !own.quiet {
-        tell(format_args!(
+        report_line(format_args!(
             "{}:{}: note: {text}; the loop stays as GCC compiles kernels, mostly for one thread; write: {}",
             place.file,
             place.number,

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_is_accessible_and_nothing_else() {
+    fn only_mapped_device_memory_is_accessible() {
         const AT: u64 = 0x3800_0000_0000;
         let config = CpuConfig { devices: None, memory: Some(1 << 30) };
         let info = &inventory(NodeId(0), "here", &config)[0];

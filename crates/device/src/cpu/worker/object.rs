@@ -15,7 +15,7 @@ const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// Returns the address of `offset` in an object, and the object's load address.
 pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64) -> Result<(u64, u64), String> {
     let file = PathBuf::from(os_text::decode(path));
-    let path = os_text::shown(path);
+    let path = os_text::displayed(path);
     let object = match find(&file, build_id, executable) {
         Some(object) => object,
         None if executable => return Err(other_file(&path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),

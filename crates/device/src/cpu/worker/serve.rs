@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 /// Longest sleep, so that a lost wake-up never becomes a hang.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Stack of a stream's thread, on which regions keep private arrays. Only touched pages use memory.
 const STACK_BYTES: usize = 64 << 20;
 
@@ -26,28 +26,28 @@ pub(super) struct Slots {
 }
 
 /// A number of slots, released on drop.
-pub(super) struct Taken<'a>(&'a Slots, u32);
+pub(super) struct TakenSlots<'a>(&'a Slots, u32);
 
 impl Slots {
     pub(super) fn new(total: u32) -> Self {
         Self { total, free: ShortLock::new(total), changed: Condvar::new() }
     }
 
-    pub(super) fn take_all(&self) -> Taken<'_> {
+    pub(super) fn take_all(&self) -> TakenSlots<'_> {
         self.take(self.total)
     }
 
-    fn take(&self, count: u32) -> Taken<'_> {
+    fn take(&self, count: u32) -> TakenSlots<'_> {
         let mut free = self.free.lock();
         while *free < count {
             free = ShortGuard::wait(free, &self.changed);
         }
         *free -= count;
-        Taken(self, count)
+        TakenSlots(self, count)
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenSlots<'_> {
     fn drop(&mut self) {
         *self.0.free.lock() += self.1;
         self.0.changed.notify_all();
@@ -175,7 +175,7 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
         if other.reached() >= seq {
             break;
         }
-        futex::wait(&header.cross_doorbell, doorbell, Some(LOOK_AROUND));
+        futex::wait(&header.cross_doorbell, doorbell, Some(CHECK_INTERVAL));
     }
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
 }
@@ -192,7 +192,7 @@ fn sleep(control: &Control, index: u32, ready: impl Fn() -> bool) {
     shared.worker_sleeping.store(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !ready() {
-        futex::wait(&shared.worker_doorbell, doorbell, Some(LOOK_AROUND));
+        futex::wait(&shared.worker_doorbell, doorbell, Some(CHECK_INTERVAL));
     }
     shared.worker_sleeping.store(0, Ordering::Relaxed);
 }

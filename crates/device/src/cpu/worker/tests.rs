@@ -199,9 +199,9 @@ fn the_halves_of_a_stream_take_turns() {
         stream.push_worker(record(COPY, pair.at(64), pair.at(0), 8), &[], &[], None).unwrap();
         expected = round + 5;
         if round % 10 == 0 {
-            let (tell, told) = mpsc::channel();
-            stream.notify(stream.last(), Box::new(move |outcome| tell.send(outcome).unwrap()));
-            told.recv().unwrap().unwrap();
+            let (notify, reported) = mpsc::channel();
+            stream.notify(stream.last(), Box::new(move |outcome| notify.send(outcome).unwrap()));
+            reported.recv().unwrap().unwrap();
             assert_eq!(pair.bytes(64, 8), expected.to_ne_bytes());
         }
     }
@@ -238,7 +238,7 @@ impl SpanSink for Spans {
 }
 
 #[test]
-fn what_a_worker_has_traced_is_read_when_it_is_there() {
+fn worker_trace_entries_are_read_once_complete() {
     /// Fewer entries than the worker may be ahead of the reader.
     const AT_ONCE: u64 = 100;
     let pair = Pair::new(6, 1);

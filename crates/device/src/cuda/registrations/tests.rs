@@ -3,7 +3,7 @@ use accord_types::HostRange;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
-type Of = Registrations<&'static str, u32>;
+type TestRegistrations = Registrations<&'static str, u32>;
 
 fn range(start: usize, len: usize) -> HostRange {
     HostRange { start, len }
@@ -13,12 +13,12 @@ fn all(range: HostRange, first: usize) -> Pages {
     Pages::Registered(RegisteredPart { range, first })
 }
 
-fn known() -> Of {
+fn known() -> TestRegistrations {
     Registrations::new(PAGE, 1 << 30, 64)
 }
 
 /// Requests a range and moves it through all stages.
-fn locked(known: &mut Of, range: HostRange, device: u32) -> Job {
+fn locked(known: &mut TestRegistrations, range: HostRange, device: u32) -> Job {
     assert!(known.ask(range, device, "owner"));
     let job = known.pick().expect("just asked for");
     assert_eq!(known.register(job), Some("owner"));
@@ -39,11 +39,11 @@ fn only_whole_pages_are_locked_so_that_neighbours_never_share_one() {
     assert_eq!(locked(&mut known, range(100, 3 * PAGE), 0).range, range(PAGE, 2 * PAGE));
     assert_eq!(locked(&mut known, range(100 + 3 * PAGE, 2 * PAGE), 0).range, range(4 * PAGE, PAGE));
     assert!(!known.ask(range(9 * PAGE + 1, PAGE), 0, "owner"), "no whole page");
-    assert_eq!(known.look(range(100, 3 * PAGE), None), all(range(PAGE, 2 * PAGE), PAGE));
-    assert_eq!(known.look(range(100, 5 * PAGE), None), Pages::Mixed, "both of them");
-    assert_eq!(known.look(range(3 * PAGE, 100), None), Pages::Unregistered, "between them");
-    assert_eq!(known.look(range(0, PAGE + 1), None), Pages::Mixed, "a page before it");
-    assert_eq!(known.look(range(PAGE, 8), None), all(range(PAGE, 8), PAGE));
+    assert_eq!(known.usable_pages(range(100, 3 * PAGE), None), all(range(PAGE, 2 * PAGE), PAGE));
+    assert_eq!(known.usable_pages(range(100, 5 * PAGE), None), Pages::Mixed, "both of them");
+    assert_eq!(known.usable_pages(range(3 * PAGE, 100), None), Pages::Unregistered, "between them");
+    assert_eq!(known.usable_pages(range(0, PAGE + 1), None), Pages::Mixed, "a page before it");
+    assert_eq!(known.usable_pages(range(PAGE, 8), None), all(range(PAGE, 8), PAGE));
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn where_pages_were_replaced_nothing_is_given_to_the_driver_until_they_are_unloc
     locked(&mut known, array, 0);
     known.replaced(0);
     known.replaced(PAGE);
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     let gone = known.pick_replaced().expect("it was replaced");
     assert_eq!((gone.range, known.pick_replaced()), (array, None));
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     known.unregistered(0);
-    assert_eq!(known.look(array, None), Pages::Unregistered);
+    assert_eq!(known.usable_pages(array, None), Pages::Unregistered);
     assert_eq!((known.pick(), known.ranges().count()), (None, 1), "it is left alone");
     assert_eq!((known.release(array, 0), known.len()), (Release::Keep, 0));
     // Released while it was being locked, and requested again before it was unlocked.
@@ -66,13 +66,13 @@ fn where_pages_were_replaced_nothing_is_given_to_the_driver_until_they_are_unloc
     known.register(job);
     known.replaced(0);
     known.registered(job, true);
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     assert_eq!(unlock(known.release(array, 0)).range, array);
 }
 
 #[test]
 fn there_are_no_more_ranges_than_can_be_watched() {
-    let mut known: Of = Registrations::new(PAGE, 1 << 30, 2);
+    let mut known: TestRegistrations = Registrations::new(PAGE, 1 << 30, 2);
     assert!(known.ask(range(0, PAGE), 0, "owner") && known.ask(range(4 * PAGE, PAGE), 0, "owner"));
     assert!(!known.ask(range(8 * PAGE, PAGE), 0, "owner"));
 }
@@ -81,19 +81,19 @@ fn there_are_no_more_ranges_than_can_be_watched() {
 fn nothing_is_given_to_the_driver_while_a_range_changes() {
     let (mut known, array) = (known(), range(0, 4 * PAGE));
     assert!(known.ask(array, 0, "owner"));
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     let job = known.pick().expect("just asked for");
     assert_eq!(known.register(job), Some("owner"));
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     assert_eq!(known.release(array, 0), Release::Busy(0));
     assert!(known.is_changing(0) && known.is_registering());
     known.registered(job, true);
     let gone = unlock(known.settle(0));
-    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(known.usable_pages(array, None), Pages::Mixed);
     assert_eq!(known.settle(0), Release::Busy(0));
     assert!(known.is_unregistering() && !known.is_registering());
     known.unregistered(gone.range.start);
-    assert_eq!(known.look(array, None), Pages::Unregistered);
+    assert_eq!(known.usable_pages(array, None), Pages::Unregistered);
     assert_eq!(known.len(), 0);
 }
 
@@ -104,7 +104,7 @@ fn a_refused_range_is_left_alone_while_it_has_holders() {
     let job = known.pick().expect("just asked for");
     known.register(job);
     known.registered(job, false);
-    assert_eq!(known.look(array, None), Pages::Unregistered);
+    assert_eq!(known.usable_pages(array, None), Pages::Unregistered);
     assert!(!known.ask(array, 1, "other") && known.pick().is_none(), "not tried again");
     assert_eq!((known.release(array, 0), known.release(array, 1)), (Release::Keep, Release::Keep));
     assert!(known.ask(array, 1, "other"), "another array");
@@ -116,9 +116,9 @@ fn a_range_is_locked_once_for_all_devices_and_until_the_last_gives_it_up() {
     locked(&mut known, array, 0);
     assert!(!known.ask(array, 1, "other"));
     assert_eq!(known.release(array, 2), Release::Keep, "it never asked");
-    assert_eq!(known.look(array, Some((7, 3))), all(array, 0));
-    assert_eq!(known.look(range(PAGE, 8), Some((7, 5))), all(range(PAGE, 8), 0));
-    assert_eq!(known.look(array, Some((8, 1))), all(array, 0));
+    assert_eq!(known.usable_pages(array, Some((7, 3))), all(array, 0));
+    assert_eq!(known.usable_pages(range(PAGE, 8), Some((7, 5))), all(range(PAGE, 8), 0));
+    assert_eq!(known.usable_pages(array, Some((8, 1))), all(array, 0));
     assert_eq!(known.release(array, 0), Release::Keep);
     assert_eq!(known.held_by(1), [array]);
     let gone = unlock(known.release(array, 1));
@@ -138,7 +138,7 @@ fn a_job_that_was_given_up_is_not_done_for_those_who_ask_later() {
 
 #[test]
 fn more_than_the_most_is_not_locked() {
-    let mut known: Of = Registrations::new(PAGE, 3 * PAGE, 64);
+    let mut known: TestRegistrations = Registrations::new(PAGE, 3 * PAGE, 64);
     locked(&mut known, range(0, 2 * PAGE), 0);
     assert!(!known.ask(range(4 * PAGE, 2 * PAGE), 0, "owner"));
     assert!(known.ask(range(4 * PAGE, PAGE), 0, "owner"));
@@ -149,7 +149,7 @@ fn without_a_thread_what_was_asked_for_is_left_alone() {
     let (mut known, array) = (known(), range(0, 4 * PAGE));
     assert!(known.ask(array, 0, "owner"));
     known.refuse();
-    assert_eq!((known.pick(), known.look(array, None)), (None, Pages::Unregistered));
+    assert_eq!((known.pick(), known.usable_pages(array, None)), (None, Pages::Unregistered));
     assert_eq!(known.release(array, 0), Release::Keep);
     assert_eq!(known.len(), 0);
 }
@@ -183,7 +183,7 @@ fn everything_can_be_given_up_at_once() {
     let gone: Vec<_> = known.give_up().into_iter().map(|unlock| unlock.range.start).collect();
     assert_eq!(gone, [0]);
     known.unregistered(0);
-    assert_eq!(known.look(range(0, 2 * PAGE), None), Pages::Unregistered, "its holder goes without");
+    assert_eq!(known.usable_pages(range(0, 2 * PAGE), None), Pages::Unregistered, "its holder goes without");
     assert_eq!(known.release(range(0, 2 * PAGE), 0), Release::Keep);
     assert!(known.pick().is_some());
 }
@@ -227,7 +227,7 @@ proptest! {
     /// The driver is never asked to lock a range that overlaps a locked one, nor to unlock one that is not locked. In the end
     /// no range stays locked.
     #[test]
-    fn the_driver_hears_of_each_range_in_turn(events in proptest::collection::vec(event(), 0..200)) {
+    fn ranges_are_registered_with_the_driver_one_at_a_time(events in proptest::collection::vec(event(), 0..200)) {
         let mut known: Registrations<&str, u32> = Registrations::new(PAGE, 90 * PAGE, 64);
         let mut driver: Vec<HostRange> = Vec::new();
         let mut held = Vec::new();
@@ -276,7 +276,7 @@ proptest! {
             }
             prop_assert_eq!(busy.is_some_and(|start| !known.is_changing(start)), false);
             for array in ARRAYS {
-                if let Pages::Registered(RegisteredPart { range: part, .. }) = known.look(array, None) {
+                if let Pages::Registered(RegisteredPart { range: part, .. }) = known.usable_pages(array, None) {
                     prop_assert!(driver.iter().any(|known| known.start <= part.start && part.start + part.len <= known.start + known.len));
                 }
             }

@@ -27,12 +27,12 @@ const HOT: Duration = Duration::from_micros(200);
 /// The pause between polls: a call of the driver delays other threads that call it.
 const BREATH: Duration = Duration::from_micros(1);
 /// The interval at which the threads check whether the device has filled a slot.
-const LOOK: Duration = Duration::from_micros(20);
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 /// The time for which threads spin for more of a copy in flight before they sleep: waking one takes as long as copying
 /// a part.
 const SPIN: Duration = Duration::from_micros(100);
 /// Longest wait before a waiter checks again.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The copying threads of one device.
 pub(crate) struct CopyPool {
@@ -162,10 +162,10 @@ impl CopyPool {
                     self.shared.run(job);
                     state = self.shared.lock();
                 }
-                None if state.wants_a_look() => state = self.shared.look(state, true),
+                None if state.needs_poll() => state = self.shared.poll(state, true),
                 None if state.has_more() => state = self.shared.spin(state, Some(tracker)),
                 None => {
-                    state = ShortGuard::wait_timeout(state, &self.shared.ended, LOOK_AROUND).0;
+                    state = ShortGuard::wait_timeout(state, &self.shared.ended, CHECK_INTERVAL).0;
                 }
             }
         }
@@ -189,8 +189,8 @@ impl CopyPool {
         }
         // If no thread could be started, the caller does the available work.
         self.shared.collect(&mut state);
-        if state.wants_a_look() {
-            state = self.shared.look(state, false);
+        if state.needs_poll() {
+            state = self.shared.poll(state, false);
         }
         if let Some((job, _)) = self.shared.find(&mut state) {
             drop(state);
@@ -237,7 +237,7 @@ impl CopyQueues {
     }
 
     /// Whether slots are in flight and no thread polls for them.
-    fn wants_a_look(&self) -> bool {
+    fn needs_poll(&self) -> bool {
         !self.looking && !self.downloads.is_empty()
     }
 
@@ -256,7 +256,7 @@ impl CopyQueues {
 /// Pauses between polls while the device works.
 fn pause(hot: bool) {
     if !hot {
-        return std::thread::sleep(LOOK);
+        return std::thread::sleep(POLL_INTERVAL);
     }
     std::thread::yield_now();
     let until = Instant::now() + BREATH;
@@ -295,7 +295,7 @@ impl Shared {
         while !state.closing {
             self.collect(&mut state);
             if let Some((job, wanted)) = self.find(&mut state) {
-                let looks = state.wants_a_look();
+                let looks = state.needs_poll();
                 drop(state);
                 self.wake(wanted);
                 if matches!(job, Job::SlotRequest(_)) {
@@ -304,8 +304,8 @@ impl Shared {
                     self.run(job);
                 }
                 state = self.lock();
-            } else if state.wants_a_look() {
-                state = self.look(state, true);
+            } else if state.needs_poll() {
+                state = self.poll(state, true);
             } else if state.has_more() {
                 state = self.spin(state, None);
             } else {
@@ -364,18 +364,18 @@ impl Shared {
             }
         }
         let state = self.lock();
-        let more = self.added.load(Ordering::Acquire) != before || state.wants_a_look();
+        let more = self.added.load(Ordering::Acquire) != before || state.needs_poll();
         if more || state.closing || waiter.is_some_and(Tracker::is_done) {
             return state;
         }
         match waiter {
-            Some(_) => ShortGuard::wait_timeout(state, &self.ended, LOOK_AROUND).0,
+            Some(_) => ShortGuard::wait_timeout(state, &self.ended, CHECK_INTERVAL).0,
             None => self.sleep(state),
         }
     }
 
     /// Asks the driver which slots are filled. Pauses if none is and the caller has time.
-    fn look<'a>(&'a self, mut state: ShortGuard<'a, CopyQueues>, has_time: bool) -> ShortGuard<'a, CopyQueues> {
+    fn poll<'a>(&'a self, mut state: ShortGuard<'a, CopyQueues>, has_time: bool) -> ShortGuard<'a, CopyQueues> {
         state.looking = true;
         let hot = state.is_hot();
         let questions = state.downloads.questions();

@@ -26,7 +26,7 @@ pub enum Direction {
 
 /// The time of the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum At {
+pub enum IssuePoint {
     /// At the program's call; no operation is ahead in the stream's list.
     Call,
     /// In its turn, when all earlier operations are issued: a thread of the stream, or a waiter, performs the copy.
@@ -66,7 +66,7 @@ pub struct Facts {
     /// The direction.
     pub direction: Direction,
     /// The time of the question.
-    pub at: At,
+    pub at: IssuePoint,
     /// Bytes.
     pub len: usize,
     /// The other end.
@@ -97,7 +97,7 @@ impl Facts {
         // When a synchronous call returns, the program's other libraries may access the device's memory. Their work in a shared
         // stream is ordered after earlier operations.
         let apart = !self.synchronous && !self.exposed;
-        small && apart && self.at == At::Call && (1..=ROW_MAX).contains(&self.len)
+        small && apart && self.at == IssuePoint::Call && (1..=ROW_MAX).contains(&self.len)
     }
 }
 
@@ -179,10 +179,10 @@ pub fn route(facts: &Facts, memory: &mut impl ProgramMemory) -> Choice {
         return Choice { route: Route::Peer, reason };
     }
     let (route, reason) = match (facts.direction, facts.at) {
-        (Direction::In, At::Call) => in_at_call(facts, memory),
-        (Direction::In, At::Turn) => in_at_turn(facts, memory),
-        (Direction::Out, At::Call) => out_at_call(facts, memory),
-        (Direction::Out, At::Turn) => out_at_turn(facts, memory),
+        (Direction::In, IssuePoint::Call) => in_at_call(facts, memory),
+        (Direction::In, IssuePoint::Turn) => in_at_turn(facts, memory),
+        (Direction::Out, IssuePoint::Call) => out_at_call(facts, memory),
+        (Direction::Out, IssuePoint::Turn) => out_at_turn(facts, memory),
     };
     Choice { route, reason }
 }

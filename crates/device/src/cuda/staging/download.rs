@@ -21,10 +21,10 @@ pub(crate) struct Download {
 /// All slots in flight.
 #[derive(Default)]
 pub(crate) struct Downloads {
-    streams: Vec<OfStream>,
+    streams: Vec<StreamDownloads>,
 }
 
-struct OfStream {
+struct StreamDownloads {
     stream: usize,
     /// Slots in the order in which the device fills them. Never empty.
     slots: VecDeque<Download>,
@@ -50,13 +50,17 @@ impl Downloads {
     pub(crate) fn push(&mut self, stream: usize, download: Download) {
         match self.streams.iter_mut().find(|known| known.stream == stream) {
             Some(known) => known.slots.push_back(download),
-            None => self.streams.push(OfStream { stream, slots: VecDeque::from([download]), filled: VecDeque::new() }),
+            None => self.streams.push(StreamDownloads {
+                stream,
+                slots: VecDeque::from([download]),
+                filled: VecDeque::new(),
+            }),
         }
     }
 
     /// Returns the questions for the driver.
     pub(crate) fn questions(&self) -> Vec<Question> {
-        let of_stream = |known: &OfStream| {
+        let of_stream = |known: &StreamDownloads| {
             let (stream, asked) = (known.stream, known.filled.len());
             let unknown = known.slots.iter().take(AHEAD).skip(asked);
             unknown.map(|download| Question { stream, probe: download.slot.probe() }).collect::<Vec<_>>()

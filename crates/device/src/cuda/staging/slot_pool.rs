@@ -24,7 +24,7 @@ pub(crate) const RELAY_SLOT: usize = 2 << 20;
 pub(crate) const DEVICE_SLOT: usize = 4 << 20;
 
 /// Polls of an awaited slot before the core is yielded once: each is a call of the driver.
-const WAIT_LOOKS: u32 = 1;
+const WAIT_POLLS: u32 = 1;
 /// The pause between two polls of a slot that takes longer than recent ones: a fraction of the time so far, within these limits.
 const PAUSE_SHARE: u32 = 64;
 const PAUSE_MIN: Duration = Duration::from_micros(20);
@@ -187,7 +187,7 @@ impl SlotPool {
     /// Blocks until the device has passed a slot's event. Spins as long as recent waits were before it sleeps.
     fn wait_for(&self, slot: &RawSlot) -> Result<(), DriverError> {
         let start = Instant::now();
-        let known = self.waits.look_for(WAIT_LOOKS, || match self.is_done(slot.event) {
+        let known = self.waits.poll_until(WAIT_POLLS, || match self.is_done(slot.event) {
             Ok(false) => None,
             known => Some(known.map(drop)),
         });

@@ -7,9 +7,9 @@ fn launch() -> Command {
 }
 
 /// A reader that returns a few bytes at a time.
-struct Dribble<'a>(&'a [u8], usize);
+struct ShortReads<'a>(&'a [u8], usize);
 
-impl Read for Dribble<'_> {
+impl Read for ShortReads<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.1.min(self.0.len()).min(buf.len());
         buf[..n].copy_from_slice(&self.0[..n]);
@@ -21,7 +21,7 @@ impl Read for Dribble<'_> {
 /// Returns all frames in `bytes`, or the first error.
 fn read_all<R: Record>(bytes: &[u8], step: usize) -> Result<Vec<(R, Vec<u8>)>> {
     let mut reader = FrameReader::default();
-    let mut stream = Dribble(bytes, step);
+    let mut stream = ShortReads(bytes, step);
     let mut all = Vec::new();
     loop {
         while let Some(frame) = reader.take::<R>()? {

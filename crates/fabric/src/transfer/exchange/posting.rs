@@ -1,10 +1,10 @@
 //! Posts receives for transfers, and handles their ends.
 
-use super::rooms::TransferRoom;
+use super::receives::TransferReceive;
 use super::{Exchange, Present, TransferEnd, TransferTarget};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
-use crate::transfer::control::RoomWord;
+use crate::transfer::control::ReceiveAnnouncement;
 use crate::transport::PostedReceive;
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, TransferId};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ impl Exchange {
         peer: PeerId,
         target: &dyn TransferTarget,
         present: &Present,
-    ) -> Option<RoomWord> {
+    ) -> Option<ReceiveAnnouncement> {
         if !CopyWay::DeviceMpi.takes(len) {
             return None;
         }
         let (device, range) = target.native()?;
         let (exchange, of, posted) = (self.clone(), present.clone(), device.clone());
-        let told = move |filled| {
+        let reported = move |filled| {
             exchange.receive_ended(transfer, peer, &of, (len, filled));
             posted.remove(transfer);
         };
@@ -33,17 +33,17 @@ impl Exchange {
         }
         // The lock is held so that the receive's callback finds it.
         let at = AddressRange { start: DevicePtr(range.address), len: range.len as u64 };
-        let (number, receive) = present.control.post(range, Box::new(told))?;
+        let (number, receive) = present.control.post(range, Box::new(reported))?;
         let overlaps = device.add(transfer, &receive, at).filter(|_| target.is_free());
-        let room = TransferRoom { device, receive };
+        let receive = TransferReceive { device, receive };
         if let Some(overlaps) = overlaps
-            && state.table.keep(transfer, TransferEnd::Posted(room.clone())).is_none()
+            && state.table.keep(transfer, TransferEnd::Posted(receive.clone())).is_none()
         {
-            return Some(RoomWord { number, overlaps });
+            return Some(ReceiveAnnouncement { number, overlaps });
         }
         drop(state);
         // The device has ended or writes there, or the source has begun unasked. The receive was not announced.
-        room.withdraw(transfer);
+        receive.withdraw(transfer);
         None
     }
 
@@ -57,10 +57,10 @@ impl Exchange {
     ) {
         let begun = self.lock().table.begin(transfer, peer, false);
         // Otherwise the transfer has ended another way, or the peer is gone.
-        let Ok(room) = begun else { return };
-        drop(room);
+        let Ok(receive) = begun else { return };
+        drop(receive);
         // Dropped without locks, because the lane's receive may hold the last reference to the device.
-        present.inbox.came_otherwise(transfer, if filled { len } else { 0 });
+        present.inbox.complete_without_lane(transfer, if filled { len } else { 0 });
         let mut state = self.lock();
         if filled {
             // The library has notified the pusher.
@@ -75,7 +75,7 @@ impl Exchange {
 impl TransferEnd {
     /// Returns the posted receive, if there is one.
     pub(super) fn receive(&self) -> Option<Arc<dyn PostedReceive>> {
-        if let Self::Posted(room) = self { Some(room.receive.clone()) } else { None }
+        if let Self::Posted(receive) = self { Some(receive.receive.clone()) } else { None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Exchange, TransferEnd, Transfers};
 use crate::copy_way::CopyWay;
 use crate::peer::PeerId;
-use crate::transfer::control::RoomWord;
+use crate::transfer::control::ReceiveAnnouncement;
 use crate::transfer::outbox::{Outbox, Outgoing, PushingStream, Sent};
 use crate::transfer::table::{Offer, PushStep};
 use crate::transport::PostedSend;
@@ -147,8 +147,8 @@ impl Pushing {
 
     /// Whether the bytes may be in flight together with those of other such pushes, in any order: the target has posted a
     /// receive for each, and none overlaps. Does not block.
-    pub fn goes_beside(&self) -> bool {
-        let is_beside = |offer: &Offer| matches!(offer, Offer::Receive(room) if !room.overlaps);
+    pub fn is_concurrent(&self) -> bool {
+        let is_beside = |offer: &Offer| matches!(offer, Offer::Receive(receive) if !receive.overlaps);
         match &self.carrier {
             Carrier::Offered(offer) => is_beside(offer),
             Carrier::Unknown if self.outbox.sends_native() => {
@@ -165,7 +165,7 @@ impl Pushing {
     /// Returns the errors of [`Pushing::drain`].
     pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
         // The receive accepts one message.
-        if let Carrier::Offered(Offer::Receive(RoomWord { number, .. })) = self.carrier
+        if let Carrier::Offered(Offer::Receive(ReceiveAnnouncement { number, .. })) = self.carrier
             && bytes.len as u64 == self.len
         {
             self.carrier = Carrier::Done;
@@ -202,7 +202,7 @@ impl Pushing {
             _ => {}
         }
         if matches!(self.carrier, Carrier::Offered(_)) {
-            self.carrier = Carrier::Lane(self.outbox.begin_behind(self.transfer, self.len, self.stream)?);
+            self.carrier = Carrier::Lane(self.outbox.begin_ordered(self.transfer, self.len, self.stream)?);
         }
         match &mut self.carrier {
             Carrier::Lane(outgoing) => Ok(outgoing),
@@ -275,7 +275,7 @@ impl Pushing {
             if !std::mem::replace(&mut looked, true) && self.exchange.targets.has_any() {
                 let seen = self.changed.raised();
                 drop(state);
-                self.changed.look(seen, &self.exchange.targets);
+                self.changed.spin_until(seen, &self.exchange.targets);
                 state = self.exchange.lock();
                 continue;
             }

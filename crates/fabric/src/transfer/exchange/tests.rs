@@ -27,17 +27,17 @@ struct Taker<F> {
     handle: &'static [u8],
 }
 
-impl<F: Fn(IncomingBytes, Ending) + Send + Sync> TransferTarget for Taker<F> {
+impl<F: Fn(IncomingBytes, TransferEnding) + Send + Sync> TransferTarget for Taker<F> {
     fn export(&self) -> Vec<u8> {
         self.handle.to_vec()
     }
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
         None
     }
     fn is_free(&self) -> bool {
         true
     }
-    fn start(&self, bytes: IncomingBytes, ending: Ending) {
+    fn start(&self, bytes: IncomingBytes, ending: TransferEnding) {
         (self.take)(bytes, ending);
     }
 }
@@ -69,7 +69,7 @@ fn two() -> Two {
 
 /// Returns a target that receives all bytes at once and sends them to `to`. It exports `handle`.
 fn taker(len: usize, to: mpsc::Sender<Vec<u8>>, handle: &'static [u8]) -> Arc<dyn TransferTarget> {
-    let take = move |mut bytes: IncomingBytes, ending: Ending| {
+    let take = move |mut bytes: IncomingBytes, ending: TransferEnding| {
         let mut buffer = vec![0; len];
         bytes.fill(&mut buffer);
         drop(bytes);

@@ -16,7 +16,7 @@
 //! the copy stays ordered after all earlier work of the program on the target, however late the links are.
 
 use crate::peer::PeerId;
-use crate::transfer::control::RoomWord;
+use crate::transfer::control::ReceiveAnnouncement;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 
 /// Most transfers that a process has on each side, which bounds what a peer can allocate here.
@@ -70,7 +70,7 @@ pub enum Offer {
     /// The target's memory itself, which a process with this handle may import.
     Memory(Vec<u8>),
     /// A posted receive, for all bytes as one message.
-    Receive(RoomWord),
+    Receive(ReceiveAnnouncement),
 }
 
 impl Offer {

@@ -117,8 +117,8 @@ impl<T: Clone> TransferTable<T> {
                 self.ready(from, transfer, if is_kept { Offer::Memory(handle) } else { Offer::Lane })?;
                 transfer
             }
-            ControlMessage::Room(transfer, room) => {
-                self.ready(from, transfer, Offer::Receive(room))?;
+            ControlMessage::Room(transfer, space) => {
+                self.ready(from, transfer, Offer::Receive(space))?;
                 transfer
             }
             ControlMessage::Landed(transfer) => {

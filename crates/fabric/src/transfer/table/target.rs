@@ -185,15 +185,15 @@ impl<T: Clone> TransferTable<T> {
             .iter()
             .filter(|((side, _), expect)| *side == Side::Target && expect.is_up_to(peer) && !has_begun(&expect.state));
         let lost: Vec<_> = lost.map(|((_, transfer), _)| *transfer).collect();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for transfer in lost {
             match self.remove(Side::Target, transfer) {
-                Some(Transfer { state: TransferState::Ready(_), value, .. }) => told.push((transfer, value)),
+                Some(Transfer { state: TransferState::Ready(_), value, .. }) => reported.push((transfer, value)),
                 Some(Transfer { value: Some(value), .. }) => self.effects.push(TransferEffect::Drop(value)),
                 _ => {}
             }
         }
-        self.effects.push(TransferEffect::Gone(peer, told));
+        self.effects.push(TransferEffect::Gone(peer, reported));
         self.report();
     }
 }

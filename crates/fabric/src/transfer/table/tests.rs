@@ -1,6 +1,6 @@
 use super::source::HANDLES_BYTES_MAX;
 use super::*;
-use crate::transfer::control::RoomWord;
+use crate::transfer::control::ReceiveAnnouncement;
 use accord_types::ErrorCode;
 use std::num::NonZeroU16;
 
@@ -62,10 +62,10 @@ fn a_push_starts_once_with_the_targets_offer() {
     let mut table = TransferTable::<u32>::new(None);
     table.push(T, PEER, 0).unwrap();
     assert_eq!((table.step(T), table.start(T)), (PushStep::Wait, None));
-    let room = RoomWord { number: NonZeroU16::MIN, overlaps: false };
-    table.on_control(PEER, ControlMessage::Room(T, room)).unwrap();
-    assert_eq!(table.offer(T), Some(&Offer::Receive(room)));
-    assert_eq!((table.start(T), table.start(T), table.offer(T)), (Some(Offer::Receive(room)), None, None));
+    let space = ReceiveAnnouncement { number: NonZeroU16::MIN, overlaps: false };
+    table.on_control(PEER, ControlMessage::Room(T, space)).unwrap();
+    assert_eq!(table.offer(T), Some(&Offer::Receive(space)));
+    assert_eq!((table.start(T), table.start(T), table.offer(T)), (Some(Offer::Receive(space)), None, None));
     assert_eq!(table.step(T), PushStep::Send);
     table.has_landed(T);
     assert_eq!((table.push_done(T), table.pushes()), (Ok(()), 0));

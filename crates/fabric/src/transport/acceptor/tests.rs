@@ -60,9 +60,9 @@ fn comes(address: &PeerAddress, session: u64, key: &Key) -> JoinHandle<Result<Sh
 }
 
 fn refusal(mut stream: TcpStream) -> String {
-    let mut said = Vec::new();
-    stream.read_to_end(&mut said).unwrap();
-    String::from_utf8_lossy(&said).into_owned()
+    let mut printed = Vec::new();
+    stream.read_to_end(&mut printed).unwrap();
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 /// Polls until `so` holds.
@@ -70,7 +70,7 @@ fn until(acceptor: &mut Acceptor, key_of: &mut KeyOf<'_>, so: impl Fn(&Acceptor)
     let begun = Instant::now();
     while !so(acceptor) {
         assert!(begun.elapsed() < SOON, "the condition never held: {acceptor:?}");
-        acceptor.look(key_of).unwrap();
+        acceptor.poll(key_of).unwrap();
     }
 }
 
@@ -95,8 +95,8 @@ fn a_proven_client_passes_crowds_of_unproven_ones() {
     };
     let mut refused = 0;
     let mut key_of = |hello: &Hello, since: Instant| match hello.session {
-        SessionId(7) => Ok(Asked::Key(key.clone())),
-        _ => Ok(Asked::Later(since + SOON)),
+        SessionId(7) => Ok(RequiredProof::Key(key.clone())),
+        _ => Ok(RequiredProof::Later(since + SOON)),
     };
     until(&mut acceptor, &mut key_of, |_| crowds.is_finished());
     let crowds = crowds.join().unwrap();
@@ -115,8 +115,8 @@ fn a_proven_client_passes_crowds_of_unproven_ones() {
     };
     // The oldest of the crowd were refused. Silent connections are closed without a message.
     assert!(refused >= 2 * 20, "{refused}");
-    for room in [&acceptor.silent, &acceptor.unproven] {
-        assert!(room.lanes.len() <= SILENT_OF_ONE_ADDRESS_MAX && room.lanes.len() == room.places.len());
+    for space in [&acceptor.silent, &acceptor.unproven] {
+        assert!(space.lanes.len() <= SILENT_OF_ONE_ADDRESS_MAX && space.lanes.len() == space.places.len());
     }
     let (incoming, proven) = proven;
     assert_eq!(proven.hello.session, SessionId(7));
@@ -133,7 +133,7 @@ fn a_proven_client_passes_crowds_of_unproven_ones() {
 fn an_incomplete_message_raises_no_poll_event() {
     let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
-    let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
+    let mut key_of = |_: &Hello, _| Ok(RequiredProof::Key(key.clone()));
     let halves = [3, BEGINNING - 1, BEGINNING, HELLO_LEN - 1].map(|at| (at, says(&address, &hello()[..at]).1));
     let all = [&hello()[..], &[0; 31]].concat();
     let (name, mut unproven) = says(&address, &all);
@@ -166,7 +166,7 @@ fn an_unknown_session_is_awaited_and_then_challenged() {
     let (key, known, asked) = (Key::random().unwrap(), Cell::new(false), RefCell::new(Vec::new()));
     let mut key_of = |_: &Hello, since: Instant| {
         asked.borrow_mut().push(since);
-        Ok(if known.get() { Asked::Key(key.clone()) } else { Asked::Later(since + SOON) })
+        Ok(if known.get() { RequiredProof::Key(key.clone()) } else { RequiredProof::Later(since + SOON) })
     };
     let honest = comes(&address, 7, &key);
     let (_, gone) = says(&address, &hello());
@@ -197,7 +197,7 @@ fn a_client_is_refused_when_its_session_is_not_announced_in_time() {
     let mut key_of = |_: &Hello, since: Instant| {
         let end = since + Duration::from_millis(50);
         if Instant::now() < end {
-            return Ok(Asked::Later(end));
+            return Ok(RequiredProof::Later(end));
         }
         Err(Error::new(ErrorCode::DeviceUnavailable, "the session is unknown").transient())
     };
@@ -224,9 +224,9 @@ fn a_malformed_hello_is_refused_with_the_reason() {
         assert!(refused == name && error.cause().contains(why), "{refused}: {error}");
         // The client can read the refusal although its input was not consumed: the acceptor reads until it hangs up.
         assert_eq!(acceptor.unproven.lanes.len(), 1);
-        let said = std::thread::spawn(move || refusal(stream));
+        let printed = std::thread::spawn(move || refusal(stream));
         until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.is_empty());
-        assert!(said.join().unwrap().contains(why));
+        assert!(printed.join().unwrap().contains(why));
     }
     let (name, stream) = says(&address, &hello()[..20]);
     stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -243,7 +243,7 @@ fn a_malformed_hello_is_refused_with_the_reason() {
 fn a_proven_connection_can_be_refused() {
     let (mut acceptor, address) = listen();
     let key = Key::random().unwrap();
-    let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
+    let mut key_of = |_: &Hello, _| Ok(RequiredProof::Key(key.clone()));
     let honest = comes(&address, 7, &key);
     let Outcome::Proven(incoming, _) = arrival(&mut acceptor, &mut key_of) else { panic!("refused") };
     acceptor.turn_away(incoming, Error::new(ErrorCode::DeviceUnavailable, "there is no room").transient());
@@ -257,12 +257,12 @@ fn local_connections_may_send_byte_by_byte() {
     let endpoint = Endpoint::new(NodeId(3), PeerAddress::new(format!("acceptor-{}", std::process::id())));
     let mut acceptor = watched(Listener::bind_local(&endpoint).unwrap());
     let key = Key::random().unwrap();
-    let mut key_of = |_: &Hello, _| Ok(Asked::Key(key.clone()));
+    let mut key_of = |_: &Hello, _| Ok(RequiredProof::Key(key.clone()));
     let comes = || -> SharedLane { Arc::new(socket::plain(LocalName::new(&endpoint).unwrap().connect().unwrap())) };
     let dribbles = comes();
     for byte in hello() {
         dribbles.send(&[byte]).unwrap();
-        acceptor.look(&mut key_of).unwrap();
+        acceptor.poll(&mut key_of).unwrap();
     }
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     let mut challenge = [0; 80];
@@ -286,18 +286,18 @@ fn local_connections_may_send_byte_by_byte() {
 #[test]
 fn connections_closed_for_lack_of_descriptors_get_the_reason() {
     let (mut acceptor, address) = listen();
-    let mut key_of = |_: &Hello, since: Instant| Ok(Asked::Later(since + SOON));
+    let mut key_of = |_: &Hello, since: Instant| Ok(RequiredProof::Later(since + SOON));
     let (name, unproven) = says(&address, &hello());
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.unproven.lanes.len() == 1);
     let (silent_name, silent) = says(&address, b"");
     until(&mut acceptor, &mut key_of, |acceptor| acceptor.silent.lanes.len() == 1);
     let why = no_more(&rustix::io::Errno::MFILE.into());
     for (name, stream) in [(silent_name, silent), (name, unproven)] {
-        acceptor.make_room(&why).unwrap();
+        acceptor.make_space(&why).unwrap();
         assert!(refusal(stream).contains("Too many open files"));
         let outcome = arrival(&mut acceptor, &mut key_of);
         let Outcome::Refused(refused, why) = outcome else { panic!("{outcome:?}") };
         assert!(refused == name && why.is_transient() && why.to_string().contains("ulimit -n"), "{why}");
     }
-    assert!(acceptor.make_room(&why).is_none());
+    assert!(acceptor.make_space(&why).is_none());
 }

@@ -1,6 +1,6 @@
 //! One connection that has not proven its key: the bytes that it has sent, and the answers to them. Never blocks.
 
-use crate::handshake::{Challenge, Greeting, Hello, Proven, ended, refusal};
+use crate::handshake::{Challenge, Hello, PartialHello, Proven, ended, refusal};
 use crate::transport::listener::IncomingLane;
 use crate::transport::low_water::{self, readable_from};
 use accord_types::Error;
@@ -24,9 +24,9 @@ pub(super) struct Unproven {
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The client sends its hello.
-    Greets(Greeting),
+    Greets(PartialHello),
     /// The session is not known yet, and the client is challenged once it is. The hello was complete at `since`.
-    Awaits { greeting: Greeting, hello: Hello, since: Instant },
+    Awaits { greeting: PartialHello, hello: Hello, since: Instant },
     /// The client was sent a challenge.
     Proves(Challenge),
     /// The client was refused.
@@ -35,11 +35,11 @@ pub(super) enum Stage {
 
 /// The meaning of the bytes received so far.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum HelloProgress {
     /// No complete message.
     Nothing,
     /// A complete hello.
-    Named(Greeting, Hello),
+    Named(PartialHello, Hello),
     /// A valid proof of the key.
     Proven(Proven),
     /// A malformed or wrong message.
@@ -51,7 +51,7 @@ pub(super) enum Heard {
 impl Unproven {
     /// Creates the state of a new connection, whose hello is due by `until`.
     pub(super) fn new(incoming: IncomingLane, until: Instant) -> Self {
-        Self { incoming, stage: Stage::Greets(Greeting::default()), until }
+        Self { incoming, stage: Stage::Greets(PartialHello::default()), until }
     }
 
     /// Returns the events to poll for. A client that awaits its session has nothing to send, so that only its hang-up counts.
@@ -69,8 +69,8 @@ impl Unproven {
     /// mark, and become readable with each byte. Returns whether the system accepted the mark.
     pub(super) fn listen(&mut self) -> bool {
         let bytes = match &mut self.stage {
-            Stage::Greets(greeting) => greeting.room().len(),
-            Stage::Proves(challenge) => challenge.room().len(),
+            Stage::Greets(greeting) => greeting.space().len(),
+            Stage::Proves(challenge) => challenge.space().len(),
             Stage::Awaits { .. } | Stage::Leaves => low_water::ANY,
         };
         self.wakes_from(bytes)
@@ -82,46 +82,48 @@ impl Unproven {
     }
 
     /// Reads and interprets what the client has sent.
-    pub(super) fn hear(&mut self) -> Heard {
+    pub(super) fn read_hello(&mut self) -> HelloProgress {
         loop {
-            let (room, has_begun) = match &mut self.stage {
+            let (space, has_begun) = match &mut self.stage {
                 Stage::Greets(greeting) => {
                     let has_begun = greeting.has_begun();
-                    (greeting.room(), has_begun)
+                    (greeting.space(), has_begun)
                 }
-                Stage::Proves(challenge) => (challenge.room(), true),
-                Stage::Awaits { .. } => return Heard::Gone,
+                Stage::Proves(challenge) => (challenge.space(), true),
+                Stage::Awaits { .. } => return HelloProgress::Gone,
                 Stage::Leaves => return self.ignore(),
             };
-            let come = match self.incoming.lane.try_read(room) {
-                Ok(0) if has_begun => return Heard::Wrong(ended(&ErrorKind::UnexpectedEof.into(), true)),
-                Ok(0) => return Heard::Gone,
+            let come = match self.incoming.lane.try_read(space) {
+                Ok(0) if has_begun => return HelloProgress::Wrong(ended(&ErrorKind::UnexpectedEof.into(), true)),
+                Ok(0) => return HelloProgress::Gone,
                 Ok(come) => come,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return Heard::Gone,
+                Err(_) => return HelloProgress::Gone,
             };
-            let said = match &mut self.stage {
+            let printed = match &mut self.stage {
                 Stage::Greets(greeting) => {
-                    greeting.take(come).map(|hello| Some(Heard::Named(greeting.clone(), hello?)))
+                    greeting.take(come).map(|hello| Some(HelloProgress::Named(greeting.clone(), hello?)))
                 }
-                Stage::Proves(challenge) => challenge.take(come).map(|proven| proven.map(Heard::Proven)),
+                Stage::Proves(challenge) => challenge.take(come).map(|proven| proven.map(HelloProgress::Proven)),
                 Stage::Awaits { .. } | Stage::Leaves => Ok(None),
             };
-            match said {
+            match printed {
                 Ok(None) => {}
-                Ok(Some(heard)) => return heard,
-                Err(why) => return Heard::Wrong(why),
+                Ok(Some(received)) => return received,
+                Err(why) => return HelloProgress::Wrong(why),
             }
         }
-        if self.listen() { Heard::Nothing } else { Heard::Gone }
+        if self.listen() { HelloProgress::Nothing } else { HelloProgress::Gone }
     }
 
-    fn ignore(&self) -> Heard {
+    fn ignore(&self) -> HelloProgress {
         match self.incoming.lane.try_read(&mut [0; 4096]) {
-            Ok(1..) => Heard::Nothing,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Heard::Nothing,
-            Ok(0) | Err(_) => Heard::Gone,
+            Ok(1..) => HelloProgress::Nothing,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                HelloProgress::Nothing
+            }
+            Ok(0) | Err(_) => HelloProgress::Gone,
         }
     }
 
@@ -140,7 +142,7 @@ impl Unproven {
 
     /// Sends without blocking: the socket's buffer holds all bytes that an unproven client is ever sent.
     fn say(&self, words: &[u8]) -> bool {
-        self.incoming.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|said| said == words.len())
+        self.incoming.lane.try_write(&[IoSlice::new(words)]).is_ok_and(|printed| printed == words.len())
     }
 
     /// Returns the lane with its usual low-water mark, for use after the introduction.

@@ -87,7 +87,7 @@ struct Inflow {
 
 impl Inflow {
     /// Returns the credit that the lane holds from the pool.
-    fn lent(&self) -> u64 {
+    fn exposed(&self) -> u64 {
         (self.granted - self.taken).saturating_sub(BASE)
     }
 }
@@ -96,7 +96,7 @@ impl Inflow {
 #[derive(Debug)]
 pub(super) struct Credits<K> {
     lanes: BTreeMap<K, Inflow>,
-    lent: u64,
+    exposed: u64,
     /// Lanes whose request is pending.
     waiting: VecDeque<K>,
     /// Grants to send: the totals that the lanes may have sent.
@@ -105,7 +105,7 @@ pub(super) struct Credits<K> {
 
 impl<K: Ord + Copy> Credits<K> {
     pub(super) fn new() -> Self {
-        Self { lanes: BTreeMap::new(), lent: 0, waiting: VecDeque::new(), grants: VecDeque::new() }
+        Self { lanes: BTreeMap::new(), exposed: 0, waiting: VecDeque::new(), grants: VecDeque::new() }
     }
 
     /// Adds a lane.
@@ -116,7 +116,7 @@ impl<K: Ord + Copy> Credits<K> {
     /// Removes a lane and returns its credit to the pool.
     pub(super) fn remove(&mut self, lane: K) {
         if let Some(gone) = self.lanes.remove(&lane) {
-            self.lent -= gone.lent();
+            self.exposed -= gone.exposed();
             if gone.waits {
                 self.waiting.retain(|waits| *waits != lane);
             }
@@ -174,8 +174,8 @@ impl<K: Ord + Copy> Credits<K> {
     }
 
     /// Whether a lane holds credit from the pool.
-    pub(super) fn lends_to(&self, lane: K) -> bool {
-        self.lanes.get(&lane).is_some_and(|inflow| inflow.lent() > 0)
+    pub(super) fn has_pool_credit(&self, lane: K) -> bool {
+        self.lanes.get(&lane).is_some_and(|inflow| inflow.exposed() > 0)
     }
 
     /// Returns the next grant to send: a lane, and the total that it may have sent.
@@ -185,9 +185,9 @@ impl<K: Ord + Copy> Credits<K> {
 
     fn change(&mut self, lane: K, change: impl FnOnce(&mut Inflow)) {
         if let Some(inflow) = self.lanes.get_mut(&lane) {
-            self.lent -= inflow.lent();
+            self.exposed -= inflow.exposed();
             change(inflow);
-            self.lent += inflow.lent();
+            self.exposed += inflow.exposed();
         }
     }
 
@@ -214,11 +214,11 @@ impl<K: Ord + Copy> Credits<K> {
         let mut at = 0;
         while let Some(lane) = self.waiting.get(at).copied() {
             let Some(inflow) = self.lanes.get_mut(&lane) else { break };
-            if self.lent + QUANTUM > POOL {
+            if self.exposed + QUANTUM > POOL {
                 break;
             }
             // The lane's reader is slow, which must not delay other lanes.
-            if inflow.lent() + QUANTUM > LANE_MAX {
+            if inflow.exposed() + QUANTUM > LANE_MAX {
                 at += 1;
                 continue;
             }
@@ -231,9 +231,9 @@ impl<K: Ord + Copy> Credits<K> {
 
     /// Returns the credit that all lanes hold from the pool.
     #[cfg(test)]
-    pub(super) fn lent(&self) -> u64 {
-        assert_eq!(self.lent, self.lanes.values().map(Inflow::lent).sum::<u64>());
-        self.lent
+    pub(super) fn exposed(&self) -> u64 {
+        assert_eq!(self.exposed, self.lanes.values().map(Inflow::exposed).sum::<u64>());
+        self.exposed
     }
 }
 

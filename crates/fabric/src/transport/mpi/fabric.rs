@@ -5,7 +5,7 @@ use super::lane::MpiLane;
 use super::message::{HEADER_LEN, LaneKey};
 use super::shared::{Counters, Counts, LaneEnd, LaneTable, Shared};
 use super::streams::OPENED_MAX;
-use super::world::{Came, World};
+use super::world::{ReceivedItem, World};
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::ShortGuard;
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 /// Most messages in flight from this rank.
 const SENDS_MAX: usize = 32;
 /// Most messages of exposed buffers in flight from this rank.
-const LENT_SENDS_MAX: usize = 32;
+const EXPOSED_SENDS_MAX: usize = 32;
 /// Most messages that are received before the thread does other work.
 const BATCH: usize = 32;
 /// Polls per yield of the core, which takes longer than a poll.
-const LOOKS: u32 = 8;
+const POLLS: u32 = 8;
 /// The slack by which the system may end the thread's sleeps late.
 const TIMER_SLACK_NS: u64 = 1_000;
 /// Longest wait for leaving the world, which other ranks may delay.
@@ -172,7 +172,7 @@ impl MpiFabric {
     pub fn announce(&self, node: NodeId) {
         let mut state = self.shared.lock();
         for rank in 0..self.size {
-            state.streams.tell_node(rank, node.0);
+            state.streams.notify_node(rank, node.0);
         }
         self.shared.has_changed(state);
     }
@@ -180,13 +180,13 @@ impl MpiFabric {
     /// Returns the rank of a node. Blocks for at most `limit` until the rank announces its node.
     pub fn rank_of(&self, node: NodeId, limit: Duration) -> Option<u32> {
         let known = |state: &LaneTable| state.ranks.contains_key(&node) || state.ended.is_some();
-        self.await_news(limit, known).ranks.get(&node).copied()
+        self.await_update(limit, known).ranks.get(&node).copied()
     }
 
     /// Blocks for at most `limit` until a rank announces its node. Returns whether it has.
     pub fn await_rank(&self, rank: u32, limit: Duration) -> bool {
         let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
-        known(&self.await_news(limit, |state| known(state) || state.ended.is_some()))
+        known(&self.await_update(limit, |state| known(state) || state.ended.is_some()))
     }
 
     /// Blocks until each rank has announced its node, or the world has ended.
@@ -201,7 +201,7 @@ impl MpiFabric {
     }
 
     /// Returns the locked table once `wanted` holds, or after `limit`.
-    fn await_news(&self, limit: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
+    fn await_update(&self, limit: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
         let end = Some(Instant::now() + limit);
         loop {
             let state = self.shared.lock();
@@ -221,7 +221,7 @@ impl MpiFabric {
         let mut state = self.shared.lock();
         state.stopping = true;
         self.shared.has_changed(state);
-        drop(self.await_news(STOP_MAX, |state| state.has_left));
+        drop(self.await_update(STOP_MAX, |state| state.has_left));
     }
 }
 
@@ -233,7 +233,7 @@ impl Drop for MpiFabric {
 
 /// The result of a pass that sends queued messages.
 #[derive(Clone, Copy, Default)]
-struct Turn {
+struct SendPass {
     sent: bool,
     /// Whether more may be queued than could be sent.
     full: bool,
@@ -252,7 +252,7 @@ impl Shared {
         let mut asks = true;
         let mut looks = 0;
         loop {
-            let turn = if asks || self.has_work() { self.send(world)? } else { Turn::default() };
+            let turn = if asks || self.has_work() { self.send(world)? } else { SendPass::default() };
             let received = self.receive(world)?;
             asks = received || turn.full || turn.stopping;
             if turn.stopping {
@@ -269,10 +269,10 @@ impl Shared {
                 continue;
             }
             let now = Instant::now();
-            match backoff.pause(now - last, world.moves_lent()) {
+            match backoff.pause(now - last, world.moves_exposed()) {
                 Pause::Yield => {
                     looks += 1;
-                    if looks % LOOKS != 0 {
+                    if looks % POLLS != 0 {
                         continue;
                     }
                     std::thread::yield_now();
@@ -301,22 +301,23 @@ impl Shared {
     }
 
     /// Sends as many messages as the bounds allow.
-    fn send(&self, world: &mut dyn World) -> io::Result<Turn> {
-        let (sending, of_lent) = world.sending();
-        let (room, lent_room) = (SENDS_MAX.saturating_sub(sending - of_lent), LENT_SENDS_MAX.saturating_sub(of_lent));
-        let (mut messages, mut lent) = (Vec::new(), Vec::new());
+    fn send(&self, world: &mut dyn World) -> io::Result<SendPass> {
+        let (sending, of_exposed) = world.sending();
+        let (space, receive_buffer) =
+            (SENDS_MAX.saturating_sub(sending - of_exposed), EXPOSED_SENDS_MAX.saturating_sub(of_exposed));
+        let (mut messages, mut exposed) = (Vec::new(), Vec::new());
         // Cleared before the queues are read, so that later writes are noticed.
         self.has_work.store(false, Ordering::SeqCst);
         let mut state = self.lock_to_write();
         // Requested bytes of exposed buffers precede the message that ends their lane.
-        while lent.len() < lent_room
-            && let Some(part) = state.streams.next_lent()
+        while exposed.len() < receive_buffer
+            && let Some(part) = state.streams.next_exposed()
         {
             let bytes =
                 state.bytes_of(&part).ok_or_else(|| io::Error::other("a lane has lent what it does not have"))?;
-            lent.push((part, bytes));
+            exposed.push((part, bytes));
         }
-        while messages.len() < room
+        while messages.len() < space
             && let Some(message) = state.streams.next_message()
         {
             messages.push(message);
@@ -324,38 +325,38 @@ impl Shared {
         state.wake();
         let stopping = state.stopping;
         drop(state);
-        let full = messages.len() == room || lent.len() == lent_room;
-        let sent = !messages.is_empty() || !lent.is_empty();
+        let full = messages.len() == space || exposed.len() == receive_buffer;
+        let sent = !messages.is_empty() || !exposed.is_empty();
         Counters::add(&self.counts.messages, messages.len());
-        for (part, bytes) in lent {
-            Counters::add(&self.counts.lent_messages, 1);
-            Counters::add(&self.counts.lent_bytes, bytes.len());
-            world.send_lent(part.to, part.tag, bytes, part.id)?;
+        for (part, bytes) in exposed {
+            Counters::add(&self.counts.exposed_messages, 1);
+            Counters::add(&self.counts.exposed_bytes, bytes.len());
+            world.send_exposed(part.to, part.tag, bytes, part.id)?;
         }
         for outgoing in messages {
             world.send(outgoing.to, outgoing.message)?;
         }
-        Ok(Turn { sent, full, stopping })
+        Ok(SendPass { sent, full, stopping })
     }
 
     /// Receives messages that have arrived. Returns whether there were any. Wakes a message's waiter before the next poll of MPI.
     fn receive(&self, world: &mut dyn World) -> io::Result<bool> {
         for taken in 0..BATCH {
-            let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))? else {
+            let Some(received) = world.receive(&mut |from, tag, len| self.lock().space_for(from, tag, len))? else {
                 return Ok(taken > 0);
             };
             let mut state = self.lock();
-            let mut is_news = false;
-            match came {
-                Came::Filled(tag) => {
-                    state.streams.came(tag);
-                    state.posts.came(tag);
+            let mut has_update = false;
+            match received {
+                ReceivedItem::Filled(tag) => {
+                    state.streams.received(tag);
+                    state.posts.received(tag);
                 }
-                Came::Sent(id) => state.streams.was_sent(id),
-                Came::Message(from, message) => {
+                ReceivedItem::Sent(id) => state.streams.was_sent(id),
+                ReceivedItem::Message(from, message) => {
                     if let Some(node) = state.streams.receive(from, message)? {
                         state.is_node(from, NodeId(node))?;
-                        is_news = true;
+                        has_update = true;
                     }
                 }
             }
@@ -363,7 +364,7 @@ impl Shared {
             state.wake();
             // Not raised for each message: the thread that accepts lanes always waits, and waking it takes longer than all other
             // work here.
-            if is_news || state.streams.has_opened() {
+            if has_update || state.streams.has_opened() {
                 Counters::add(&self.counts.news, 1);
                 self.news.raise();
             }

@@ -16,8 +16,8 @@ const KEY_LEN: usize = 9;
 pub(super) const WRITE_MAX: usize = BYTES_MAX - KEY_LEN;
 /// Most bytes that a lane may have queued for its short writes to be queued here. All of these then fit too, and a message
 /// written after the check.
-const ROOMY: usize = QUEUE_MAX / 2;
-const _: () = assert!(ROOMY + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
+const SPACIOUS: usize = QUEUE_MAX / 2;
+const _: () = assert!(SPACIOUS + DATA_MAX + WRITES_MAX * WRITE_MAX <= QUEUE_MAX);
 
 /// The queue of short writes. The consumer empties it with the table locked.
 #[derive(Debug, Default)]
@@ -74,16 +74,16 @@ fn decode([a, b, c, d, e, f, g, h, opened_here]: [u8; KEY_LEN]) -> LaneKey {
 
 /// Whether a lane's short writes may be queued: when the table was last read, the lane accepted bytes and had space.
 #[derive(Debug, Default)]
-pub(super) struct Roomy(AtomicBool);
+pub(super) struct ShortWriteSpace(AtomicBool);
 
-impl Roomy {
+impl ShortWriteSpace {
     pub(super) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Sets the value by the number of bytes that the lane has queued; `None` if it accepts no more.
     pub(super) fn set(&self, queued: Option<usize>) {
-        let roomy = queued.is_some_and(|queued| queued <= ROOMY);
+        let roomy = queued.is_some_and(|queued| queued <= SPACIOUS);
         // Stored only on a change, because a store costs the writers that poll it a cache miss.
         if self.get() != roomy {
             self.0.store(roomy, Ordering::Relaxed);
@@ -129,8 +129,9 @@ mod tests {
 
     #[test]
     fn a_lane_is_roomy_while_all_that_is_handed_in_has_room() {
-        let roomy = Roomy::default();
-        for (queued, is_roomy) in [(Some(0), true), (Some(ROOMY), true), (Some(ROOMY + 1), false), (None, false)] {
+        let roomy = ShortWriteSpace::default();
+        for (queued, is_roomy) in [(Some(0), true), (Some(SPACIOUS), true), (Some(SPACIOUS + 1), false), (None, false)]
+        {
             roomy.set(queued);
             assert_eq!(roomy.get(), is_roomy, "{queued:?}");
         }

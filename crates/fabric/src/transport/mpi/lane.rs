@@ -3,9 +3,9 @@
 mod forwards;
 mod reads;
 
+use super::exposed_buffers::ExposureState;
+use super::exposed_memory::{ReceiveBuffer, SendBuffer};
 use super::intake;
-use super::lent::{LentBytes, LentRoom};
-use super::loan::Loan;
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
@@ -37,17 +37,17 @@ pub(in crate::transport) struct MpiLane {
     limit: TimeLimit,
     reading: Reading,
     /// Spin policies of the waits for receive buffers and for exposed buffers.
-    rooms: SharedSpinPolicy,
-    loans: Arc<SharedSpinPolicy>,
+    receives: SharedSpinPolicy,
+    exposures: Arc<SharedSpinPolicy>,
 }
 
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, end: Arc<LaneEnd>) -> Self {
         // Exposed bytes move about as fast as a device copies, which takes longer than a message. A wake-up would add a fourth
         // to that.
-        let [rooms, loans] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::patient()));
-        let (limit, reading, loans) = (TimeLimit::default(), Reading::default(), Arc::new(loans));
-        Self { shared, key, end, limit, reading, rooms, loans }
+        let [receives, exposures] = std::array::from_fn(|_| SharedSpinPolicy::from(SpinPolicy::long_spin()));
+        let (limit, reading, exposures) = (TimeLimit::default(), Reading::default(), Arc::new(exposures));
+        Self { shared, key, end, limit, reading, receives, exposures }
     }
 
     /// Blocks until `work` returns a value, or until `end`.
@@ -89,7 +89,7 @@ impl MpiLane {
     ) -> io::Result<T> {
         let start = Instant::now();
         if let Some(spin) = spin.filter(|spin| spin.has_any() && end.is_none_or(|end| end > start)) {
-            spin.look(|| self.end.changed.raised() != seen || quick().is_some());
+            spin.spin_until(|| self.end.changed.raised() != seen || quick().is_some());
             if let Some(done) = quick() {
                 spin.waited(start);
                 return Ok(done);
@@ -115,12 +115,12 @@ impl MpiLane {
             if all <= intake::WRITE_MAX && self.end.roomy.get() && self.shared.hand_in(self.key, parts) {
                 return Ok(all);
             }
-            return self.wait_for_room(end, |streams, key| streams.write(key, parts));
+            return self.wait_for_space(end, |streams, key| streams.write(key, parts));
         }
-        let room = self.wait_for_room(end, Streams::room)?;
+        let space = self.wait_for_space(end, Streams::space)?;
         // Copied without the lock, so that the thread that owns MPI continues. The space can't shrink meanwhile, because a lane
         // has one writer.
-        let len = all.min(STEP).min(room);
+        let len = all.min(STEP).min(space);
         let mut message = spare::empty(HEADER_LEN + len);
         message.extend_from_slice(&[0; HEADER_LEN]);
         for part in parts {
@@ -140,7 +140,7 @@ impl MpiLane {
     }
 
     /// Blocks until `work` returns a value. After a wait, calls it only once there is space for a large piece.
-    fn wait_for_room(
+    fn wait_for_space(
         &self,
         end: Option<Instant>,
         mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<usize>>,
@@ -150,7 +150,7 @@ impl MpiLane {
             // Queued short writes precede this one.
             state.take_in(&self.shared.intake);
             let LaneTable { streams, ends, .. } = state;
-            if waited && !streams.has_room(key) {
+            if waited && !streams.has_space(key) {
                 return Ok(None);
             }
             waited = true;
@@ -162,36 +162,36 @@ impl MpiLane {
         })
     }
 
-    fn lend_all(&self, bytes: LentBytes) -> io::Result<()> {
+    fn expose_all(&self, bytes: SendBuffer) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         let mut state = self.shared.lock_to_write();
-        state.streams.lend(self.key, bytes.len() as u64)?;
-        state.lent.insert(self.key, bytes);
+        state.streams.expose(self.key, bytes.len() as u64)?;
+        state.exposed.insert(self.key, bytes);
         self.shared.has_changed(state);
         // Without a time limit, because MPI may be reading the bytes.
-        let loan = self.wait(None, Some(&self.loans), |state, key| {
-            let loan = state.streams.loan(key);
-            Ok((loan != Loan::UnderWay).then_some(loan))
+        let exposure = self.wait(None, Some(&self.exposures), |state, key| {
+            let exposure = state.streams.exposure(key);
+            Ok((exposure != ExposureState::UnderWay).then_some(exposure))
         });
-        self.shared.lock().lent.remove(&self.key);
-        match loan? {
-            Loan::Done => Ok(()),
-            Loan::UnderWay | Loan::Over => Err(ErrorKind::BrokenPipe.into()),
+        self.shared.lock().exposed.remove(&self.key);
+        match exposure? {
+            ExposureState::Done => Ok(()),
+            ExposureState::UnderWay | ExposureState::Over => Err(ErrorKind::BrokenPipe.into()),
         }
     }
 
     /// Exposes bytes in device memory, if MPI supports it.
-    fn native_bytes(&self, range: NativeRange) -> io::Result<LentBytes> {
-        if self.shared.takes_native() { Ok(LentBytes::native(range)) } else { Err(ErrorKind::Unsupported.into()) }
+    fn native_bytes(&self, range: NativeRange) -> io::Result<SendBuffer> {
+        if self.shared.takes_native() { Ok(SendBuffer::native(range)) } else { Err(ErrorKind::Unsupported.into()) }
     }
 
     /// Ends the direction, after all written bytes.
-    fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
+    fn notify(&self, notify: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock_to_write();
         self.end.roomy.set(None);
-        tell(&mut state.streams, self.key);
+        notify(&mut state.streams, self.key);
         self.shared.has_changed(state);
     }
 }
@@ -210,7 +210,7 @@ impl Lane for MpiLane {
     }
 
     fn spin_long(&self) {
-        self.reading.waits.set(SpinPolicy::patient());
+        self.reading.waits.set(SpinPolicy::long_spin());
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -233,12 +233,12 @@ impl Lane for MpiLane {
     }
 
     fn finish(&self) -> io::Result<()> {
-        self.tell(Streams::finish);
+        self.notify(Streams::finish);
         Ok(())
     }
 
     fn shutdown(&self) {
-        self.tell(|streams, key| {
+        self.notify(|streams, key| {
             streams.close(key);
             self.end.mailbox.close();
         });
@@ -263,27 +263,27 @@ impl Lane for MpiLane {
 
 impl RemoteMemory for MpiLane {
     fn send(&self, bytes: Source<'_>) -> io::Result<()> {
-        self.lend_all(match bytes {
-            Source::Host(bytes) => LentBytes::of(bytes),
+        self.expose_all(match bytes {
+            Source::Host(bytes) => SendBuffer::of(bytes),
             Source::Device(range) => self.native_bytes(range)?,
         })
     }
 
-    fn receive(&self, room: NativeRange) -> io::Result<Option<usize>> {
+    fn receive(&self, space: NativeRange) -> io::Result<Option<usize>> {
         if !self.shared.takes_native() || self.reading.has_left() {
             return Ok(None);
         }
         // A lane never reads more than requested.
-        self.fill(room.len, |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room }))
+        self.fill(space.len, |len| ReceiveBuffer::native(NativeRange { len: space.len.min(len), ..space }))
     }
 
-    fn post(&self, room: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
-        self.shared.post(self.key, room, ended)
+    fn post(&self, space: NativeRange, ended: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
+        self.shared.post(self.key, space, ended)
     }
 
     fn send_posted(&self, key: NonZeroU16, bytes: NativeRange) -> io::Result<Box<dyn PostedSend>> {
         let bytes = self.native_bytes(bytes)?;
-        Ok(Box::new(self.shared.send_posted(self.key, key.get(), bytes, &self.loans)?))
+        Ok(Box::new(self.shared.send_posted(self.key, key.get(), bytes, &self.exposures)?))
     }
 }
 

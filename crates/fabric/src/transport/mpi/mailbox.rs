@@ -14,7 +14,7 @@ const MESSAGES_MAX: usize = 8;
 /// Most bytes of one message.
 pub(super) const MESSAGE_MAX: usize = BYTES_MAX;
 /// Most credit that a reader uses before it reports it. The sender continues meanwhile.
-const UNTOLD_MAX: u64 = BASE / 8;
+const UNREPORTED_MAX: u64 = BASE / 8;
 
 /// The queue of short messages.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Mailbox {
     /// Bytes of the first message that were read.
     at: AtomicUsize,
     /// Credit of read messages that was not reported to the table yet.
-    untold: AtomicU64,
+    unreported: AtomicU64,
 }
 
 impl Mailbox {
@@ -39,19 +39,19 @@ impl Mailbox {
     }
 
     /// Copies the rest of the first message, as far as it fits, and returns the number of bytes. Only for the lane's reader.
-    pub(super) fn read(&self, room: &mut [u8]) -> usize {
+    pub(super) fn read(&self, space: &mut [u8]) -> usize {
         if self.is_empty() {
             return 0;
         }
         let taken = self.slots.take(|bytes| {
             let at = self.at.load(Ordering::Relaxed);
             let left = &bytes[at.min(bytes.len())..];
-            let n = room.len().min(left.len());
-            room[..n].copy_from_slice(&left[..n]);
+            let n = space.len().min(left.len());
+            space[..n].copy_from_slice(&left[..n]);
             let is_done = n == left.len();
             self.at.store(if is_done { 0 } else { at + n }, Ordering::Relaxed);
             if is_done {
-                self.untold.fetch_add(cost(bytes.len()), Ordering::Relaxed);
+                self.unreported.fetch_add(cost(bytes.len()), Ordering::Relaxed);
             }
             (n, is_done)
         });
@@ -59,15 +59,15 @@ impl Mailbox {
     }
 
     /// Whether the reader should report its credit now.
-    pub(super) fn owes_much(&self) -> bool {
-        self.untold.load(Ordering::Relaxed) >= UNTOLD_MAX
+    pub(super) fn should_report_credit(&self) -> bool {
+        self.unreported.load(Ordering::Relaxed) >= UNREPORTED_MAX
     }
 
     /// Returns the credit to report, and resets it.
-    pub(super) fn tell(&self) -> u64 {
-        match self.untold.load(Ordering::Relaxed) {
+    pub(super) fn notify(&self) -> u64 {
+        match self.unreported.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.untold.swap(0, Ordering::Relaxed),
+            _ => self.unreported.swap(0, Ordering::Relaxed),
         }
     }
 
@@ -106,14 +106,14 @@ mod tests {
     fn credit_is_reported_once_and_in_time() {
         let mailbox = Mailbox::default();
         let (mut taken, bytes) = (0, [0; MESSAGE_MAX]);
-        while !mailbox.owes_much() {
+        while !mailbox.should_report_credit() {
             assert!(mailbox.put(&bytes));
             assert_eq!(mailbox.read(&mut [0; MESSAGE_MAX + 1]), MESSAGE_MAX);
             taken += cost(MESSAGE_MAX);
         }
         // The limit is well below half the base credit, which must be read before the credit is restored.
         assert!(taken < BASE / 4);
-        assert_eq!((mailbox.tell(), mailbox.tell()), (taken, 0));
-        assert!(!mailbox.owes_much());
+        assert_eq!((mailbox.notify(), mailbox.notify()), (taken, 0));
+        assert!(!mailbox.should_report_credit());
     }
 }

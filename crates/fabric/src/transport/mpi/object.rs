@@ -3,11 +3,11 @@
 //!
 //! The object is loaded with global symbols, because Open MPI loads plugins that resolve them.
 
-use super::lent::LentBytes;
-use super::loan::{TAG_FIRST, TAKES_MAX};
+use super::exposed_buffers::{TAG_FIRST, TAKES_MAX};
+use super::exposed_memory::SendBuffer;
 use super::short_buffers::{ShortBuffer, ShortBuffers};
 use super::spare;
-use super::world::{Came, FindRoom, World};
+use super::world::{FindReceiveBuffer, ReceivedItem, World};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -24,7 +24,7 @@ const _: () = assert!(FRAMED < TAG_FIRST);
 /// Longest message. Longer announced lengths are refused.
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
 /// Polls of MPI before other work while it copies exposed buffers: many MPIs copy only inside a call.
-const LENT_LOOKS: u32 = 16;
+const EXPOSED_POLLS: u32 = 16;
 /// Most completed requests that one call reports.
 const DONE_AT_ONCE: usize = 8;
 /// Longest text that the object returns.
@@ -32,8 +32,8 @@ const TEXT_MAX: usize = 8 << 10;
 
 type Interface = unsafe extern "C" fn() -> u32;
 type BuiltFor = unsafe extern "C" fn() -> *const c_char;
-type LibraryText = unsafe extern "C" fn(text: *mut c_char, room: usize) -> usize;
-type Open = unsafe extern "C" fn(rank: *mut u32, size: *mut u32, why: *mut c_char, room: usize) -> *mut c_void;
+type LibraryText = unsafe extern "C" fn(text: *mut c_char, space: usize) -> usize;
+type Open = unsafe extern "C" fn(rank: *mut u32, size: *mut u32, why: *mut c_char, space: usize) -> *mut c_void;
 type Send = unsafe extern "C" fn(
     world: *mut c_void,
     to: u32,
@@ -44,7 +44,7 @@ type Send = unsafe extern "C" fn(
 ) -> c_int;
 type Probe = unsafe extern "C" fn(world: *mut c_void, from: *mut u32, tag: *mut u32, len: *mut usize) -> c_int;
 type Receive = unsafe extern "C" fn(world: *mut c_void, bytes: *mut u8, len: usize, request: *mut u32) -> c_int;
-type Test = unsafe extern "C" fn(world: *mut c_void, done: *mut u32, room: usize) -> c_int;
+type Test = unsafe extern "C" fn(world: *mut c_void, done: *mut u32, space: usize) -> c_int;
 type Close = unsafe extern "C" fn(world: *mut c_void);
 
 /// The loaded object.
@@ -67,14 +67,14 @@ struct Functions {
 
 /// Facts about an object that are known without joining a world.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ObjectNews {
+pub struct ObjectFacts {
     /// The MPI that the object was built for.
     pub built_for: String,
     /// The MPI that is installed.
     pub here: String,
 }
 
-impl ObjectNews {
+impl ObjectFacts {
     /// Whether both name the same MPI in the same version.
     pub fn fits(&self) -> bool {
         let Some((name, version)) = self.built_for.rsplit_once(' ') else { return false };
@@ -135,8 +135,8 @@ impl MpiObject {
     }
 
     /// Returns the MPI that the object was built for, and the installed one.
-    pub fn news(&self) -> ObjectNews {
-        ObjectNews { built_for: self.built_for.clone(), here: self.library.clone() }
+    pub fn news(&self) -> ObjectFacts {
+        ObjectFacts { built_for: self.built_for.clone(), here: self.library.clone() }
     }
 
     /// Joins the job's world, on the thread that will own it. At most once per process.
@@ -161,7 +161,7 @@ impl MpiObject {
             rank,
             size,
             sends: Vec::new(),
-            lent_sent: VecDeque::new(),
+            exposed_sent: VecDeque::new(),
             receives: VecDeque::new(),
             short,
         }))
@@ -177,7 +177,7 @@ struct MpiWorld {
     /// Requests of sends in flight, and the bytes that MPI is reading.
     sends: Vec<Sending>,
     /// Exposed buffers that were sent but not reported yet: at most as many as are in flight at once.
-    lent_sent: VecDeque<u64>,
+    exposed_sent: VecDeque<u64>,
     /// Buffers that MPI is writing or has written, in the order of matching.
     receives: VecDeque<Receiving>,
     /// Declared after the requests, which use these buffers.
@@ -218,11 +218,11 @@ impl MpiWorld {
     }
 
     /// Receives the next message that has arrived into a new buffer, or into the exposed one for its tag.
-    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<()> {
+    fn begin_receive(&mut self, space: FindReceiveBuffer<'_>) -> io::Result<()> {
         let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
         // SAFETY: the world is open, and the pointers are to values that outlive the call.
-        let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
-        if Self::check(came, "look for messages")? == 0 {
+        let received = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
+        if Self::check(received, "look for messages")? == 0 {
             return Ok(());
         }
         let wrong = || io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes with tag {tag}"));
@@ -231,11 +231,11 @@ impl MpiWorld {
             return Err(wrong());
         }
         let (start, into) = if tag != FRAMED {
-            let room = room(from, tag, len)?;
-            if !room.enter() {
+            let space = space(from, tag, len)?;
+            if !space.enter() {
                 return Err(lost_device("receive into"));
             }
-            (room.as_mut_ptr(), Into::Room(tag))
+            (space.as_mut_ptr(), Into::Room(tag))
         } else if let Some(short) = self.short.take(len) {
             (self.short.start(&short), Into::Short(short))
         } else {
@@ -250,11 +250,11 @@ impl MpiWorld {
         Ok(())
     }
 
-    fn test(&mut self) -> io::Result<Option<Came>> {
+    fn test(&mut self) -> io::Result<Option<ReceivedItem>> {
         if self.sends.is_empty() && self.receives.iter().all(|receive| receive.done) {
-            return Ok(self.lent_sent.pop_front().map(Came::Sent));
+            return Ok(self.exposed_sent.pop_front().map(ReceivedItem::Sent));
         }
-        let mut looks = if self.moves_lent() { LENT_LOOKS } else { 1 };
+        let mut looks = if self.moves_exposed() { EXPOSED_POLLS } else { 1 };
         while looks > 0 {
             let mut done = [0_u32; DONE_AT_ONCE];
             // SAFETY: the world is open, and the function writes at most `done.len()` numbers.
@@ -270,7 +270,7 @@ impl MpiWorld {
                 looks
             };
         }
-        Ok(self.lent_sent.pop_front().map(Came::Sent))
+        Ok(self.exposed_sent.pop_front().map(ReceivedItem::Sent))
     }
 
     fn is_done(&mut self, request: u32) {
@@ -280,7 +280,7 @@ impl MpiWorld {
             match self.sends.swap_remove(at).what {
                 SentBytes::Message(message) => spare::done(message),
                 SentBytes::Short(short) => self.short.give_back(short),
-                SentBytes::Lent(id) => self.lent_sent.push_back(id),
+                SentBytes::Lent(id) => self.exposed_sent.push_back(id),
             }
         }
     }
@@ -319,7 +319,7 @@ impl World for MpiWorld {
         self.begin_send(to, FRAMED, (start, len), what)
     }
 
-    fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
+    fn send_exposed(&mut self, to: u32, tag: u16, bytes: SendBuffer, id: u64) -> io::Result<()> {
         if !bytes.enter() {
             return Err(lost_device("send from"));
         }
@@ -327,19 +327,19 @@ impl World for MpiWorld {
     }
 
     fn sending(&self) -> (usize, usize) {
-        let lent = self.sends.iter().filter(|sending| matches!(sending.what, SentBytes::Lent(_)));
-        (self.sends.len(), lent.count())
+        let exposed = self.sends.iter().filter(|sending| matches!(sending.what, SentBytes::Lent(_)));
+        (self.sends.len(), exposed.count())
     }
 
-    fn moves_lent(&self) -> bool {
+    fn moves_exposed(&self) -> bool {
         let sends = self.sends.iter().any(|sending| matches!(sending.what, SentBytes::Lent(_)));
         sends || self.receives.iter().any(|receive| !receive.done && matches!(receive.into, Into::Room(_)))
     }
 
-    fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
+    fn receive(&mut self, space: FindReceiveBuffer<'_>) -> io::Result<Option<ReceivedItem>> {
         // One at a time: many MPIs copy a message when it is received, and its waiter can continue before the next copy.
         if self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) {
-            self.begin_receive(room)?;
+            self.begin_receive(space)?;
         }
         if let Some(sent) = self.test()? {
             return Ok(Some(sent));
@@ -353,9 +353,9 @@ impl World for MpiWorld {
                     || !self.receives.iter().take(at).any(|earlier| is_before(&earlier)))
         });
         Ok(first.and_then(|at| self.receives.remove(at)).map(|receive| match receive.into {
-            Into::Message(message) => Came::Message(receive.from, message),
-            Into::Short(short) => Came::Message(receive.from, self.short.read(short)),
-            Into::Room(tag) => Came::Filled(tag),
+            Into::Message(message) => ReceivedItem::Message(receive.from, message),
+            Into::Short(short) => ReceivedItem::Message(receive.from, self.short.read(short)),
+            Into::Room(tag) => ReceivedItem::Filled(tag),
         }))
     }
 }
@@ -375,7 +375,7 @@ mod tests {
     fn the_installed_mpi_is_compared_with_that_of_the_build() {
         let debian = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022";
         let mpich = "MPICH Version:      4.0.2\nMPICH Release date: Thu Apr  7 12:34:45 CDT 2022";
-        let fits = |built_for: &str, here: &str| ObjectNews { built_for: built_for.into(), here: here.into() }.fits();
+        let fits = |built_for: &str, here: &str| ObjectFacts { built_for: built_for.into(), here: here.into() }.fits();
         assert!(fits("Open MPI 4.1.4", debian) && fits("MPICH 4.0.2", mpich));
         for (built_for, here) in
             [("Open MPI 4.1", debian), ("Open MPI 5.0.11", debian), ("MPICH 4.0.2", debian), ("", mpich)]

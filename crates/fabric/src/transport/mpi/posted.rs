@@ -1,9 +1,9 @@
 //! Posted receives into device memory, see `streams/posted.rs`: their addresses, and the notification when a message
 //! has been received.
 
-use super::lent::{LentBytes, LentRoom};
+use super::exposed_memory::{ReceiveBuffer, SendBuffer};
 use super::message::LaneKey;
-use super::posted_rooms::RoomOf;
+use super::posted_receives::ReceiveTarget;
 use super::posts::{Posted, Sent};
 use super::shared::{LaneTable, Shared};
 use crate::transport::remote_memory::{PostedReceive, PostedSend, ReceiveEnded};
@@ -18,23 +18,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Most bytes of such a message. A message whose receive was abandoned is received into host memory and discarded.
-const ROOM_BYTES_MAX: usize = 16 << 20;
+const RECEIVE_BYTES_MAX: usize = 16 << 20;
 
 /// A posted receive of a lane.
 #[derive(Debug)]
-struct Room {
+struct LaneReceive {
     shared: Arc<Shared>,
     id: u64,
 }
 
-impl PostedReceive for Room {
+impl PostedReceive for LaneReceive {
     fn withdraw(&self) -> bool {
         let mut state = self.shared.lock();
         let is_free = state.streams.withdraw(self.id);
-        let room = if is_free { state.posts.rooms.remove(&self.id) } else { None };
+        let space = if is_free { state.posts.receives.remove(&self.id) } else { None };
         drop(state);
         // Dropped without the lock, because that may take long.
-        drop(room);
+        drop(space);
         is_free
     }
 
@@ -59,30 +59,32 @@ impl PostedReceive for Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for LaneReceive {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.streams.abandon(self.id);
-        let room = state.posts.rooms.remove(&self.id);
+        let space = state.posts.receives.remove(&self.id);
         drop(state);
-        drop(room);
+        drop(space);
     }
 }
 
 impl LaneTable {
     /// Returns the buffer for an arrived message.
-    pub(super) fn room_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LentRoom> {
+    pub(super) fn space_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<ReceiveBuffer> {
         let none = || io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for");
         match self.streams.comes(from, tag, len)? {
-            RoomOf::Reader(lane) => self.rooms.get(&lane).copied().filter(|room| room.len() == len).ok_or_else(none),
-            RoomOf::Posted(id) => self.posts.rooms.get(&id).map(|posted| posted.room).ok_or_else(none),
-            RoomOf::Abandoned => {
+            ReceiveTarget::Reader(lane) => {
+                self.receives.get(&lane).copied().filter(|space| space.len() == len).ok_or_else(none)
+            }
+            ReceiveTarget::Posted(id) => self.posts.receives.get(&id).map(|posted| posted.space).ok_or_else(none),
+            ReceiveTarget::Abandoned => {
                 let mut waste = Vec::new();
                 waste.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
                 waste.resize(len, 0);
-                let room = LentRoom::of(&mut waste);
+                let space = ReceiveBuffer::of(&mut waste);
                 self.posts.waste.insert(tag, waste);
-                Ok(room)
+                Ok(space)
             }
         }
     }
@@ -90,20 +92,20 @@ impl LaneTable {
     /// Queues the notifications of receives and sends that are over.
     pub(super) fn end_posts(&mut self) {
         let Self { streams, posts, .. } = self;
-        while let Some((id, filled)) = streams.next_ended_room() {
-            posts.ended.extend(posts.rooms.remove(&id).map(|posted| (posted.told, filled)));
+        while let Some((id, filled)) = streams.next_ended_receive() {
+            posts.ended.extend(posts.receives.remove(&id).map(|posted| (posted.reported, filled)));
             posts.changed.raise();
         }
         while let Some(id) = streams.next_sent() {
             if let Some(sent) = posts.sending.get_mut(&id) {
                 sent.is_sent = true;
-                sent.tell();
+                sent.notify();
             }
         }
         while let Some((id, landed)) = streams.next_landed() {
             if let Some(sent) = posts.sending.get_mut(&id) {
                 sent.landed = Some(landed);
-                sent.tell();
+                sent.notify();
             }
         }
     }
@@ -114,29 +116,29 @@ impl Shared {
     pub(super) fn post(
         self: &Arc<Self>,
         key: LaneKey,
-        room: NativeRange,
-        told: ReceiveEnded,
+        space: NativeRange,
+        reported: ReceiveEnded,
     ) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
-        if room.len == 0 || room.len > ROOM_BYTES_MAX || !self.takes_native() {
+        if space.len == 0 || space.len > RECEIVE_BYTES_MAX || !self.takes_native() {
             return None;
         }
         let mut state = self.lock();
         if !std::mem::replace(&mut state.posts.has_thread, true) {
             let shared = self.clone();
             drop(state);
-            if threads::spawn("accord-mpi-room", move || tell_rooms(&shared)).is_err() {
+            if threads::spawn("accord-mpi-room", move || notify_receives(&shared)).is_err() {
                 self.lock().posts.has_thread = false;
                 return None;
             }
             state = self.lock();
         }
-        let (id, tag) = state.streams.post(key, room.len as u64)?;
+        let (id, tag) = state.streams.post(key, space.len as u64)?;
         let tag = NonZeroU16::new(tag)?;
-        state.posts.rooms.insert(id, Posted { room: LentRoom::native(room), told });
+        state.posts.receives.insert(id, Posted { space: ReceiveBuffer::native(space), reported });
         // The notifying thread polls from now on.
         state.posts.changed.raise();
         drop(state);
-        Some((tag, Arc::new(Room { shared: self.clone(), id })))
+        Some((tag, Arc::new(LaneReceive { shared: self.clone(), id })))
     }
 
     /// Sends bytes to a receive that a lane's peer has posted.
@@ -144,7 +146,7 @@ impl Shared {
         self: &Arc<Self>,
         key: LaneKey,
         tag: u16,
-        bytes: LentBytes,
+        bytes: SendBuffer,
         spin: &Arc<SharedSpinPolicy>,
     ) -> io::Result<Sending> {
         let mut state = self.lock_to_write();
@@ -183,7 +185,7 @@ pub(super) struct Sending {
 
 impl PostedSend for Sending {
     fn wait(&mut self) -> io::Result<bool> {
-        self.changed.look(self.seen, &self.spin);
+        self.changed.spin_until(self.seen, &self.spin);
         let mut state = self.until(|sent| sent.is_sent && sent.landed.is_some())?;
         self.spin.waited(self.begun);
         let (sent, checked) = (state.posts.sending.remove(&self.id), state.check());
@@ -222,24 +224,24 @@ impl Drop for Sending {
 }
 
 /// Notifies the owners of receives that are over, until the thread has left MPI.
-fn tell_rooms(shared: &Shared) {
-    let mut spin = SpinPolicy::patient();
+fn notify_receives(shared: &Shared) {
+    let mut spin = SpinPolicy::long_spin();
     loop {
         let mut state = shared.lock();
-        if let Some((told, filled)) = state.posts.ended.pop_front() {
+        if let Some((reported, filled)) = state.posts.ended.pop_front() {
             drop(state);
-            told(filled);
+            reported(filled);
             continue;
         }
         if state.has_left {
             return;
         }
         let changed = state.posts.changed.clone();
-        if state.posts.rooms.is_empty() {
+        if state.posts.receives.is_empty() {
             // Time spent without a posted receive does not count as transfer time.
             drop(changed.wait(state, None));
         } else {
-            drop(shared.look_then_wait(&changed, state, &mut spin));
+            drop(shared.spin_then_wait(&changed, state, &mut spin));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of posted receives, and of sends to those of other ranks.
 
-use super::lent::{LentBytes, LentRoom};
+use super::exposed_memory::{ReceiveBuffer, SendBuffer};
 use crate::transport::remote_memory::ReceiveEnded;
 use accord_types::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The posted receives and the sends of a rank.
 #[derive(Default)]
 pub(super) struct Posts {
-    pub(super) rooms: BTreeMap<u64, Posted>,
+    pub(super) receives: BTreeMap<u64, Posted>,
     /// Messages whose receive was abandoned, by tag, until they have arrived.
     pub(super) waste: BTreeMap<u16, Vec<u8>>,
     /// Notifications to deliver.
@@ -25,7 +25,7 @@ pub(super) struct Posts {
 /// Bytes for a posted receive of another rank, until the sender has the outcome.
 #[derive(Debug)]
 pub(super) struct Sent {
-    pub(super) bytes: LentBytes,
+    pub(super) bytes: SendBuffer,
     /// Wakes the waiting sender.
     pub(super) changed: Arc<Signal>,
     /// Whether MPI has released the bytes.
@@ -38,7 +38,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Wakes the sender once it has nothing left to wait for.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn notify(&mut self) {
         if self.is_sent && (self.is_let_go || self.landed.is_some()) {
             self.changed.raise();
         }
@@ -46,14 +46,14 @@ impl Sent {
 }
 
 pub(super) struct Posted {
-    pub(super) room: LentRoom,
-    pub(super) told: ReceiveEnded,
+    pub(super) space: ReceiveBuffer,
+    pub(super) reported: ReceiveEnded,
 }
 
 impl fmt::Debug for Posts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Posts")
-            .field("rooms", &self.rooms.keys())
+            .field("rooms", &self.receives.keys())
             .field("sending", &self.sending)
             .finish_non_exhaustive()
     }
@@ -61,12 +61,12 @@ impl fmt::Debug for Posts {
 
 impl Posts {
     /// Returns the bytes of a send.
-    pub(super) fn bytes_of(&self, id: u64) -> Option<LentBytes> {
+    pub(super) fn bytes_of(&self, id: u64) -> Option<SendBuffer> {
         self.sending.get(&id).map(|sent| sent.bytes)
     }
 
     /// Records that a message has arrived completely, whether its receive was abandoned or not.
-    pub(super) fn came(&mut self, tag: u16) {
+    pub(super) fn received(&mut self, tag: u16) {
         self.waste.remove(&tag);
     }
 }

@@ -12,7 +12,7 @@ const NEVER: u64 = u64::MAX;
 /// The state of a lane's reader.
 #[derive(Debug)]
 pub(super) struct Reading {
-    left: ShortLock<Left>,
+    left: ShortLock<PartialMessage>,
     /// Whether `left` holds a message.
     has_left: AtomicBool,
     /// The count of the lane's signal when there was nothing to read; initially [`NEVER`].
@@ -23,7 +23,7 @@ pub(super) struct Reading {
 
 /// The rest of a message.
 #[derive(Debug, Default)]
-struct Left {
+struct PartialMessage {
     message: Vec<u8>,
     at: usize,
 }
@@ -42,7 +42,7 @@ impl Reading {
 
     /// Keeps a message for [`Reading::copy`].
     pub(super) fn keep(&self, message: Vec<u8>) {
-        *self.left.lock() = Left { message, at: HEADER_LEN };
+        *self.left.lock() = PartialMessage { message, at: HEADER_LEN };
         self.has_left.store(true, Ordering::Release);
     }
 
@@ -52,7 +52,7 @@ impl Reading {
             return 0;
         }
         let mut left = self.left.lock();
-        let Left { message, at } = &mut *left;
+        let PartialMessage { message, at } = &mut *left;
         let n = bytes.len().min(message.len() - *at);
         bytes[..n].copy_from_slice(&message[*at..*at + n]);
         *at += n;

@@ -2,7 +2,7 @@
 
 use super::lane::MpiLane;
 use super::piece::{NextPiece, Piece};
-use crate::transfer::LENT_MIN;
+use crate::transfer::EXPOSED_MIN;
 use crate::transport::lane::{Lane, SharedLane};
 use crate::transport::shm::Shm;
 use accord_types::threads;
@@ -20,7 +20,7 @@ enum Failed {
 /// # Errors
 /// Returns the system's error if it can't start the threads, and shuts both lanes down.
 pub(in crate::transport) fn relay(local: Arc<Shm>, remote: Arc<MpiLane>) -> io::Result<()> {
-    local.will_lend();
+    local.will_expose();
     // A program waits for these bytes, as for its executor's threads.
     local.spin_long();
     remote.spin_long();
@@ -64,11 +64,12 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane, mut next: impl FnMut(&mut Piece) -> R
 /// Forwards the next bytes of shared memory: long runs in place, short ones as a message.
 fn pass_out(from: &Shm, to: &MpiLane, piece: &mut Piece) -> Result<bool, Failed> {
     let mut failed = Failed::Source;
-    let lent = from.read_in_place(LENT_MIN, |bytes| to.lend_window(bytes).inspect_err(|_| failed = Failed::Target));
-    if lent.map_err(|_| failed)? > 0 {
+    let exposed =
+        from.read_in_place(EXPOSED_MIN, |bytes| to.expose_window(bytes).inspect_err(|_| failed = Failed::Target));
+    if exposed.map_err(|_| failed)? > 0 {
         return Ok(true);
     }
-    if piece.fill(|room| from.read_available(room)).map_err(|_| Failed::Source)? == 0 {
+    if piece.fill(|space| from.read_available(space)).map_err(|_| Failed::Source)? == 0 {
         return Ok(false);
     }
     to.write_piece(piece).map_err(|_| Failed::Target)?;
@@ -82,7 +83,8 @@ fn pass_back(from: &MpiLane, to: &Shm, piece: &mut Piece) -> Result<bool, Failed
         NextPiece::Here => (to as &dyn Lane).send(piece.bytes()).map_err(|_| Failed::Target)?,
         NextPiece::Offered(len) => {
             let mut failed = Failed::Target;
-            let filled = to.write_in_place(len, |room| from.fill_window(room).inspect_err(|_| failed = Failed::Source));
+            let filled =
+                to.write_in_place(len, |space| from.fill_window(space).inspect_err(|_| failed = Failed::Source));
             filled.map_err(|_| failed)?;
         }
     }

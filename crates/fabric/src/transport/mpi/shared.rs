@@ -1,9 +1,9 @@
 //! State shared by the lanes of a rank and the thread that owns MPI.
 
-use super::apart::Apart;
-use super::intake::{Intake, Roomy};
-use super::lent::{LentBytes, LentRoom};
-use super::loan::Lent;
+use super::cache_padded::CachePadded;
+use super::exposed_buffers::ExposedPart;
+use super::exposed_memory::{ReceiveBuffer, SendBuffer};
+use super::intake::{Intake, ShortWriteSpace};
 use super::mailbox::Mailbox;
 use super::message::LaneKey;
 use super::posts::Posts;
@@ -28,9 +28,9 @@ pub(super) struct Shared {
     /// Raised when there is something to send, or the thread has to stop.
     pub(super) work: Signal,
     /// Set with `work`. The thread clears it before it reads the queues.
-    pub(super) has_work: Apart<AtomicBool>,
+    pub(super) has_work: CachePadded<AtomicBool>,
     /// Whether the thread sleeps, or is about to. Changed with the table locked.
-    pub(super) sleeps: Apart<AtomicBool>,
+    pub(super) sleeps: CachePadded<AtomicBool>,
     pub(super) intake: Intake,
     /// Raised when another rank has opened a lane, a rank has announced its node, or the world has ended.
     pub(super) news: Signal,
@@ -43,13 +43,13 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) messages: AtomicU64,
-    pub(super) lent_messages: AtomicU64,
-    pub(super) lent_bytes: AtomicU64,
+    pub(super) exposed_messages: AtomicU64,
+    pub(super) exposed_bytes: AtomicU64,
     pub(super) news: AtomicU64,
     pub(super) passed: AtomicU64,
     pub(super) handed: AtomicU64,
     /// Bytes copied. On cache lines of their own, because the lanes' threads update them.
-    pub(super) copied_bytes: Apart<AtomicU64>,
+    pub(super) copied_bytes: CachePadded<AtomicU64>,
 }
 
 /// The values of a rank's counters at one moment.
@@ -58,9 +58,9 @@ pub struct Counts {
     /// Messages sent, without those of exposed buffers.
     pub messages: u64,
     /// Messages of exposed buffers sent.
-    pub lent_messages: u64,
+    pub exposed_messages: u64,
     /// Bytes of these messages.
-    pub lent_bytes: u64,
+    pub exposed_bytes: u64,
     /// Bytes that lanes have copied into messages or out of them.
     pub copied_bytes: u64,
     /// Wake-ups of threads that wait for a lane or for a rank's node.
@@ -80,8 +80,8 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             messages: read(&self.messages),
-            lent_messages: read(&self.lent_messages),
-            lent_bytes: read(&self.lent_bytes),
+            exposed_messages: read(&self.exposed_messages),
+            exposed_bytes: read(&self.exposed_bytes),
             copied_bytes: read(&self.copied_bytes),
             news: read(&self.news),
             passed: read(&self.passed),
@@ -96,7 +96,7 @@ pub(super) struct LaneEnd {
     /// Wakes the lane's reader and writer.
     pub(super) changed: Signal,
     /// Whether short writes may bypass the table.
-    pub(super) roomy: Roomy,
+    pub(super) roomy: ShortWriteSpace,
     pub(super) mailbox: Mailbox,
 }
 
@@ -106,10 +106,10 @@ pub(super) struct LaneTable {
     /// The state that lanes' readers and writers use without the table.
     pub(super) ends: BTreeMap<LaneKey, Arc<LaneEnd>>,
     /// Exposed buffers of lanes' writers.
-    pub(super) lent: BTreeMap<LaneKey, LentBytes>,
+    pub(super) exposed: BTreeMap<LaneKey, SendBuffer>,
     /// Receive buffers of lanes' readers. By lane, not by tag: a tag may belong to another lane before the reader learns that
     /// its buffer is filled.
-    pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
+    pub(super) receives: BTreeMap<LaneKey, ReceiveBuffer>,
     /// Posted receives, and sends to those of other ranks.
     pub(super) posts: Posts,
     /// The lanes to which all bytes of a lane are forwarded, in order.
@@ -128,8 +128,8 @@ impl Shared {
         let state = LaneTable {
             streams: Streams::default(),
             ends: BTreeMap::new(),
-            lent: BTreeMap::new(),
-            rooms: BTreeMap::new(),
+            exposed: BTreeMap::new(),
+            receives: BTreeMap::new(),
             posts: Posts::default(),
             onward: BTreeMap::new(),
             ranks: BTreeMap::new(),
@@ -141,8 +141,8 @@ impl Shared {
         Self {
             state: ShortLock::new(state),
             work: Signal::default(),
-            has_work: Apart::default(),
-            sleeps: Apart::default(),
+            has_work: CachePadded::default(),
+            sleeps: CachePadded::default(),
             intake: Intake::default(),
             news: Signal::default(),
             counts: Counters::default(),
@@ -162,14 +162,14 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Waits as [`Signal::look_then_wait`].
-    pub(super) fn look_then_wait<'a>(
+    /// Waits as [`Signal::spin_then_wait`].
+    pub(super) fn spin_then_wait<'a>(
         &'a self,
         signal: &Signal,
         table: ShortGuard<'a, LaneTable>,
         spin: &mut SpinPolicy,
     ) -> ShortGuard<'a, LaneTable> {
-        signal.look_then_wait(&self.state, table, None, spin)
+        signal.spin_then_wait(&self.state, table, None, spin)
     }
 
     /// Locks the table, and applies all queued short writes. For callers that write more or end a lane.
@@ -236,11 +236,11 @@ impl LaneTable {
     }
 
     /// Returns the address of bytes to send.
-    pub(super) fn bytes_of(&self, part: &Lent) -> Option<LentBytes> {
+    pub(super) fn bytes_of(&self, part: &ExposedPart) -> Option<SendBuffer> {
         if part.is_posted {
             return self.posts.bytes_of(part.id);
         }
-        self.lent.get(&part.lane)?.part(part.offset, part.len)
+        self.exposed.get(&part.lane)?.part(part.offset, part.len)
     }
 
     /// Records that a rank has announced its node.

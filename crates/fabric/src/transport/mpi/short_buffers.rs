@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_own_bytes_until_it_is_given_back() {
+    fn each_short_buffer_has_its_own_bytes_until_release() {
         let mut buffers = ShortBuffers::map().unwrap();
         let text = |number: usize| vec![u8::try_from(number).unwrap(); SHORT_MAX - number];
         let all: Vec<_> = (0..BUFFERS).map(|number| buffers.filled(&text(number)).unwrap()).collect();

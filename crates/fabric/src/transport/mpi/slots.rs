@@ -1,7 +1,7 @@
 //! A ring of short messages from one thread to another. Each message lies on cache lines of its own, together with the
 //! word that marks it as present. So a reader on another core waits for these lines only.
 
-use super::apart::Apart;
+use super::cache_padded::CachePadded;
 use crate::transport::shared_words::{WORD, gather, load, store};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,14 +22,14 @@ struct Slot([AtomicU64; WORDS]);
 #[derive(Debug)]
 pub(super) struct Slots<const N: usize> {
     slots: Box<[Slot]>,
-    putting: Apart<Putting>,
+    putting: CachePadded<Producer>,
     /// Number of messages ever taken.
-    taken: Apart<AtomicU64>,
+    taken: CachePadded<AtomicU64>,
 }
 
 /// The producer's state.
 #[derive(Debug, Default)]
-struct Putting {
+struct Producer {
     /// Number of messages ever put.
     put: AtomicU64,
     /// The value of `taken` when the producer last loaded it.
@@ -39,7 +39,7 @@ struct Putting {
 impl<const N: usize> Default for Slots<N> {
     fn default() -> Self {
         let slot = |_| Slot(array::from_fn(|_| AtomicU64::new(0)));
-        Self { slots: (0..N).map(slot).collect(), putting: Apart::default(), taken: Apart::default() }
+        Self { slots: (0..N).map(slot).collect(), putting: CachePadded::default(), taken: CachePadded::default() }
     }
 }
 
@@ -49,8 +49,8 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Whether another message fits. Only for the producer.
-    pub(super) fn has_room(&self) -> bool {
-        let Putting { put, taken } = &*self.putting;
+    pub(super) fn has_space(&self) -> bool {
+        let Producer { put, taken } = &*self.putting;
         let put = put.load(Ordering::Relaxed);
         if put - taken.load(Ordering::Relaxed) < N as u64 {
             return true;
@@ -63,7 +63,7 @@ impl<const N: usize> Slots<N> {
     /// Adds a message of at most [`BYTES_MAX`] bytes, given in parts. Returns `false` if the ring is full or the message too
     /// long.
     pub(super) fn put(&self, parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> bool {
-        if !self.has_room() {
+        if !self.has_space() {
             return false;
         }
         let mut bytes = [0; BYTES_MAX];
@@ -146,10 +146,10 @@ mod tests {
         let slots = Slots::<3>::default();
         assert!(!slots.put([[0; BYTES_MAX + 1]]));
         for _ in 0..3 {
-            assert!(slots.has_room() && slots.put([[1; BYTES_MAX]]));
+            assert!(slots.has_space() && slots.put([[1; BYTES_MAX]]));
         }
-        assert!(!slots.has_room() && !slots.put([[1]]));
+        assert!(!slots.has_space() && !slots.put([[1]]));
         assert_eq!(slots.take(|bytes| (bytes.len(), true)), Some(BYTES_MAX));
-        assert!(slots.has_room() && slots.put([&[] as &[u8]]) && !slots.has_room());
+        assert!(slots.has_space() && slots.put([&[] as &[u8]]) && !slots.has_space());
     }
 }

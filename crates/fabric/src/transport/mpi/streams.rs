@@ -2,17 +2,17 @@
 //! send, bytes to read, and the lanes whose waiters must be woken. No I/O, threads or clocks, so that worlds of many ranks
 //! can be simulated.
 
+mod exposing;
+mod forwarding;
 mod handing;
-mod lending;
-mod passing;
 mod posted;
 mod writing;
 
 use super::credit::{Credits, Outflow, cost};
-use super::loan::{Borrowing, Lending, Loans};
+use super::exposed_buffers::{ExposedBuffer, ExposedBuffers, ReaderBuffer};
+use super::forwarding::Forwarding;
 use super::message::{HEADER_LEN, Header, LANDED, LaneKey, MessageKind};
-use super::passing::Passing;
-use super::posted_rooms::{Completions, PostedRooms};
+use super::posted_receives::{Completions, PostedReceives};
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ pub(super) const QUEUE_MAX: usize = 2 << 20;
 /// A chunk with its header fits, so that sending a small copy does not block.
 const _: () = assert!(QUEUE_MAX > CHUNK_HEADER_LEN + CHUNK_MAX);
 /// Free bytes from which on a blocked writer is woken.
-const WAKE_ROOM: usize = QUEUE_MAX / 4;
+const WAKE_SPACE: usize = QUEUE_MAX / 4;
 /// Most lanes of a rank.
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Most lanes opened by other ranks and not accepted yet.
@@ -59,8 +59,8 @@ pub struct Streams {
     passable: Option<LaneKey>,
     /// The lane whose message was just received and may move to the reader's mailbox.
     handable: Option<LaneKey>,
-    loans: Loans,
-    posted: PostedRooms,
+    exposures: ExposedBuffers,
+    posted: PostedReceives,
     completions: Completions,
     numbers: u32,
     until_sweep: u32,
@@ -91,11 +91,11 @@ struct Stream {
     unread: bool,
     /// Received messages to read.
     inbox: VecDeque<Vec<u8>>,
-    lending: Lending,
-    borrowing: Borrowing,
+    lending: ExposedBuffer,
+    borrowing: ReaderBuffer,
     /// Sends to posted receives that were not passed to MPI yet.
     posting: u32,
-    passing: Passing,
+    passing: Forwarding,
     /// Whether the peer sends no more.
     finished: bool,
     /// Whether this side neither reads nor sends any more.
@@ -124,8 +124,8 @@ impl Default for Streams {
             woken: BTreeSet::new(),
             passable: None,
             handable: None,
-            loans: Loans::default(),
-            posted: PostedRooms::default(),
+            exposures: ExposedBuffers::default(),
+            posted: PostedReceives::default(),
             completions: Completions::default(),
             numbers: 0,
             until_sweep: SWEEP,
@@ -165,7 +165,7 @@ impl Streams {
     }
 
     /// Announces this rank's node to another rank.
-    pub fn tell_node(&mut self, rank: u32, node: u32) {
+    pub fn notify_node(&mut self, rank: u32, node: u32) {
         let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into(), tag: 0 };
         self.notes.push_back((rank, header));
     }
@@ -272,7 +272,7 @@ impl Streams {
         let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
         match header.kind {
             MessageKind::Data => {
-                if lane.finished || !lane.borrowing.lets_others_come() {
+                if lane.finished || !lane.borrowing.allows_later_messages() {
                     return Err(io::Error::new(ErrorKind::InvalidData, "bytes came after the last ones"));
                 }
                 if !lane.closed {
@@ -306,7 +306,7 @@ impl Streams {
                 }
                 // Requested bytes were sent before the end, but MPI may still be writing them.
                 if !is_written {
-                    self.end_room(key, false);
+                    self.end_receive(key, false);
                 }
                 self.posted.lane_finished(key);
                 self.completions.end(Some(key));
@@ -350,9 +350,9 @@ impl Streams {
             }
             let mut message = lane.queue.pop_front()?;
             lane.outflow.send(cost(bytes));
-            let had_room = lane.queued <= QUEUE_MAX - WAKE_ROOM;
+            let had_space = lane.queued <= QUEUE_MAX - WAKE_SPACE;
             lane.queued -= bytes;
-            if !had_room && lane.queued <= QUEUE_MAX - WAKE_ROOM {
+            if !had_space && lane.queued <= QUEUE_MAX - WAKE_SPACE {
                 self.woken.insert(key);
             }
             message[..HEADER_LEN].copy_from_slice(&header(MessageKind::Data, bytes as u64).encode());
@@ -405,7 +405,7 @@ impl Streams {
         }
         self.notes.clear();
         self.turns.clear();
-        self.end_loans();
+        self.end_exposed();
     }
 
     /// Returns the lanes whose waiters must be woken, since the last call.
@@ -421,7 +421,8 @@ impl Streams {
 
     /// Removes a lane that has ended on both sides. Later messages of it are ignored.
     fn forget(&mut self, key: LaneKey) {
-        let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished && lane.owes_nothing();
+        let over =
+            |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished && lane.uses_no_mpi_memory();
         if self.lanes.get(&key).is_some_and(over) {
             self.lanes.remove(&key);
             self.credits.remove(key);

@@ -1,8 +1,8 @@
 //! Tests whether a message passing library supports device memory, in a process that may crash without harm.
 
-use super::lent::{LentBytes, LentRoom};
-use super::loan::TAG_FIRST;
-use super::world::{Came, World};
+use super::exposed_buffers::TAG_FIRST;
+use super::exposed_memory::{ReceiveBuffer, SendBuffer};
+use super::world::{ReceivedItem, World};
 use accord_types::NativeRange;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 /// process must end.
 pub fn try_native(world: &mut dyn World, from: NativeRange, to: NativeRange, limit: Duration) -> io::Result<()> {
     let end = Instant::now() + limit;
-    world.send_lent(world.rank(), TAG_FIRST, LentBytes::native(from), 0)?;
+    world.send_exposed(world.rank(), TAG_FIRST, SendBuffer::native(from), 0)?;
     let (mut sent, mut filled) = (false, false);
     while !(sent && filled) {
-        match world.receive(&mut |_, _, _| Ok(LentRoom::native(to)))? {
-            Some(Came::Sent(_)) => sent = true,
-            Some(Came::Filled(_)) => filled = true,
-            Some(Came::Message(..)) => {}
+        match world.receive(&mut |_, _, _| Ok(ReceiveBuffer::native(to)))? {
+            Some(ReceivedItem::Sent(_)) => sent = true,
+            Some(ReceivedItem::Filled(_)) => filled = true,
+            Some(ReceivedItem::Message(..)) => {}
             None if Instant::now() >= end => return Err(ErrorKind::TimedOut.into()),
             None => std::thread::yield_now(),
         }

@@ -15,16 +15,16 @@ fn two() -> (Shm, Shm) {
 
 #[test]
 fn a_peer_that_lies_about_its_position_is_found_out() {
-    for lie in [1 << 60, u64::MAX, ROOM as u64 + 1] {
-        let (liar, victim) = two();
-        liar.memory.word(Ring::ToServer, Word::Written).store(lie, Ordering::SeqCst);
-        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+    for false_claim in [1 << 60, u64::MAX, SPACE as u64 + 1] {
+        let (attacker, victim) = two();
+        attacker.memory.word(Ring::ToServer, HeaderWord::Written).store(false_claim, Ordering::SeqCst);
+        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{false_claim}");
         assert!(victim.is_readable());
-        liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
+        attacker.memory.word(Ring::ToClient, HeaderWord::Read).store(false_claim, Ordering::SeqCst);
         // The reader's position is loaded only when the ring would otherwise be full.
-        let steps = [STEP; ROOM / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
-        assert_eq!(steps, [STEP; ROOM / STEP]);
-        assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+        let steps = [STEP; SPACE / STEP].map(|step| victim.write(&[IoSlice::new(&vec![0; step])]).unwrap());
+        assert_eq!(steps, [STEP; SPACE / STEP]);
+        assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{false_claim}");
     }
 }
 
@@ -35,31 +35,31 @@ fn read_available_returns_all_bytes_that_are_there() {
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
     (&near as &dyn Lane).send(&bytes).unwrap();
     near.finish().unwrap();
-    let (mut room, mut lens, mut all) = (vec![0; MOST], Vec::new(), Vec::new());
+    let (mut space, mut lens, mut all) = (vec![0; MOST], Vec::new(), Vec::new());
     loop {
-        match far.read_available(&mut room).unwrap() {
+        match far.read_available(&mut space).unwrap() {
             0 => break,
             n => lens.push(n),
         }
-        all.extend_from_slice(&room[..lens[lens.len() - 1]]);
+        all.extend_from_slice(&space[..lens[lens.len() - 1]]);
     }
     assert_eq!(lens, [MOST, MOST, 300_000 - 2 * MOST]);
     assert!(all == bytes);
     // A false position is detected, and the bytes before it are returned.
-    let (liar, victim) = two();
-    liar.write(&[IoSlice::new(b"true")]).unwrap();
-    assert_eq!(victim.read_available(&mut room).unwrap(), 4);
-    assert_eq!(&room[..4], b"true");
-    liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
-    assert_eq!(victim.read_available(&mut room).unwrap_err().kind(), ErrorKind::InvalidData);
+    let (attacker, victim) = two();
+    attacker.write(&[IoSlice::new(b"true")]).unwrap();
+    assert_eq!(victim.read_available(&mut space).unwrap(), 4);
+    assert_eq!(&space[..4], b"true");
+    attacker.memory.word(Ring::ToServer, HeaderWord::Written).store(3, Ordering::SeqCst);
+    assert_eq!(victim.read_available(&mut space).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
 #[test]
 fn a_position_that_goes_backwards_is_an_error() {
-    let (liar, victim) = two();
-    liar.write(&[IoSlice::new(b"12345678")]).unwrap();
+    let (attacker, victim) = two();
+    attacker.write(&[IoSlice::new(b"12345678")]).unwrap();
     assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
-    liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
+    attacker.memory.word(Ring::ToServer, HeaderWord::Written).store(3, Ordering::SeqCst);
     assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
@@ -69,24 +69,24 @@ proptest! {
     fn arbitrary_words_of_a_peer_are_harmless(
         steps in prop::collection::vec((0..7usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], prop_oneof![0..90usize, 0..90_000usize]), 1..60),
     ) {
-        const WORDS: [Word; 7] =
-            [Word::Written, Word::Read, Word::ReaderSleeps, Word::WriterSleeps, Word::Finished, Word::Unread, Word::Lent];
-        let (liar, victim) = two();
+        const WORDS: [HeaderWord; 7] =
+            [HeaderWord::Written, HeaderWord::Read, HeaderWord::ReaderSleeps, HeaderWord::WriterSleeps, HeaderWord::Finished, HeaderWord::Unread, HeaderWord::Lent];
+        let (attacker, victim) = two();
         let mut bytes = vec![0; 90_000];
         for (word, up, value, len) in steps {
             let ring = if up { Ring::ToServer } else { Ring::ToClient };
-            liar.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
+            attacker.memory.word(ring, WORDS[word]).store(value, Ordering::SeqCst);
             // The peer also forges the repeated bytes: their number is the true one, or an impossible one.
-            liar.memory.beside(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
+            attacker.memory.inline(ring)[0].store((value << 8) | (value.wrapping_add(len as u64) % 256), Ordering::SeqCst);
             let _ = victim.is_readable();
-            let lent = victim.read_in_place(len, |window| {
-                assert!(window.len() >= len && window.len() <= ROOM);
+            let exposed = victim.read_in_place(len, |window| {
+                assert!(window.len() >= len && window.len() <= SPACE);
                 Ok(())
             });
-            prop_assert!(!matches!(lent, Err(error) if error.kind() != ErrorKind::InvalidData));
+            prop_assert!(!matches!(exposed, Err(error) if error.kind() != ErrorKind::InvalidData));
             // The call would not block.
-            let has_room = matches!(victim.room_for(&mut victim.writer.take(), ROOM), Err(_) | Ok(WAKE_ROOM..));
-            if has_room {
+            let has_space = matches!(victim.space_for(&mut victim.writer.take(), SPACE), Err(_) | Ok(WAKE_SPACE..));
+            if has_space {
                 let written = victim.write_in_place(len, |window| {
                     assert!(window.len() <= len);
                     Ok(window.len())
@@ -108,18 +108,18 @@ proptest! {
 
 #[test]
 fn false_sleep_flags_and_missing_doorbells_are_harmless() {
-    let (liar, victim) = two();
+    let (attacker, victim) = two();
     // The peer repeatedly claims to block, and never empties its doorbell.
     for _ in 0..100_000 {
-        liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
-        if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
+        attacker.memory.word(Ring::ToClient, HeaderWord::ReaderSleeps).store(1, Ordering::SeqCst);
+        if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.space(victim.writer.take().at).unwrap() < 8 {
             break;
         }
     }
     // The peer writes without ringing the doorbell, and the limit ends the reader's wait.
     victim.limit(Some(Duration::from_millis(20))).unwrap();
     assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
+    attacker.memory.word(Ring::ToServer, HeaderWord::Written).store(8, Ordering::SeqCst);
     assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
 }
 
@@ -128,38 +128,38 @@ proptest! {
     /// Copied bytes and bytes exposed in place keep their order, wherever they are in the ring.
     #[test]
     fn bytes_in_windows_are_those_that_were_written(
-        steps in prop::collection::vec((any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..ROOM]), 1..24),
+        steps in prop::collection::vec((any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..SPACE]), 1..24),
     ) {
         let (near, far) = two();
         // The ring's bytes twice, so that any range of them is contiguous.
-        let all: Vec<u8> = (0..2 * ROOM).map(|at| (at % ROOM * 7 + at % ROOM / 251) as u8).collect();
+        let all: Vec<u8> = (0..2 * SPACE).map(|at| (at % SPACE * 7 + at % SPACE / 251) as u8).collect();
         let (mut written, mut read) = (0, 0);
-        for (in_place, lent, len) in steps {
-            let room = ROOM - (written - read);
-            if in_place && room >= WAKE_ROOM {
+        for (in_place, exposed, len) in steps {
+            let space = SPACE - (written - read);
+            if in_place && space >= WAKE_SPACE {
                 near.write_in_place(len, |window| {
-                    let n = window.copy_in(&all[written % ROOM..][..len]);
+                    let n = window.copy_in(&all[written % SPACE..][..len]);
                     written += n;
                     Ok(n)
                 }).unwrap();
-            } else if !in_place && room > 0 {
-                written += near.try_write(&[IoSlice::new(&all[written % ROOM..][..len])]).unwrap();
+            } else if !in_place && space > 0 {
+                written += near.try_write(&[IoSlice::new(&all[written % SPACE..][..len])]).unwrap();
             }
             let there = written - read;
-            if lent {
+            if exposed {
                 let least = len.min(there);
                 let n = far.read_in_place(least, |window| {
                     assert!(window.len() >= least && window.len() <= windows::WINDOW_MAX);
-                    assert!(window.copy_out() == all[read % ROOM..][..window.len()]);
+                    assert!(window.copy_out() == all[read % SPACE..][..window.len()]);
                     Ok(())
                 }).unwrap();
                 // Fewer of them may be contiguous.
-                prop_assert!(n <= there && (n > 0 || least == 0 || least > windows::WINDOW_MAX || read % ROOM + least > ROOM));
+                prop_assert!(n <= there && (n > 0 || least == 0 || least > windows::WINDOW_MAX || read % SPACE + least > SPACE));
                 read += n;
             } else if there > 0 {
                 let mut bytes = vec![0; len];
                 let n = far.try_read(&mut bytes).unwrap();
-                prop_assert!(n > 0 && bytes[..n] == all[read % ROOM..][..n]);
+                prop_assert!(n > 0 && bytes[..n] == all[read % SPACE..][..n]);
                 read += n;
             }
         }
@@ -182,9 +182,9 @@ fn a_short_write_is_read_from_its_repeated_bytes() {
     near.write(&[IoSlice::new(&[3; 16])]).unwrap();
     near.write(&[IoSlice::new(&[4; 16])]).unwrap();
     assert_eq!((far.read(&mut bytes).unwrap(), &bytes[..32]), (32, [[3; 16], [4; 16]].as_flattened()));
-    near.write(&[IoSlice::new(&[5; SHOWN_MAX + 1])]).unwrap();
-    let mut bytes = [0; SHOWN_MAX + 1];
-    assert_eq!((far.read(&mut bytes).unwrap(), bytes), (SHOWN_MAX + 1, [5; SHOWN_MAX + 1]));
+    near.write(&[IoSlice::new(&[5; INLINE_MAX + 1])]).unwrap();
+    let mut bytes = [0; INLINE_MAX + 1];
+    assert_eq!((far.read(&mut bytes).unwrap(), bytes), (INLINE_MAX + 1, [5; INLINE_MAX + 1]));
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn a_failed_window_counts_as_neither_read_nor_written() {
 #[test]
 fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
     let (near, far) = two();
-    let piece = vec![1; ROOM];
+    let piece = vec![1; SPACE];
     (&near as &dyn Lane).send(&piece).unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| near.write_in_place(4, |window| Ok(window.copy_in(b"last"))));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished());
-        let mut all = vec![0; ROOM];
+        let mut all = vec![0; SPACE];
         (&far as &dyn Lane).read_exact(&mut all).unwrap();
         waits.join().unwrap().unwrap();
         (&far as &dyn Lane).read_exact(&mut all[..4]).unwrap();
@@ -236,6 +236,6 @@ fn a_writer_in_place_is_woken_by_room_and_by_the_end() {
 fn an_end_learns_that_its_bytes_are_exposed_in_place() {
     let (near, far) = two();
     assert!(!near.moves_in_place() && !far.moves_in_place());
-    far.will_lend();
+    far.will_expose();
     assert!(near.moves_in_place() && !far.moves_in_place());
 }

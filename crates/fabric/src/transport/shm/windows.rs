@@ -1,19 +1,19 @@
 //! Access to the rings' own memory, for a relay whose library copies directly from and to it.
 
-use super::{Shm, WAKE_ROOM};
+use super::{Shm, WAKE_SPACE};
 use crate::transport::lane::Lane;
-use crate::transport::shared_memory::{ROOM, Word};
+use crate::transport::shared_memory::{HeaderWord, SPACE};
 use crate::transport::window::Window;
 use std::io;
 use std::sync::atomic::Ordering;
 
 /// Most bytes exposed at a time. The other side uses the rest of the ring meanwhile.
-pub(super) const WINDOW_MAX: usize = ROOM / 2;
+pub(super) const WINDOW_MAX: usize = SPACE / 2;
 
 impl Shm {
     /// Announces to the other end that this side exposes bytes in place. The peer then sends long runs in one piece, not in chunks.
-    pub(in crate::transport) fn will_lend(&self) {
-        self.set(self.incoming, Word::Lent, 1);
+    pub(in crate::transport) fn will_expose(&self) {
+        self.set(self.incoming, HeaderWord::Lent, 1);
     }
 
     /// Blocks for the first byte, then reads all available bytes that fit, because each forwarded piece has a cost. Returns 0
@@ -36,15 +36,15 @@ impl Shm {
         Ok(n)
     }
 
-    /// Passes received bytes to `lend`: at least `least`, contiguous. They count as read when `lend` returns. Returns their
+    /// Passes received bytes to `expose`: at least `least`, contiguous. They count as read when `expose` returns. Returns their
     /// number, or 0 without blocking if fewer are contiguous.
     ///
     /// # Errors
-    /// Returns any error of [`Lane::read`] or of `lend`; no byte counts as read then.
+    /// Returns any error of [`Lane::read`] or of `expose`; no byte counts as read then.
     pub(in crate::transport) fn read_in_place(
         &self,
         least: usize,
-        lend: impl FnOnce(Window<'_>) -> io::Result<()>,
+        expose: impl FnOnce(Window<'_>) -> io::Result<()>,
     ) -> io::Result<usize> {
         let mut reader = self.reader.take();
         if self.closed.load(Ordering::Acquire) {
@@ -55,7 +55,7 @@ impl Shm {
         if window.len() < least {
             return Ok(0);
         }
-        lend(window)?;
+        expose(window)?;
         self.has_read(&mut reader, window.len())?;
         Ok(window.len())
     }
@@ -71,17 +71,17 @@ impl Shm {
         fill: impl FnOnce(Window<'_>) -> io::Result<usize>,
     ) -> io::Result<()> {
         let mut writer = self.writer.take();
-        let doorbell = (self.outgoing, Word::WriterSleeps, &self.out_doorbell);
+        let doorbell = (self.outgoing, HeaderWord::WriterSleeps, &self.out_doorbell);
         let window = self.wait(
             &mut writer,
             doorbell,
-            |at| self.has_room(at),
+            |at| self.has_space(at),
             |writer| {
                 self.check_read(writer)?;
                 let whole = self.memory.window(self.outgoing, writer.at, most.min(WINDOW_MAX));
-                let room = self.room_for(writer, whole.len())?;
+                let space = self.space_for(writer, whole.len())?;
                 // Each piece has a cost, so that small ones occur only at the end of the ring or of the bytes.
-                Ok((room >= whole.len().min(WAKE_ROOM)).then(|| self.memory.window(self.outgoing, writer.at, room)))
+                Ok((space >= whole.len().min(WAKE_SPACE)).then(|| self.memory.window(self.outgoing, writer.at, space)))
             },
         )?;
         let n = fill(window)?.min(window.len());

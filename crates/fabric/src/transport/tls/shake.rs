@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 
 /// The result of a handshake.
-pub(super) struct Shaken {
+pub(super) struct HandshakeResult {
     pub(super) suite: &'static Tls13CipherSuite,
     pub(super) secrets: ExtractedSecrets,
     pub(super) kernel: Kernel,
@@ -49,21 +49,21 @@ const PENDING_MAX: usize = 4 * RECORD_MAX;
 /// The server name in the handshake. Accord's verifiers check the certificate's role instead.
 const PLACEHOLDER_SERVER_NAME: &str = "accord.invalid";
 
-pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Deadline) -> io::Result<Shaken> {
+pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Deadline) -> io::Result<HandshakeResult> {
     let name = ServerName::try_from(PLACEHOLDER_SERVER_NAME).map_err(io::Error::other)?;
     let mut connection = UnbufferedClientConnection::new(config, name).map_err(io::Error::other)?;
     drive(lane, deadline, &mut connection)?;
     let suite = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
-    Ok(Shaken { suite, secrets, kernel: Kernel::Client(kernel) })
+    Ok(HandshakeResult { suite, secrets, kernel: Kernel::Client(kernel) })
 }
 
-pub(super) fn accept(lane: &dyn Lane, config: Arc<ServerConfig>, deadline: Deadline) -> io::Result<Shaken> {
+pub(super) fn accept(lane: &dyn Lane, config: Arc<ServerConfig>, deadline: Deadline) -> io::Result<HandshakeResult> {
     let mut connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
     drive(lane, deadline, &mut connection)?;
     let suite = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
-    Ok(Shaken { suite, secrets, kernel: Kernel::Server(kernel) })
+    Ok(HandshakeResult { suite, secrets, kernel: Kernel::Server(kernel) })
 }
 
 fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<&'static Tls13CipherSuite> {
@@ -116,14 +116,14 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Er
 }
 
 /// The connection of either side, during the handshake.
-trait Shaking {
+trait HandshakeSide {
     /// Takes one step with the bytes that were received but not consumed.
     fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>);
     /// Whether there are bytes to send.
     fn wants_write(&self) -> bool;
 }
 
-impl Shaking for UnbufferedClientConnection {
+impl HandshakeSide for UnbufferedClientConnection {
     fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>) {
         step(self.process_tls_records(bytes))
     }
@@ -133,7 +133,7 @@ impl Shaking for UnbufferedClientConnection {
     }
 }
 
-impl Shaking for UnbufferedServerConnection {
+impl HandshakeSide for UnbufferedServerConnection {
     fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>) {
         step(self.process_tls_records(bytes))
     }
@@ -144,7 +144,7 @@ impl Shaking for UnbufferedServerConnection {
 }
 
 /// Runs the handshake to its end. Reads record by record, so that it consumes no byte after the handshake.
-fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> io::Result<()> {
+fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl HandshakeSide) -> io::Result<()> {
     let mut pending = Vec::new();
     // The messages of one flight are sent together.
     let mut flight = Vec::new();
@@ -160,7 +160,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
             }
             Ok(Next::Done) => return send(lane, &mut flight, deadline),
             Err(error) => {
-                say_why(connection, &mut pending, &mut flight);
+                append_alert(connection, &mut pending, &mut flight);
                 // The peer may have closed the connection already.
                 let _unheard = send(lane, &mut flight, deadline);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -170,7 +170,7 @@ fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> 
 }
 
 /// Appends rustls's alert for an error. Passes no further input, because rustls panics if it processes bytes after an error.
-fn say_why(connection: &mut impl Shaking, pending: &mut [u8], flight: &mut Vec<u8>) {
+fn append_alert(connection: &mut impl HandshakeSide, pending: &mut [u8], flight: &mut Vec<u8>) {
     while connection.wants_write() {
         match connection.step(pending) {
             (_, Ok(Next::Send(bytes))) => flight.extend(bytes),

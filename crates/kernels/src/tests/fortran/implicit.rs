@@ -1,6 +1,6 @@
 //! Compares GCC's decisions on the variables of Fortran's `kernels` constructs, by its own dump, with the rewriter's.
 
-use super::super::implicit::{Region, dumped, named, region, said};
+use super::super::implicit::{Region, dumped, named, printed, region};
 use super::super::support::{RULES, number};
 use super::built::{alone, rewritten};
 use super::nests::{NESTS, source};
@@ -38,7 +38,7 @@ fn clauses_are_what_gcc_decides_for_the_same_variables() {
         assert_eq!(original.name, "kernels");
         let original = std::slice::from_ref(original);
         // What the front end sees is what GCC sees: arrays and structures are mapped as `copy`, scalars by force.
-        let (mapped, copied) = (said(original, &["tofrom"]), said(original, &["force_tofrom"]));
+        let (mapped, copied) = (printed(original, &["tofrom"]), printed(original, &["force_tofrom"]));
         let is_scalar = |shape| shape == Shape::Scalar;
         let known = [named(construct, |shape| !is_scalar(shape)), named(construct, is_scalar)];
         let seen: BTreeSet<String> = known.iter().flatten().cloned().collect();
@@ -51,7 +51,7 @@ fn clauses_are_what_gcc_decides_for_the_same_variables() {
         };
         opened += 1;
         // Each array moves as GCC moves it: around all parts, or with the one that there is.
-        let moved: BTreeSet<String> = said(regions, &["tofrom"]).intersection(&mapped).cloned().collect();
+        let moved: BTreeSet<String> = printed(regions, &["tofrom"]).intersection(&mapped).cloned().collect();
         let plan = plan(construct, RULES).unwrap();
         let arrays_of = |part: &Part<'_>| match part {
             Part::Nest(nest) => nest.arrays.clone(),

@@ -72,12 +72,12 @@ impl Naive {
             (!self.entitled(leaf, &self.first_demand(head)), -(i64::from(head.request.priority) + aged))
         });
         for &account in path.iter().rev() {
-            let standing = below.map(|(beyond, lowness)| (beyond, lowness, self.share(account)));
-            self.accounts[account].standing = standing;
+            let account_rank = below.map(|(beyond, lowness)| (beyond, lowness, self.share(account)));
+            self.accounts[account].account_rank = account_rank;
             if let Some(parent) = self.policy.accounts[account].parent {
                 let children =
                     (0..self.accounts.len()).filter(|&child| self.policy.accounts[child].parent == Some(parent));
-                let first = children.filter_map(|child| Some((self.accounts[child].standing?, child))).min();
+                let first = children.filter_map(|child| Some((self.accounts[child].account_rank?, child))).min();
                 below = first.map(|((beyond, lowness, _), _)| (beyond, lowness));
             }
         }
@@ -164,7 +164,7 @@ impl Naive {
     pub(super) fn order_of_accounts(&self, one: usize, other: usize) -> Ordering {
         for (mine, theirs) in self.path(one).into_iter().zip(self.path(other)) {
             if mine != theirs {
-                return (self.accounts[mine].standing, mine).cmp(&(self.accounts[theirs].standing, theirs));
+                return (self.accounts[mine].account_rank, mine).cmp(&(self.accounts[theirs].account_rank, theirs));
             }
         }
         Ordering::Equal
@@ -196,7 +196,7 @@ impl Naive {
         for account in &self.policy.accounts {
             let before = old.accounts.iter().position(|known| known.name == account.name);
             let mut new = before.map_or_else(NAccount::default, |before| old_accounts[before].clone());
-            (new.settle_at, new.standing) = (None, None);
+            (new.settle_at, new.account_rank) = (None, None);
             new.used.resize(self.classes.len(), 0);
             if before.is_none() {
                 new.settled = Millis(0);

@@ -67,11 +67,13 @@ impl Naive {
 
     /// Returns the same time for a job's reserved start, which only earlier reserved starts precede.
     fn free_until_before(&self, at: At, job: JobId, starts: Millis) -> Millis {
-        let others = self.jobs.values().filter(|other| other.id != job).filter_map(|other| other.promise.as_ref());
-        let before = others.filter(|promise| promise.places.contains(&at) && promise.starts <= starts);
+        let others =
+            self.jobs.values().filter(|other| other.id != job).filter_map(|other| other.reserved_start.as_ref());
+        let before =
+            others.filter(|reserved_start| reserved_start.places.contains(&at) && reserved_start.starts <= starts);
         let device = self.device_id(at);
         let windows = self.reservations.values().filter(|of| of.ends > self.now && Self::is_reserved(of, device));
-        let limits = windows.map(|of| of.starts).chain(before.map(|promise| promise.starts));
+        let limits = windows.map(|of| of.starts).chain(before.map(|reserved_start| reserved_start.starts));
         limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
     }
 
@@ -82,19 +84,21 @@ impl Naive {
         let mut until = self.deadline(device);
         for other in self.reservations.values().filter(|of| within.is_none_or(|within| within.id != of.id)) {
             if other.ends > self.now && Self::is_reserved(other, device) {
-                until = until.min(within.map_or(other.starts, |within| Self::begins_beside(other, within)));
+                until = until.min(within.map_or(other.starts, |within| Self::preempts_at(other, within)));
             }
         }
         for job in self.jobs.values().filter(|job| Some(job.id) != but) {
-            if let Some(promise) = job.promise.as_ref().filter(|promise| promise.places.contains(&at)) {
-                until = until.min(promise.starts);
+            if let Some(reserved_start) =
+                job.reserved_start.as_ref().filter(|reserved_start| reserved_start.places.contains(&at))
+            {
+                until = until.min(reserved_start.starts);
             }
         }
         until
     }
 
     /// Whether a reservation takes precedence over another one on the same device at the same time.
-    pub(super) fn goes_before(one: &Reservation, other: &Reservation) -> bool {
+    pub(super) fn has_precedence(one: &Reservation, other: &Reservation) -> bool {
         match (one.members.is_empty(), other.members.is_empty()) {
             (true, false) => true,
             (false, true) => false,
@@ -103,8 +107,8 @@ impl Naive {
     }
 
     /// Returns when a reservation takes a device from the jobs of another one.
-    pub(super) fn begins_beside(one: &Reservation, other: &Reservation) -> Millis {
-        if Self::goes_before(one, other) {
+    pub(super) fn preempts_at(one: &Reservation, other: &Reservation) -> Millis {
+        if Self::has_precedence(one, other) {
             return one.starts;
         }
         if one.ends <= other.ends { Millis::NEVER } else { one.starts.max(other.ends) }
@@ -201,8 +205,8 @@ impl Naive {
         if self.too_many_run(job.account) || self.spent(job.account).is_some() {
             return None;
         }
-        if let Some(picks) = self.promised(job) {
-            let choice = job.promise.as_ref()?.choice.clone();
+        if let Some(picks) = self.with_reserved_start(job) {
+            let choice = job.reserved_start.as_ref()?.choice.clone();
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
         }
         if let Some((choice, picks)) = self.reserved_fit(job) {
@@ -296,24 +300,24 @@ impl Naive {
     }
 
     /// Returns the devices of a job's reserved start, if all are free.
-    pub(super) fn promised(&self, job: &NJob) -> Option<Picks> {
-        let promise = job.promise.as_ref()?;
+    pub(super) fn with_reserved_start(&self, job: &NJob) -> Option<Picks> {
+        let reserved_start = job.reserved_start.as_ref()?;
         let until = self.now.plus(job.limit.unwrap_or(self.policy.quantum()));
         let free = |at: &At| {
             self.is_sound(*at)
                 && self.holders_of(*at).next().is_none()
-                && until <= self.free_until_before(*at, job.id, promise.starts)
+                && until <= self.free_until_before(*at, job.id, reserved_start.starts)
         };
-        if !promise.places.iter().all(free) {
+        if !reserved_start.places.iter().all(free) {
             return None;
         }
         let part = |at: At| {
             let class = self.nodes[at.0].devices[at.1].class;
-            promise.choice.iter().position(|want| want.class == class)
+            reserved_start.choice.iter().position(|want| want.class == class)
         };
-        let mut picks: Vec<_> = promise.places.iter().map(|&at| Some((part(at)?, at))).collect::<Option<_>>()?;
+        let mut picks: Vec<_> = reserved_start.places.iter().map(|&at| Some((part(at)?, at))).collect::<Option<_>>()?;
         picks.sort_unstable();
-        self.place_for(job, true).carries(&promise.choice, &picks).then_some(picks)
+        self.place_for(job, true).carries(&reserved_start.choice, &picks).then_some(picks)
     }
 
     pub(super) fn allowed(&self, job: &NJob, choice: &[Want], picks: &[(usize, At)]) -> bool {
@@ -347,7 +351,7 @@ impl Naive {
 
     pub(super) fn pass(&mut self, effects: &mut Vec<Effect>) {
         loop {
-            self.check_promises();
+            self.check_reserved_starts();
             if self.paused {
                 return;
             }
@@ -356,7 +360,7 @@ impl Naive {
                 self.waiting_in_order().into_iter().find_map(|id| Some((id, self.fit(&self.jobs[&id])?)))
             {
                 self.start(id, &choice, &picks, effects);
-                self.check_promises();
+                self.check_reserved_starts();
                 changed = true;
             }
             changed |= self.reserve_starts(effects);
@@ -388,7 +392,7 @@ impl Naive {
         let (now, quantum, grace) = (self.now, self.policy.quantum(), self.policy.grace_ms);
         let job = self.jobs.get_mut(&id).unwrap();
         job.phase = NPhase::Running;
-        job.promise = None;
+        job.reserved_start = None;
         job.started = now;
         job.ends = now.plus(job.limit.unwrap_or(quantum));
         job.planned_end = if job.limit.is_some() { job.ends } else { Millis::NEVER };

@@ -3,7 +3,7 @@
 
 mod accounts;
 mod fit;
-mod promises;
+mod reserved_starts;
 
 use crate::naive_place::{At, NDevice, NNode, Picks, Vacancies, Want};
 use accord_scheduler::amount::{Amount, WHOLE};
@@ -49,7 +49,7 @@ pub(crate) struct NGrant {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct NPromise {
+pub(crate) struct NReservedStart {
     pub(crate) starts: Millis,
     pub(crate) ends: Millis,
     pub(crate) places: Vec<At>,
@@ -79,7 +79,7 @@ pub(crate) struct NJob {
     pub(crate) ending: Option<EndCause>,
     pub(crate) planned_end: Millis,
     pub(crate) grants: Vec<NGrant>,
-    pub(crate) promise: Option<NPromise>,
+    pub(crate) reserved_start: Option<NReservedStart>,
     pub(crate) slipped: Option<(Millis, SlipCause)>,
     pub(crate) announced: Option<Millis>,
 }
@@ -93,7 +93,7 @@ struct NAccount {
     settled: Millis,
     last_start: Millis,
     settle_at: Option<Millis>,
-    standing: Option<(bool, i64, u64)>,
+    account_rank: Option<(bool, i64, u64)>,
 }
 
 /// The classes and devices of a start.
@@ -167,7 +167,7 @@ impl Naive {
                 {
                     of.on_hold = held;
                     if held {
-                        of.promise = None;
+                        of.reserved_start = None;
                     }
                     let account = of.account;
                     self.head = self.head.filter(|&head| !held || head != job);
@@ -220,13 +220,13 @@ impl Naive {
                     let begun = reservation.starts <= self.now;
                     self.reservations.insert(id, *reservation);
                     if begun {
-                        self.end_strangers(id, &ReservedDevices::All, effects);
+                        self.end_non_members(id, &ReservedDevices::All, effects);
                     } else {
                         self.ahead.insert(id);
                     }
                 }
                 if let Some(before) = before {
-                    self.end_strangers_of_all(&before.devices, effects);
+                    self.end_non_members_of_all(&before.devices, effects);
                 }
             }
             Input::Unreserve(id) => self.unreserve(id, effects),
@@ -326,7 +326,11 @@ impl Naive {
             if job.phase == NPhase::Waiting {
                 all.extend(job.waits_until.map(|time| (time, 5, job.id.0)));
                 all.extend(job.kept_until.map(|time| (time, 6, job.id.0)));
-                all.extend(job.promise.as_ref().map(|promise| (promise.starts.plus(RELEASE_EXPECTED_MS), 7, job.id.0)));
+                all.extend(
+                    job.reserved_start
+                        .as_ref()
+                        .map(|reserved_start| (reserved_start.starts.plus(RELEASE_EXPECTED_MS), 7, job.id.0)),
+                );
             }
         }
         all.into_iter().filter(|due| due.0 <= self.now).min()
@@ -343,7 +347,7 @@ impl Naive {
                 1 => {
                     let id = ReservationId(id);
                     if self.ahead.remove(&id) && self.reservations[&id].ends > self.now {
-                        self.end_strangers(id, &ReservedDevices::All, effects);
+                        self.end_non_members(id, &ReservedDevices::All, effects);
                     } else {
                         self.unreserve(id, effects);
                     }
@@ -371,7 +375,7 @@ impl Naive {
                 4 => self.warn(job, effects),
                 5 => self.finish(job, EndCause::WaitOver, effects),
                 6 => self.finish(job, EndCause::Abandoned, effects),
-                _ => self.promise_is_due(job, effects),
+                _ => self.reserved_start_is_due(job, effects),
             }
         }
     }
@@ -380,20 +384,20 @@ impl Naive {
     fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         self.ahead.remove(&id);
         if let Some(removed) = self.reservations.remove(&id) {
-            self.end_strangers_of_all(&removed.devices, effects);
+            self.end_non_members_of_all(&removed.devices, effects);
         }
     }
 
     /// Ends jobs on some devices if reservations that have begun do not admit them.
-    fn end_strangers_of_all(&mut self, among: &ReservedDevices, effects: &mut Vec<Effect>) {
+    fn end_non_members_of_all(&mut self, among: &ReservedDevices, effects: &mut Vec<Effect>) {
         let begun = self.reservations.values().filter(|of| of.starts <= self.now && self.now < of.ends);
         for id in begun.map(|of| of.id).collect::<Vec<_>>() {
-            self.end_strangers(id, among, effects);
+            self.end_non_members(id, among, effects);
         }
     }
 
     /// Ends other jobs on a reservation's devices that are among some devices, if it ends jobs.
-    fn end_strangers(&mut self, id: ReservationId, among: &ReservedDevices, effects: &mut Vec<Effect>) {
+    fn end_non_members(&mut self, id: ReservationId, among: &ReservedDevices, effects: &mut Vec<Effect>) {
         let reservation = self.reservations[&id].clone();
         if !reservation.end_jobs {
             return;
@@ -405,7 +409,7 @@ impl Naive {
             let may_stay = |grant: &NGrant| {
                 self.reservations.values().any(|other| {
                     let is_open = other.starts <= self.now && self.now < other.ends;
-                    let is_first = is_open && Self::goes_before(other, &reservation);
+                    let is_first = is_open && Self::has_precedence(other, &reservation);
                     (other.id == id || is_first && Self::is_reserved(other, grant.device))
                         && self.is_for(other, &job.user, job.account)
                 })
@@ -443,9 +447,10 @@ impl Naive {
             own.sort_by_key(|of| (of.created, of.id));
             let reserved = others
                 .into_iter()
-                .any(|other| own.first().map_or(other.starts, |own| Self::begins_beside(other, own)) < renewed);
-            let claims = self.jobs.values().filter_map(|job| job.promise.as_ref());
-            let claimed = claims.filter(|promise| promise.starts < renewed).any(|of| of.places.contains(&grant.at));
+                .any(|other| own.first().map_or(other.starts, |own| Self::preempts_at(other, own)) < renewed);
+            let claims = self.jobs.values().filter_map(|job| job.reserved_start.as_ref());
+            let claimed =
+                claims.filter(|reserved_start| reserved_start.starts < renewed).any(|of| of.places.contains(&grant.at));
             reserved || claimed || self.deadline(grant.device) < renewed
         };
         if held().any(is_set_aside) {
@@ -546,7 +551,7 @@ impl Naive {
                 ending: None,
                 planned_end: Millis::NEVER,
                 grants: Vec::new(),
-                promise: None,
+                reserved_start: None,
                 slipped: None,
                 announced: None,
             },
@@ -629,7 +634,7 @@ impl Naive {
         match job.phase {
             NPhase::Waiting => {
                 job.limit = Some(limit);
-                job.promise = None;
+                job.reserved_start = None;
                 let account = job.account;
                 self.head = self.head.filter(|&head| head != id);
                 self.touch(account);

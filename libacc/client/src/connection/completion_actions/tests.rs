@@ -35,7 +35,7 @@ impl World {
 
     /// Delivers the copy's bytes, each of which is the copy's number.
     fn land(&mut self, id: u64) -> Vec<TransferId> {
-        let Begin::Now(begun) = self.copies.begin(t(id)) else { panic!("it may not land") };
+        let StoreDecision::Now(begun) = self.copies.begin(t(id)) else { panic!("it may not land") };
         for piece in pieces(begun.dst, &begun.leave).iter().filter(|piece| piece.write) {
             self.memory[piece.range.start - 1000..][..piece.range.len].fill(u8::try_from(id).unwrap());
         }
@@ -72,7 +72,7 @@ fn a_copy_is_cut_into_what_it_writes_and_what_later_ones_do() {
 }
 
 #[test]
-fn of_two_copies_the_later_one_stays_whichever_lands_first() {
+fn later_of_two_overlapping_copies_wins_in_any_completion_order() {
     for first in [1, 2] {
         let mut world = World::new();
         assert!(world.expect(1, range(1000, 8), &[]).is_empty());
@@ -84,7 +84,7 @@ fn of_two_copies_the_later_one_stays_whichever_lands_first() {
 }
 
 #[test]
-fn a_copy_that_writes_nothing_any_more_is_over_for_those_after_it() {
+fn fully_overwritten_copies_complete_in_any_order() {
     let mut world = World::new();
     let all = range(1000, 8);
     world.expect(1, all, &[]);
@@ -101,17 +101,17 @@ fn a_copy_that_writes_nothing_any_more_is_over_for_those_after_it() {
 fn a_copy_waits_for_one_that_is_being_written() {
     let mut world = World::new();
     world.expect(1, range(1000, 8), &[]);
-    assert!(matches!(world.copies.begin(t(1)), Begin::Now(_)));
+    assert!(matches!(world.copies.begin(t(1)), StoreDecision::Now(_)));
     assert!(world.expect(2, range(1000, 8), &[t(1)]).is_empty(), "it can't be stopped any more");
-    assert!(matches!(world.copies.begin(t(2)), Begin::After(before) if before == t(1)));
-    world.waits.register(Want::Landed(t(1)), 'a');
+    assert!(matches!(world.copies.begin(t(2)), StoreDecision::After(before) if before == t(1)));
+    world.waits.register(AwaitedEvent::Landed(t(1)), 'a');
     world.landed(1);
     assert_eq!(world.effects.as_slice(), [Effect::Wake('a')]);
-    assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
+    assert!(matches!(world.copies.begin(t(2)), StoreDecision::Now(_)));
 }
 
 #[test]
-fn what_waits_for_copies_goes_when_the_last_has_landed_or_was_cancelled() {
+fn held_operation_starts_after_its_last_copy_completes_or_is_cancelled() {
     let mut world = World::new();
     assert!(world.copies.hold(vec![t(9)], job(1)).is_some(), "it has landed long ago");
     world.expect(1, range(1000, 8), &[]);
@@ -121,7 +121,7 @@ fn what_waits_for_copies_goes_when_the_last_has_landed_or_was_cancelled() {
     let due = world.copies.cancel(&[t(2)], &mut world.waits, &mut world.effects);
     assert_eq!(due.len(), 1);
     assert!(!world.copies.is_holding());
-    assert!(matches!(world.copies.begin(t(2)), Begin::Cancelled));
+    assert!(matches!(world.copies.begin(t(2)), StoreDecision::Cancelled));
     world.expect(3, range(1000, 8), &[]);
     assert!(world.copies.hold(vec![t(3)], job(12)).is_none());
     let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
@@ -131,11 +131,11 @@ fn what_waits_for_copies_goes_when_the_last_has_landed_or_was_cancelled() {
 }
 
 #[test]
-fn what_is_being_written_outlives_the_connection() {
+fn copies_being_stored_outlive_the_connection() {
     let mut world = World::new();
     world.expect(1, range(1000, 8), &[]);
-    assert!(matches!(world.copies.begin(t(1)), Begin::Now(_)));
-    world.waits.register(Want::Landed(t(1)), 'a');
+    assert!(matches!(world.copies.begin(t(1)), StoreDecision::Now(_)));
+    world.waits.register(AwaitedEvent::Landed(t(1)), 'a');
     let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
     world.waits.lose(&gone, &mut world.effects);
     assert_eq!(world.copies.lose(&gone, &mut world.waits, &mut world.effects).count(), 0);
@@ -156,7 +156,9 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
     let all = changed.range();
     world.copies.expect(t(1), PLACE, all, Completion::Changed(changed), &[]);
     assert!(world.expect(2, between, &[t(1)]).is_empty());
-    let Begin::Now(Begun { dst, completion: Completion::Changed(changed), leave }) = world.copies.begin(t(1)) else {
+    let StoreDecision::Now(StorableCopy { dst, completion: Completion::Changed(changed), leave }) =
+        world.copies.begin(t(1))
+    else {
         panic!("nothing is in its way")
     };
     assert_eq!((dst, &leave[..]), (all, &[between][..]));
@@ -170,19 +172,19 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
 }
 
 #[test]
-fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
+fn conditional_write_waits_for_all_earlier_copies() {
     let place = |start| Part { at: 0, dst: range(start, 8) };
     let changed = |start| Completion::Changed(Changed::new(&[0; 8], &[place(start)], None));
     let mut world = World::new();
     world.expect(1, range(1000, 64), &[]);
     assert!(world.copies.expect(t(2), PLACE, range(1008, 8), changed(1008), &[t(1)]).is_empty());
-    assert!(matches!(world.copies.begin(t(2)), Begin::After(TransferId(1))), "though it has not begun");
+    assert!(matches!(world.copies.begin(t(2)), StoreDecision::After(TransferId(1))), "though it has not begun");
     world.land(1);
-    assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
+    assert!(matches!(world.copies.begin(t(2)), StoreDecision::Now(_)));
     // A copy does not wait for copies to other memory.
     world.expect(3, range(1032, 8), &[]);
     world.copies.expect(t(4), PLACE, range(1000, 64), changed(1000), &[t(3)]);
-    assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));
+    assert!(matches!(world.copies.begin(t(4)), StoreDecision::Now(_)));
 }
 
 /// A program enqueues copies to memory that it has freed, and waits for none of them.
@@ -193,7 +195,7 @@ fn failures_without_a_wait_are_bounded_and_are_not_lost() {
     let most = FAILED_MAX as u64;
     for id in 0..most {
         world.expect(id, range(1000, 8), &[]);
-        assert!(matches!(world.copies.begin(t(id)), Begin::Now(_)));
+        assert!(matches!(world.copies.begin(t(id)), StoreDecision::Now(_)));
         world.copies.landed(t(id), Err(failed(id)), &mut world.waits, &mut world.effects);
     }
     assert_eq!(world.copies.outcome(&[t(most)]), Ok(()), "it is no other one's");
@@ -201,7 +203,7 @@ fn failures_without_a_wait_are_bounded_and_are_not_lost() {
     assert_eq!(world.copies.failed.len(), FAILED_MAX - 3, "no later wait asks for them");
     for id in most..most + 5 {
         world.expect(id, range(1000, 8), &[]);
-        assert!(matches!(world.copies.begin(t(id)), Begin::Now(_)));
+        assert!(matches!(world.copies.begin(t(id)), StoreDecision::Now(_)));
         world.copies.landed(t(id), Err(failed(id)), &mut world.waits, &mut world.effects);
     }
     assert_eq!(world.copies.failed.len(), FAILED_MAX);
@@ -217,14 +219,14 @@ fn parts_that_later_copies_write_are_counted_until_the_earlier_ones_land() {
     let all: Vec<_> = (0..first).map(t).collect();
     (0..first).for_each(|id| drop(world.expect(id, range(1000, 2 * parts), &[])));
     for part in 0..parts {
-        assert!(!world.copies.is_crowded());
+        assert!(!world.copies.must_wait());
         let id = first + part as u64;
         world.expect(id, range(1000 + 2 * part, 1), &all);
         world.copies.cancel(&[t(id)], &mut world.waits, &mut world.effects);
     }
-    assert!(world.copies.is_crowded());
-    assert!(matches!(world.copies.begin(t(0)), Begin::Now(_)));
-    assert!(!world.copies.is_crowded());
+    assert!(world.copies.must_wait());
+    assert!(matches!(world.copies.begin(t(0)), StoreDecision::Now(_)));
+    assert!(!world.copies.must_wait());
     world.copies.cancel(&all, &mut world.waits, &mut world.effects);
     assert_eq!(world.copies.left, 0);
 }

@@ -59,7 +59,7 @@ struct Op {
 
 #[derive(Default)]
 struct Lane {
-    lent: bool,
+    acquired: bool,
     /// Transfers whose bytes are unread.
     bytes: VecDeque<usize>,
 }
@@ -88,7 +88,7 @@ struct World {
     /// The transfer that the program's own thread sends or waits for, and its lane.
     caller: Option<(usize, Option<usize>)>,
     /// Highest number of lanes of a line in use at one time.
-    lent_most: [usize; 2],
+    acquired_most: [usize; 2],
 }
 
 const OPS: usize = 40;
@@ -96,7 +96,7 @@ const QUEUES: usize = 5;
 /// Fewer than queues: some share one, which the program does not know.
 const STREAMS: usize = 3;
 /// Number of operations that a stream holds.
-const ROOM: usize = 3;
+const SPACE: usize = 3;
 /// Number of commands that may be unread.
 const UNREAD: usize = 8;
 const LANES: usize = 2;
@@ -122,7 +122,7 @@ impl World {
             lanes: [0, 1].map(|_| (0..LANES).map(|_| Lane::default()).collect()),
             threads: Vec::new(),
             caller: None,
-            lent_most: [0; 2],
+            acquired_most: [0; 2],
         }
     }
 
@@ -140,15 +140,15 @@ impl World {
     }
 
     fn free_lane(&mut self, way: usize) -> Option<usize> {
-        self.lanes(way).iter().position(|lane| !lane.lent)
+        self.lanes(way).iter().position(|lane| !lane.acquired)
     }
 
-    fn lend(&mut self, way: usize, lane: usize, op: usize) {
+    fn acquire(&mut self, way: usize, lane: usize, op: usize) {
         let lanes = self.lanes(way);
-        lanes[lane].lent = true;
+        lanes[lane].acquired = true;
         lanes[lane].bytes.push_back(op);
-        let lent = lanes.iter().filter(|lane| lane.lent).count();
-        self.lent_most[way] = self.lent_most[way].max(lent);
+        let acquired = lanes.iter().filter(|lane| lane.acquired).count();
+        self.acquired_most[way] = self.acquired_most[way].max(acquired);
     }
 
     fn call(&mut self, way: usize) {
@@ -173,7 +173,7 @@ impl World {
             steps.push(Step::Put);
         }
         if let Some(op) = self.ops.get(self.read)
-            && self.streams[op.queue % STREAMS].len() < ROOM
+            && self.streams[op.queue % STREAMS].len() < SPACE
         {
             steps.push(Step::Read);
         }
@@ -236,7 +236,7 @@ impl World {
             Step::Caller => {
                 if let Some((op, Some(lane))) = self.caller.take() {
                     self.ops[op].sent = true;
-                    self.lanes(0)[lane].lent = false;
+                    self.lanes(0)[lane].acquired = false;
                 }
             }
         }
@@ -257,7 +257,7 @@ impl World {
         let free = self.free_lane(0);
         match (kind, free) {
             (Kind::Eager, Some(lane)) if waited && self.lines[0].is_empty() => {
-                self.lend(0, lane, op);
+                self.acquire(0, lane, op);
                 self.caller = Some((op, Some(lane)));
             }
             (Kind::Eager, _) => {
@@ -286,7 +286,7 @@ impl World {
             },
             Activity::Acquiring(op) => {
                 let lane = self.free_lane(way).expect("only then");
-                self.lend(way, lane, op);
+                self.acquire(way, lane, op);
                 if self.rule != Rule::NoTurns {
                     self.lines[way].has_lane();
                     self.call(way);
@@ -294,7 +294,7 @@ impl World {
                 Activity::Sending(op, lane)
             }
             Activity::Sending(op, lane) => {
-                self.lanes(way)[lane].lent = false;
+                self.lanes(way)[lane].acquired = false;
                 self.ops[op].sent = true;
                 self.lines[way].ended();
                 Activity::Awake
@@ -320,16 +320,16 @@ const SEEDS: std::ops::Range<u64> = 0..3000;
 
 #[test]
 fn every_transfer_comes_whatever_the_order_of_events() {
-    let mut lent_most = [0; 2];
+    let mut acquired_most = [0; 2];
     for seed in SEEDS {
         let mut world = World::new(Rule::Right, seed);
         assert!(world.ends(), "seed {seed} stands still");
-        for (way, most) in lent_most.iter_mut().enumerate() {
+        for (way, most) in acquired_most.iter_mut().enumerate() {
             assert!(world.threads.iter().filter(|thread| thread.0 == way).count() <= LANES);
-            *most = world.lent_most[way].max(*most);
+            *most = world.acquired_most[way].max(*most);
         }
     }
-    assert_eq!(lent_most, [LANES; 2], "all lanes are used at a time");
+    assert_eq!(acquired_most, [LANES; 2], "all lanes are used at a time");
 }
 
 #[test]

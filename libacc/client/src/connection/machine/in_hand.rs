@@ -4,7 +4,7 @@
 //! and only then may the program unmap its memory.
 
 use super::Machine;
-use crate::connection::waits::{WaitId, Want};
+use crate::connection::waits::{AwaitedEvent, WaitId};
 use accord_types::QueueId;
 
 impl<W: Clone> Machine<W> {
@@ -12,8 +12,8 @@ impl<W: Clone> Machine<W> {
     /// after the queue has failed or the device was shut down; the program may reuse its memory after these waits. Each
     /// copy ends with its lane at the latest.
     pub fn wait_for_memory(&mut self, device: u32, queue: Option<QueueId>, waker: &W) -> Vec<WaitId> {
-        let sending = self.copies_in.in_hand(device, queue).map(Want::LetGo);
-        let copies_out = self.copies_out.in_hand(device, queue).map(Want::Landed);
+        let sending = self.copies_in.in_hand(device, queue).map(AwaitedEvent::LetGo);
+        let copies_out = self.copies_out.in_hand(device, queue).map(AwaitedEvent::Landed);
         let wants: Vec<_> = sending.chain(copies_out).collect();
         wants.into_iter().map(|want| self.waits.register(want, waker.clone())).collect()
     }

@@ -1,7 +1,7 @@
 //! Progress of queues, as far as the program must know it.
 
 use super::{Machine, POSITIONS_FEW, Positions};
-use crate::connection::waits::{WaitId, Want};
+use crate::connection::waits::{AwaitedEvent, WaitId};
 use accord_fabric::frame::{Command, Event, POSITION_LEN, Position};
 use accord_types::{QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ const REPLIES_FEW: usize = 2;
 
 /// The pending questions of a thread about queues.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct PositionQueries {
     /// The waits for replies; none if the program knows already that the queues have reached their positions.
     pub replies: SmallVec<[WaitId; REPLIES_FEW]>,
     /// The positions that are reached after the waits; none if there is nothing to wait for. [`Machine::reach`]
@@ -27,9 +27,15 @@ impl<W: Clone> Machine<W> {
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
-    pub fn test_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
+    pub fn test_positions(
+        &mut self,
+        device: u32,
+        queues: &[QueueId],
+        waker: W,
+        now: Duration,
+    ) -> Result<PositionQueries> {
         let (positions, open) = self.open_positions(device, queues)?;
-        let mut asked = Asked { positions, ..Asked::default() };
+        let mut asked = PositionQueries { positions, ..PositionQueries::default() };
         if !open.is_empty() {
             let payload = payload(&open);
             self.flush.wait(now);
@@ -43,12 +49,18 @@ impl<W: Clone> Machine<W> {
     ///
     /// # Errors
     /// Returns an error if the connection, the device or a queue has failed.
-    pub fn await_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
+    pub fn await_positions(
+        &mut self,
+        device: u32,
+        queues: &[QueueId],
+        waker: W,
+        now: Duration,
+    ) -> Result<PositionQueries> {
         let (positions, mut open) = self.open_positions(device, queues)?;
-        let mut asked = Asked { positions, ..Asked::default() };
+        let mut asked = PositionQueries { positions, ..PositionQueries::default() };
         open.retain(|position| {
             let Some(ticket) = self.ahead.take(device, position.queue, position.seq.0) else { return true };
-            asked.replies.push(self.waits.register(Want::Reply(ticket), waker.clone()));
+            asked.replies.push(self.waits.register(AwaitedEvent::Reply(ticket), waker.clone()));
             false
         });
         if !open.is_empty() {
@@ -120,7 +132,7 @@ impl<W: Clone> Machine<W> {
 
     /// Whether an event answers a question that was asked ahead. A queue's failure is reported by another event, or at
     /// the next wait for the queue.
-    pub(super) fn told_ahead(&mut self, event: &Event) -> bool {
+    pub(super) fn answers_query_ahead(&mut self, event: &Event) -> bool {
         let (Event::Reply { ticket, .. } | Event::ReplyFailed { ticket, .. }) = *event else { return false };
         let Some(question) = self.ahead.answered(ticket) else { return false };
         if matches!(event, Event::Reply { .. })
@@ -167,7 +179,7 @@ fn payload(positions: &[Position]) -> SmallVec<[u8; POSITION_LEN * POSITIONS_FEW
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::{Completion, CopyOut, MayStall, Turn};
+    use crate::connection::{Completion, CopyOut, MayStall, WaitStep};
     use accord_fabric::frame;
     use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
 
@@ -187,7 +199,7 @@ mod tests {
         machine.operate((DEVICE, queue), MayStall::Yes, &command, &[], START).unwrap();
     }
 
-    fn wait(machine: &mut Machine<u8>, queues: &[QueueId]) -> Asked {
+    fn wait(machine: &mut Machine<u8>, queues: &[QueueId]) -> PositionQueries {
         machine.await_positions(DEVICE, queues, 0, START).unwrap()
     }
 
@@ -202,11 +214,11 @@ mod tests {
     }
 
     /// Asserts that the wait was registered, and delivers its reply.
-    fn is_answered(machine: &mut Machine<u8>, asked: &Asked, ticket: u64) {
+    fn is_answered(machine: &mut Machine<u8>, asked: &PositionQueries, ticket: u64) {
         let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
         assert!(!machine.is_done(id));
         reply(machine, ticket);
-        assert!(matches!(machine.turn(id), Turn::Done(Ok(_))));
+        assert!(matches!(machine.turn(id), WaitStep::Done(Ok(_))));
         assert!(machine.reach(&asked.positions).unwrap().is_empty());
     }
 
@@ -222,7 +234,7 @@ mod tests {
 
     /// Questions about devices that were shut down since, which a program may repeat any number of times.
     #[test]
-    fn nothing_more_is_asked_ahead_of_an_executor_that_does_not_answer() {
+    fn silent_executor_gets_no_further_queries_ahead() {
         let mut machine = machine();
         used(&mut machine);
         for ticket in 0.. {
@@ -245,14 +257,14 @@ mod tests {
     fn queues_that_are_waited_for_and_never_used_are_not_remembered() {
         let mut machine = machine();
         for queue in 0..100 {
-            assert_eq!(wait(&mut machine, &[QueueId(queue)]), Asked::default());
+            assert_eq!(wait(&mut machine, &[QueueId(queue)]), PositionQueries::default());
             assert_eq!(machine.last(DEVICE, QueueId(queue)), Ok(Seq(0)));
         }
         assert_eq!(machine.device(DEVICE).unwrap().queues().count(), 0);
     }
 
     #[test]
-    fn what_was_asked_ahead_is_waited_for_without_a_question() {
+    fn wait_uses_the_query_sent_ahead() {
         let mut machine = machine();
         used(&mut machine);
         put(&mut machine, QUEUES[0]);
@@ -269,7 +281,7 @@ mod tests {
         assert!(second.replies.is_empty() && second.positions.len() == 1, "{second:?}");
         assert_eq!(machine.reach(&second.positions).unwrap(), [transfer], "its bytes may not be here");
         machine.landed_until(&second.positions).unwrap();
-        assert_eq!(wait(&mut machine, &QUEUES[..2]), Asked::default());
+        assert_eq!(wait(&mut machine, &QUEUES[..2]), PositionQueries::default());
         assert_eq!(questions(&mut machine), 4, "the third queue was never waited for");
     }
 
@@ -283,12 +295,15 @@ mod tests {
         // One question about each of the two queues that it has waited for.
         assert_eq!(questions(&mut machine), 4);
         (3..5).for_each(|ticket| reply(&mut machine, ticket));
-        assert_eq!([0, 1].map(|queue| wait(&mut machine, &QUEUES[queue..=queue])), [(); 2].map(|()| Asked::default()));
+        assert_eq!(
+            [0, 1].map(|queue| wait(&mut machine, &QUEUES[queue..=queue])),
+            [(); 2].map(|()| PositionQueries::default())
+        );
         assert!(machine.ask_about_all(DEVICE + 1, START).is_err());
     }
 
     #[test]
-    fn a_wait_for_what_is_being_asked_has_that_answer() {
+    fn wait_shares_the_answer_of_a_pending_query() {
         let mut machine = machine();
         used(&mut machine);
         put(&mut machine, QUEUES[1]);
@@ -305,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_more_than_was_asked_asks_anew() {
+    fn wait_for_a_later_position_sends_a_new_query() {
         let mut machine = machine();
         used(&mut machine);
         put(&mut machine, QUEUES[1]);
@@ -321,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_waited_for_no_more_is_asked_about_once() {
+    fn queue_that_is_no_longer_waited_for_gets_one_query() {
         let mut machine = machine();
         used(&mut machine);
         for _ in 0..5 {
@@ -350,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_failure_hears_who_waits() {
+    fn waiting_thread_gets_the_failure_of_a_query_sent_ahead() {
         let mut machine = machine();
         used(&mut machine);
         put(&mut machine, QUEUES[1]);
@@ -361,7 +376,7 @@ mod tests {
         let asked = wait(&mut machine, &QUEUES[1..2]);
         let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
         machine.event(Event::ReplyFailed { ticket: 4, failure }, &text, |error| error).unwrap();
-        assert!(matches!(machine.turn(id), Turn::Done(Err(error)) if error.cause() == "crashed"));
+        assert!(matches!(machine.turn(id), WaitStep::Done(Err(error)) if error.cause() == "crashed"));
         // A reply to an unknown ticket is an error.
         assert!(machine.event(Event::Reply { ticket: 3, value: 0, extra: 0 }, &[], |error| error).is_err());
     }

@@ -16,7 +16,7 @@ fn crashed() -> Error {
 }
 
 #[test]
-fn a_push_whose_target_was_told_goes_out_though_its_queue_has_failed() {
+fn announced_push_is_sent_even_if_its_queue_has_failed() {
     let to = PeerId::executor(NodeId(2), 0).unwrap();
     let push = Command::Push { device: DEVICE, queue: QUEUE.0, src: 0, len: 8, transfer: 1, to };
     let mut machine = machine();
@@ -40,8 +40,8 @@ fn after_a_failure_memory_is_the_programs_when_the_thread_that_reads_it_is_done(
         let plan = machine.copy_in(&copy, Duration::ZERO).unwrap();
         machine.queue_copy(plan, Bytes::Host(src), None);
     }
-    let job = machine.take_copy(Way::Eager).unwrap();
-    machine.has_lane(Way::Eager);
+    let job = machine.take_copy(CopyLine::Eager).unwrap();
+    machine.has_lane(CopyLine::Eager);
     machine.fail(DEVICE, Some(QUEUE), &crashed());
     // The other copy was queued, and is cancelled.
     let waits = machine.wait_for_memory_of_failed(DEVICE, &[QUEUE], &7);
@@ -50,7 +50,7 @@ fn after_a_failure_memory_is_the_programs_when_the_thread_that_reads_it_is_done(
     // The copy ends with its lane, not with the connection.
     machine.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert!(!machine.is_done(wait));
-    machine.sent(Way::Eager, job, Ok(()));
+    machine.sent(CopyLine::Eager, job, Ok(()));
     assert!(machine.is_done(wait));
     assert!(machine.wait_for_memory(DEVICE, None, &7).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-struct Known {
+struct TestFacts {
     pages: Pages,
     pinned: bool,
     unfinished: bool,
@@ -10,7 +10,7 @@ struct Known {
     asked: usize,
 }
 
-impl ProgramMemory for Known {
+impl ProgramMemory for TestFacts {
     fn pages(&mut self) -> Pages {
         self.pages
     }
@@ -25,15 +25,15 @@ impl ProgramMemory for Known {
     }
 }
 
-const PAGEABLE: Known = Known { pages: Pages::Unregistered, pinned: false, unfinished: false, asked: 0 };
+const PAGEABLE: TestFacts = TestFacts { pages: Pages::Unregistered, pinned: false, unfinished: false, asked: 0 };
 
-fn facts(direction: Direction, at: At, len: usize, waits: bool) -> Facts {
+fn facts(direction: Direction, at: IssuePoint, len: usize, waits: bool) -> Facts {
     let (may_take, exposed, synchronous, in_row) = (false, false, false, false);
     Facts { direction, at, len, end: End::Program, waits, may_take, exposed, synchronous, in_row }
 }
 
 /// Calls `check` with all combinations of facts that there can be.
-fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
+fn for_all(mut check: impl FnMut(&Facts, &mut TestFacts, Choice)) {
     let lengths = [
         0,
         1,
@@ -52,7 +52,7 @@ fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
         for (len, end) in lengths.into_iter().flat_map(|len| ends.map(|end| (len, end))) {
             for pages in [Pages::Unregistered, Pages::Registered, Pages::Mixed] {
                 let direction = if bit(0) { Direction::In } else { Direction::Out };
-                let at = if bit(1) { At::Call } else { At::Turn };
+                let at = if bit(1) { IssuePoint::Call } else { IssuePoint::Turn };
                 let facts = Facts {
                     end,
                     may_take: bit(3),
@@ -61,7 +61,7 @@ fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
                     in_row: bit(8),
                     ..facts(direction, at, len, bit(2))
                 };
-                let mut memory = Known { pages, pinned: bit(6), unfinished: bit(7), asked: 0 };
+                let mut memory = TestFacts { pages, pinned: bit(6), unfinished: bit(7), asked: 0 };
                 let choice = route(&facts, &mut memory);
                 check(&facts, &mut memory, choice);
             }
@@ -70,12 +70,12 @@ fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
 }
 
 #[test]
-fn what_the_caller_may_change_is_not_read_later() {
+fn host_memory_is_not_read_after_the_call_returns() {
     for_all(|facts, _, choice| {
         let later = matches!(choice.route, Route::Direct | Route::Registered);
         if facts.direction == Direction::In && facts.end == End::Program && facts.waits && later {
             // Waiting for the stream must include waiting for the copy.
-            assert!(facts.at == At::Call && (facts.exposed || facts.synchronous), "{facts:?}: {choice:?}");
+            assert!(facts.at == IssuePoint::Call && (facts.exposed || facts.synchronous), "{facts:?}: {choice:?}");
         }
     });
 }
@@ -107,8 +107,8 @@ fn pageable_memory_goes_to_the_driver_where_it_takes_the_bytes_at_once_only() {
 #[test]
 fn a_turn_decides_and_a_stream_of_the_programs_waits_for_no_slot_or_thread() {
     for_all(|facts, memory, choice| {
-        assert!(facts.at == At::Call || choice.route != Route::InTurn, "{facts:?}: {choice:?}");
-        if facts.at == At::Call && facts.exposed {
+        assert!(facts.at == IssuePoint::Call || choice.route != Route::InTurn, "{facts:?}: {choice:?}");
+        if facts.at == IssuePoint::Call && facts.exposed {
             let waits_for_the_host = matches!(choice.route, Route::SmallSlot | Route::Egress);
             assert!(!waits_for_the_host, "{facts:?}: {choice:?}");
         }
@@ -123,7 +123,7 @@ fn older_bytes_come_first() {
         // Bytes out are written to the memory by the waiter, in the order of the calls.
         let slot = choice.route == Route::SmallSlot || choice.route == Route::Held && facts.direction == Direction::Out;
         let small = slot || facts.may_take && facts.waits && facts.len <= TAKEN_MAX;
-        if facts.end == End::Program && facts.at == At::Call && memory.unfinished && !small {
+        if facts.end == End::Program && facts.at == IssuePoint::Call && memory.unfinished && !small {
             assert_eq!(choice.route, Route::InTurn, "{facts:?}");
         }
     });
@@ -137,7 +137,7 @@ fn only_small_asynchronous_copies_are_held_back_and_only_bytes_that_nothing_writ
             return;
         }
         held += 1;
-        assert!(facts.in_row && facts.at == At::Call && (1..=ROW_MAX).contains(&facts.len), "{facts:?}");
+        assert!(facts.in_row && facts.at == IssuePoint::Call && (1..=ROW_MAX).contains(&facts.len), "{facts:?}");
         assert!(!facts.synchronous && !facts.exposed && facts.end != End::Mapped, "{facts:?}");
         if facts.direction == Direction::In && facts.end == End::Program {
             let reached = memory.pages == Pages::Mixed || memory.pages == Pages::Unregistered && memory.pinned;
@@ -149,9 +149,9 @@ fn only_small_asynchronous_copies_are_held_back_and_only_bytes_that_nothing_writ
 
 #[test]
 fn the_usual_copies_go_their_usual_ways() {
-    let (into, out, call, turn) = (Direction::In, Direction::Out, At::Call, At::Turn);
-    let pinned = || Known { pinned: true, ..PAGEABLE };
-    let locked = || Known { pages: Pages::Registered, ..PAGEABLE };
+    let (into, out, call, turn) = (Direction::In, Direction::Out, IssuePoint::Call, IssuePoint::Turn);
+    let pinned = || TestFacts { pinned: true, ..PAGEABLE };
+    let locked = || TestFacts { pages: Pages::Registered, ..PAGEABLE };
     for (facts, mut memory, wanted) in [
         (facts(into, call, 1 << 20, true), PAGEABLE, Route::DirectNow),
         (facts(into, call, 1 << 30, true), PAGEABLE, Route::InTurn),

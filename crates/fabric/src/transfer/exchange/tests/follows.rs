@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 const STREAM: PushingStream = (DeviceId { node: NodeId(1), ordinal: 0 }, StreamId(3));
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns a target that receives four bytes, and sends them to `to` with their [`Ending`].
-fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Arc<dyn TransferTarget> {
-    let take = move |mut bytes: IncomingBytes, ending: Ending| {
+/// Returns a target that receives four bytes, and sends them to `to` with their [`TransferEnding`].
+fn keeper(to: mpsc::Sender<(Vec<u8>, TransferEnding)>) -> Arc<dyn TransferTarget> {
+    let take = move |mut bytes: IncomingBytes, ending: TransferEnding| {
         let mut buffer = vec![0; 4];
         bytes.fill(&mut buffer);
         drop(bytes);
@@ -21,7 +21,7 @@ fn keeper(to: mpsc::Sender<(Vec<u8>, Ending)>) -> Arc<dyn TransferTarget> {
 }
 
 /// Starts a push and its expected transfer, whose bytes may be sent if it is `due`.
-fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, Ending)>) -> Pushing {
+fn pushed(two: &Two, number: u64, due: bool, to: &mpsc::Sender<(Vec<u8>, TransferEnding)>) -> Pushing {
     let transfer = TransferId(number);
     let pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap().of(STREAM);
     two.target.expect(transfer, PUSHER, 4, keeper(to.clone())).unwrap();
@@ -84,13 +84,13 @@ fn pushes_of_one_stream_use_the_same_lane() {
     let mut third = pushed(&two, 3, true, &to);
     third.drain(b"ijkl").unwrap();
     two.outbox.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
-    let mut came = Vec::new();
+    let mut received = Vec::new();
     while let Some(chunk) = read_chunk(&*far).unwrap() {
         let mut bytes = vec![0; chunk.len];
         read_bytes(&*far, &mut bytes).unwrap();
-        came.push((chunk.transfer.0, bytes));
+        received.push((chunk.transfer.0, bytes));
     }
-    assert_eq!(came, [(1, b"abcd".to_vec()), (2, b"efgh".to_vec())]);
+    assert_eq!(received, [(1, b"abcd".to_vec()), (2, b"efgh".to_vec())]);
 }
 
 #[test]

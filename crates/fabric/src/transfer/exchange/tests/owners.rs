@@ -28,8 +28,8 @@ impl PostedReceive for Posted {
 
 impl TransferControl for Posting {
     fn send(&self, _message: ControlMessage) {}
-    fn post(&self, _room: NativeRange, told: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
-        self.0.lock().push(told);
+    fn post(&self, _room: NativeRange, reported: ReceiveEnded) -> Option<(NonZeroU16, Arc<dyn PostedReceive>)> {
+        self.0.lock().push(reported);
         Some((NonZeroU16::MIN, Arc::new(Posted)))
     }
 }
@@ -47,14 +47,14 @@ impl TransferTarget for TargetOfTest {
     fn export(&self) -> Vec<u8> {
         Vec::new()
     }
-    fn native(&self) -> Option<(Arc<DeviceRooms>, NativeRange)> {
+    fn native(&self) -> Option<(Arc<DeviceReceives>, NativeRange)> {
         let context = NativeContext::new(0, |_| true);
         Some((Arc::default(), NativeRange { address: self.transfer << 32, len: LEN as usize, context }))
     }
     fn is_free(&self) -> bool {
         self.is_free
     }
-    fn start(&self, _bytes: IncomingBytes, _ending: Ending) {}
+    fn start(&self, _bytes: IncomingBytes, _ending: TransferEnding) {}
 }
 
 struct Target {
@@ -93,9 +93,9 @@ impl Target {
     }
 
     /// Ends the posted receives.
-    fn tell(&self, filled: [bool; 2]) {
-        let told = std::mem::take(&mut *self.control.0.lock());
-        told.into_iter().zip(filled).for_each(|(told, filled)| told(filled));
+    fn notify(&self, filled: [bool; 2]) {
+        let reported = std::mem::take(&mut *self.control.0.lock());
+        reported.into_iter().zip(filled).for_each(|(reported, filled)| reported(filled));
     }
 
     fn owners(&self) -> usize {
@@ -106,7 +106,7 @@ impl Target {
 #[test]
 fn an_ended_receive_drops_its_owner_unlocked() {
     let target = Target::posted(0..2);
-    target.tell([true, false]);
+    target.notify([true, false]);
     assert_eq!(target.owners(), 0);
 }
 
@@ -115,8 +115,8 @@ fn an_unannounced_receive_drops_its_owner_unlocked() {
     let target = Target { is_free: false, ..Target::new() };
     target.expect(1).unwrap();
     target.exchange.due(TransferId(1), Ok(()));
-    let told = std::mem::take(&mut *target.control.0.lock());
-    drop(told);
+    let reported = std::mem::take(&mut *target.control.0.lock());
+    drop(reported);
     // The transfer arrives on a lane.
     assert_eq!(target.owners(), 1);
     target.exchange.peer_lost(PUSHER);
@@ -147,7 +147,7 @@ fn closing_drops_owners_unlocked() {
     let target = Target::posted(0..2);
     target.expect(7).unwrap();
     target.exchange.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
-    target.tell([false, false]);
+    target.notify([false, false]);
     assert_eq!(target.owners(), 0);
     assert!(target.expect(8).is_err());
     assert_eq!(target.owners(), 0);

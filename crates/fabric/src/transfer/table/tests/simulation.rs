@@ -2,7 +2,7 @@
 //! executors end. Messages of one lane keep their order; links may overtake each other. Each copy ends once at its source, landed only if its bytes are
 //! in the target's memory, failed only for a reason, and no table keeps a transfer.
 
-use crate::transfer::control::RoomWord;
+use crate::transfer::control::ReceiveAnnouncement;
 use crate::transfer::table::*;
 use accord_types::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -85,7 +85,7 @@ struct Lane {
     known: bool,
 }
 
-enum Told {
+enum LossNotice {
     Push { queue: usize, transfer: TransferId, lane: LaneName },
     Expect { transfer: TransferId, lane: LaneName },
     Lost(usize),
@@ -136,7 +136,7 @@ struct World {
     random: Random,
     fault: Option<Fault>,
     nodes: [Node; NODES],
-    program: [VecDeque<Told>; NODES],
+    program: [VecDeque<LossNotice>; NODES],
     lanes: BTreeMap<LaneName, Lane>,
     /// Losses that the program has not learnt of.
     unknown: VecDeque<LaneName>,
@@ -214,16 +214,16 @@ impl World {
         let (transfer, lane) = (TransferId(self.issued), LaneName { from, to, number });
         self.issued += 1;
         let queue = self.random.below(QUEUES);
-        self.program[to].push_back(Told::Expect { transfer, lane });
-        self.program[from].push_back(Told::Push { queue, transfer, lane });
+        self.program[to].push_back(LossNotice::Expect { transfer, lane });
+        self.program[from].push_back(LossNotice::Push { queue, transfer, lane });
     }
 
-    fn tell(&mut self, at: usize, told: Told) {
+    fn notify(&mut self, at: usize, reported: LossNotice) {
         if self.nodes[at].ended {
             return;
         }
-        match told {
-            Told::Push { queue, transfer, lane } => {
+        match reported {
+            LossNotice::Push { queue, transfer, lane } => {
                 if let std::collections::btree_map::Entry::Vacant(place) = self.lanes.entry(lane) {
                     place.insert(Lane::default()).forward.push_back(Message::Arrived);
                 }
@@ -238,7 +238,7 @@ impl World {
                 }
                 self.keeps("a push", pushed);
             }
-            Told::Expect { transfer, lane } => {
+            LossNotice::Expect { transfer, lane } => {
                 let has_place = self.random.below(30) > 0;
                 let target = &mut self.nodes[at];
                 target.issued[1] += 1;
@@ -248,7 +248,7 @@ impl World {
                 self.excused.extend((!has_place).then_some(transfer));
                 self.keeps("an expected transfer", expected);
             }
-            Told::Lost(other) => {
+            LossNotice::Lost(other) => {
                 let last = peer(other, u32::MAX);
                 self.nodes[at].table.push_lost(last, &error("the executor is lost"));
                 self.act(at);
@@ -270,11 +270,11 @@ impl World {
                         self.violation(format!("{transfer} has the value of {value}"));
                     }
                     self.nodes[at].ready.insert(transfer);
-                    let room = RoomWord { number: std::num::NonZeroU16::MIN, overlaps: false };
+                    let space = ReceiveAnnouncement { number: std::num::NonZeroU16::MIN, overlaps: false };
                     let message = match self.random.below(5) {
                         0 => ControlMessage::Ready(transfer, vec![1]),
                         1 if self.nodes[at].table.keep(transfer, transfer).is_none() => {
-                            ControlMessage::Room(transfer, room)
+                            ControlMessage::Room(transfer, space)
                         }
                         _ => ControlMessage::Ready(transfer, Vec::new()),
                     };
@@ -297,8 +297,8 @@ impl World {
                     let lane = LaneName { from: at, to: node(to), number: to.lane() };
                     self.send(lane, true, Message::Abort(transfer));
                 }
-                TransferEffect::Gone(_, told) => {
-                    self.nodes[at].ready.retain(|ready| told.iter().all(|(transfer, _)| transfer != ready));
+                TransferEffect::Gone(_, reported) => {
+                    self.nodes[at].ready.retain(|ready| reported.iter().all(|(transfer, _)| transfer != ready));
                 }
                 TransferEffect::Over { pushes, expects } => {
                     let [pushed, expected] = &mut self.nodes[at].over;
@@ -415,7 +415,7 @@ impl World {
         self.nodes[at].table.close(&error("the session is over"));
         self.act(at);
         for other in (0..NODES).filter(|other| *other != at) {
-            self.program[other].push_back(Told::Lost(at));
+            self.program[other].push_back(LossNotice::Lost(at));
         }
     }
 
@@ -551,8 +551,8 @@ impl World {
         let all = |offset: usize| (at + offset) % NODES;
         (0..8).map(|offset| (first + offset) % 8).any(|choice| match choice {
             0 => (0..NODES).map(all).any(|at| match self.program[at].pop_front() {
-                Some(told) => {
-                    self.tell(at, told);
+                Some(reported) => {
+                    self.notify(at, reported);
                     true
                 }
                 None => false,
@@ -586,7 +586,7 @@ impl World {
         })
     }
 
-    fn come_to_rest(&mut self, troubles: bool) {
+    fn quiesce(&mut self, troubles: bool) {
         let mut steps = 0;
         while self.wrong.is_none() && self.step(troubles) {
             steps += 1;
@@ -600,11 +600,11 @@ impl World {
         for at in 0..NODES {
             let Node { table, over, issued, ended, .. } = &self.nodes[at];
             let left = (table.pushes(), table.expects());
-            let told = format!("{over:?} of {issued:?} copies are over for the program");
+            let reported = format!("{over:?} of {issued:?} copies are over for the program");
             if !ended && left != (0, 0) {
                 self.violation(format!("node {at} keeps {left:?}"));
             } else if !ended && over != issued {
-                self.violation(told);
+                self.violation(reported);
             }
         }
     }
@@ -622,14 +622,14 @@ fn run(seed: u64, fault: Option<Fault>) -> std::result::Result<(), String> {
             world.end(from);
         }
     }
-    world.come_to_rest(true);
+    world.quiesce(true);
     // Nothing fails any more, and all losses are known, so that each pair has a lane again.
-    world.come_to_rest(false);
+    world.quiesce(false);
     let late = world.issued;
     for (from, to) in (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).filter(|(from, to)| from != to) {
         world.issue(from, to);
     }
-    world.come_to_rest(false);
+    world.quiesce(false);
     let unended = (late..world.issued).map(TransferId).find(|transfer| !world.done.contains_key(transfer));
     if let Some(transfer) = unended {
         world.violation(format!("{transfer} does not end"));

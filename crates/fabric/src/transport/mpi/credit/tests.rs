@@ -37,7 +37,7 @@ impl Job {
         }
         if self.senders[lane].asks(u64::from(left) * cost(BYTES)) {
             self.receivers[to].ask(from);
-            self.tell(to);
+            self.notify(to);
         }
         if !self.senders[lane].may_send(cost(BYTES)) {
             return false;
@@ -58,11 +58,11 @@ impl Job {
         self.unread[lane] -= 1;
         self.held[to] -= BYTES as u64;
         self.receivers[to].take(from, cost(BYTES));
-        self.tell(to);
+        self.notify(to);
         true
     }
 
-    fn tell(&mut self, to: usize) {
+    fn notify(&mut self, to: usize) {
         while let Some((from, total)) = self.receivers[to].next_grant() {
             self.senders[from * self.ranks + to].grant(total);
         }
@@ -70,7 +70,7 @@ impl Job {
 
     fn check(&self) {
         for (receiver, held) in self.receivers.iter().zip(&self.held) {
-            assert!(receiver.lent() <= POOL);
+            assert!(receiver.exposed() <= POOL);
             assert!(*held <= POOL + self.ranks as u64 * BASE, "{held} bytes wait at one rank");
         }
     }
@@ -109,7 +109,7 @@ fn unread_lanes_do_not_starve_others() {
     for from in 1..job.ranks {
         while job.send(from, 0) {}
     }
-    assert!(job.receivers[0].lent() + QUANTUM > POOL);
+    assert!(job.receivers[0].exposed() + QUANTUM > POOL);
     let mut sent = 0;
     while job.to_send[0] > 0 {
         assert!(job.send(0, 0), "after {sent} messages");
@@ -129,17 +129,17 @@ fn unused_credit_returns_to_the_pool() {
         job.to_send[from * job.ranks] = 0;
         while job.read(from, 0) {}
     }
-    assert!(job.receivers[0].lent() + QUANTUM > POOL, "{}", job.receivers[0].lent());
+    assert!(job.receivers[0].exposed() + QUANTUM > POOL, "{}", job.receivers[0].exposed());
     for _ in 0..2 {
         for from in 1..job.ranks {
             if let Some(known) = job.senders[from * job.ranks].give_back() {
                 job.receivers[0].take_back(from, known).unwrap();
-                job.tell(0);
+                job.notify(0);
             }
         }
     }
     job.check();
-    assert_eq!(job.receivers[0].lent(), 0);
+    assert_eq!(job.receivers[0].exposed(), 0);
     // The lanes can send again.
     for from in 1..job.ranks {
         job.to_send[from * job.ranks] = 64;

@@ -2,7 +2,7 @@
 
 use super::{GATHERED_MAX, MpiLane};
 use crate::transport::lane::SharedLane;
-use crate::transport::mpi::lent::{LentBytes, LentRoom};
+use crate::transport::mpi::exposed_memory::{ReceiveBuffer, SendBuffer};
 use crate::transport::mpi::message::{DATA_MAX, HEADER_LEN};
 use crate::transport::mpi::piece::{NextPiece, Piece};
 use crate::transport::mpi::spare;
@@ -21,7 +21,7 @@ impl MpiLane {
         let next = if self.reading.has_left() { None } else { self.await_message(end)? };
         Ok(match next {
             None => {
-                piece.fill(|room| self.take(room, end))?;
+                piece.fill(|space| self.take(space, end))?;
                 NextPiece::Here
             }
             Some(Next::Message(message)) => {
@@ -39,7 +39,7 @@ impl MpiLane {
     /// Returns the errors of [`crate::transport::Lane::write`].
     pub(in crate::transport::mpi) fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
         let mut all = piece.bytes();
-        if all.len() >= GATHERED_MAX && self.wait_for_room(None, Streams::room)? >= all.len() {
+        if all.len() >= GATHERED_MAX && self.wait_for_space(None, Streams::space)? >= all.len() {
             let message = piece.replace(spare::filled(HEADER_LEN + DATA_MAX));
             return self.put_message(message).map(drop);
         }
@@ -61,8 +61,8 @@ impl MpiLane {
     ///
     /// # Errors
     /// Returns the errors of [`crate::transport::Lane::write`].
-    pub(in crate::transport::mpi) fn lend_window(&self, bytes: Window<'_>) -> io::Result<()> {
-        self.lend_all(LentBytes::window(bytes))
+    pub(in crate::transport::mpi) fn expose_window(&self, bytes: Window<'_>) -> io::Result<()> {
+        self.expose_all(SendBuffer::window(bytes))
     }
 
     /// Receives bytes announced by [`NextPiece::Offered`] into shared memory. Blocks until they have arrived, and returns
@@ -70,8 +70,8 @@ impl MpiLane {
     ///
     /// # Errors
     /// Returns any error of [`crate::transport::Lane::read`], and [`ErrorKind::UnexpectedEof`] if the lane ends first.
-    pub(in crate::transport::mpi) fn fill_window(&self, room: Window<'_>) -> io::Result<usize> {
+    pub(in crate::transport::mpi) fn fill_window(&self, space: Window<'_>) -> io::Result<usize> {
         let none = || io::Error::new(ErrorKind::InvalidInput, "the next bytes are not exposed ones");
-        self.fill(room.len(), |len| LentRoom::window(room, len))?.ok_or_else(none)
+        self.fill(space.len(), |len| ReceiveBuffer::window(space, len))?.ok_or_else(none)
     }
 }

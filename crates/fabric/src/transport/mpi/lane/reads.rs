@@ -1,7 +1,7 @@
 //! The reading side of a lane.
 
 use super::MpiLane;
-use crate::transport::mpi::lent::LentRoom;
+use crate::transport::mpi::exposed_memory::ReceiveBuffer;
 use crate::transport::mpi::shared::{Counters, LaneTable};
 use crate::transport::mpi::streams::Next;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The reader's next step.
-enum Goes {
+enum ReadStep {
     /// `reading` or the mailbox holds a message.
     On,
     Into(usize),
@@ -27,10 +27,10 @@ impl MpiLane {
             if n > 0 {
                 return Ok(n);
             }
-            match self.await_next(end, bytes.len(), |len| LentRoom::of(&mut bytes[..len]))? {
-                Goes::On => {}
-                Goes::Into(len) => return self.await_room(len),
-                Goes::End => return Ok(0),
+            match self.await_next(end, bytes.len(), |len| ReceiveBuffer::of(&mut bytes[..len]))? {
+                ReadStep::On => {}
+                ReadStep::Into(len) => return self.await_space(len),
+                ReadStep::End => return Ok(0),
             }
         }
     }
@@ -45,9 +45,9 @@ impl MpiLane {
         if n > 0 {
             Counters::add(&self.shared.counts.copied_bytes, n);
         }
-        if mailbox.owes_much() {
+        if mailbox.should_report_credit() {
             let mut state = self.shared.lock();
-            state.streams.took(self.key, mailbox.tell());
+            state.streams.report_read(self.key, mailbox.notify());
             self.shared.has_changed(state);
         }
         n
@@ -62,7 +62,7 @@ impl MpiLane {
     ) -> io::Result<Option<T>> {
         let arrived = || (!self.end.mailbox.is_empty()).then_some(None);
         let work = |state: &mut LaneTable, key| {
-            state.streams.took(key, self.end.mailbox.tell());
+            state.streams.report_read(key, self.end.mailbox.notify());
             if let Some(arrived) = arrived() {
                 return Ok(Some(arrived));
             }
@@ -92,51 +92,51 @@ impl MpiLane {
         (self.reading.quiet.load(Ordering::Relaxed) == u64::from(raised)).then_some(raised)
     }
 
-    /// Blocks until the next message, offer or end. For offered bytes, at most `most` of which are received, `room` returns
+    /// Blocks until the next message, offer or end. For offered bytes, at most `most` of which are received, `space` returns
     /// the buffer.
     fn await_next(
         &self,
         end: Option<Instant>,
         most: usize,
-        mut room: impl FnMut(usize) -> LentRoom,
-    ) -> io::Result<Goes> {
+        mut space: impl FnMut(usize) -> ReceiveBuffer,
+    ) -> io::Result<ReadStep> {
         let next = self.wait_to_read(end, |state, next| match next {
             Next::Message(message) => {
                 self.reading.keep(message);
-                Some(Goes::On)
+                Some(ReadStep::On)
             }
             Next::Offered(_) => state.streams.ask(self.key, most).map(|(_, len)| {
-                state.rooms.insert(self.key, room(len));
-                Goes::Into(len)
+                state.receives.insert(self.key, space(len));
+                ReadStep::Into(len)
             }),
             Next::Nothing => None,
-            Next::End => Some(Goes::End),
+            Next::End => Some(ReadStep::End),
         })?;
-        Ok(next.unwrap_or(Goes::On))
+        Ok(next.unwrap_or(ReadStep::On))
     }
 
     /// Blocks until a buffer passed to MPI is released. Without a time limit, because MPI may be writing into it.
-    fn await_room(&self, len: usize) -> io::Result<usize> {
-        let filled = self.wait(None, Some(&self.rooms), |state, key| {
+    fn await_space(&self, len: usize) -> io::Result<usize> {
+        let filled = self.wait(None, Some(&self.receives), |state, key| {
             let filled = state.streams.filled(key);
             if filled.is_some() {
-                state.rooms.remove(&key);
+                state.receives.remove(&key);
             }
             Ok(filled)
         })?;
         Ok(if filled { len } else { 0 })
     }
 
-    /// Receives at most `most` exposed bytes into the buffer of `room`. Returns their number, or `None` if the next item is a
+    /// Receives at most `most` exposed bytes into the buffer of `space`. Returns their number, or `None` if the next item is a
     /// message, which is kept.
-    pub(super) fn fill(&self, most: usize, room: impl FnMut(usize) -> LentRoom) -> io::Result<Option<usize>> {
-        match self.await_next(None, most, room)? {
-            Goes::On => Ok(None),
-            Goes::Into(len) => match self.await_room(len)? {
+    pub(super) fn fill(&self, most: usize, space: impl FnMut(usize) -> ReceiveBuffer) -> io::Result<Option<usize>> {
+        match self.await_next(None, most, space)? {
+            ReadStep::On => Ok(None),
+            ReadStep::Into(len) => match self.await_space(len)? {
                 0 => Err(ErrorKind::UnexpectedEof.into()),
                 len => Ok(Some(len)),
             },
-            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
+            ReadStep::End => Err(ErrorKind::UnexpectedEof.into()),
         }
     }
 

@@ -9,11 +9,11 @@ impl Streams {
     /// message's credit late. So the lane must hold no credit from the pool, for which other lanes may wait.
     pub(super) fn may_hand_over(&self, key: LaneKey, bytes: usize) -> bool {
         let is_readers = |lane: &Stream| !lane.passing.is_allowed() && !lane.borrowing.is_offered();
-        bytes <= MESSAGE_MAX && self.lanes.get(&key).is_some_and(is_readers) && !self.credits.lends_to(key)
+        bytes <= MESSAGE_MAX && self.lanes.get(&key).is_some_and(is_readers) && !self.credits.has_pool_credit(key)
     }
 
     /// Passes the message just received to `put`, if it may move to the mailbox. If `put` returns `false` the message stays
-    /// here. Messages in the mailbox precede all others of the lane. [`Streams::took`] counts them as read.
+    /// here. Messages in the mailbox precede all others of the lane. [`Streams::report_read`] counts them as read.
     pub fn hand_over(&mut self, put: impl FnOnce(LaneKey, &[u8]) -> bool) {
         let Some(key) = self.handable.take() else { return };
         let Some(lane) = self.lanes.get_mut(&key) else { return };
@@ -25,7 +25,7 @@ impl Streams {
     }
 
     /// Records that messages of this cost were read from the mailbox.
-    pub fn took(&mut self, key: LaneKey, cost: u64) {
+    pub fn report_read(&mut self, key: LaneKey, cost: u64) {
         if cost > 0 {
             self.credits.take(key, cost);
         }

@@ -1,9 +1,9 @@
-//! Posted receives of lanes, see `posted_rooms.rs`.
+//! Posted receives of lanes, see `posted_receives.rs`.
 
 use super::Streams;
-use crate::transport::mpi::loan::{Going, Lent};
+use crate::transport::mpi::exposed_buffers::{ExposedPart, MessageInFlight};
 use crate::transport::mpi::message::{Header, LANDED, LaneKey, MessageKind, THROWN_AWAY};
-use crate::transport::mpi::posted_rooms::RoomOf;
+use crate::transport::mpi::posted_receives::ReceiveTarget;
 use std::io::{self, ErrorKind};
 
 impl Streams {
@@ -32,7 +32,7 @@ impl Streams {
     }
 
     /// Returns the next receive that is over, and whether it was filled.
-    pub fn next_ended_room(&mut self) -> Option<(u64, bool)> {
+    pub fn next_ended_receive(&mut self) -> Option<(u64, bool)> {
         self.posted.ended.pop()
     }
 
@@ -40,20 +40,20 @@ impl Streams {
     ///
     /// # Errors
     /// Returns `InvalidData` if no receive is posted for this rank, tag and length.
-    pub fn comes(&mut self, from: u32, tag: u16, len: usize) -> io::Result<RoomOf> {
-        let Some(posted) = self.posted.rooms.get_mut(&tag) else {
-            return self.comes_to_reader(from, tag, len).map(RoomOf::Reader);
+    pub fn comes(&mut self, from: u32, tag: u16, len: usize) -> io::Result<ReceiveTarget> {
+        let Some(posted) = self.posted.receives.get_mut(&tag) else {
+            return self.begin_reader_receive(from, tag, len).map(ReceiveTarget::Reader);
         };
         if posted.lane.peer != from || posted.len != len as u64 || posted.is_written {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank sends bytes for which no receive is posted"));
         }
         posted.is_written = true;
-        Ok(if posted.is_abandoned { RoomOf::Abandoned } else { RoomOf::Posted(posted.id) })
+        Ok(if posted.is_abandoned { ReceiveTarget::Abandoned } else { ReceiveTarget::Posted(posted.id) })
     }
 
     /// Records that the message has been received completely.
-    pub fn came(&mut self, tag: u16) {
-        let Some(posted) = self.posted.rooms.get(&tag) else { return self.came_to_reader(tag) };
+    pub fn received(&mut self, tag: u16) {
+        let Some(posted) = self.posted.receives.get(&tag) else { return self.end_reader_receive(tag) };
         let (LaneKey { peer, opened_here: by_opener, number }, kind) = (posted.lane, MessageKind::Landed);
         let value = if posted.is_abandoned { THROWN_AWAY } else { LANDED };
         self.notes.push_back((peer, Header { kind, by_opener, number, value, tag }));
@@ -61,7 +61,7 @@ impl Streams {
     }
 
     /// Sends `len` bytes, more than 0, to a receive that the lane's peer has posted. Returns the send's id.
-    /// [`Streams::next_lent`] yields the message, [`Streams::next_sent`] reports that its bytes are released, and
+    /// [`Streams::next_exposed`] yields the message, [`Streams::next_sent`] reports that its bytes are released, and
     /// [`Streams::next_landed`] reports its outcome.
     ///
     /// # Errors
@@ -70,24 +70,24 @@ impl Streams {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
         lane.posting += 1;
-        let loans = &mut self.loans;
-        loans.ids += 1;
-        let id = loans.ids;
-        loans.going.insert(id, Going { lane: key, len: len as u64, is_posted: true });
+        let exposures = &mut self.exposures;
+        exposures.ids += 1;
+        let id = exposures.ids;
+        exposures.going.insert(id, MessageInFlight { lane: key, len: len as u64, is_posted: true });
         self.completions.add(key, tag, id);
-        loans.asked.push_back(Lent { lane: key, to: key.peer, tag, id, offset: 0, len, is_posted: true });
+        exposures.asked.push_back(ExposedPart { lane: key, to: key.peer, tag, id, offset: 0, len, is_posted: true });
         Ok(id)
     }
 
     /// Returns the id of the next send whose bytes are released.
     pub fn next_sent(&mut self) -> Option<u64> {
-        self.loans.sent.pop()
+        self.exposures.sent.pop()
     }
 
     /// Returns the id of the next send with a known outcome, and whether it was received. If not, the lane's peer reports the
     /// copy's outcome elsewhere, or has ended.
     pub fn next_landed(&mut self) -> Option<(u64, bool)> {
-        self.completions.told.pop()
+        self.completions.reported.pop()
     }
 
     /// Drops a send whose caller has gone.

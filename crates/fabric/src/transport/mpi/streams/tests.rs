@@ -151,10 +151,10 @@ fn take(world: &mut World, lane: &mut Lane, which: usize, side: usize, max: usiz
         let message = match world.rank(rank).next(key) {
             Next::Message(message) => message,
             Next::Nothing => break,
-            came => panic!("unexpected {came:?}"),
+            received => panic!("unexpected {received:?}"),
         };
-        for came in &message[HEADER_LEN..] {
-            assert_eq!(*came, byte(which * 2 + 1 - side, lane.read[side]));
+        for received in &message[HEADER_LEN..] {
+            assert_eq!(*received, byte(which * 2 + 1 - side, lane.read[side]));
             lane.read[side] += 1;
         }
         left = left.saturating_sub(message.len());
@@ -174,7 +174,7 @@ fn ends_arrive_after_written_bytes_and_no_state_remains() {
     assert!(world.rank(1).write(far, &[IoSlice::new(b"to a closed lane")]).is_err());
     world.rank(1).close(far);
     world.settle();
-    assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty() && rank.credits.lent() == 0));
+    assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty() && rank.credits.exposed() == 0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The writing side of a lane.
 
-use super::{Finish, QUEUE_MAX, Stream, Streams, WAKE_ROOM};
+use super::{Finish, QUEUE_MAX, Stream, Streams, WAKE_SPACE};
 use crate::transport::mpi::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use crate::transport::mpi::spare;
 use std::io::{self, ErrorKind, IoSlice};
@@ -26,13 +26,13 @@ impl Streams {
     ///
     /// # Errors
     /// Returns the errors of [`Streams::write`].
-    pub fn room(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
+    pub fn space(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
-        Ok(Some(QUEUE_MAX - lane.queued).filter(|room| *room > 0))
+        Ok(Some(QUEUE_MAX - lane.queued).filter(|space| *space > 0))
     }
 
-    /// Queues a message whose bytes follow space for its header. The caller has checked [`Streams::room`].
+    /// Queues a message whose bytes follow space for its header. The caller has checked [`Streams::space`].
     ///
     /// # Errors
     /// Returns the errors of [`Streams::write`].
@@ -48,10 +48,10 @@ impl Streams {
     }
 
     /// Whether a blocked writer should be woken.
-    pub fn has_room(&self, key: LaneKey) -> bool {
+    pub fn has_space(&self, key: LaneKey) -> bool {
         self.lanes
             .get(&key)
-            .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
+            .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_SPACE)
     }
 
     /// Queues a short write as [`Streams::write_message`], or appends it to a message that was not sent yet.
@@ -83,8 +83,8 @@ impl Stream {
 
     /// Queues as much of `bytes` as fits.
     fn put(&mut self, bytes: &[u8]) -> usize {
-        let room = QUEUE_MAX - self.queued;
-        let mut left = &bytes[..bytes.len().min(room)];
+        let space = QUEUE_MAX - self.queued;
+        let mut left = &bytes[..bytes.len().min(space)];
         let taken = left.len();
         while !left.is_empty() {
             let full = self.queue.back().is_none_or(|last| last.len() >= HEADER_LEN + DATA_MAX);

@@ -3,10 +3,12 @@
 //! another's bytes, and no rank has more receive buffers than there are tags. Half of the large copies have a posted
 //! receive, as far as the bound allows.
 
-use super::super::{HEADER_LEN, LaneKey, Lent, Loan, Next, RoomOf, Streams};
+use super::super::{ExposedPart, ExposureState, HEADER_LEN, LaneKey, Next, ReceiveTarget, Streams};
 use crate::frame::EXCHANGE_WINDOW;
 use crate::peer::PeerId;
-use crate::transfer::{ControlMessage, LanePool, Offer, PushStep, Random, RoomWord, TransferEffect, TransferTable};
+use crate::transfer::{
+    ControlMessage, LanePool, Offer, PushStep, Random, ReceiveAnnouncement, TransferEffect, TransferTable,
+};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -53,7 +55,7 @@ struct Reading {
     transfer: TransferId,
     left: usize,
     /// Whether a receive buffer is in use.
-    room: bool,
+    space: bool,
 }
 
 struct Agent {
@@ -67,7 +69,7 @@ struct Agent {
     /// Incomplete messages, by lane.
     words: BTreeMap<LaneKey, Vec<u8>>,
     /// The lanes to send messages to pushing peers.
-    tell: HashMap<u32, LaneKey>,
+    notify: HashMap<u32, LaneKey>,
     /// Posted receives, and how many were ever posted.
     posted: BTreeMap<u64, (TransferId, PeerId)>,
     posts: usize,
@@ -75,17 +77,17 @@ struct Agent {
 }
 
 /// A message in flight between two ranks.
-enum OnItsWay {
+enum InFlight {
     Message(Vec<u8>),
-    Lent(Lent),
+    Lent(ExposedPart),
 }
 
 struct World {
     agents: Vec<Agent>,
-    under_way: Vec<BTreeMap<u32, VecDeque<OnItsWay>>>,
+    under_way: Vec<BTreeMap<u32, VecDeque<InFlight>>>,
     /// Messages that MPI has of each rank.
     sending: Vec<usize>,
-    rooms: Vec<usize>,
+    receives: Vec<usize>,
     most_sent_bytes: usize,
 }
 
@@ -106,7 +108,7 @@ impl World {
             lanes: HashMap::new(),
             reading: BTreeMap::new(),
             words: BTreeMap::new(),
-            tell: HashMap::new(),
+            notify: HashMap::new(),
             posted: BTreeMap::new(),
             posts: 0,
             done: 0,
@@ -115,7 +117,7 @@ impl World {
             agents: (0..AGENTS).map(agent).collect(),
             under_way: (0..AGENTS).map(|_| BTreeMap::new()).collect(),
             sending: vec![0; AGENTS as usize],
-            rooms: vec![0; AGENTS as usize],
+            receives: vec![0; AGENTS as usize],
             most_sent_bytes: 0,
         };
         for from in 0..AGENTS {
@@ -134,7 +136,7 @@ impl World {
             for to in (0..AGENTS).filter(|to| *to != from) {
                 while let Some(lane) = world.at(to).streams.next_opened() {
                     world.at(to).reading.insert(lane, Reading::default());
-                    world.at(to).tell.insert(from, lane);
+                    world.at(to).notify.insert(from, lane);
                 }
                 world.at(to).transfers.arrived(peer(from));
                 // The effects of the peers' arrival are not needed.
@@ -154,10 +156,10 @@ impl World {
             return false;
         }
         let streams = &mut self.agents[from as usize].streams;
-        let (to, what) = if let Some(lent) = streams.next_lent() {
-            (lent.to, OnItsWay::Lent(lent))
+        let (to, what) = if let Some(exposed) = streams.next_exposed() {
+            (exposed.to, InFlight::Lent(exposed))
         } else if let Some(outgoing) = streams.next_message() {
-            (outgoing.to, OnItsWay::Message(outgoing.message))
+            (outgoing.to, InFlight::Message(outgoing.message))
         } else {
             return false;
         };
@@ -175,29 +177,29 @@ impl World {
         }
         self.sending[from as usize] -= 1;
         match what {
-            OnItsWay::Message(message) => drop(self.at(to).streams.receive(from, message).unwrap()),
-            OnItsWay::Lent(lent) => {
+            InFlight::Message(message) => drop(self.at(to).streams.receive(from, message).unwrap()),
+            InFlight::Lent(exposed) => {
                 let sender = &mut self.at(from).streams;
-                sender.was_sent(lent.id);
-                assert_eq!(sender.next_sent(), lent.is_posted.then_some(lent.id));
+                sender.was_sent(exposed.id);
+                assert_eq!(sender.next_sent(), exposed.is_posted.then_some(exposed.id));
                 let Agent { streams, transfers, posted, reading, .. } = self.at(to);
-                let room = streams.comes(from, lent.tag, lent.len).unwrap();
-                streams.came(lent.tag);
-                match room {
-                    RoomOf::Reader(lane) => {
+                let space = streams.comes(from, exposed.tag, exposed.len).unwrap();
+                streams.received(exposed.tag);
+                match space {
+                    ReceiveTarget::Reader(lane) => {
                         let reading = reading.get_mut(&lane).unwrap();
-                        reading.room = false;
-                        reading.left -= lent.len;
-                        self.rooms[to as usize] -= 1;
+                        reading.space = false;
+                        reading.left -= exposed.len;
+                        self.receives[to as usize] -= 1;
                         self.end_of_copy(to, lane);
                     }
-                    RoomOf::Posted(id) => {
-                        assert_eq!(streams.next_ended_room(), Some((id, true)));
+                    ReceiveTarget::Posted(id) => {
+                        assert_eq!(streams.next_ended_receive(), Some((id, true)));
                         let (transfer, peer) = posted.remove(&id).unwrap();
                         transfers.begin(transfer, peer, false).unwrap();
                         transfers.ended(transfer, peer, Ok(()));
                     }
-                    RoomOf::Abandoned => panic!("no receive was abandoned"),
+                    ReceiveTarget::Abandoned => panic!("no receive was abandoned"),
                 }
             }
         }
@@ -215,7 +217,7 @@ impl World {
                 moved = true;
             }
         }
-        self.tell(at);
+        self.notify(at);
         moved
     }
 
@@ -225,16 +227,16 @@ impl World {
             match self.at(at).streams.next(lane) {
                 Next::Message(message) => {
                     let bytes = &message[HEADER_LEN..];
-                    if lane.opened_here { self.hear(at, lane, bytes) } else { self.take(at, lane, bytes) }
+                    if lane.opened_here { self.handle_messages(at, lane, bytes) } else { self.take(at, lane, bytes) }
                 }
                 Next::Offered(_) => {
                     let reading = self.at(at).reading.get_mut(&lane).unwrap();
-                    if !reading.room {
+                    if !reading.space {
                         let left = reading.left;
                         if self.at(at).streams.ask(lane, left).is_some() {
-                            self.at(at).reading.get_mut(&lane).unwrap().room = true;
-                            self.rooms[at as usize] += 1;
-                            assert!(self.rooms[at as usize] <= ROOMS_MAX);
+                            self.at(at).reading.get_mut(&lane).unwrap().space = true;
+                            self.receives[at as usize] += 1;
+                            assert!(self.receives[at as usize] <= ROOMS_MAX);
                         }
                     }
                     return moved;
@@ -247,7 +249,7 @@ impl World {
     }
 
     /// Handles a target's messages about copies that are pushed to it.
-    fn hear(&mut self, at: u32, lane: LaneKey, bytes: &[u8]) {
+    fn handle_messages(&mut self, at: u32, lane: LaneKey, bytes: &[u8]) {
         let Agent { transfers, words, .. } = &mut self.agents[at as usize];
         let words = words.entry(lane).or_default();
         words.extend_from_slice(bytes);
@@ -257,7 +259,7 @@ impl World {
             let message = match (word[0], tag) {
                 (0, None) => ControlMessage::Ready(transfer, Vec::new()),
                 // This test does not use the overlap.
-                (0, Some(number)) => ControlMessage::Room(transfer, RoomWord { number, overlaps: false }),
+                (0, Some(number)) => ControlMessage::Room(transfer, ReceiveAnnouncement { number, overlaps: false }),
                 _ => ControlMessage::Landed(transfer),
             };
             transfers.on_control(peer(lane.peer), message).unwrap();
@@ -299,14 +301,15 @@ impl World {
     }
 
     /// Sends the messages of an agent's exchange.
-    fn tell(&mut self, at: u32) {
-        let Agent { streams, transfers, tell, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
+    fn notify(&mut self, at: u32) {
+        let Agent { streams, transfers, notify, queues, posted, posts, done, .. } = &mut self.agents[at as usize];
         for effect in transfers.effects() {
             let mut tag = 0;
             let (kind, to, transfer) = match effect {
                 TransferEffect::Ready { peer, transfer, value: expected } => {
                     let wants = expected == LARGE && transfer.0.is_multiple_of(2);
-                    if let Some((id, number)) = wants.then(|| streams.post(tell[&agent(peer)], LARGE as u64)).flatten()
+                    if let Some((id, number)) =
+                        wants.then(|| streams.post(notify[&agent(peer)], LARGE as u64)).flatten()
                     {
                         tag = number;
                         posted.insert(id, (transfer, peer));
@@ -329,7 +332,7 @@ impl World {
             let mut word = vec![kind];
             word.extend_from_slice(&transfer.0.to_le_bytes());
             word.extend_from_slice(&tag.to_le_bytes());
-            let lane = tell[&agent(to)];
+            let lane = notify[&agent(to)];
             // A copy has two of these short messages.
             assert_eq!(streams.write(lane, &[IoSlice::new(&word)]).unwrap(), Some(WORD));
         }
@@ -348,20 +351,20 @@ impl World {
                 let (lanes, pool) = lanes.get_mut(to).unwrap();
                 let next = match *stage {
                     Stage::Waits if transfers.step(*transfer) == PushStep::Send => {
-                        if let Some(&Offer::Receive(room)) = transfers.offer(*transfer) {
+                        if let Some(&Offer::Receive(space)) = transfers.offer(*transfer) {
                             assert_eq!(*len, LARGE);
                             transfers.start(*transfer);
-                            streams.send_posted(lanes[0], room.number.get(), LARGE).unwrap();
+                            streams.send_posted(lanes[0], space.number.get(), LARGE).unwrap();
                             *stage = Stage::Sent;
                             return true;
                         }
-                        let Some(lane) = pool.lend().unwrap() else { return false };
+                        let Some(lane) = pool.acquire().unwrap() else { return false };
                         transfers.start(*transfer);
                         let mut head = transfer.0.to_le_bytes().to_vec();
                         head.extend_from_slice(&(*len as u64).to_le_bytes());
                         assert_eq!(streams.write(lanes[lane], &[IoSlice::new(&head)]).unwrap(), Some(HEAD));
                         if *len == LARGE {
-                            streams.lend(lanes[lane], LARGE as u64).unwrap();
+                            streams.expose(lanes[lane], LARGE as u64).unwrap();
                             Stage::Lends(lane)
                         } else {
                             Stage::Sends(0, lane)
@@ -378,7 +381,7 @@ impl World {
                         pool.give_back(lane);
                         Stage::Sent
                     }
-                    Stage::Lends(lane) if streams.loan(lanes[lane]) == Loan::Done => {
+                    Stage::Lends(lane) if streams.exposure(lanes[lane]) == ExposureState::Done => {
                         pool.give_back(lane);
                         Stage::Sent
                     }
@@ -447,7 +450,7 @@ fn copy_all(seed: u64) {
                 .iter()
                 .flat_map(BTreeMap::values)
                 .flatten()
-                .map(|what| if let OnItsWay::Message(message) = what { message.len() } else { 0 })
+                .map(|what| if let InFlight::Message(message) = what { message.len() } else { 0 })
                 .sum(),
         );
     }

@@ -69,11 +69,11 @@ impl Rig {
     fn read(&mut self, most: usize) -> bool {
         let mut bytes = vec![0; most];
         if self.left.is_empty() && self.mailbox.is_empty() {
-            self.to.took(self.far, self.mailbox.tell());
+            self.to.report_read(self.far, self.mailbox.notify());
             match self.to.next(self.far) {
                 Next::Message(message) => self.left = message[HEADER_LEN..].to_vec(),
                 Next::Nothing => return false,
-                came => panic!("unexpected {came:?}"),
+                received => panic!("unexpected {received:?}"),
             }
         }
         let n = if self.left.is_empty() { self.mailbox.read(&mut bytes) } else { most.min(self.left.len()) };
@@ -81,11 +81,11 @@ impl Rig {
             bytes[..n].copy_from_slice(&self.left[..n]);
             self.left.drain(..n);
         }
-        if self.mailbox.owes_much() {
-            self.to.took(self.far, self.mailbox.tell());
+        if self.mailbox.should_report_credit() {
+            self.to.report_read(self.far, self.mailbox.notify());
         }
-        for came in &bytes[..n] {
-            assert_eq!(*came, byte(self.read));
+        for received in &bytes[..n] {
+            assert_eq!(*received, byte(self.read));
             self.read += 1;
         }
         n > 0
@@ -116,8 +116,8 @@ proptest! {
             rig.from.sweep();
         }
         prop_assert_eq!(rig.read, rig.written);
-        prop_assert_eq!(rig.to.credits.lent(), 0);
-        prop_assert!(rig.mailbox.is_empty() && rig.mailbox.tell() == 0);
+        prop_assert_eq!(rig.to.credits.exposed(), 0);
+        prop_assert!(rig.mailbox.is_empty() && rig.mailbox.notify() == 0);
     }
 }
 

@@ -1,21 +1,21 @@
 use super::super::Next;
 use super::*;
 use crate::transport::mpi::message::MessageKind;
-use crate::transport::mpi::posted_rooms::{POSTED_MAX, POSTED_TAG_FIRST, PostedRooms};
+use crate::transport::mpi::posted_receives::{POSTED_MAX, POSTED_TAG_FIRST, PostedReceives};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 
 /// A message in flight between two ranks.
-enum OnItsWay {
+enum InFlight {
     Message(Vec<u8>),
-    Lent(Lent),
+    Lent(ExposedPart),
 }
 
 /// Two ranks, and a lane that the first has opened.
 struct World {
     ranks: [Streams; 2],
-    under_way: [VecDeque<OnItsWay>; 2],
+    under_way: [VecDeque<InFlight>; 2],
     /// Tags of the second rank's receives that MPI is writing.
     writing: Vec<u16>,
     sent: Vec<u64>,
@@ -38,54 +38,54 @@ impl World {
     fn send(&mut self, from: usize) {
         let rank = &mut self.ranks[from];
         loop {
-            if let Some(lent) = rank.next_lent() {
-                self.sent.push(lent.id);
-                self.under_way[from].push_back(OnItsWay::Lent(lent));
+            if let Some(exposed) = rank.next_exposed() {
+                self.sent.push(exposed.id);
+                self.under_way[from].push_back(InFlight::Lent(exposed));
             } else if let Some(outgoing) = rank.next_message() {
-                self.under_way[from].push_back(OnItsWay::Message(outgoing.message));
+                self.under_way[from].push_back(InFlight::Message(outgoing.message));
             } else {
                 return;
             }
         }
     }
 
-    fn deliver(&mut self, from: usize) -> Option<RoomOf> {
+    fn deliver(&mut self, from: usize) -> Option<ReceiveTarget> {
         let to = &mut self.ranks[1 - from];
         let from_rank = u32::try_from(from).unwrap();
         match self.under_way[from].pop_front()? {
-            OnItsWay::Message(message) => {
+            InFlight::Message(message) => {
                 to.receive(from_rank, message).unwrap();
                 None
             }
-            OnItsWay::Lent(lent) => {
-                let room = to.comes(from_rank, lent.tag, lent.len).unwrap();
-                self.writing.push(lent.tag);
-                Some(room)
+            InFlight::Lent(exposed) => {
+                let space = to.comes(from_rank, exposed.tag, exposed.len).unwrap();
+                self.writing.push(exposed.tag);
+                Some(space)
             }
         }
     }
 
     /// Delivers all messages in flight.
-    fn settle(&mut self) -> Vec<RoomOf> {
-        let mut rooms = Vec::new();
+    fn settle(&mut self) -> Vec<ReceiveTarget> {
+        let mut receives = Vec::new();
         for _ in 0..4 {
             for rank in 0..2 {
                 self.send(rank);
                 while !self.under_way[rank].is_empty() {
-                    rooms.extend(self.deliver(rank));
+                    receives.extend(self.deliver(rank));
                 }
             }
             self.end_writing();
-            self.tell_sent();
+            self.notify_sent();
         }
-        rooms
+        receives
     }
 
     fn end_writing(&mut self) {
-        std::mem::take(&mut self.writing).into_iter().for_each(|tag| self.ranks[1].came(tag));
+        std::mem::take(&mut self.writing).into_iter().for_each(|tag| self.ranks[1].received(tag));
     }
 
-    fn tell_sent(&mut self) {
+    fn notify_sent(&mut self) {
         std::mem::take(&mut self.sent).into_iter().for_each(|id| self.ranks[0].was_sent(id));
     }
 
@@ -98,7 +98,7 @@ impl World {
     }
 
     fn ended(&mut self) -> Vec<(u64, bool)> {
-        std::iter::from_fn(|| self.ranks[1].next_ended_room()).collect()
+        std::iter::from_fn(|| self.ranks[1].next_ended_receive()).collect()
     }
 
     /// Returns the outcomes that the pusher's rank has learnt since the last call.
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Delivers the second rank's messages.
-    fn hear(&mut self) {
+    fn handle_messages(&mut self) {
         self.send(1);
         while !self.under_way[1].is_empty() {
             self.deliver(1);
@@ -116,25 +116,25 @@ impl World {
 }
 
 fn is_idle(streams: &Streams) -> bool {
-    let PostedRooms { rooms, tags, ended, .. } = &streams.posted;
-    let loans = &streams.loans;
-    rooms.is_empty()
+    let PostedReceives { receives, tags, ended, .. } = &streams.posted;
+    let exposures = &streams.exposures;
+    receives.is_empty()
         && ended.is_empty()
         && tags.len() == usize::from(POSTED_MAX)
-        && loans.asked.is_empty()
-        && loans.going.is_empty()
-        && loans.sent.is_empty()
+        && exposures.asked.is_empty()
+        && exposures.going.is_empty()
+        && exposures.sent.is_empty()
         && streams.completions.is_empty()
 }
 
 #[test]
-fn bytes_come_into_posted_room_as_one_message_without_an_offer() {
+fn posted_receive_gets_its_bytes_as_one_message() {
     let mut world = World::new();
     let (id, tag) = world.post(70);
     let sent = world.push(tag, 70);
     world.send(0);
     assert_eq!(world.under_way[0].len(), 1);
-    assert_eq!(world.settle(), [RoomOf::Posted(id)]);
+    assert_eq!(world.settle(), [ReceiveTarget::Posted(id)]);
     assert_eq!(world.ended(), [(id, true)]);
     assert_eq!(world.ranks[0].next_sent(), Some(sent));
     assert_eq!(world.landed(), [(sent, true)]);
@@ -144,13 +144,13 @@ fn bytes_come_into_posted_room_as_one_message_without_an_offer() {
 #[test]
 fn receives_are_bounded_and_match_length_and_rank() {
     let mut world = World::new();
-    let rooms: Vec<_> = (0..POSTED_MAX).map(|_| world.post(8)).collect();
+    let receives: Vec<_> = (0..POSTED_MAX).map(|_| world.post(8)).collect();
     assert_eq!(world.ranks[1].post(world.far, 8), None);
-    let tag = rooms[3].1;
+    let tag = receives[3].1;
     for (from, tag, len) in [(0, tag, 9), (1, tag, 8), (0, POSTED_TAG_FIRST + POSTED_MAX, 8)] {
         assert!(world.ranks[1].comes(from, tag, len).is_err(), "{from} {tag} {len}");
     }
-    assert_eq!(world.ranks[1].comes(0, tag, 8).unwrap(), RoomOf::Posted(rooms[3].0));
+    assert_eq!(world.ranks[1].comes(0, tag, 8).unwrap(), ReceiveTarget::Posted(receives[3].0));
     assert!(world.ranks[1].comes(0, tag, 8).is_err(), "twice");
 }
 
@@ -166,7 +166,7 @@ fn withdrawn_tags_are_reused_at_once_and_abandoned_ones_after_their_message() {
     let (third, other) = world.post(8);
     assert!(other != tag && second != third);
     let unwanted = world.push(tag, 8);
-    assert_eq!(world.settle(), [RoomOf::Abandoned]);
+    assert_eq!(world.settle(), [ReceiveTarget::Abandoned]);
     assert_eq!(world.ended(), [(second, false)]);
     assert_eq!(world.landed(), [(unwanted, false)]);
     // A receive that MPI is writing remains until it is filled.
@@ -187,8 +187,8 @@ fn the_lanes_end_follows_its_bytes_and_ends_other_receives() {
     world.ranks[0].close(world.near);
     assert!(world.ranks[0].send_posted(world.near, tag, 8).is_err());
     world.send(0);
-    assert!(matches!(world.under_way[0][0], OnItsWay::Lent(_)));
-    assert_eq!(world.deliver(0), Some(RoomOf::Posted(first)));
+    assert!(matches!(world.under_way[0][0], InFlight::Lent(_)));
+    assert_eq!(world.deliver(0), Some(ReceiveTarget::Posted(first)));
     while !world.under_way[0].is_empty() {
         world.deliver(0);
     }
@@ -197,7 +197,7 @@ fn the_lanes_end_follows_its_bytes_and_ends_other_receives() {
     assert_eq!(world.ranks[1].post(world.far, 8), None);
     world.end_writing();
     assert_eq!(world.ended(), [(first, true)]);
-    world.hear();
+    world.handle_messages();
     assert_eq!(world.landed(), [(sent, false)], "a closed lane waits for no outcome");
 }
 
@@ -210,7 +210,7 @@ fn every_completion_is_reported_or_ended() {
     let forgotten = world.ranks[0].send_posted(world.near, tag + 1, 8).unwrap();
     world.ranks[0].forget_completion(forgotten);
     world.ranks[1].close(world.far);
-    world.hear();
+    world.handle_messages();
     assert_eq!(world.landed(), [(sent, false)]);
     // A tag that another message uses already.
     let mut world = World::new();
@@ -254,14 +254,14 @@ proptest! {
         let (mut of_sent, mut landed) = (BTreeMap::new(), Vec::new());
         for (step, which) in steps {
             match step {
-                0 | 1 => if let Some(room) = world.ranks[1].post(world.far, 8) {
-                    open.push(room);
+                0 | 1 => if let Some(space) = world.ranks[1].post(world.far, 8) {
+                    open.push(space);
                     posts += 1;
                 },
                 2 if !open.is_empty() => {
                     let (id, tag) = open.swap_remove(which.index(open.len()));
                     // The target posts only after the outcome of the tag's previous message.
-                    world.hear();
+                    world.handle_messages();
                     of_sent.insert(world.push(tag, 8), id);
                     pushed.insert(id, tag);
                 }
@@ -279,14 +279,14 @@ proptest! {
                 }
                 5 => world.send(0),
                 6 => match world.deliver(0) {
-                    Some(RoomOf::Posted(id)) => prop_assert!(pushed.contains_key(&id) && !abandoned.contains(&id)),
-                    Some(RoomOf::Abandoned) => discarded += 1,
-                    Some(RoomOf::Reader(_)) => prop_assert!(false, "no reader has lent room"),
+                    Some(ReceiveTarget::Posted(id)) => prop_assert!(pushed.contains_key(&id) && !abandoned.contains(&id)),
+                    Some(ReceiveTarget::Abandoned) => discarded += 1,
+                    Some(ReceiveTarget::Reader(_)) => prop_assert!(false, "no reader has lent room"),
                     None => {}
                 },
                 7 => world.end_writing(),
                 _ => {
-                    world.tell_sent();
+                    world.notify_sent();
                     while world.ranks[0].next_sent().is_some() {
                         sent += 1;
                     }
@@ -299,7 +299,7 @@ proptest! {
         let known: Vec<u64> = landed.iter().map(|(sent, _)| of_sent[sent]).collect();
         let late: Vec<u64> = pushed.keys().copied().filter(|id| !known.contains(id)).collect();
         world.ranks[0].close(world.near);
-        discarded += world.settle().iter().filter(|room| **room == RoomOf::Abandoned).count();
+        discarded += world.settle().iter().filter(|space| **space == ReceiveTarget::Abandoned).count();
         ended.extend(world.ended());
         while world.ranks[0].next_sent().is_some() {
             sent += 1;
@@ -309,9 +309,9 @@ proptest! {
         prop_assert!(discarded <= abandoned.len());
         let landed: BTreeMap<u64, bool> = landed.into_iter().map(|(sent, is_there)| (of_sent[&sent], is_there)).collect();
         for (id, filled) in ended {
-            let said = landed.get(&id).copied().unwrap_or(false);
-            prop_assert!(filled || !said, "{}", id);
-            prop_assert!(said || !filled || late.contains(&id), "{}", id);
+            let printed = landed.get(&id).copied().unwrap_or(false);
+            prop_assert!(filled || !printed, "{}", id);
+            prop_assert!(printed || !filled || late.contains(&id), "{}", id);
             prop_assert_eq!(filled, pushed.contains_key(&id) && !abandoned.contains(&id) && !withdrawn.contains(&id), "{}", id);
         }
         world.ranks[1].close(world.far);
@@ -329,7 +329,7 @@ fn a_lanes_own_bytes_are_not_held_up() {
     world.ranks[0].write(world.near, &[IoSlice::new(b"before")]).unwrap();
     world.push(tag, 8);
     world.ranks[0].write(world.near, &[IoSlice::new(b"after")]).unwrap();
-    assert_eq!(world.settle(), [RoomOf::Posted(id)]);
+    assert_eq!(world.settle(), [ReceiveTarget::Posted(id)]);
     assert!(matches!(world.ranks[1].next(world.far), Next::Message(_)));
     let header = Header { kind: MessageKind::Finish, by_opener: true, number: world.near.number, value: 0, tag: 0 };
     world.ranks[1].receive(0, header.encode().to_vec()).unwrap();
