@@ -67,6 +67,7 @@ mod steps;
 mod time;
 mod unclosed_claims;
 mod use_table;
+mod waiter_table;
 mod waiters;
 mod worlds;
 

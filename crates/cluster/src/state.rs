@@ -20,7 +20,7 @@ use super::session_table::SessionTable;
 use super::time::Millis;
 use super::unclosed_claims::UnclosedClaims;
 use super::use_table::DeviceUses;
-use super::waiters::Waiters;
+use super::waiter_table::Waiters;
 use accord_types::{DeviceId, DeviceKind, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -503,6 +503,7 @@ fn policy(random: &mut Random) -> Policy {
         keep_ms: 10_000,
         backfill_depth: random.below(6) as usize,
         sharers_max: 1 + random.below(4) as u32,
-        billing: Vec::new(),
+        // So that some minutes spend an hour.
+        billing: vec![(ClassFilter { kind: DeviceType::Cpu, ..ClassFilter::ALL }, 50_000), (ClassFilter::ALL, 100_000)],
     }
 }

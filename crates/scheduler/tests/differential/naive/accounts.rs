@@ -37,12 +37,12 @@ impl Naive {
     pub(super) fn settle(&mut self, account: usize) {
         let passed = self.now.since(self.accounts[account].settled);
         for class in 0..self.classes.len() {
-            let held = self.charged(account, class);
+            let (held, weight) = (self.charged(account, class), self.weight(class));
             let of = &mut self.accounts[account];
             if passed > 0 {
                 of.used[class] = decayed(of.used[class], passed, self.policy.half_life_ms) + held * passed;
                 of.total += u128::from(held * passed);
-                of.month += u128::from(held * passed);
+                of.month += u128::from(held * passed) * weight;
             }
         }
         self.accounts[account].settled = self.now;
@@ -138,15 +138,20 @@ impl Naive {
         })
     }
 
-    /// Returns the first of an account and those above it that has spent its device-hours of the month. Nothing is
-    /// billed with another weight than 1.
+    /// Returns the billing weight of a class in thousandths.
+    fn weight(&self, class: usize) -> u128 {
+        self.policy.billing_of(&self.classes[class]).into()
+    }
+
+    /// Returns the first of an account and those above it that has spent its device-hours of the month.
     pub(super) fn spent(&self, leaf: usize) -> Option<usize> {
         self.path(leaf).into_iter().find(|&account| {
-            let held: u64 = (0..self.classes.len()).map(|class| self.charged(account, class)).sum();
+            let classes = 0..self.classes.len();
+            let rate: u128 = classes.map(|class| u128::from(self.charged(account, class)) * self.weight(class)).sum();
             let passed = self.now.since(self.accounts[account].settled);
-            let used = self.accounts[account].month + u128::from(held) * u128::from(passed);
+            let used = self.accounts[account].month + rate * u128::from(passed);
             let max = self.policy.accounts[account].hours_a_month;
-            max.is_some_and(|hours| used >= u128::from(hours) * 1_000 * 3_600_000)
+            max.is_some_and(|hours| used >= u128::from(hours) * 1_000 * 1_000 * 3_600_000)
         })
     }
 
@@ -178,7 +183,7 @@ impl Naive {
             self.settle(above);
             self.accounts[above].used[class] += milli_ms;
             self.accounts[above].total += u128::from(milli_ms);
-            self.accounts[above].month += u128::from(milli_ms);
+            self.accounts[above].month += u128::from(milli_ms) * self.weight(class);
         }
         if self.is_leaf(at) {
             self.touch(at);

@@ -88,7 +88,7 @@ pub(crate) struct NJob {
 struct NAccount {
     used: Vec<u64>,
     total: u128,
-    /// The same of this month.
+    /// The billed part of this month, times thousandths of the weight.
     month: u128,
     settled: Millis,
     last_start: Millis,
