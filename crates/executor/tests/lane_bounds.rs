@@ -27,7 +27,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("fabric/src/frame/failure.rs", &["Failure"]),
     ("fabric/src/frame/payload.rs", &["Position", "SpanRecord"]),
     ("fabric/src/frame/session.rs", &["Message", "Claim"]),
-    ("fabric/src/transfer/control.rs", &["RoomWord", "ControlMessage"]),
+    ("fabric/src/transfer/control.rs", &["ReceiveAnnouncement", "ControlMessage"]),
     ("types/src/function.rs", &["ObjectSpec", "FunctionSpec", "GlobalSpec"]),
     ("types/src/session.rs", &["SessionRequest", "Lease", "LeasedDevice"]),
     ("types/src/job.rs", &["QueuedJob"]),

@@ -109,7 +109,7 @@ impl Site {
 /// Returns a job as a release saved it that did not save reserved starts.
 fn without_reserved_start(job: SavedJob) -> SavedJob {
     let mut saved = serde_json::to_value(job).unwrap();
-    saved.as_object_mut().unwrap().remove("promise").unwrap();
+    saved.as_object_mut().unwrap().remove("reserved_start").unwrap();
     serde_json::from_value(saved).unwrap()
 }
 

@@ -445,10 +445,12 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// The entry that holds all of a range.
+    /// The entry that holds all of a range. An object's constants that it only overlaps do not count: they are no variable.
     pub(crate) fn find(&self, range: HostRange) -> Result<Option<EntryId>, Stop> {
-        match self.state.table.find(range.start, range.len) {
+        let table = &self.state.table;
+        match table.find(range.start, range.len) {
             Found::Absent => Ok(None),
+            Found::Partly(_) if table.overlapping(range).into_iter().all(|id| table[id].is_constant()) => Ok(None),
             Found::Partly(_) => Err(partly_present(range, &self.state.table).into()),
             Found::Whole(id) => self.ready(id).map(Some),
         }

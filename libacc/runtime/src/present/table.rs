@@ -86,8 +86,12 @@ impl Table {
         self.find_byte(address).or_else(|| self.find_byte(address.checked_sub(1)?))
     }
 
-    /// Adds an entry. The caller has made sure that it overlaps no other.
+    /// Adds an entry. The caller has made sure that it overlaps no other, or only objects' constants, which it replaces.
     pub(crate) fn insert(&mut self, entry: Entry) -> EntryId {
+        while let Found::Partly(constant) = self.find(entry.start, entry.len()) {
+            debug_assert!(self[constant].is_constant());
+            self.remove(constant);
+        }
         debug_assert_eq!(self.find(entry.start, entry.len()), Found::Absent);
         let (start, end, device) = (entry.start, entry.end, entry.device());
         if let (Lifetime::Mapped, Some(device)) = (entry.lifetime, device) {

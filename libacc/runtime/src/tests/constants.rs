@@ -133,3 +133,17 @@ fn a_device_that_sees_named_memory_only_has_no_constants_of_objects() {
     w.enter(&[(TO, 40, A)]).unwrap();
     assert_eq!(w.on_device(A, 40), [3; 40]);
 }
+
+#[test]
+fn a_variable_over_an_objects_constants_replaces_them() {
+    let mut w = World::new();
+    w.put(A, &[3; 400]);
+    w.runtime.register_globals(1, vec![global(A + 100, 50, GlobalKind::Constants)]);
+    let error = w.runtime.copyin(&mut w.t, A, 1 << 46, SYNC).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::OutOfMemory);
+    w.enter(&[(TO, 400, A)]).unwrap();
+    assert_eq!(w.on_device(A, 400), [3; 400]);
+    w.exit(&[(FORCE_FROM, 400, A)]).unwrap();
+    w.runtime.unregister_globals(1, 0..0);
+    w.assert_empty();
+}
