@@ -64,7 +64,7 @@ impl Jobs {
         self.add(now, grant, before.unwrap_or(begun));
     }
 
-    /// Adds a job that an earlier agent knew, and whose prolog it has begun.
+    /// Adds a job that an earlier agent knew, and whose prolog has succeeded.
     pub(super) fn resume(&mut self, now: Duration, grant: JobGrant) {
         self.add(now, grant, Scripts::Begun(Ok(())));
     }
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(jobs.due_prologs(Duration::ZERO), []);
         assert_eq!(jobs.due_epilogs(Duration::ZERO, |_| false), []);
         assert_eq!(jobs.released(|_| false), [(key, None)]);
-        // The earlier agent has begun the prolog.
+        // The prolog has succeeded under the earlier agent.
         jobs.resume(Duration::ZERO, grant(8, None));
         jobs.release(grant(8, None).token.key);
         assert_eq!(jobs.due_epilogs(Duration::ZERO, |_| false), [grant(8, None)]);

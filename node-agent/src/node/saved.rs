@@ -2,6 +2,7 @@
 //! resumes it.
 
 use super::drivers::Driver;
+use super::jobs::Admission;
 use super::state::Node;
 use accord_types::{JobGrant, NodeId, SessionGrant};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub struct SavedNode {
     /// The node's last number at the coordinator.
     pub node: Option<NodeId>,
-    /// Jobs that hold devices here.
+    /// Jobs that hold devices here, and whose prolog has succeeded.
     pub jobs: Vec<JobGrant>,
     /// Sessions whose programs drive devices here.
     pub sessions: Vec<SessionGrant>,
@@ -32,7 +33,12 @@ impl Node {
         let sessions: BTreeSet<_> = drivers.iter().map(|driver| driver.session).collect();
         SavedNode {
             node: self.endpoint.as_ref().map(|endpoint| endpoint.node).or(self.previous),
-            jobs: self.jobs_held(now),
+            // A job that its prolog has not admitted uses nothing here: the next agent runs the prolog again.
+            jobs: self
+                .jobs_held(now)
+                .into_iter()
+                .filter(|job| self.jobs.admission(job.token.key) == Some(Admission::Admitted))
+                .collect(),
             sessions: sessions.into_iter().filter_map(|session| self.grants.find(now, session)).collect(),
             drivers,
         }

@@ -10,6 +10,8 @@ impl Node {
     /// Records that a site's script for a job has ended. A failed one has the reason.
     pub fn script_ended(&mut self, script: SiteScript, job: SessionKey, outcome: Result<(), String>) {
         self.jobs.script_ended(script, job, outcome);
+        // Only jobs whose prolog has succeeded are saved.
+        self.kept_changes += 1;
     }
 
     pub(super) fn begin_prologs(&mut self, now: Duration, effects: &mut Vec<Effect>) {
