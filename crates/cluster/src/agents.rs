@@ -79,10 +79,11 @@ impl Cluster {
         );
         let unclosed = self.unclosed.take(id).into_iter().filter(|(session, _)| known.contains(session));
         out.extend(unclosed.map(|(session, key)| Effect::ToAgent(link, AgentOrder::ClaimClosed(session, key, None))));
+        // Before the jobs' sessions, whose limits and prolog follow from the job.
+        self.notify_jobs(now, id, link, out);
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));
-        self.notify_jobs(now, id, link, out);
         self.meet_users(now, id, out);
         self.answer_held_uses(now, Some(id), out);
         self.paths.connected(id);

@@ -84,6 +84,11 @@ impl Jobs {
         self.known.get(&job).map_or(&[], |known| &known.grant.devices)
     }
 
+    /// Whether the site's scripts run for each job.
+    pub(super) fn has_scripts(&self) -> bool {
+        self.has_scripts
+    }
+
     /// Returns whether a known job may use the node.
     pub(super) fn admission(&self, job: SessionKey) -> Option<Admission> {
         let JobEntry { grant, scripts, .. } = self.known.get(&job)?;

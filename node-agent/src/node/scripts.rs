@@ -24,9 +24,17 @@ impl Node {
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the prolog has failed, and a transient one while it runs.
     pub(super) fn check_prolog(&self, grant: &SessionGrant) -> Result<()> {
-        let Some(admission) = grant.job.and_then(|job| self.jobs.admission(job)) else { return Ok(()) };
+        let Some(job) = grant.job else { return Ok(()) };
         let name = &self.name;
         let refused = |why: String| Error::new(ErrorCode::DeviceUnavailable, why).node(name);
+        let Some(admission) = self.jobs.admission(job) else {
+            if !self.jobs.has_scripts() {
+                return Ok(());
+            }
+            // A coordinator that registers the node may announce a session before its job.
+            let why = format!("node {name} does not know the job of session {} yet", grant.session);
+            return Err(refused(why).remedy("try again").transient());
+        };
         match admission {
             Admission::Admitted => Ok(()),
             Admission::Waits(job) => {
