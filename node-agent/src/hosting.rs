@@ -22,7 +22,7 @@ use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceInfo, KernelLimit, KernelLimits, Result, SessionId};
+use accord_types::{DeviceInfo, Error, ErrorCode, KernelLimit, KernelLimits, Result, SessionId};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -163,14 +163,19 @@ impl Processes {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let leased = start.devices.iter().map(|device| device.uuid.as_str());
         let denied = self.gpu_files.as_ref().map(|files| files.denied(leased)).unwrap_or_default();
-        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits, &denied));
-        let cgroup = made.and_then(|made| {
-            let failed = |error: &_| {
-                tracing::warn!("session {session} has no control group: {error}");
-                logs.note(session, &format!("the session has no control group: {error}"));
-            };
-            made.inspect_err(failed).ok()
-        });
+        let made = self.cgroup.as_ref().map(|cgroup| cgroup.of_executor(number, &limits, &denied)).transpose();
+        let failed = |error: &_| {
+            tracing::warn!("session {session} has no control group: {error}");
+            logs.note(session, &format!("the session has no control group: {error}"));
+        };
+        let cgroup = match made.inspect_err(failed) {
+            // An agent of root has registered the limits as enforced.
+            Err(error) if geteuid().is_root() => {
+                let cause = format!("the session's limits can't be enforced: {error}");
+                return Err(Error::new(ErrorCode::System, cause).remedy("see the agent's messages"));
+            }
+            made => made.ok().flatten(),
+        };
         let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
         let end = ProcessEnd {
             handle: started.handle,

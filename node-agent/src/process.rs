@@ -13,7 +13,7 @@ use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, Result, SessionId, sandbox, scarce, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -152,6 +152,10 @@ impl Spawner {
             // The executor waits for its start message.
             if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.add(id)) {
                 tracing::warn!("session {} is in no control group: {error}", start.session);
+                // An agent of root has registered the limits as enforced.
+                if geteuid().is_root() {
+                    return Err(error);
+                }
             }
             send_start(&control, &ExecutorStart { keeper_pid: keeper.child.id(), ..start.clone() })?;
             if let Some(lane) = memory {
