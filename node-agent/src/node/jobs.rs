@@ -14,6 +14,8 @@ pub(super) struct Jobs {
     known: BTreeMap<SessionKey, JobEntry>,
     /// Jobs that hold no devices any more, but may have running executors.
     releasing: BTreeSet<SessionKey>,
+    /// The reasons of failed epilogs of released jobs: a coordinator that missed a report orders the release again.
+    failed: BTreeMap<SessionKey, String>,
     /// Whether the site's scripts run for each job.
     has_scripts: bool,
 }
@@ -172,8 +174,17 @@ impl Jobs {
         let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(is_kept);
         self.releasing = left;
         let released: BTreeSet<SessionKey> = released;
-        let failed = |known: JobEntry| if let Scripts::Over(outcome) = known.scripts { outcome.err() } else { None };
-        released.into_iter().map(|job| (job, self.known.remove(&job).and_then(failed))).collect()
+        let Self { known, failed, .. } = self;
+        let outcome = |job: SessionKey| {
+            if let Some(JobEntry { scripts: Scripts::Over(Err(why)), .. }) = known.remove(&job) {
+                if failed.len() >= JOBS_MAX {
+                    failed.pop_first();
+                }
+                failed.insert(job, why);
+            }
+            (job, failed.get(&job).cloned())
+        };
+        released.into_iter().map(outcome).collect()
     }
 
     /// Returns the jobs that hold devices here, with the time that they have left.
@@ -278,6 +289,9 @@ mod tests {
         assert_eq!(jobs.due_epilogs(now, |_| false), vec![job.clone()]);
         assert_eq!((jobs.due_epilogs(now, |_| false), jobs.released(|_| false)), (Vec::new(), Vec::new()));
         jobs.script_ended(SiteScript::Epilog, key, Err("it fails".to_owned()));
+        assert_eq!(jobs.released(|_| false), [(key, Some("it fails".to_owned()))]);
+        // The report was lost with its connection.
+        jobs.release(key);
         assert_eq!(jobs.released(|_| false), [(key, Some("it fails".to_owned()))]);
         assert_eq!(jobs.admission(key), None);
     }
