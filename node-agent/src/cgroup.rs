@@ -3,7 +3,7 @@
 //! controllers.
 
 use crate::cgroup_controllers::{Controllers, delegate};
-use crate::device_filter::{DeviceFile, DeviceFilter};
+use crate::device_filter::{DeviceFile, DeviceFilter, DeviceFilters};
 use crate::session_limits::SessionLimits;
 use accord_device::own_cgroup;
 use rustix::fs::{FlockOperation, flock};
@@ -28,6 +28,7 @@ pub(crate) struct AgentCgroup {
     _lock: File,
     /// The controllers of the sessions' groups, or the reason for having none.
     controllers: Result<Controllers, String>,
+    filters: DeviceFilters,
 }
 
 impl AgentCgroup {
@@ -51,7 +52,7 @@ impl AgentCgroup {
                 // it was locked.
                 Ok(lock) if folder.join("cgroup.kill").exists() => {
                     let controllers = delegate(parent, &folder);
-                    Some(Self { folder, _lock: lock, controllers })
+                    Some(Self { folder, _lock: lock, controllers, filters: DeviceFilters::default() })
                 }
                 _ => {
                     let _ = fs::remove_dir(&folder);
@@ -66,7 +67,7 @@ impl AgentCgroup {
     /// # Errors
     /// Returns the reason if groups can have no filter.
     pub(crate) fn try_filter(&self) -> Result<(), String> {
-        DeviceFilter::attach(&self.folder, &[]).map(drop)
+        self.filters.attach(&self.folder, &[]).map(drop)
     }
 
     /// Creates a group for one executor and its descendants, with `limits` as far as the controllers allow, which may
@@ -84,7 +85,7 @@ impl AgentCgroup {
         fs::create_dir(&folder)?;
         let mut group = SessionCgroup { folder, _filter: None };
         if !denied.is_empty() {
-            group._filter = Some(DeviceFilter::attach(&group.folder, denied).map_err(io::Error::other)?);
+            group._filter = Some(self.filters.attach(&group.folder, denied).map_err(io::Error::other)?);
         }
         if let Ok(controllers) = &self.controllers {
             controllers.limit(&group.folder, limits)?;

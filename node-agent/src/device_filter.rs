@@ -1,14 +1,19 @@
 //! Filters of device files by control group: a program of the kernel that denies the group's processes some files,
 //! whatever the files' permissions say. The kernel takes such programs as eBPF (`BPF_PROG_TYPE_CGROUP_DEVICE`).
 
+use accord_types::turn_lock::TurnLock;
+use aya::programs::cgroup_device::CgroupDeviceLink;
 use aya::programs::{CgroupAttachMode, CgroupDevice};
 use aya::{Ebpf, EbpfLoader};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
 /// Most files that one filter denies, each with four instructions of the 4,096 that every kernel takes.
 const DENIED_MAX: usize = 512;
+/// Most programs that are kept.
+const PROGRAMS_MAX: usize = 64;
 /// The section of a program of this type, and the program's name.
 const SECTION: &str = "cgroup/dev";
 const NAME: &str = "accord_devices";
@@ -26,27 +31,42 @@ pub(crate) struct DeviceFile {
 /// A filter of a group, in force until it is dropped or the group is removed.
 #[derive(Debug)]
 pub(crate) struct DeviceFilter {
-    _program: Ebpf,
+    _link: CgroupDeviceLink,
 }
 
-impl DeviceFilter {
+/// Loads filters. A program is kept for further groups with the same files: `EbpfLoader::new` parses the kernel's BTF, which takes 20 ms.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceFilters {
+    programs: TurnLock<BTreeMap<Vec<DeviceFile>, Ebpf>>,
+}
+
+impl DeviceFilters {
     /// Denies the processes of `group` and of the groups below it these files. Files that they have open already stay open.
     ///
     /// # Errors
     /// Returns the reason if the kernel takes no such program from this process.
-    pub(crate) fn attach(group: &Path, denied: &[DeviceFile]) -> Result<Self, String> {
+    pub(crate) fn attach(&self, group: &Path, denied: &[DeviceFile]) -> Result<DeviceFilter, String> {
         if denied.len() > DENIED_MAX {
             return Err(format!("more than {DENIED_MAX} device files are to be denied"));
         }
-        let attached = || -> Result<Ebpf, Box<dyn Error>> {
-            let mut program = EbpfLoader::new().load(&object(&instructions(denied)))?;
-            let filter: &mut CgroupDevice = program.program_mut(NAME).ok_or("no program")?.try_into()?;
-            filter.load()?;
-            // By a link, beside which the kernel always takes others.
-            filter.attach(File::open(group)?, CgroupAttachMode::Single)?;
-            Ok(program)
+        let attached = || -> Result<CgroupDeviceLink, Box<dyn Error>> {
+            let mut programs = self.programs.take();
+            if !programs.contains_key(denied) {
+                let mut program = EbpfLoader::new().load(&object(&instructions(denied)))?;
+                let filter: &mut CgroupDevice = program.program_mut(NAME).ok_or("no program")?.try_into()?;
+                filter.load()?;
+                if programs.len() >= PROGRAMS_MAX {
+                    programs.pop_first();
+                }
+                programs.insert(denied.to_vec(), program);
+            }
+            let program = programs.get_mut(denied).and_then(|program| program.program_mut(NAME)).ok_or("no program")?;
+            let filter: &mut CgroupDevice = program.try_into()?;
+            // By a link, beside which the kernel always takes others. The link keeps the program loaded.
+            let link = filter.attach(File::open(group)?, CgroupAttachMode::Single)?;
+            Ok(filter.take_link(link)?)
         };
-        attached().map(|program| Self { _program: program }).map_err(|error| words(&*error))
+        attached().map(|link| DeviceFilter { _link: link }).map_err(|error| words(&*error))
     }
 }
 
