@@ -12,6 +12,7 @@ use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, LaneTerms, Route, TransportChoice};
 use accord_fabric::transport::{SharedLane, Transport, route, route_now};
+use accord_types::backoff::Backoff;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::time::{Duration, Instant};
@@ -20,8 +21,6 @@ use std::time::{Duration, Instant};
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// The time limit of opening the lane while the agent refuses it for now, as while the site's prolog runs.
 const ADMIT_MAX: Duration = Duration::from_secs(90);
-/// Pause between tries.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A session's lane to the agent of its own node, open while the program drives a device.
 pub(crate) struct DriverLane {
@@ -50,13 +49,20 @@ impl DriverLane {
     /// Returns `acc_error_device_unavailable` if a lane that is needed can't be opened.
     pub(crate) fn open(&self, is_needed: bool) -> Result<()> {
         let begun = Instant::now();
+        let mut backoff = Backoff::new(ADMIT_MAX, self.session.0);
         let mut lane = self.lane.take();
         while lane.is_none() {
             match self.connect(route_now(&self.agent, self.terms)) {
                 Ok(new) => *lane = Some(new),
                 Err(_) if !is_needed => return Ok(()),
-                Err(error) if begun.elapsed() >= limit_of(&error) => return Err(not_admitted(&error)),
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(error) => {
+                    let since = begun.elapsed();
+                    let goes_on = error.is_transient() || since < CONNECT_MAX;
+                    let Some(pause) = backoff.pause(since).filter(|_| goes_on) else {
+                        return Err(not_admitted(&error));
+                    };
+                    std::thread::sleep(pause);
+                }
             }
         }
         Ok(())
@@ -87,11 +93,6 @@ impl DriverLane {
             lane.shutdown();
         }
     }
-}
-
-/// Returns the time for which a lane that failed to open with this error is tried again.
-fn limit_of(error: &Error) -> Duration {
-    if error.is_transient() { ADMIT_MAX } else { CONNECT_MAX }
 }
 
 /// Returns the error for a job's device on the program's own node whose agent does not admit the program.
