@@ -295,7 +295,8 @@ impl ExecutorProcess {
     }
 }
 
-fn has_ended_within(process: &OwnedFd, time: Duration) -> bool {
+/// Whether the process of this descriptor ends within the time.
+pub(crate) fn has_ended_within(process: &OwnedFd, time: Duration) -> bool {
     let mut handles = [PollFd::new(process, PollFlags::IN)];
     let timeout = Timespec::try_from(time).ok();
     poll(&mut handles, timeout.as_ref()).is_ok_and(|ready| ready > 0)

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::executor_output::Lines;
 use crate::node::SiteScript;
-use crate::process::Spawner;
+use crate::process::{ORPHANS_END_MAX, Spawner, has_ended_within};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceInfo, JobGrant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -111,6 +111,10 @@ impl SiteScripts {
             && let Some(group) = Pid::from_raw(child.id().cast_signed())
         {
             let _ = kill_process_group(group, Signal::KILL);
+            if !has_ended_within(&process, ORPHANS_END_MAX) {
+                let limit = self.limit;
+                return Err(format!("it took longer than {limit:?} (--script-time), and the kernel has not ended it"));
+            }
         }
         let status = child.wait().map_err(failed)?;
         // Background processes of a script would count as left by sessions.
