@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Most jobs that hold devices here, and most that are being released.
 const JOBS_MAX: usize = 1_024;
+/// Most scripts of the site at one time; those of further jobs wait.
+const SCRIPTS_MAX: usize = 32;
 
 /// Jobs by their keys.
 #[derive(Debug, Default)]
@@ -102,8 +104,15 @@ impl Jobs {
         })
     }
 
+    /// Returns how many further scripts may run.
+    fn room(&self) -> usize {
+        let runs = |known: &&JobEntry| matches!(known.scripts, Scripts::PrologRuns | Scripts::EpilogRuns);
+        SCRIPTS_MAX.saturating_sub(self.known.values().filter(runs).count())
+    }
+
     /// Returns the jobs whose prolog is due, and counts it as running.
     pub(super) fn due_prologs(&mut self, now: Duration) -> Vec<JobGrant> {
+        let room = self.room();
         let Self { known, releasing, .. } = self;
         let due = |(key, known): &(&SessionKey, &mut JobEntry)| {
             known.scripts == Scripts::PrologDue && !releasing.contains(*key)
@@ -112,7 +121,7 @@ impl Jobs {
             known.scripts = Scripts::PrologRuns;
             known.held(now)
         };
-        known.iter_mut().filter(due).map(begin).collect()
+        known.iter_mut().filter(due).take(room).map(begin).collect()
     }
 
     /// Returns the jobs to release whose epilog is due, because nothing of them is in use any more. Counts it as running.
@@ -120,6 +129,7 @@ impl Jobs {
         if !self.has_scripts {
             return Vec::new();
         }
+        let room = self.room();
         let Self { known, releasing, .. } = self;
         let is_free = |job: &&SessionKey| !in_use(**job);
         let begin = |job: &SessionKey| {
@@ -127,7 +137,7 @@ impl Jobs {
             known.scripts = Scripts::EpilogRuns;
             Some(known.held(now))
         };
-        releasing.iter().filter(is_free).filter_map(begin).collect()
+        releasing.iter().filter(is_free).filter_map(begin).take(room).collect()
     }
 
     /// Records the outcome of a script.
@@ -167,10 +177,14 @@ impl Jobs {
         }
     }
 
-    /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs. A failed epilog has the reason.
+    /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs or is due. A failed epilog has the reason.
     pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> Vec<(SessionKey, Option<String>)> {
-        let runs = |known: &JobEntry| matches!(known.scripts, Scripts::PrologRuns | Scripts::EpilogRuns);
-        let is_kept = |job: &SessionKey| in_use(*job) || self.known.get(job).is_some_and(runs);
+        let awaits = |known: &JobEntry| match known.scripts {
+            Scripts::PrologRuns | Scripts::EpilogRuns => true,
+            Scripts::Begun(_) => self.has_scripts,
+            Scripts::PrologDue | Scripts::Over(_) => false,
+        };
+        let is_kept = |job: &SessionKey| in_use(*job) || self.known.get(job).is_some_and(awaits);
         let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(is_kept);
         self.releasing = left;
         let released: BTreeSet<SessionKey> = released;
