@@ -9,6 +9,9 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Most processes that the kernel takes as the limit of a control group (`PID_MAX_LIMIT`).
+const PIDS_MAX: u64 = 4 << 20;
+
 /// Accord's node agent: offers this machine's devices to the programs of a cluster.
 ///
 /// One runs per node. It registers with the coordinator, takes the connections of programs and
@@ -161,7 +164,7 @@ pub struct Config {
     pub session_memory: Option<u64>,
 
     /// Most processes and threads of a session on this node [default: 16,384 and 256 for each device].
-    #[arg(long, env = "ACCORD_SESSION_PROCESSES", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "ACCORD_SESSION_PROCESSES", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=PIDS_MAX))]
     pub session_processes: Option<u64>,
 
     /// Labels by which requests and policies choose this node: up to 16 names with a value each. The labels rack and switch describe its
