@@ -7,9 +7,10 @@ use crate::process::{ORPHANS_END_MAX, Spawner, has_ended_within};
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::{DeviceInfo, JobGrant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,6 +31,27 @@ pub(crate) struct SiteScripts {
     spawner: Spawner,
 }
 
+/// Returns the path if this process is not root's, or if only root can replace or change the script.
+///
+/// # Errors
+/// Returns `PermissionDenied` if another user can.
+fn checked(path: PathBuf) -> io::Result<PathBuf> {
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    if !geteuid().is_root() {
+        return Ok(path);
+    }
+    for part in path.ancestors() {
+        let found = part.metadata()?;
+        let is_root_only = found.mode() & OTHERS_WRITE == 0 || found.is_dir() && found.mode() & STICKY != 0;
+        if found.uid() != 0 || !is_root_only {
+            let why = format!("users other than root can change {}", part.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+    }
+    Ok(path)
+}
+
 impl SiteScripts {
     /// Returns the configured scripts; `None` if there are none. Agents whose executors are no processes have no `spawner`.
     ///
@@ -44,7 +66,8 @@ impl SiteScripts {
         let find = |script: SiteScript, path: Option<&Path>| {
             let failed =
                 |error, path: &Path| format!("cannot find the {} at {}: {error}", script.name(), path.display());
-            path.map(|path| path.canonicalize().map_err(|error| failed(error, path))).transpose()
+            let found = |path: &Path| path.canonicalize().and_then(checked).map_err(|error| failed(error, path));
+            path.map(found).transpose()
         };
         let prolog = find(SiteScript::Prolog, config.prolog.as_deref())?;
         let epilog = find(SiteScript::Epilog, config.epilog.as_deref())?;
