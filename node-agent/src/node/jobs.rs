@@ -62,8 +62,17 @@ impl Jobs {
     }
 
     /// Adds a job, or changes the end of a known one: the last announcement counts.
-    pub(super) fn announce(&mut self, now: Duration, grant: JobGrant) {
-        let before = self.known.get(&grant.token.key).map(|known| known.scripts.clone());
+    pub(super) fn announce(&mut self, now: Duration, mut grant: JobGrant) {
+        let known = self.known.get(&grant.token.key);
+        for device in &mut grant.devices {
+            let mut before = known.iter().flat_map(|known| &known.grant.devices);
+            if let Some(before) = before.find(|before| before.ordinal == device.ordinal) {
+                // A coordinator that has lost its state announces the job without them.
+                device.milli_cores = device.milli_cores.max(before.milli_cores);
+                device.host_memory = device.host_memory.max(before.host_memory);
+            }
+        }
+        let before = known.map(|known| known.scripts.clone());
         let begun = if self.has_scripts { Scripts::PrologDue } else { Scripts::Begun(Ok(())) };
         self.add(now, grant, before.unwrap_or(begun));
     }
