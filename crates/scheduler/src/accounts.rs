@@ -389,14 +389,17 @@ impl Accounts {
 
     /// Returns the first of a leaf and its ancestors that has spent its device-hours of the month.
     pub(crate) fn spent(&self, now: Millis, leaf: u32) -> Option<u32> {
-        self.get(leaf).path.iter().copied().find(|&account| {
-            let of = self.get(account);
-            of.month_max.is_some_and(|max| {
-                let passed = u128::from(now.since(of.settled));
-                let held = of.held.iter().zip(&self.billing);
-                let rate: u128 = held.map(|(&held, &weight)| u128::from(held) * u128::from(weight)).sum();
-                of.month + rate * passed >= max
-            })
+        self.get(leaf).path.iter().copied().find(|&account| self.has_spent(now, account))
+    }
+
+    /// Whether an account has spent its own device-hours of the month.
+    fn has_spent(&self, now: Millis, account: u32) -> bool {
+        let of = self.get(account);
+        of.month_max.is_some_and(|max| {
+            let passed = u128::from(now.since(of.settled));
+            let held = of.held.iter().zip(&self.billing);
+            let rate: u128 = held.map(|(&held, &weight)| u128::from(held) * u128::from(weight)).sum();
+            of.month + rate * passed >= max
         })
     }
 
@@ -537,20 +540,24 @@ impl Accounts {
         self.get(leaf).account_rank.map(|account_rank| account_rank.lowness)
     }
 
-    /// Visits in order the leaves whose first job is within a guarantee, until `visit` returns `false`.
-    pub(crate) fn visit_entitled(&self, visit: &mut impl FnMut(u32) -> bool) {
-        self.visit_entitled_below(AccountId::SITE.0, visit);
+    /// Visits in order the leaves whose first job is within a guarantee, until `visit` returns `false`. Skips accounts
+    /// that have spent their device-hours.
+    pub(crate) fn visit_entitled(&self, now: Millis, visit: &mut impl FnMut(u32) -> bool) {
+        self.visit_entitled_below(AccountId::SITE.0, now, visit);
     }
 
-    fn visit_entitled_below(&self, account: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+    fn visit_entitled_below(&self, account: u32, now: Millis, visit: &mut impl FnMut(u32) -> bool) -> bool {
         let of = self.get(account);
+        if self.has_spent(now, account) {
+            return true;
+        }
         if of.is_leaf {
             return of.account_rank.is_none_or(|account_rank| account_rank.beyond) || visit(account);
         }
         of.children
             .iter()
             .take_while(|child| !child.beyond)
-            .all(|child| self.visit_entitled_below(child.account, visit))
+            .all(|child| self.visit_entitled_below(child.account, now, visit))
     }
 
     /// Returns an account's dominant share over its weight.
@@ -581,6 +588,18 @@ impl Accounts {
             }
         }
         of.children.iter().all(|child| self.visit_below(child.account, visit))
+    }
+
+    /// Visits jobs as [`Accounts::visit`], without those of accounts that have spent their device-hours.
+    pub(crate) fn visit_unspent(&self, now: Millis, visit: &mut impl FnMut(u32, JobId) -> bool) {
+        self.visit_unspent_below(AccountId::SITE.0, now, visit);
+    }
+
+    fn visit_unspent_below(&self, account: u32, now: Millis, visit: &mut impl FnMut(u32, JobId) -> bool) -> bool {
+        let of = self.get(account);
+        self.has_spent(now, account)
+            || of.queue.iter().all(|turn| visit(account, turn.job))
+                && of.children.iter().all(|child| self.visit_unspent_below(child.account, now, visit))
     }
 
     /// Visits the accounts that have waiting jobs, in order.

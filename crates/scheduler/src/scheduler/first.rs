@@ -48,7 +48,7 @@ impl Scheduler {
 
     fn reserve_entitled(&mut self, effects: &mut Vec<Effect>) {
         let (depth, mut leaves) = (self.policy.backfill_depth, Vec::new());
-        self.accounts.visit_entitled(&mut |leaf| {
+        self.accounts.visit_entitled(self.now, &mut |leaf| {
             leaves.push(leaf);
             leaves.len() < depth
         });
@@ -149,7 +149,8 @@ impl Scheduler {
         let present = self.head.and_then(|id| self.jobs.get(&id)).filter(is_first).filter(suits);
         let level = present.and_then(|job| self.accounts.lowness(job.account));
         let mut best: Option<(i64, &Job)> = None;
-        for &(lowness, leaf) in self.accounts.firsts.iter().take(ACCOUNTS_MAX) {
+        let has_hours = |(_, leaf): &&(i64, u32)| self.accounts.spent(self.now, *leaf).is_none();
+        for &(lowness, leaf) in self.accounts.firsts.iter().filter(has_hours).take(ACCOUNTS_MAX) {
             let is_above = level.is_none_or(|level| lowness.saturating_add(LEVELS_ABOVE) <= level);
             if !is_above || best.is_some_and(|(of_best, _)| of_best < lowness) {
                 break;

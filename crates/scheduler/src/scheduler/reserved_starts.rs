@@ -39,7 +39,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns the first jobs in order whose accounts allow a start. Visits at most twice as many.
+    /// Returns the first jobs in order whose accounts allow a start. Visits at most twice as many of accounts with
+    /// device-hours.
     fn first_jobs(&self, depth: usize) -> Vec<JobId> {
         let (mut found, mut seen) = (Vec::new(), 0);
         let mut look = |account: u32, id: JobId, is_front: bool| {
@@ -52,11 +53,11 @@ impl Scheduler {
             found.len() < depth && seen < 2 * depth
         };
         let enough = !self.front.values().all(|&id| match self.jobs.get(&id) {
-            Some(job) => look(job.account, id, true),
-            None => true,
+            Some(job) if self.accounts.spent(self.now, job.account).is_none() => look(job.account, id, true),
+            _ => true,
         });
         if !enough {
-            self.accounts.visit(&mut |account, id| look(account, id, false));
+            self.accounts.visit_unspent(self.now, &mut |account, id| look(account, id, false));
         }
         found
     }

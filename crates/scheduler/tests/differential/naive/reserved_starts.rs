@@ -71,7 +71,8 @@ impl Naive {
         }
         let mut changed = self.reserve_first(effects);
         let mut first = Vec::new();
-        for id in self.waiting_in_order().into_iter().take(2 * depth) {
+        let has_hours = |id: &JobId| self.spent(self.jobs[id].account).is_none();
+        for id in self.waiting_in_order().into_iter().filter(has_hours).take(2 * depth) {
             let job = &self.jobs[&id];
             if !self.is_stopped(job) && !self.is_stopped_by_guarantees(job) && first.len() < depth {
                 first.push(id);
@@ -195,6 +196,7 @@ impl Naive {
         let firsts = (0..self.accounts.len()).filter(|&leaf| self.is_leaf(leaf));
         let firsts =
             firsts.filter(|&leaf| self.accounts[leaf].account_rank.is_some_and(|account_rank| !account_rank.0));
+        let firsts = firsts.filter(|&leaf| self.spent(leaf).is_none());
         let mut firsts: Vec<&NJob> = firsts.filter_map(|leaf| self.leaf_first(leaf)).collect();
         firsts.sort_by(|one, other| self.order_of_accounts(one.account, other.account));
         let firsts: Vec<JobId> = firsts.into_iter().map(|job| job.id).take(self.policy.backfill_depth).collect();
