@@ -163,13 +163,15 @@ impl Scheduler {
         first.map(|job| job.id)
     }
 
-    /// Returns the first job in order of fitting shapes, ignoring jobs that administrators have put first.
+    /// Returns the first job in order of fitting shapes, ignoring jobs that administrators have put first and accounts
+    /// whose jobs may not start.
     fn first_fitting(&self, stopped: &BTreeSet<(usize, u32)>) -> Option<JobId> {
         let mut first: Option<(u32, JobOrder)> = None;
         for &shape in &self.candidates {
             for (&account, turns) in &self.shapes.get(shape).waiting {
                 self.pool.step();
-                let Some(&turn) = turns.first().filter(|_| !stopped.contains(&(shape, account))) else { continue };
+                let may_start = |_: &&_| !stopped.contains(&(shape, account)) && self.stopped_at_all(account).is_none();
+                let Some(&turn) = turns.first().filter(may_start) else { continue };
                 let is_before = |(other, than): (u32, JobOrder)| {
                     self.accounts.compare(account, other).then_with(|| turn.cmp(&than)) == Ordering::Less
                 };
