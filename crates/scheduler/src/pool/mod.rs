@@ -93,6 +93,10 @@ impl Node {
     /// Returns the time from which the node has this much beside its devices, by the ends of jobs and of reserved
     /// starts; `None` if it never has.
     fn host_resources_from(&self, needed: HostResources) -> Option<Millis> {
+        let mut left = self.host_resources();
+        if !left.covers(needed) {
+            return None;
+        }
         let holders =
             self.devices.iter().flat_map(|device| &device.holders).map(|holder| (holder.ends, holder.host_resources));
         let claims =
@@ -100,10 +104,6 @@ impl Node {
         let mut taken: Vec<(Millis, HostResources)> =
             holders.chain(claims).filter(|(_, host_resources)| *host_resources != HostResources::default()).collect();
         taken.sort_unstable_by_key(|(ends, _)| std::cmp::Reverse(*ends));
-        let mut left = self.host_resources();
-        if !left.covers(needed) {
-            return None;
-        }
         for (ends, host_resources) in taken {
             left = left.less(host_resources);
             if !left.covers(needed) {
