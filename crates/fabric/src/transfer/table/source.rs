@@ -111,6 +111,7 @@ impl<T: Clone> TransferTable<T> {
             // The message crossed the loss, with which all pushes to its sender have ended.
             return Ok(());
         }
+        self.check_sender(from, &message)?;
         let transfer = match message {
             ControlMessage::Ready(transfer, handle) => {
                 let is_kept = !handle.is_empty() && self.handles_bytes + handle.len() <= HANDLES_BYTES_MAX;
@@ -141,6 +142,20 @@ impl<T: Clone> TransferTable<T> {
         self.wake(transfer);
         self.report();
         Ok(())
+    }
+
+    /// Checks that a message does not concern a push to another peer.
+    fn check_sender(&self, from: PeerId, message: &ControlMessage) -> Result<()> {
+        let (ControlMessage::Ready(transfer, _)
+        | ControlMessage::Room(transfer, _)
+        | ControlMessage::Landed(transfer)
+        | ControlMessage::Refused(transfer, _)
+        | ControlMessage::Failed(transfer, _)) = message
+        else {
+            return Ok(());
+        };
+        let to = self.transfers.get(&(Side::Source, *transfer)).and_then(|push| push.peer);
+        if to.is_some_and(|to| to != from) { Err(unknown(*transfer)) } else { Ok(()) }
     }
 
     fn wake(&mut self, transfer: TransferId) {
