@@ -15,23 +15,23 @@ use crate::ipc::MappedRange;
 use crate::{CopySink, FetchTo};
 use accord_types::{DevicePtr, Error, Result, SpanKind};
 
-/// A copy in flight. Fields are dropped in this order: a sink waits for its library, whose slot stays as long, so that a
-/// device's shutdown waits for none of this.
+/// A copy in flight. Fields are dropped in this order: the driver ends its copy before the sink reports to the target
+/// that no more bytes are written. A sink waits for its library, whose slot stays as long, so that a device's shutdown
+/// waits for none of this.
 struct InFlight<'a> {
     seq: u64,
+    /// The driver's copy to the target.
+    written: Option<DriverCopy<'a>>,
     /// `None` if other code finishes the sink.
     sink: Option<CopySink>,
-    bytes: Bytes<'a>,
+    read: Option<LibraryRead>,
 }
 
-/// The bytes of a copy in flight.
-enum Bytes<'a> {
-    /// The sink has them.
-    Sent,
-    /// A library reads them from a slot.
-    Read { slot: Slot, len: usize, start: Start },
-    /// The driver writes them to the target.
-    Written(DriverCopy<'a>),
+/// A slot whose bytes a library reads.
+struct LibraryRead {
+    slot: Slot,
+    len: usize,
+    start: Start,
 }
 
 /// A copy that the driver has. Its target stays mapped until it is done.
@@ -95,7 +95,7 @@ struct Window<'a> {
 pub(crate) fn sent(stream: &Stream, seq: u64, sink: CopySink, is_fetched: bool) -> Result<()> {
     let way = if is_fetched { LaunchVariant::Fetched } else { LaunchVariant::Lane };
     let mut window = Window { stream, way, first: seq, meanwhile: Meanwhile::Copies };
-    complete_in_order(&mut window, InFlight { seq, sink: Some(sink), bytes: Bytes::Sent })
+    complete_in_order(&mut window, InFlight { seq, written: None, sink: Some(sink), read: None })
 }
 
 /// Has a library read the slot of the copy at `seq`, whose sink is ready for that, and those of following copies meanwhile, as many as there are slots. All
@@ -144,18 +144,17 @@ impl<'a> Sender for Window<'a> {
         if self.meanwhile != Meanwhile::Nothing {
             self.issue_others()?;
         }
-        let InFlight { seq, mut sink, bytes } = copy;
+        let InFlight { seq, written, mut sink, read } = copy;
         let stream = self.stream;
-        match bytes {
-            Bytes::Sent => {}
-            Bytes::Read { slot, len, start } => {
-                if let Some(sink) = &mut sink {
-                    sink.await_native()?;
-                }
-                drop(slot);
-                stream.shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
+        if let Some(LibraryRead { slot, len, start }) = read {
+            if let Some(sink) = &mut sink {
+                sink.await_native()?;
             }
-            Bytes::Written(mut copy) => copy.wait()?,
+            drop(slot);
+            stream.shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
+        }
+        if let Some(mut written) = written {
+            written.wait()?;
         }
         if let Some(mut sink) = sink {
             sink.finish()?;
@@ -199,7 +198,7 @@ impl<'a> Window<'a> {
                 copy_out_traced(stream, seq, (src, len), sink, stream.shared.tracer.begin(stream.raw))?
             }
         };
-        Ok(Some(InFlight { seq, sink, bytes: Bytes::Sent }))
+        Ok(Some(InFlight { seq, written: None, sink, read: None }))
     }
 
     fn begin_read(
@@ -213,7 +212,7 @@ impl<'a> Window<'a> {
         let Some(slot) = fetched.wait().map_err(|error| failed(stream, error))? else { return Ok(None) };
         self.meanwhile = if sink.is_concurrent() { Meanwhile::Copies } else { Meanwhile::Operations };
         sink.drain_native(stream.shared.context.range(slot.address(), len))?;
-        Ok(Some(InFlight { seq, sink: Some(sink), bytes: Bytes::Read { slot, len, start } }))
+        Ok(Some(InFlight { seq, written: None, sink: Some(sink), read: Some(LibraryRead { slot, len, start }) }))
     }
 
     fn begin_write(
@@ -236,7 +235,7 @@ impl<'a> Window<'a> {
             slot.record(stream.raw).map_err(|error| failed(stream, error))?;
             copy.slot = Some(slot);
         }
-        Ok(InFlight { seq, sink: Some(sink), bytes: Bytes::Written(copy) })
+        Ok(InFlight { seq, written: Some(copy), sink: Some(sink), read: None })
     }
 
     /// Issues the next operations of the list, as long as they only go into the driver's stream. Operations enqueued later are issued at once.
