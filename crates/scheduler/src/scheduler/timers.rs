@@ -3,6 +3,7 @@
 use super::{Scheduler, Timer};
 use crate::effect::{Effect, EndCause};
 use crate::ids::JobId;
+use crate::job::Job;
 use crate::phase::Hold;
 use crate::shapes::classes_of;
 
@@ -31,6 +32,14 @@ impl Scheduler {
     }
 
     fn lease_is_over(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let was_spent = |job: &&Job| job.ending == Some(EndCause::Spent);
+        if let Some(job) = self.jobs.get(&id).filter(was_spent) {
+            let renewed = job.ends.plus(self.policy.quantum());
+            // A month has begun since the warning, or the account has got more device-hours.
+            if self.accounts.spent(self.now, job.account).is_none() && !self.is_wanted(id, renewed) {
+                return self.move_end(id, renewed, effects);
+            }
+        }
         let cause = self.jobs.get_mut(&id).and_then(|job| job.ending.take()).unwrap_or(EndCause::Limit);
         self.end(id, cause, effects);
     }

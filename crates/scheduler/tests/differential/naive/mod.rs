@@ -369,8 +369,13 @@ impl Naive {
                     }
                 }
                 3 => {
-                    let cause = self.jobs[&job].ending.clone().unwrap_or(EndCause::Limit);
-                    self.end(job, cause, effects);
+                    let of = &self.jobs[&job];
+                    let renewed = of.ends.plus(self.policy.quantum());
+                    let stays = self.spent(of.account).is_none() && !self.wanted(of, renewed);
+                    match of.ending.clone().unwrap_or(EndCause::Limit) {
+                        EndCause::Spent if stays => self.move_end(job, renewed, effects),
+                        cause => self.end(job, cause, effects),
+                    }
                 }
                 4 => self.warn(job, effects),
                 5 => self.finish(job, EndCause::WaitOver, effects),
