@@ -132,7 +132,7 @@ pub struct Cluster {
     pub(super) device_uses: DeviceUses,
     /// Devices with reported faults.
     pub(super) faults: FaultTable,
-    /// What the waiters of the first jobs know.
+    /// The last reports to the waiters of the first jobs.
     pub(super) waiters: Waiters,
     /// The scheduler, and its jobs.
     pub(super) allocations: Allocations,

@@ -3,7 +3,7 @@
 use accord_types::{NodeId, SessionId, SessionKey};
 use std::collections::BTreeMap;
 
-/// These sessions by node, with the keys that their programs named. A full table takes no more.
+/// The sessions by node, with the keys that their programs named. A full table takes no more.
 #[derive(Debug, Default)]
 pub(super) struct UnclosedClaims(BTreeMap<(NodeId, SessionId), SessionKey>);
 

@@ -11,7 +11,7 @@ pub(super) const LOOKED_AT_MAX: usize = 64;
 /// Time between two looks, in milliseconds.
 pub(super) const POLL_EVERY_MS: u64 = 10_000;
 
-/// What the waiters of jobs were last told.
+/// The last reports to the waiters of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     pub(super) reported: BTreeMap<JobId, QueuedJob>,

@@ -222,10 +222,10 @@ settings! {
     DRAIN_TIME = "ACCORD_DRAIN_TIME", "0s", "time, with s, m, h or d", [],
         "How long an agent that is told to stop drains its node and lets sessions and jobs there end; programs do not read it.";
     /// What an agent runs before a job.
-    PROLOG = "ACCORD_PROLOG", "(none)", "path", [],
+    PROLOG = "ACCORD_PROLOG", "(none)", "file", [],
         "Program that an agent runs before a job's first use of its node's devices; programs do not read it.";
     /// What an agent runs after a job.
-    EPILOG = "ACCORD_EPILOG", "(none)", "path", [],
+    EPILOG = "ACCORD_EPILOG", "(none)", "file", [],
         "Program that an agent runs after a job's last use of its node's devices; programs do not read it.";
     /// Time limit of an agent's scripts.
     SCRIPT_TIME = "ACCORD_SCRIPT_TIME", "1m", "time, with s, m, h or d", [],

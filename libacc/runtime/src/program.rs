@@ -49,7 +49,7 @@ pub struct Global {
     pub host: usize,
     /// Its size in bytes.
     pub bytes: usize,
-    /// What the memory holds.
+    /// The kind of what the memory holds.
     pub kind: GlobalKind,
     /// The name by which a device finds it.
     pub spec: GlobalSpec,

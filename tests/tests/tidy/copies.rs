@@ -21,13 +21,13 @@ const STATE_OF_ONE_MAX: usize = 2;
 
 /// Types with the number of a copy and none of its state, with reasons.
 const NUMBER: [(&str, &str, &str); 13] = [
-    ("crates/fabric/src/transfer/exchange.rs", "Ending", "the device's callback, which tells the record"),
+    ("crates/fabric/src/transfer/exchange.rs", "TransferEnding", "the device's callback, which tells the record"),
     ("crates/fabric/src/transfer/exchange/receives.rs", "Posted", "a device's receives, which end before its memory"),
     ("crates/fabric/src/transfer/inbox.rs", "Posted", "transfers of a link, also those with the program"),
     ("crates/fabric/src/transfer/inbox.rs", "Progress", "bytes read from a lane"),
     ("crates/fabric/src/transfer/outbox.rs", "Outgoing", "bytes written to a lane"),
-    ("crates/executor/src/request_window.rs", "AskAhead", "copies from the program"),
-    ("crates/executor/src/requested_bytes.rs", "AskedCopy", "a copy from the program"),
+    ("crates/executor/src/request_window.rs", "RequestWindow", "copies from the program"),
+    ("crates/executor/src/requested_bytes.rs", "RequestedCopy", "a copy from the program"),
     ("crates/executor/src/copies.rs", "ToEvent", "a copy to the program"),
     ("crates/executor/src/copies.rs", "ToLane", "a copy to the program"),
     ("crates/executor/src/executor/request.rs", "Request", "a message of the core"),

@@ -20,6 +20,7 @@ const PLAIN: &[(&str, &str)] = &[
 /// thread must wait.
 const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
+    ("node-agent/src/device_filter.rs", "programs", "a filter is loaded or attached, before an executor starts"),
     ("libacc/client/src/in_process.rs", "starting", "the same below; users of the device do not take it"),
     (
         "libacc/client/src/remote/remote_node.rs",

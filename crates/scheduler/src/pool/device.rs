@@ -25,7 +25,7 @@ pub(crate) struct Holder {
     pub(crate) long: bool,
     /// The end for planning; [`Millis::NEVER`] for a lease without a limit.
     pub(crate) ends: Millis,
-    /// What it takes of the node beside the device.
+    /// The resources of the node that it takes beside the device.
     pub(crate) host_resources: HostResources,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Claim {
     pub(crate) ends: Millis,
     /// The end of the lease, which a reservation may cut short. Without a limit it is the end of the first quantum.
     pub(crate) lease_ends: Millis,
-    /// What the job takes of the node beside the device.
+    /// The resources of the node that the job takes beside the device.
     pub(crate) host_resources: HostResources,
 }
 

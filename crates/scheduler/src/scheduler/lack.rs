@@ -8,7 +8,7 @@ use std::fmt;
 /// Granularity of sizes in texts, in bytes.
 const MIB: u64 = 1 << 20;
 
-/// What the nodes that a job may use lack for its first choice, even without any other job.
+/// The lack of the nodes that a job may use, for its first choice and without any other job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lack {
     /// Too few fitting devices work.

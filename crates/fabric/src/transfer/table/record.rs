@@ -37,7 +37,7 @@ pub(super) struct Transfer<T> {
     /// The other process. `None` at the source until the program's command has arrived.
     pub(super) peer: Option<PeerId>,
     pub(super) state: TransferState,
-    /// What the caller keeps with the transfer.
+    /// The caller's value for the transfer.
     pub(super) value: Option<T>,
 }
 
