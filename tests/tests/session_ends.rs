@@ -7,8 +7,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// Timeout of a reason's way to an agent's log.
+const REPORTED_MAX: Duration = Duration::from_secs(10);
 /// The program's work meanwhile, as arguments of `cluster/endless.c`.
 const WORKS: [&[&str]; 3] = [&["launch", "1"], &["copy", "1"], &["d2d", "1", "2"]];
 
@@ -230,9 +232,16 @@ fn logs_of_a_session_are_shown_to_its_user_and_to_administrators() {
     running.finish().unwrap();
     cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
     for user_name in ["admin", "program"] {
-        let ended = logs(&cluster, user_name, &session);
-        assert_eq!(ended.code(), 0, "{}", ended.report());
         let reported = "h1: the coordinator ends the session: an administrator has closed session";
+        // The agent hears of it later than the program, which may report the reason before its executor is killed.
+        let begun = Instant::now();
+        let ended = loop {
+            let ended = logs(&cluster, user_name, &session);
+            if ended.stdout.contains(reported) || begun.elapsed() > REPORTED_MAX {
+                break ended;
+            }
+        };
+        assert_eq!(ended.code(), 0, "{}", ended.report());
         assert!(ended.stdout.contains(reported), "{}", ended.report());
         let json = cluster.accord_as(user_name).unwrap().args(["logs", "--json", &session]).run().unwrap();
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
