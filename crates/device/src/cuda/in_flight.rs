@@ -1,5 +1,5 @@
 //! Copies of a stream that are in flight to other processes, whatever carries their bytes: a lane, a library that reads
-//! the device's memory, or the driver, which writes to the target's. All copies in a window go the same way as its first.
+//! the device's memory, or the driver, which writes to the target's. All copies in a window have the carrier of its first.
 //!
 //! Operations ordered after them that only go into the driver's stream are issued without waiting, because the bytes have
 //! left the memory. They are reported done after the copies.
@@ -44,9 +44,9 @@ struct DriverCopy<'a> {
     target: MappedRange,
 }
 
-/// The way of a window's copies.
+/// The carrier of a window's copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LaunchVariant {
+enum Carrier {
     /// Over lanes, from slots of the host that were filled before. Copies are fetched only after fetched ones.
     Fetched,
     /// Over lanes, from the device's memory.
@@ -57,8 +57,8 @@ enum LaunchVariant {
     Driver,
 }
 
-impl LaunchVariant {
-    /// Whether a listed operation is a copy that goes this way, and may be in flight together with earlier ones.
+impl Carrier {
+    /// Whether a listed operation is a copy with this carrier that may be in flight together with earlier ones.
     fn takes(self, op: &mut Op) -> bool {
         let Op::CopyOut { sink, fetched, .. } = op else { return false };
         let place = fetched.as_ref().map(Fetched::place);
@@ -85,7 +85,7 @@ enum Meanwhile {
 /// The copies in flight of one stream.
 struct Window<'a> {
     stream: &'a Stream,
-    way: LaunchVariant,
+    carrier: Carrier,
     first: u64,
     meanwhile: Meanwhile,
 }
@@ -93,8 +93,8 @@ struct Window<'a> {
 /// Completes the copy at `seq`, whose sink has its bytes, over a lane, and sends following ones meanwhile. `is_fetched`: the
 /// bytes were fetched.
 pub(crate) fn sent(stream: &Stream, seq: u64, sink: CopySink, is_fetched: bool) -> Result<()> {
-    let way = if is_fetched { LaunchVariant::Fetched } else { LaunchVariant::Lane };
-    let mut window = Window { stream, way, first: seq, meanwhile: Meanwhile::Copies };
+    let carrier = if is_fetched { Carrier::Fetched } else { Carrier::Lane };
+    let mut window = Window { stream, carrier, first: seq, meanwhile: Meanwhile::Copies };
     complete_in_order(&mut window, InFlight { seq, written: None, sink: Some(sink), read: None })
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn read(
     sink: CopySink,
     (fetched, start): (Fetched, Start),
 ) -> Result<()> {
-    let mut window = Window { stream, way: LaunchVariant::Library, first: seq, meanwhile: Meanwhile::Operations };
+    let mut window = Window { stream, carrier: Carrier::Library, first: seq, meanwhile: Meanwhile::Operations };
     let Some(first) = window.begin_read(seq, len, sink, (fetched, start))? else { return Ok(()) };
     complete_in_order(&mut window, first)
 }
@@ -123,7 +123,7 @@ pub(crate) fn written(
 ) -> Result<()> {
     let slot = event(stream)?;
     let meanwhile = if slot.is_some() { Meanwhile::Copies } else { Meanwhile::Nothing };
-    let mut window = Window { stream, way: LaunchVariant::Driver, first: seq, meanwhile };
+    let mut window = Window { stream, carrier: Carrier::Driver, first: seq, meanwhile };
     let first = window.begin_write(seq, (src, len), sink, (target, slot))?;
     complete_in_order(&mut window, first)
 }
@@ -133,7 +133,7 @@ impl<'a> Sender for Window<'a> {
 
     fn send_next(&mut self) -> Result<Option<InFlight<'a>>> {
         // A copy through the host waits for earlier ones to the program's memory, which must not happen meanwhile.
-        let waits = self.way == LaunchVariant::Driver && self.stream.is_completing(self.first);
+        let waits = self.carrier == Carrier::Driver && self.stream.is_completing(self.first);
         if self.meanwhile != Meanwhile::Copies || waits {
             return Ok(None);
         }
@@ -160,10 +160,10 @@ impl<'a> Sender for Window<'a> {
             sink.finish()?;
         }
         let is_alone = !others && seq == self.first;
-        match self.way {
+        match self.carrier {
             // The operation's caller completes these.
-            LaunchVariant::Fetched | LaunchVariant::Lane if is_alone => {}
-            LaunchVariant::Driver if is_alone => stream.arrived(seq),
+            Carrier::Fetched | Carrier::Lane if is_alone => {}
+            Carrier::Driver if is_alone => stream.arrived(seq),
             _ => stream.is_done(seq),
         }
         Ok(())
@@ -173,15 +173,15 @@ impl<'a> Sender for Window<'a> {
 impl<'a> Window<'a> {
     /// Sends the next copy of the list, if it may follow.
     fn send_listed(&mut self) -> Result<Option<InFlight<'a>>> {
-        let (stream, way) = (self.stream, self.way);
-        let slot = if way == LaunchVariant::Driver { event(stream)? } else { None };
-        if way == LaunchVariant::Driver && slot.is_none() {
+        let (stream, carrier) = (self.stream, self.carrier);
+        let slot = if carrier == Carrier::Driver { event(stream)? } else { None };
+        if carrier == Carrier::Driver && slot.is_none() {
             return Ok(None);
         }
-        let taken = stream.take_if(|op| way.takes(op));
+        let taken = stream.take_if(|op| carrier.takes(op));
         let Some((seq, Op::CopyOut { src, len, mut sink, fetched })) = taken else { return Ok(None) };
-        let sink = match (way, fetched) {
-            (LaunchVariant::Library, Some(fetched)) => {
+        let sink = match (carrier, fetched) {
+            (Carrier::Library, Some(fetched)) => {
                 let start = stream.shared.tracer.begin(stream.raw);
                 // A sink that goes beside others returns `true` without blocking.
                 sink.drains_native()?;
@@ -190,7 +190,7 @@ impl<'a> Window<'a> {
             (_, Some(fetched)) => Some(give(stream, seq, len as usize, sink, fetched)?),
             (_, None) => {
                 stream.order_after(&mut stream.lock()).map_err(|error| failed(stream, error))?;
-                if way == LaunchVariant::Driver
+                if carrier == Carrier::Driver
                     && let Some(target) = sink.mapped_range()?
                 {
                     return self.begin_write(seq, (src, len), sink, (target, slot)).map(Some);

@@ -48,7 +48,7 @@ pub(super) enum TransferState {
     Announced,
     /// At the target: the bytes may be sent, but the source has no lane to this process yet.
     Due,
-    /// The target takes the bytes, and told the source by which way.
+    /// The target takes the bytes, and has sent its offer to the source.
     Ready(Offer),
     /// The way is chosen, and bytes may be under way.
     Moving,
@@ -56,9 +56,9 @@ pub(super) enum TransferState {
     Landed,
     /// The bytes will not land. The device at this end has not ended the copy yet.
     Failed(Error),
-    /// At the target: it can't take the bytes, and tells the source once that has a lane.
+    /// At the target: it can't take the bytes, and notifies the source once the source has a lane.
     Refused(Error),
-    /// At the source: it gave the copy up, and tells the target once that is ready.
+    /// At the source: it gave the copy up, and notifies the target once the target is ready.
     Abandoned,
 }
 

@@ -173,7 +173,7 @@ fn a_lost_peer_ends_its_transfers_only() {
     let mut ended = effects(&mut target);
     ended.sort();
     assert_eq!(ended, ["Drop(1)", gone]);
-    // The device still ends the copy that has begun, of which the source is not told.
+    // The device still ends the copy that has begun, and the source gets no message about that.
     target.ended(TransferId(3), PEER, Ok(()));
     assert_eq!((effects(&mut target).len(), target.expects()), (0, 1));
 }

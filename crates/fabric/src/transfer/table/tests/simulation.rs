@@ -85,7 +85,8 @@ struct Lane {
     known: bool,
 }
 
-enum LossNotice {
+/// A message of the program to a process.
+enum ProgramMessage {
     Push { queue: usize, transfer: TransferId, lane: LaneName },
     Expect { transfer: TransferId, lane: LaneName },
     Lost(usize),
@@ -126,7 +127,7 @@ struct Node {
     /// Transfers whose bytes may arrive.
     ready: BTreeSet<TransferId>,
     incoming: Vec<Incoming>,
-    /// Copies of which the program was told to be over, and which it has issued here: pushed and expected ones.
+    /// Copies that were reported to the program as over, and copies that it has issued here: pushed and expected ones.
     over: [u32; 2],
     issued: [u32; 2],
     ended: bool,
@@ -136,7 +137,7 @@ struct World {
     random: Random,
     fault: Option<Fault>,
     nodes: [Node; NODES],
-    program: [VecDeque<LossNotice>; NODES],
+    program: [VecDeque<ProgramMessage>; NODES],
     lanes: BTreeMap<LaneName, Lane>,
     /// Losses that the program has not learnt of.
     unknown: VecDeque<LaneName>,
@@ -214,16 +215,16 @@ impl World {
         let (transfer, lane) = (TransferId(self.issued), LaneName { from, to, number });
         self.issued += 1;
         let queue = self.random.below(QUEUES);
-        self.program[to].push_back(LossNotice::Expect { transfer, lane });
-        self.program[from].push_back(LossNotice::Push { queue, transfer, lane });
+        self.program[to].push_back(ProgramMessage::Expect { transfer, lane });
+        self.program[from].push_back(ProgramMessage::Push { queue, transfer, lane });
     }
 
-    fn notify(&mut self, at: usize, reported: LossNotice) {
+    fn notify(&mut self, at: usize, message: ProgramMessage) {
         if self.nodes[at].ended {
             return;
         }
-        match reported {
-            LossNotice::Push { queue, transfer, lane } => {
+        match message {
+            ProgramMessage::Push { queue, transfer, lane } => {
                 if let std::collections::btree_map::Entry::Vacant(place) = self.lanes.entry(lane) {
                     place.insert(Lane::default()).forward.push_back(Message::Arrived);
                 }
@@ -238,7 +239,7 @@ impl World {
                 }
                 self.keeps("a push", pushed);
             }
-            LossNotice::Expect { transfer, lane } => {
+            ProgramMessage::Expect { transfer, lane } => {
                 let has_place = self.random.below(30) > 0;
                 let target = &mut self.nodes[at];
                 target.issued[1] += 1;
@@ -248,7 +249,7 @@ impl World {
                 self.excused.extend((!has_place).then_some(transfer));
                 self.keeps("an expected transfer", expected);
             }
-            LossNotice::Lost(other) => {
+            ProgramMessage::Lost(other) => {
                 let last = peer(other, u32::MAX);
                 self.nodes[at].table.push_lost(last, &error("the executor is lost"));
                 self.act(at);
@@ -407,7 +408,7 @@ impl World {
         self.act(name.to);
     }
 
-    /// Ends an executor: its lanes, then its table. The program tells the others.
+    /// Ends an executor: its lanes, then its table. The program notifies the others.
     fn end(&mut self, at: usize) {
         let lanes: Vec<_> = self.lanes.keys().filter(|name| name.from == at || name.to == at).copied().collect();
         lanes.into_iter().for_each(|name| self.cut(name));
@@ -415,7 +416,7 @@ impl World {
         self.nodes[at].table.close(&error("the session is over"));
         self.act(at);
         for other in (0..NODES).filter(|other| *other != at) {
-            self.program[other].push_back(LossNotice::Lost(at));
+            self.program[other].push_back(ProgramMessage::Lost(at));
         }
     }
 
