@@ -40,16 +40,16 @@ const HEADERS_MAX: usize = 64;
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What browsers get.
+/// The content of the page.
 #[derive(Clone)]
-enum Shown {
+enum PageContent {
     /// The page of the coordinator that leads.
     Page(Arc<Site>),
     /// The answer that another coordinator leads. `names` are those of this page's host.
     Referral { to: Referral, names: Arc<Vec<String>> },
 }
 
-impl Shown {
+impl PageContent {
     /// Answers a request. `connection_user` is that of the request's connection.
     async fn answer<B: Sync>(&self, request: &Request<B>, connection_user: &ConnectionUser) -> Answer {
         match self {
@@ -64,7 +64,7 @@ impl Shown {
 
 /// Refuses browsers, because this coordinator does not lead, and says which one does. Never returns.
 pub(crate) async fn refer(page: &PageListener, to: Referral) {
-    accept(page, &Shown::Referral { to, names: Arc::new(page.names.clone()) }).await;
+    accept(page, &PageContent::Referral { to, names: Arc::new(page.names.clone()) }).await;
 }
 
 /// Serves the page. Never returns.
@@ -76,14 +76,14 @@ pub(crate) async fn serve(page: &PageListener, site: Arc<Site>) {
             site.sample().await;
         }
     };
-    let displayed = Shown::Page(site.clone());
+    let content = PageContent::Page(site.clone());
     tokio::select! {
-        () = accept(page, &displayed) => {}
+        () = accept(page, &content) => {}
         () = samples => {}
     }
 }
 
-async fn accept(page: &PageListener, displayed: &Shown) {
+async fn accept(page: &PageListener, content: &PageContent) {
     let entrance = UnauthenticatedConnections::with_limits(STRANGERS_MAX);
     let PageListener { listener, tls, .. } = page;
     loop {
@@ -103,21 +103,21 @@ async fn accept(page: &PageListener, displayed: &Shown) {
             }
         };
         let turn = entrance.enter(&place_of(from.ip()));
-        tokio::spawn(connect(displayed.clone(), stream, acceptor, turn));
+        tokio::spawn(connect(content.clone(), stream, acceptor, turn));
     }
 }
 
-async fn connect(displayed: Shown, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: ConnectionSlot) {
+async fn connect(content: PageContent, stream: TcpStream, acceptor: Option<TlsAcceptor>, mut turn: ConnectionSlot) {
     // A socket that can't be set is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let stream = WriteDeadline::new(stream, WRITE_WITHIN);
-    let Some(acceptor) = acceptor else { return converse(displayed, stream, turn).await };
+    let Some(acceptor) = acceptor else { return converse(content, stream, turn).await };
     let shaken = tokio::select! {
         shaken = timeout(REQUEST_WITHIN, acceptor.accept(stream)) => shaken,
         () = turn.over() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(displayed, stream, turn).await,
+        Ok(Ok(stream)) => converse(content, stream, turn).await,
         Ok(Err(error)) => tracing::info!("page: a handshake failed: {error}"),
         Err(_) => {}
     }
@@ -144,11 +144,11 @@ impl ConnectionUser {
 }
 
 /// Answers a connection's requests.
-async fn converse(displayed: Shown, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: ConnectionSlot) {
+async fn converse(content: PageContent, stream: impl AsyncRead + AsyncWrite + Unpin, mut turn: ConnectionSlot) {
     let connection_user = ConnectionUser::default();
     let service = service_fn(|request| {
-        let (displayed, connection_user) = (&displayed, &connection_user);
-        async move { Ok::<_, Infallible>(displayed.answer(&request, connection_user).await) }
+        let (content, connection_user) = (&content, &connection_user);
+        async move { Ok::<_, Infallible>(content.answer(&request, connection_user).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
