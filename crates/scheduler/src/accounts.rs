@@ -577,29 +577,26 @@ impl Accounts {
 
     /// Visits the jobs that may start, in order, until `visit` returns `false`.
     pub(crate) fn visit(&self, visit: &mut impl FnMut(u32, JobId) -> bool) {
-        self.visit_below(AccountId::SITE.0, visit);
-    }
-
-    fn visit_below(&self, account: u32, visit: &mut impl FnMut(u32, JobId) -> bool) -> bool {
-        let of = self.get(account);
-        for turn in &of.queue {
-            if !visit(account, turn.job) {
-                return false;
-            }
-        }
-        of.children.iter().all(|child| self.visit_below(child.account, visit))
+        self.visit_below(AccountId::SITE.0, &|_| false, visit);
     }
 
     /// Visits jobs as [`Accounts::visit`], without those of accounts that have spent their device-hours.
     pub(crate) fn visit_unspent(&self, now: Millis, visit: &mut impl FnMut(u32, JobId) -> bool) {
-        self.visit_unspent_below(AccountId::SITE.0, now, visit);
+        self.visit_below(AccountId::SITE.0, &|account| self.has_spent(now, account), visit);
     }
 
-    fn visit_unspent_below(&self, account: u32, now: Millis, visit: &mut impl FnMut(u32, JobId) -> bool) -> bool {
+    /// Visits the jobs of an account and of those below it, without accounts that `skips` names. Returns whether `visit`
+    /// always returned `true`.
+    fn visit_below(
+        &self,
+        account: u32,
+        skips: &impl Fn(u32) -> bool,
+        visit: &mut impl FnMut(u32, JobId) -> bool,
+    ) -> bool {
         let of = self.get(account);
-        self.has_spent(now, account)
+        skips(account)
             || of.queue.iter().all(|turn| visit(account, turn.job))
-                && of.children.iter().all(|child| self.visit_unspent_below(child.account, now, visit))
+                && of.children.iter().all(|child| self.visit_below(child.account, skips, visit))
     }
 
     /// Visits the accounts that have waiting jobs, in order.
