@@ -245,7 +245,7 @@ impl Cluster {
                 self.order_tests(now, out);
                 self.allocations.tick();
                 self.schedule(now, out);
-                self.look_at_waiters(now, out);
+                self.check_waiters(now, out);
             }
         }
         self.schedule(now, out);
