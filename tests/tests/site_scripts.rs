@@ -142,6 +142,18 @@ fn a_device_whose_epilog_fails_is_in_quarantine_until_an_administrator_releases_
 }
 
 #[test]
+fn an_agent_of_root_takes_no_script_that_other_users_can_change() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: an agent of another user runs scripts as itself");
+    }
+    let site = Site::new();
+    let cluster = site.cluster("exit 0", "exit 0");
+    fs::set_permissions(site.0.path().join("epilog"), Permissions::from_mode(0o777)).unwrap();
+    let error = cluster.start().err().unwrap();
+    assert!(error.contains("users other than root can change") && error.contains("epilog"), "{error}");
+}
+
+#[test]
 fn an_agent_that_does_not_find_its_script_says_so() {
     let error = Cluster::builder().hosts(1).devices(1).env("ACCORD_PROLOG", "/no/such/prolog").start().err().unwrap();
     assert!(error.contains("cannot find the prolog at /no/such/prolog"), "{error}");

@@ -46,7 +46,7 @@ pub enum Effect {
     Measure,
     /// Test the device with this ordinal for the coordinator's order with this number, and tell [`super::Node::tested`].
     Test(u32, u64),
-    /// Run the site's script for a job, and tell [`super::Node::script_ended`].
+    /// Run the site's script for a job, and then call [`super::Node::script_ended`].
     RunScript(SiteScript, JobGrant),
     /// Say goodbye to the coordinator if it is there, and end the agent.
     Leave(AgentEnding),

@@ -219,9 +219,9 @@ impl Jobs {
     /// # Errors
     /// Returns an error if a bound is exceeded.
     pub(super) fn check_bounds(&self) -> Result<(), String> {
-        let counts = (self.known.len(), self.releasing.len());
-        let is_bounded = counts.0 <= JOBS_MAX && counts.1 <= JOBS_MAX;
-        is_bounded.then_some(()).ok_or_else(|| format!("jobs and jobs to release: {counts:?}"))
+        let counts = [self.known.len(), self.releasing.len(), self.failed.len()];
+        let is_bounded = counts.iter().all(|count| *count <= JOBS_MAX);
+        is_bounded.then_some(()).ok_or_else(|| format!("jobs, jobs to release, and failed epilogs: {counts:?}"))
     }
 }
 
@@ -292,6 +292,39 @@ mod tests {
         }
         assert_eq!(jobs.known.len(), JOBS_MAX);
         jobs.check_bounds().unwrap();
+    }
+
+    #[test]
+    fn a_later_announcement_takes_no_cores_and_no_memory_away() {
+        let mut jobs = Jobs::default();
+        let with = |milli_cores, host_memory| {
+            let mut job = grant(1, None);
+            job.devices[0].milli_cores = milli_cores;
+            job.devices[0].host_memory = host_memory;
+            job
+        };
+        for (cores, memory) in [(2_000, 5), (0, 0), (1_000, 9)] {
+            jobs.announce(Duration::ZERO, with(cores, memory));
+        }
+        assert_eq!(jobs.devices(grant(1, None).token.key), with(2_000, 9).devices);
+    }
+
+    #[test]
+    fn scripts_of_further_jobs_wait_while_as_many_run_as_may() {
+        let (mut jobs, now) = (Jobs::default().with_scripts(), Duration::ZERO);
+        for job in 1..=40 {
+            jobs.announce(now, grant(job, None));
+        }
+        let first = jobs.due_prologs(now);
+        assert_eq!((first.len(), jobs.due_prologs(now).len()), (SCRIPTS_MAX, 0));
+        for job in &first {
+            jobs.script_ended(SiteScript::Prolog, job.token.key, Ok(()));
+            jobs.release(job.token.key);
+        }
+        assert_eq!(jobs.due_prologs(now).len(), 40 - SCRIPTS_MAX);
+        // Eight prologs run, so 24 of the 32 epilogs may.
+        assert_eq!(jobs.due_epilogs(now, |_| false).len(), 2 * SCRIPTS_MAX - 40);
+        assert_eq!(jobs.released(|_| false), [], "their epilogs run or are due");
     }
 
     #[test]

@@ -49,3 +49,83 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{JobGrant, JobToken, NodeId, SessionId};
+
+    const NOW: Duration = Duration::ZERO;
+    const JOB: SessionKey = SessionKey([9; SessionKey::LEN]);
+
+    fn session_of_job() -> SessionGrant {
+        SessionGrant {
+            session: SessionId(1),
+            key: SessionKey([7; SessionKey::LEN]),
+            user: "alice".to_owned(),
+            ends_in_ms: None,
+            program: "app".to_owned(),
+            node_name: "h0".to_owned(),
+            pid: 1,
+            rank: None,
+            ordinals: vec![0],
+            memory_quota: 0,
+            stream_quota: 4,
+            plain_tcp: false,
+            opened_unix_ms: 0,
+            job: Some(JOB),
+        }
+    }
+
+    fn job() -> JobGrant {
+        JobGrant {
+            token: JobToken { job: 1, key: JOB },
+            user: "alice".to_owned(),
+            account: "site/alice".to_owned(),
+            ends_in_ms: None,
+            devices: Vec::new(),
+            sessions: Vec::new(),
+        }
+    }
+
+    /// Returns an agent that has been connected, and that runs the site's scripts.
+    fn agent() -> Node {
+        let mut node = Node::new("h1".into(), false, false).with_scripts();
+        node.poll(NOW, &mut Vec::new());
+        node.registered(NOW, accord_fabric::route::Endpoint::new(NodeId(3), "10.0.0.1:7"), Duration::from_millis(500));
+        node
+    }
+
+    #[test]
+    fn a_session_that_is_announced_before_its_job_waits_for_the_prolog() {
+        let mut node = agent();
+        node.opened(NOW, session_of_job());
+        let unknown = node.drives(NOW, SessionId(1), None).unwrap_err();
+        assert!(unknown.is_transient() && unknown.cause().contains("does not know the job"), "{unknown}");
+        node.job_started(NOW, job());
+        assert!(node.drives(NOW, SessionId(1), None).unwrap_err().is_transient());
+        node.poll(NOW, &mut Vec::new());
+        node.script_ended(SiteScript::Prolog, JOB, Ok(()));
+        node.drives(NOW, SessionId(1), None).unwrap();
+    }
+
+    #[test]
+    fn the_next_agent_runs_a_prolog_again_that_has_not_succeeded() {
+        for outcome in [None, Some(Err("no disk".to_owned())), Some(Ok(()))] {
+            let mut node = agent();
+            node.job_started(NOW, job());
+            node.poll(NOW, &mut Vec::new());
+            let is_admitted = outcome == Some(Ok(()));
+            if let Some(outcome) = outcome {
+                node.script_ended(SiteScript::Prolog, JOB, outcome);
+            }
+            let mut next = agent();
+            next.resume(NOW, node.kept(NOW));
+            // The coordinator announces its jobs to the next agent.
+            next.job_started(NOW, job());
+            let effects = next.poll(NOW, &mut Vec::new());
+            let runs = effects.iter().any(|effect| matches!(effect, Effect::RunScript(SiteScript::Prolog, _)));
+            assert_eq!(runs, !is_admitted, "{effects:?}");
+        }
+    }
+}
