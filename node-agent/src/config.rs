@@ -150,7 +150,7 @@ pub struct Config {
     #[arg(long, env = "ACCORD_PROLOG", value_name = "PATH")]
     pub prolog: Option<PathBuf>,
 
-    /// Program to run in the same way after a job's last use. Where it fails, the job's devices are in quarantine until an administrator has looked.
+    /// Program to run in the same way after a job's last use. Where it fails, the job's devices are in quarantine until an administrator releases them.
     #[arg(long, env = "ACCORD_EPILOG", value_name = "PATH")]
     pub epilog: Option<PathBuf>,
 

@@ -34,7 +34,7 @@ pub(crate) struct DeviceFilter {
     _link: CgroupDeviceLink,
 }
 
-/// Loads filters. A program is kept for further groups with the same files: `EbpfLoader::new` parses the kernel's BTF, which takes 20 ms.
+/// Loads filters. A program is kept for further groups with the same files: to load one, `aya` parses the kernel's whole BTF.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceFilters {
     programs: TurnLock<BTreeMap<Vec<DeviceFile>, Ebpf>>,

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 
 /// Number of variants of a non-core program in the long tier.
 const VARIANTS: usize = 2;
+/// The usual transport.
+const TLS: &str = "tls";
 /// The memory of a CPU device.
 const CPU_MEMORY: &str = "512M";
 /// Number of programs that share a cluster in the short tier.
@@ -190,9 +192,6 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
 fn run_in(cluster: &SharedCluster, program: &Program, variant: Variant) -> Result<()> {
     check(Mode::Cluster, program, variant, |first| Ok(cluster.job(first)))
 }
-
-/// The usual transport.
-const TLS: &str = "tls";
 
 fn transport(mode: Mode, program: &Program) -> &'static str {
     match mode {

@@ -108,7 +108,7 @@ pub enum Answer {
     Failed,
 }
 
-/// The leadership as a candidate knows it.
+/// The candidate's view of the leadership.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LeadershipStatus {
     /// Another coordinator leads, or none does.

@@ -237,7 +237,7 @@ impl Cluster {
         }
     }
 
-    /// Returns what the programs that wait for a job are told; `None` if no program waits for it.
+    /// Returns the report to the programs that wait for a job; `None` if no program waits for it.
     pub(super) fn queued(&self, now: Millis, id: JobId) -> Option<QueuedJob> {
         let job = self.allocations.job(id).filter(|job| matches!(job.stage, Stage::Waiting))?;
         if job.openers.is_empty() && self.allocations.holder_of(id).is_none() {

@@ -1,4 +1,4 @@
-//! Ended sessions that only their programs had named, and that the agents of some nodes do not know to have ended.
+//! Ended sessions that only their programs had named, and whose end the agents of some nodes have not received.
 
 use accord_types::{NodeId, SessionId, SessionKey};
 use std::collections::BTreeMap;

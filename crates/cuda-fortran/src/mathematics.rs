@@ -84,7 +84,7 @@ impl Library {
         }
     }
 
-    /// Whether rewritten text calls the library, which then has to be linked. Only libdevice's names tell.
+    /// Whether rewritten text calls the library, which then has to be linked. Only libdevice's functions have names of their own.
     #[must_use]
     pub fn is_called(self, ir: &str) -> bool {
         self == Self::Libdevice && ir.contains("@__nv_")

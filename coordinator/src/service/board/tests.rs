@@ -30,7 +30,7 @@ impl CoreAccess for Site {
     }
 }
 
-/// Counts the looks at a site, and the scheduler's steps in the longest of them.
+/// Counts the locks of a site's core, and the scheduler's steps in the longest of them.
 struct Counted<'a> {
     site: &'a Site,
     looks: Cell<usize>,

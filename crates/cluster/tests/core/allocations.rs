@@ -426,7 +426,7 @@ fn each_rank_has_devices_of_its_own_where_it_asks_for_these() {
     assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (1, 1)]);
 }
 
-/// Returns the sessions of which these effects tell an agent.
+/// Returns the sessions that these effects announce to an agent.
 fn introduced(effects: &[Effect], link: u64) -> Vec<SessionId> {
     let reported = effects.iter().filter_map(|effect| match effect {
         Effect::ToAgent(to, AgentOrder::SessionOpened(grant)) if *to == LinkId(link) => Some(grant.session),

@@ -142,7 +142,7 @@ mod tests {
     use crate::image::{EntryParameters, GangCount};
     use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
 
-    /// `in_block` tells whether the launch is in the argument block, and not in device memory.
+    /// `in_block`: whether the launch is in the argument block, and not in device memory.
     fn refusal(grid: [u32; 3], block: [u32; 3], shared: u32, argument: usize, in_block: bool) -> Option<String> {
         let entry = EntryParameters::read(".entry k(.param .u32 a)\n{", "k").unwrap();
         let parameters = KernelParameters { entry, shared_max: 1000 };
