@@ -1,5 +1,6 @@
 //! A cluster on this machine's loopback addresses, for the duration of a test.
 
+use crate::agent_groups::{self, AgentCgroup, AgentGroup};
 use crate::process::await_leftovers;
 use crate::separate_hosts::{SeparateHosts, entered};
 use crate::{ApiServer, Finished, Job, Result, Tool, libacc, tool};
@@ -48,7 +49,7 @@ pub struct ClusterBuilder {
     taken: Option<String>,
     preload: Option<PathBuf>,
     agents_libacc: Option<PathBuf>,
-    without_cgroups: bool,
+    cgroup: AgentCgroup,
     coordinator_at: Option<String>,
     further_coordinator: Option<String>,
     separate: Option<Arc<SeparateHosts>>,
@@ -148,7 +149,14 @@ impl ClusterBuilder {
     /// Hides control groups of version 2 from agents, as in many containers. Requires root.
     #[must_use]
     pub fn without_cgroups(mut self) -> Self {
-        self.without_cgroups = true;
+        self.cgroup = AgentCgroup::Hidden;
+        self
+    }
+
+    /// Starts each agent in a control group of its own, so that the kernel can limit sessions, if this machine permits.
+    #[must_use]
+    pub fn own_cgroups(mut self) -> Self {
+        self.cgroup = AgentCgroup::Own;
         self
     }
 
@@ -274,6 +282,8 @@ pub struct Cluster {
     agents: Vec<Option<Part>>,
     /// Ports of the last agents; 0 before the first.
     ports: Vec<u16>,
+    /// The control groups of present and former agents, where they have own ones.
+    groups: Vec<AgentGroup>,
     mark: String,
 }
 
@@ -311,7 +321,7 @@ impl Cluster {
             taken: None,
             preload: None,
             agents_libacc: None,
-            without_cgroups: false,
+            cgroup: AgentCgroup::Inherited,
             coordinator_at: None,
             further_coordinator: None,
             separate: None,
@@ -360,7 +370,7 @@ impl Cluster {
             }
         };
         let ports = (0..size.hosts).map(|_| 0).collect();
-        let mut cluster = Self { size, folder, address, coordinator: None, agents, ports, mark };
+        let mut cluster = Self { size, folder, address, coordinator: None, agents, ports, groups: Vec::new(), mark };
         cluster.start_coordinator()?;
         for host in 0..cluster.agents.len() {
             cluster.start_agent(host)?;
@@ -479,15 +489,7 @@ impl Cluster {
     /// # Errors
     /// Returns an error if it doesn't start.
     pub fn start_agent(&mut self, host: usize) -> Result<()> {
-        let mut command = match cgroups().filter(|_| self.size.without_cgroups) {
-            Some(mount) => {
-                let mut command = Command::new("unshare");
-                command.args(["-m", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\"", &mount]);
-                command.arg(tool(Tool::NodeAgent)?);
-                command
-            }
-            None => Command::new(tool(Tool::NodeAgent)?),
-        };
+        let mut command = self.agent_command()?;
         let separate = self.size.separate.as_ref().map(|hosts| hosts.address(host));
         let own = separate.unwrap_or_else(|| format!("127.0.0.{}", host + 2));
         let listen = self.size.listen.as_ref().unwrap_or(&own);
@@ -525,6 +527,26 @@ impl Cluster {
         self.ports[host] = port.ok_or_else(|| format!("{} has no port", part.address))?;
         self.agents[host] = Some(part);
         Ok(())
+    }
+
+    /// Returns the command that starts an agent in its control group.
+    fn agent_command(&mut self) -> Result<Command> {
+        const HIDDEN: &[&str] = &["unshare", "-m", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""];
+        const OWN: &[&str] = &["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""];
+        let agent = tool(Tool::NodeAgent)?;
+        let entered = match self.size.cgroup {
+            AgentCgroup::Inherited => None,
+            AgentCgroup::Hidden => agent_groups::mounted().map(|mount| (HIDDEN, mount)),
+            AgentCgroup::Own => {
+                // A killed agent leaves groups below its own, which then takes no process.
+                self.groups.extend(AgentGroup::new());
+                self.groups.last().map(|group| (OWN, group.processes()))
+            }
+        };
+        let Some((shell, path)) = entered else { return Ok(Command::new(agent)) };
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).arg(path).arg(agent);
+        Ok(command)
     }
 
     /// Kills a host's agent with SIGKILL.
@@ -824,13 +846,6 @@ fn children(process: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     children.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
-}
-
-/// Returns where control groups of version 2 are mounted.
-fn cgroups() -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
-    mount.split(' ').nth(4).map(str::to_owned)
 }
 
 fn last_word(line: &str) -> Result<String> {

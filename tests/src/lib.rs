@@ -2,6 +2,7 @@
 //! and clusters on loopback addresses.
 #![forbid(unsafe_code)]
 
+mod agent_groups;
 mod api_server;
 mod cluster;
 mod compile;

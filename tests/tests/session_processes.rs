@@ -74,7 +74,7 @@ impl Site {
 /// Returns a cluster of two agents of root, whose tenant is Alice.
 fn cluster() -> ClusterBuilder {
     let rules = format!("{ALICE}={ALICE}:{ALICE}");
-    Cluster::builder().hosts(2).devices(1).memory("64M").tenant(ALICE).users(&rules)
+    Cluster::builder().hosts(2).devices(1).memory("64M").tenant(ALICE).users(&rules).own_cgroups()
 }
 
 fn line<'a>(finished: &'a Finished, beginning: &str) -> &'a str {

@@ -15,12 +15,13 @@ enum { BYTES = 1 << 30, PROCESSES = 4096 };
 
 static int memory(void)
 {
-    char *bytes = malloc(BYTES);
+    /* Volatile, lest GCC leave out stores that nothing reads. */
+    volatile char *bytes = malloc(BYTES);
     if (!bytes)
         return 0;
     for (long at = 0; at < BYTES; at += 4096)
         bytes[at] = 1;
-    free(bytes);
+    free((void *)bytes);
     return 1;
 }
 
