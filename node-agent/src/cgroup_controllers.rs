@@ -11,6 +11,7 @@ const OWN: &str = "agent";
 const CONTROLLERS: &str = "cgroup.controllers";
 const HANDED_ON: &str = "cgroup.subtree_control";
 const PROCESSES: &str = "cgroup.procs";
+const SWAP_MAX: &str = "memory.swap.max";
 /// The period of the bandwidth of processors, in microseconds: the kernel's default.
 const PERIOD_US: u64 = 100_000;
 /// The shortest bandwidth that the kernel takes, in microseconds a period.
@@ -134,7 +135,13 @@ impl Controllers {
         let set = |file: &str, value: String| fs::write(group.join(file), value);
         for controller in &self.enabled {
             match (controller, &limits.cores) {
-                (Controller::Memory, _) => set("memory.max", limits.memory.to_string())?,
+                (Controller::Memory, _) => {
+                    set("memory.max", limits.memory.to_string())?;
+                    // Without it a session beyond its memory swaps instead. Kernels without swap have no such file.
+                    if group.join(SWAP_MAX).exists() {
+                        set(SWAP_MAX, "0".to_owned())?;
+                    }
+                }
                 (Controller::Processes, _) => set("pids.max", limits.processes.to_string())?,
                 (Controller::CpuTime, cores) => {
                     set("cpu.weight", limits.weight.to_string())?;
@@ -207,6 +214,18 @@ mod tests {
         }
         group(parent, "io hugetlb\n", "1\n");
         assert!(delegate(parent, &below).unwrap_err().contains("none of the controllers"));
+    }
+
+    #[test]
+    fn a_session_does_not_swap_where_the_kernel_can_swap() {
+        let top = tempfile::tempdir().unwrap();
+        let controllers = Controllers { enabled: vec![Controller::Memory], left: None };
+        let swap = top.path().join(SWAP_MAX);
+        controllers.limit(top.path(), &limits(Cores::All)).unwrap();
+        assert!(!swap.exists());
+        fs::write(&swap, "max").unwrap();
+        controllers.limit(top.path(), &limits(Cores::All)).unwrap();
+        assert_eq!(fs::read_to_string(&swap).unwrap(), "0");
     }
 
     #[test]
