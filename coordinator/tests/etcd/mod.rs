@@ -1,7 +1,7 @@
 //! Members of an etcd cluster on loopback, which end with the test.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -22,9 +22,11 @@ struct Member {
     process: Option<Child>,
 }
 
-/// A port of loopback that was free a moment ago.
+/// Returns a free port of a loopback address that only this process uses: a member that is started again has it still.
 pub(crate) fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 64 | high, middle, low);
+    TcpListener::bind((own, 0)).and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
 impl Etcd {
@@ -40,7 +42,7 @@ impl Etcd {
         let folder = tempfile::tempdir().expect("a folder");
         let mut etcd = Self { folder, options, members: members.collect() };
         (0..etcd.members.len()).for_each(|member| etcd.spawn(member));
-        (0..etcd.members.len()).for_each(|member| etcd.await_member(member));
+        (0..etcd.members.len()).for_each(|member| etcd.await_health(member));
         Some(etcd)
     }
 
@@ -90,6 +92,24 @@ impl Etcd {
         command.args(["--initial-cluster", &all.join(",")]).args(&self.options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         *process = Some(command.spawn().expect("etcd"));
+    }
+
+    /// Waits until a member can decide. One that is killed earlier may have no members on its disk, and then never decides.
+    fn await_health(&self, member: usize) {
+        let begun = Instant::now();
+        while !self.is_healthy(member).is_ok_and(|is_healthy| is_healthy) {
+            assert!(begun.elapsed() < STARTS_WITHIN, "etcd does not decide");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn is_healthy(&self, member: usize) -> std::io::Result<bool> {
+        let mut connection = TcpStream::connect(self.members[member].clients)?;
+        connection.set_read_timeout(Some(STARTS_WITHIN))?;
+        connection.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer.contains(r#""health":"true""#))
     }
 
     fn await_member(&self, member: usize) {
