@@ -546,3 +546,6 @@ impl ClusterAndPeers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
