@@ -10,6 +10,7 @@ use accord_proto::v1;
 use accord_trust::Role;
 use accord_trust::issue::Authority;
 use accord_types::SessionId;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -39,6 +40,45 @@ fn an_agent_registers_its_devices_and_leaves_on_sigterm() {
     assert_eq!(agent.wait().code(), Some(0));
     assert!(ends_within(&executor, GONE), "the executor outlives its agent");
     cluster.until(|view| view.nodes[0].state == i32::from(v1::NodeState::Gone));
+}
+
+#[test]
+fn an_agent_whose_terminal_is_gone_leaves_as_on_sigterm() {
+    let cluster = Cluster::new();
+    let mut agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("h1");
+    let _lane = command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    agent.signal(Signal::HUP);
+    assert_eq!(agent.wait().code(), Some(0));
+    assert!(ends_within(&executor, GONE), "the executor outlives its agent");
+    cluster.until(|view| view.nodes[0].state == i32::from(v1::NodeState::Gone));
+}
+
+#[test]
+fn an_agent_whose_standard_error_is_full_serves_and_ends() {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let size = fcntl_setpipe_size(&to, 4096).unwrap();
+    rustix::io::write(&to, &vec![b'.'; size]).unwrap();
+    let cluster = Cluster::new();
+    let mut command = cluster.command("h1");
+    command.env("ACCORD_LOG", "info").stderr(Stdio::from(to));
+    let mut agent = Agent::start(command);
+    cluster.until(|view| view.nodes.iter().any(|node| node.state == up()));
+    for _ in 0..3 {
+        let (lease, _door) = cluster.open("elsewhere");
+        let lane = command_lane(&lease).unwrap();
+        let (_, executor) = agent.executor();
+        drop(lane);
+        assert!(ends_within(&executor, GONE), "the executor outlives its program");
+    }
+    assert_eq!(cluster.view().nodes[0].state, up());
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.wait().code(), Some(0));
+    // Nothing read the pipe, so it has no line of the agent.
+    let mut written = vec![0; size];
+    assert_eq!(rustix::io::read(&from, &mut written).unwrap(), size);
+    assert!(written.iter().all(|byte| *byte == b'.'));
 }
 
 #[test]

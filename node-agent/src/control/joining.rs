@@ -5,7 +5,7 @@ use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
 use crate::node::Disconnect;
 use accord_proto::channel::Coordinator;
 use accord_proto::{VERSION, v1};
-use accord_types::{Rank, threads};
+use accord_types::{Rank, printable, threads};
 use std::io::{self, Write as _};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
@@ -100,6 +100,7 @@ async fn listen(mut connection: Attendance, completed: oneshot::Receiver<()>) {
 fn give_up(node_name: &str) -> ! {
     let why = "has ended while the MPI world began, which is of all its nodes; its own messages say why";
     // In one piece, because the other ranks write the same.
+    let node_name = printable(node_name);
     let _ = io::stderr().write_all(format!("accord-node-agent: the agent of node {node_name} {why}\n").as_bytes());
     std::process::exit(1)
 }
