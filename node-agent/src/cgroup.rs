@@ -42,9 +42,9 @@ impl AgentCgroup {
         remove_abandoned(parent);
         (0..NAMES_MAX).find_map(|number| {
             let folder = parent.join(format!("{NAME}{}-{number}", std::process::id()));
-            // Private to this user, because a process that holds the lock would make the group look like a living
-            // agent's.
-            DirBuilder::new().mode(0o700).create(&folder).ok()?;
+            // Other users can't open it, because a process that holds the lock would make the group look like a living
+            // agent's. Their executors read their own groups' events below it.
+            DirBuilder::new().mode(0o711).create(&folder).ok()?;
             let lock =
                 File::open(&folder).and_then(|file| Ok(flock(&file, FlockOperation::LockExclusive).map(|()| file)?));
             match lock {
