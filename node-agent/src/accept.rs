@@ -128,7 +128,8 @@ pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
         | Purpose::Control
         | Purpose::Measure
         | Purpose::Memory
-        | Purpose::Driver => Ok(()),
+        | Purpose::Driver
+        | Purpose::Turns => Ok(()),
         Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",

@@ -10,19 +10,20 @@ use crate::executor_output::ExecutorOutput;
 use crate::executor_reports::ExecutorReports;
 use crate::gpu_files::GpuFiles;
 use crate::memory_service::MemoryService;
-use crate::process::{ExecutorProcess, Spawner};
+use crate::process::{ExecutorProcess, ServiceLanes, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
+use crate::turns::{ProcessTurns, TurnService, Weights};
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, MORE_MEMORY, OutOfMemory};
 use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
-use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::{SharedLane, pair};
 use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceInfo, Error, ErrorCode, KernelLimit, KernelLimits, Result, SessionId};
+use accord_types::{DeviceInfo, Error, ErrorCode, KernelLimit, KernelLimits, Result, SessionId, scarce};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -80,7 +81,14 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor, whose device memory `memory` counts, whose use of devices goes to `report`, and its lines to `logs`. The returned `HostEnd` is for waiting for its end.
+    /// Whether the kernel divides the processors of a device among the sessions by their weights.
+    pub(crate) fn divides_cores(&self) -> bool {
+        let Self::Processes(processes) = self else { return false };
+        let controllers = processes.cgroup.as_ref().map(AgentCgroup::controllers);
+        controllers.is_some_and(|controllers| controllers.is_ok_and(|all| all.has(Controller::CpuTime)))
+    }
+
+    /// Starts an executor with `shares` of devices, whose use of them goes to `report`, and its lines to `logs`. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
@@ -88,14 +96,14 @@ impl Hosting {
         &self,
         (start, limits): (ExecutorStart, SessionLimits),
         account: RunsAs,
-        memory: Option<Account>,
+        shares: SessionShares,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start((&start, limits), &account, memory, report, logs),
+            Self::Processes(processes) => processes.start((start, limits), &account, shares, report, logs),
             Self::Here(executors) => {
-                let (here, thread) = executors.start(start, &account, memory, report)?;
+                let (here, thread) = executors.start(start, &account, shares.memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
@@ -138,6 +146,15 @@ pub(crate) struct Processes {
     /// The device files of the offered GPUs, or the reason why sessions are not kept off them.
     gpu_files: Result<GpuFiles, String>,
     started: AtomicU64,
+    turns: Arc<TurnService>,
+}
+
+/// What the agent shares out to a session of devices that others may use too.
+pub(crate) struct SessionShares {
+    /// Counts its memory of CPU devices, if it has some.
+    pub(crate) memory: Option<Account>,
+    /// Its weights on devices on which it takes turns. Executors in this process, which are of one job, take none.
+    pub(crate) turns: Weights,
 }
 
 impl Processes {
@@ -147,18 +164,20 @@ impl Processes {
         let gpu_files = gpu_files(cgroup.as_ref(), offered);
         let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
         tracing::info!("what regions fork is ended with their session, {way}");
-        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0) }
+        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0), turns: Arc::default() }
     }
 
     fn start(
         &self,
-        (start, limits): (&ExecutorStart, SessionLimits),
+        (mut start, limits): (ExecutorStart, SessionLimits),
         account: &RunsAs,
-        memory: Option<Account>,
+        SessionShares { memory, turns }: SessionShares,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
-        let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
+        let (memory, for_memory) = memory.map(MemoryService::start).transpose()?.unzip();
+        let (turns, for_turns) = self.take_turns(turns)?.unzip();
+        start.turns = for_turns.is_some();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let leased = start.devices.iter().map(|device| device.uuid.as_str());
@@ -176,7 +195,12 @@ impl Processes {
             }
             made => made.ok().flatten(),
         };
-        let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
+        let started = self.spawner.start(
+            &start,
+            account,
+            cgroup.as_ref(),
+            ServiceLanes { memory: for_memory, turns: for_turns },
+        )?;
         let end = ProcessEnd {
             handle: started.handle,
             output: ExecutorOutput::new(
@@ -188,9 +212,23 @@ impl Processes {
             out_of_memory,
             limits,
             logs: logs.clone(),
-            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
+            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory, turns },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
+    }
+}
+
+impl Processes {
+    /// Opens a lane to the agent's turns, if a session takes some. Returns the executor's end, too.
+    fn take_turns(&self, weights: Weights) -> Result<Option<(ProcessTurns, SharedLane)>> {
+        if weights.is_empty() {
+            return Ok(None);
+        }
+        let opened = pair().and_then(|(lane, theirs)| Ok((self.turns.serve(lane, weights)?, theirs)));
+        opened.map(Some).map_err(|error| {
+            let cause = format!("cannot give an executor turns on devices: {error}");
+            Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::accounts::{AccountUse, Accounts};
 use crate::device_memory::DeviceMemory;
 use crate::drivers;
-use crate::hosting::{Host, HostEnd, Hosting};
+use crate::hosting::{Host, HostEnd, Hosting, SessionShares};
 use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, DriverId, Effect, ExecutorId, LanePath, Node, ProcessId};
@@ -12,6 +12,7 @@ use crate::saved_grants::SavedGrants;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
+use crate::turns::weights;
 use crate::users::RunsAs;
 use accord_executor::UseSink;
 use accord_fabric::Key;
@@ -216,7 +217,8 @@ impl Supervisor {
             | Purpose::Control
             | Purpose::Measure
             | Purpose::Memory
-            | Purpose::Driver => self.inspect(|node, now| node.executor_of(now, session)),
+            | Purpose::Driver
+            | Purpose::Turns => self.inspect(|node, now| node.executor_of(now, session)),
         }
     }
 
@@ -426,10 +428,12 @@ impl Supervisor {
         });
         let memory = self.memory.counts(grant).then(|| self.memory.open(grant)).transpose()?;
         let start = self.settings.start(grant, node, figures.as_ref());
+        let turns = weights(&start, &held, self.hosting.divides_cores());
         let (supervisor, session) = (self.clone(), grant.session);
         let report: UseSink = Arc::new(move |uses| supervisor.ask(|state, _, _| state.node.used(session, uses)));
         let limits = SessionLimits::of(&start, &held, self.settings.limits);
-        let (host, end) = self.hosting.start((start, limits), account, memory, report, &self.logs)?;
+        let (host, end) =
+            self.hosting.start((start, limits), account, SessionShares { memory, turns }, report, &self.logs)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.logs.note(grant.session, &format!("user {} has {}{whom}", grant.user, host.describe()));
         self.change(|state, now, ends| {

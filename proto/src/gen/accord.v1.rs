@@ -5444,6 +5444,9 @@ pub struct ExecutorStart {
     pub mapped: ::core::option::Option<PathTimes>,
     #[prost(message, optional, tag = "14")]
     pub lane: ::core::option::Option<PathTimes>,
+    /// Whether the session takes turns with others on a device. The lane for them follows this message.
+    #[prost(bool, tag = "15")]
+    pub turns: bool,
 }
 /// The output of the process that an agent starts to detect GPUs.
 #[allow(clippy::all)]
