@@ -14,16 +14,16 @@ use crate::process::{ExecutorProcess, ServiceLanes, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
-use crate::turns::{ProcessTurns, TurnService, Weights};
+use crate::turns::ProcessTurns;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, MORE_MEMORY, OutOfMemory};
 use accord_executor::UseSink;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::handshake::Introduced;
-use accord_fabric::transport::{SharedLane, pair};
+use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceInfo, Error, ErrorCode, KernelLimit, KernelLimits, Result, SessionId, scarce};
+use accord_types::{DeviceInfo, Error, ErrorCode, KernelLimit, KernelLimits, Result, SessionId};
 use nix::unistd::geteuid;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -146,15 +146,14 @@ pub(crate) struct Processes {
     /// The device files of the offered GPUs, or the reason why sessions are not kept off them.
     gpu_files: Result<GpuFiles, String>,
     started: AtomicU64,
-    turns: Arc<TurnService>,
 }
 
 /// What the agent shares out to a session of devices that others may use too.
 pub(crate) struct SessionShares {
     /// Counts its memory of CPU devices, if it has some.
     pub(crate) memory: Option<Account>,
-    /// Its weights on devices on which it takes turns. Executors in this process, which are of one job, take none.
-    pub(crate) turns: Weights,
+    /// Its turns, and its executor's end of the lane for them.
+    pub(crate) turns: Option<(ProcessTurns, SharedLane)>,
 }
 
 impl Processes {
@@ -164,7 +163,7 @@ impl Processes {
         let gpu_files = gpu_files(cgroup.as_ref(), offered);
         let way = if cgroup.is_some() { "by a control group of each session" } else { "one by one" };
         tracing::info!("what regions fork is ended with their session, {way}");
-        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0), turns: Arc::default() }
+        Self { spawner, cgroup, gpu_files, started: AtomicU64::new(0) }
     }
 
     fn start(
@@ -176,7 +175,7 @@ impl Processes {
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         let (memory, for_memory) = memory.map(MemoryService::start).transpose()?.unzip();
-        let (turns, for_turns) = self.take_turns(turns)?.unzip();
+        let (turns, for_turns) = turns.unzip();
         start.turns = for_turns.is_some();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
@@ -215,20 +214,6 @@ impl Processes {
             remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory, turns },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
-    }
-}
-
-impl Processes {
-    /// Opens a lane to the agent's turns, if a session takes some. Returns the executor's end, too.
-    fn take_turns(&self, weights: Weights) -> Result<Option<(ProcessTurns, SharedLane)>> {
-        if weights.is_empty() {
-            return Ok(None);
-        }
-        let opened = pair().and_then(|(lane, theirs)| Ok((self.turns.serve(lane, weights)?, theirs)));
-        opened.map(Some).map_err(|error| {
-            let cause = format!("cannot give an executor turns on devices: {error}");
-            Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
-        })
     }
 }
 

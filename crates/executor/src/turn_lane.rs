@@ -37,6 +37,11 @@ impl TurnLane {
         Ok(this)
     }
 
+    /// Whether the agent has closed the lane, or ended.
+    pub fn has_ended(&self) -> bool {
+        self.keepers.lock().has_ended
+    }
+
     fn read(&self) {
         while let Ok(hold) = self.channel.receive_hold() {
             let keeper = self.keepers.lock().by_ordinal.get(&hold.ordinal).cloned();

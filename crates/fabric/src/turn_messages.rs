@@ -148,24 +148,25 @@ impl TurnChannel {
     /// # Errors
     /// Returns the lane's error, `UnexpectedEof` at its end, and `InvalidData` for a malformed message.
     pub fn receive_hold(&self) -> io::Result<HoldTurn> {
-        HoldTurn::decode(self.receive()?).ok_or_else(|| ErrorKind::InvalidData.into())
+        HoldTurn::decode(self.receive(|| true)?).ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
-    /// Blocks until the next message of the process.
+    /// Blocks until the next message of the process. `goes_on` is called after each time of the lane's limit.
     ///
     /// # Errors
-    /// Returns the errors of [`TurnChannel::receive_hold`].
-    pub fn receive_request(&self) -> io::Result<TurnRequest> {
-        TurnRequest::decode(self.receive()?).ok_or_else(|| ErrorKind::InvalidData.into())
+    /// Returns the errors of [`TurnChannel::receive_hold`], and `TimedOut` or `WouldBlock` if `goes_on` returns `false`.
+    pub fn receive_request(&self, goes_on: impl Fn() -> bool) -> io::Result<TurnRequest> {
+        TurnRequest::decode(self.receive(goes_on)?).ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
-    fn receive(&self) -> io::Result<[u8; MESSAGE]> {
+    fn receive(&self, goes_on: impl Fn() -> bool) -> io::Result<[u8; MESSAGE]> {
         let (mut message, mut len) = ([0; MESSAGE], 0);
         while len < MESSAGE {
             match self.lane.read(&mut message[len..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => len += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) && goes_on() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -197,10 +198,10 @@ mod tests {
         ];
         for request in requests {
             process.send_request(request).unwrap();
-            assert_eq!(agent.receive_request().unwrap(), request);
+            assert_eq!(agent.receive_request(|| true).unwrap(), request);
         }
         process.close();
-        assert!(agent.receive_request().is_err());
+        assert!(agent.receive_request(|| true).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! A process that begins to wait with credit left gets the next turn, so that a short region of a light session waits for
 //! at most one region of another.
 
+use accord_types::SessionKey;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -24,11 +25,20 @@ pub(crate) const RETURN_MAX: Duration = Duration::from_secs(1);
 /// The largest debt.
 pub(crate) const DEBT_MAX: Duration = Duration::from_secs(10);
 /// Thousandths of a device in its weight.
-const WHOLE: u64 = 1_000;
+const WHOLE: i64 = 1_000;
 
 /// A process that uses devices of the node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Member(pub(crate) u64);
+
+/// The part of a device that a process may use while others want it, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Weight {
+    /// Thousandths of the device.
+    pub(crate) milli: u32,
+    /// The job that has this part. Its processes divide it.
+    pub(crate) job: Option<SessionKey>,
+}
 
 /// A message to a process: it may run regions in this turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,8 +71,7 @@ pub(crate) struct DeviceTurns {
 
 #[derive(Debug)]
 struct Account {
-    /// Nanoseconds of each round.
-    quantum: i64,
+    weight: Weight,
     /// Nanoseconds left; negative for a debt.
     credit: i64,
     /// The last round whose credit was added.
@@ -86,12 +95,13 @@ fn nanos(time: Duration) -> i64 {
 }
 
 impl Account {
-    /// Adds the credit of all rounds up to `round`. A debt is paid first, and credit of earlier rounds is lost.
-    fn refill(&mut self, round: u64) {
+    /// Adds the credit of all rounds up to `round`, `quantum` nanoseconds each. A debt is paid first, and credit of earlier
+    /// rounds is lost.
+    fn refill(&mut self, round: u64, quantum: i64) {
         let rounds = i64::try_from(round - self.round).unwrap_or(i64::MAX);
         if rounds > 0 {
-            let paid = self.credit.saturating_add(self.quantum.saturating_mul(rounds - 1));
-            self.credit = paid.min(0) + self.quantum;
+            let paid = self.credit.saturating_add(quantum.saturating_mul(rounds - 1));
+            self.credit = paid.min(0) + quantum;
             self.round = round;
         }
     }
@@ -102,12 +112,12 @@ impl Account {
 }
 
 impl DeviceTurns {
-    /// Adds a process, whose weight is in thousandths of the device. Its regions wait for a turn.
-    pub(crate) fn join(&mut self, now: Duration, member: Member, milli: u32, out: &mut Vec<Hold>) {
+    /// Adds a process. Its regions wait for a turn.
+    pub(crate) fn join(&mut self, now: Duration, member: Member, weight: Weight, out: &mut Vec<Hold>) {
         self.leave(now, member, out);
-        let weight = u64::from(milli).clamp(1, WHOLE);
-        let quantum = nanos(WHOLE_TURN) / WHOLE as i64 * weight as i64;
-        self.members.insert(member, Account { quantum, credit: quantum, round: self.round, overdue: None });
+        self.members.insert(member, Account { weight, credit: 0, round: self.round, overdue: None });
+        let credit = self.quantum(member);
+        self.members.entry(member).and_modify(|account| account.credit = credit);
         if self.holder.is_none() && !self.is_contended() {
             // The first region of a process that is alone needs no message.
             self.give(now, member, out);
@@ -229,10 +239,24 @@ impl DeviceTurns {
         }
     }
 
+    /// Returns the nanoseconds of a process in each round. Processes of its job that use the device, too, have equal parts.
+    fn quantum(&self, member: Member) -> i64 {
+        let Some(Account { weight, .. }) = self.members.get(&member) else { return 1 };
+        let milli = i64::from(weight.milli).clamp(1, WHOLE);
+        let using = self.sparse.iter().chain(&self.waiting).copied().chain(self.holder.map(|holder| holder.member));
+        let of_job = |other: &Member| {
+            let job = self.members.get(other).and_then(|other| other.weight.job);
+            *other != member && job.is_some() && job == weight.job
+        };
+        let others = i64::try_from(using.filter(of_job).count()).unwrap_or(i64::MAX - 1);
+        (nanos(WHOLE_TURN) / WHOLE * milli / (1 + others)).max(1)
+    }
+
     /// Returns the credit of a process in this round.
     fn refilled(&mut self, member: Member) -> i64 {
+        let quantum = self.quantum(member);
         let Some(account) = self.members.get_mut(&member) else { return i64::MIN };
-        account.refill(self.round);
+        account.refill(self.round, quantum);
         account.credit
     }
 
@@ -276,11 +300,9 @@ impl DeviceTurns {
         let credits: Vec<i64> = self.waiting.clone().into_iter().map(|member| self.refilled(member)).collect();
         if credits.iter().all(|credit| *credit <= 0) {
             // The rounds until one of them has credit.
-            let rounds_of = |(member, credit): (&Member, &i64)| {
-                let quantum = self.members.get(member)?.quantum.max(1);
-                Some(credit.unsigned_abs() / quantum.unsigned_abs() + 1)
-            };
-            self.round += self.waiting.iter().zip(&credits).filter_map(rounds_of).min()?;
+            let rounds_of =
+                |(member, credit): (&Member, &i64)| credit.unsigned_abs() / self.quantum(*member).unsigned_abs() + 1;
+            self.round += self.waiting.iter().zip(&credits).map(rounds_of).min()?;
         }
         let at = (0..self.waiting.len()).find(|&at| self.refilled(self.waiting[at]) > 0)?;
         self.waiting.remove(at)

@@ -2,14 +2,22 @@
 
 use super::device_turns::{DeviceTurns, Hold, Member};
 use super::weights::Weights;
-use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::{SharedLane, pair};
 use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnRequest};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::threads;
+use accord_types::{Error, ErrorCode, Result, SessionId, scarce, threads};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
+
+/// Most processes that take turns: one for each session's executor, and as many programs that drive the node's devices
+/// themselves.
+pub(crate) const PROCESSES_MAX: usize = 2_048;
+/// Most of one session: its executor, its program, and one of a lost connection that is being closed.
+const PROCESSES_OF_SESSION_MAX: usize = 3;
+/// The interval for checking whether a program's session goes on.
+const SESSION_CHECK: Duration = Duration::from_secs(5);
 
 /// The turns on all devices of the node.
 #[derive(Debug)]
@@ -40,6 +48,7 @@ enum Timer {
 
 #[derive(Clone, Debug)]
 struct Process {
+    session: SessionId,
     channel: Arc<TurnChannel>,
     weights: Weights,
 }
@@ -59,31 +68,78 @@ impl Default for TurnService {
 }
 
 impl TurnService {
-    /// Serves a process at the other end of `lane`, on a thread of its own, until the lane ends. The process takes turns on the
-    /// devices of `weights`; on others its regions run at any time.
+    /// Opens a lane for a session's executor, which takes turns on the devices of `weights`; on others its regions run at any
+    /// time. Returns the executor's end, too.
     ///
     /// # Errors
-    /// Returns the system's error if there is no thread.
-    pub(crate) fn serve(self: &Arc<Self>, lane: SharedLane, weights: Weights) -> io::Result<ProcessTurns> {
-        self.start_timer()?;
+    /// Returns `acc_error_system` if the system has no socket or thread, or there are too many processes.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        session: SessionId,
+        weights: Weights,
+    ) -> Result<Option<(ProcessTurns, SharedLane)>> {
+        if weights.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error: io::Error| {
+            let cause = format!("cannot give an executor turns on devices: {error}");
+            Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
+        };
+        let (lane, theirs) = pair().map_err(failed)?;
+        let turns = self.add(session, lane, weights)?;
+        let (service, member, channel) = (self.clone(), turns.member, turns.channel.clone());
+        // Without a thread, dropping `turns` removes the process.
+        threads::spawn("accord-turns", move || service.serve(member, &channel, || true)).map_err(failed)?;
+        Ok(Some((turns, theirs)))
+    }
+
+    /// Serves a program that drives the node's devices itself, until its lane ends or `goes_on` returns `false`. A program
+    /// without weights runs regions at any time.
+    ///
+    /// # Errors
+    /// Returns `acc_error_system` if there are too many processes.
+    pub(crate) fn serve_program(
+        self: &Arc<Self>,
+        session: SessionId,
+        lane: SharedLane,
+        weights: Weights,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<()> {
+        if weights.is_empty() || lane.limit(Some(SESSION_CHECK)).is_err() {
+            lane.shutdown();
+            return Ok(());
+        }
+        let turns = self.add(session, lane, weights)?;
+        self.serve(turns.member, &turns.channel, goes_on);
+        Ok(())
+    }
+
+    fn add(self: &Arc<Self>, session: SessionId, lane: SharedLane, weights: Weights) -> Result<ProcessTurns> {
+        self.start_timer().map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))?;
         let channel = Arc::new(TurnChannel::new(lane));
         let mut table = self.table.lock();
+        let of_session = table.processes.values().filter(|process| process.session == session).count();
+        if table.processes.len() >= PROCESSES_MAX || of_session >= PROCESSES_OF_SESSION_MAX {
+            drop(table);
+            channel.close();
+            return Err(Error::new(ErrorCode::System, "too many processes take turns on the node's devices"));
+        }
         table.opened += 1;
         let member = Member(table.opened);
-        table.processes.insert(member, Process { channel: channel.clone(), weights });
+        table.processes.insert(member, Process { session, channel: channel.clone(), weights });
         drop(table);
-        let turns = ProcessTurns { service: self.clone(), member, channel: channel.clone() };
-        let service = self.clone();
-        let read = move || {
-            while let Ok(request) = channel.receive_request() {
-                service.apply(member, request);
-            }
-            channel.close();
-            service.end(member);
-        };
-        // Without a thread, dropping `turns` removes the process.
-        threads::spawn("accord-turns", read)?;
-        Ok(turns)
+        Ok(ProcessTurns { service: self.clone(), member, channel })
+    }
+
+    /// Follows the requests of a process until its lane ends.
+    fn serve(&self, member: Member, channel: &TurnChannel, goes_on: impl Fn() -> bool) {
+        while goes_on()
+            && let Ok(request) = channel.receive_request(&goes_on)
+        {
+            self.apply(member, request);
+        }
+        channel.close();
+        self.end(member);
     }
 
     fn apply(&self, member: Member, request: TurnRequest) {
@@ -93,7 +149,7 @@ impl TurnService {
             | TurnRequest::Wants { ordinal }
             | TurnRequest::Returns { ordinal, .. }
             | TurnRequest::Leave { ordinal }) = request;
-            let Some(&milli) = process.weights.get(&ordinal) else {
+            let Some(&weight) = process.weights.get(&ordinal) else {
                 if matches!(request, TurnRequest::Join { .. }) {
                     out.push((ordinal, Hold { member, turn: 1, limit: None }));
                 }
@@ -101,7 +157,7 @@ impl TurnService {
             };
             let (device, mut holds) = (table.devices.entry(ordinal).or_default(), Vec::new());
             match request {
-                TurnRequest::Join { .. } => device.join(now, member, milli, &mut holds),
+                TurnRequest::Join { .. } => device.join(now, member, weight, &mut holds),
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
                 TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
@@ -218,13 +274,11 @@ impl Drop for ProcessTurns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::device_turns::RETURN_MAX;
-    use accord_fabric::transport::pair;
-
+    use crate::turns::device_turns::{RETURN_MAX, Weight};
     fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
-        let (ours, theirs) = pair().unwrap();
-        let turns = service.serve(ours, [(0, milli)].into()).unwrap();
-        (turns, TurnChannel::new(theirs))
+        let session = SessionId(milli.into());
+        let (turns, lane) = service.open(session, [(0, Weight { milli, job: None })].into()).unwrap().unwrap();
+        (turns, TurnChannel::new(lane))
     }
 
     const JOIN: TurnRequest = TurnRequest::Join { ordinal: 0 };
@@ -252,8 +306,8 @@ mod tests {
     #[test]
     fn a_silent_or_ended_holder_loses_its_turn() {
         let service = Arc::<TurnService>::default();
-        let ((_one, first), (_other, second)) = (process(&service, 500), process(&service, 500));
-        let (third_turns, third) = process(&service, 500);
+        let ((_one, first), (_other, second)) = (process(&service, 500), process(&service, 400));
+        let (third_turns, third) = process(&service, 100);
         first.send_request(JOIN).unwrap();
         first.receive_hold().unwrap();
         second.send_request(JOIN).unwrap();
@@ -269,5 +323,30 @@ mod tests {
         drop(third_turns);
         assert!(third.receive_hold().is_err());
         assert!(service.table.lock().processes.len() == 1 && RETURN_MAX < Duration::from_secs(5));
+    }
+    #[test]
+    fn a_program_takes_turns_while_its_session_goes_on() {
+        let service = Arc::<TurnService>::default();
+        let (ours, theirs) = pair().unwrap();
+        let weights: Weights = [(0, Weight { milli: 500, job: None })].into();
+        let is_open = std::sync::atomic::AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            let program = TurnChannel::new(theirs);
+            let served = scope.spawn(|| {
+                let goes_on = || is_open.load(std::sync::atomic::Ordering::Relaxed);
+                service.serve_program(SessionId(1), ours, weights.clone(), goes_on)
+            });
+            program.send_request(JOIN).unwrap();
+            assert_eq!(program.receive_hold().unwrap().limit, None);
+            let lanes: Vec<_> = (0..3).map(|_| service.open(SessionId(1), weights.clone())).collect();
+            assert!(lanes[1].is_ok() && lanes[2].is_err(), "the session has one process too many");
+            is_open.store(false, std::sync::atomic::Ordering::Relaxed);
+            program.send_request(WANTS).unwrap();
+            assert!(program.receive_hold().is_err(), "the session has ended");
+            assert!(served.join().unwrap().is_ok());
+        });
+        let (ours, theirs) = pair().unwrap();
+        service.serve_program(SessionId(2), ours, Weights::new(), || true).unwrap();
+        assert!(TurnChannel::new(theirs).receive_hold().is_err(), "it shares no device");
     }
 }

@@ -205,11 +205,7 @@ impl TurnKeeper {
                     Step::Again
                 }
             }
-            Phase::Released => {
-                words.set(Gate::Open);
-                Step::Sleep(None)
-            }
-            Phase::Ended => {
+            Phase::Released | Phase::Ended => {
                 words.set(Gate::Open);
                 Step::End
             }
@@ -338,9 +334,9 @@ mod tests {
         assert_eq!(heard.recv().unwrap(), Said::Wants(3));
         keeper.release();
         begun.recv().unwrap();
+        assert_eq!(heard.recv().unwrap(), Said::Leave(3));
         keeper.hold(1, Some(Duration::ZERO));
         launch(&device).recv().unwrap();
         keeper.end();
-        assert_eq!(heard.recv().unwrap(), Said::Leave(3));
     }
 }

@@ -10,7 +10,7 @@ const MESSAGE: Duration = Duration::from_micros(20);
 /// How a simulated process uses the device.
 #[derive(Clone, Copy, Debug)]
 struct Program {
-    milli: u32,
+    weight: Weight,
     /// Duration of each region.
     region: Duration,
     /// Time between the end of a region and the next launch; zero for a program that always has regions to run.
@@ -19,8 +19,12 @@ struct Program {
     stops: Option<Duration>,
 }
 
+fn of(milli: u32) -> Weight {
+    Weight { milli, job: None }
+}
+
 fn saturating(milli: u32, region: Duration) -> Program {
-    Program { milli, region, pause: Duration::ZERO, stops: None }
+    Program { weight: of(milli), region, pause: Duration::ZERO, stops: None }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,7 +72,7 @@ impl Simulation {
         for (at, program) in programs.iter().enumerate() {
             let member = Member(at as u64);
             let mut out = Vec::new();
-            simulation.turns.join(Duration::ZERO, member, program.milli, &mut out);
+            simulation.turns.join(Duration::ZERO, member, program.weight, &mut out);
             simulation.send(out);
             simulation.add(program.pause, Event::Launch(member));
         }
@@ -197,9 +201,25 @@ fn regions_of_different_lengths_do_not_change_the_shares() {
 }
 
 #[test]
+fn processes_of_one_job_divide_its_share() {
+    let job = Some(SessionKey([7; SessionKey::LEN]));
+    let rank = Program { weight: Weight { milli: 500, job }, ..saturating(500, MS) };
+    let mut simulation = Simulation::new(&[rank, rank, rank, saturating(500, MS)]);
+    simulation.run(10_000 * MS);
+    let shares = simulation.shares();
+    assert!((shares[3] - 0.5).abs() < 0.02 && (shares[0] - shares[2]).abs() < 0.02, "{shares:?}");
+    // One of them alone has the whole share.
+    let mut simulation = Simulation::new(&[rank, rank, saturating(500, MS)]);
+    simulation.events.retain(|(_, _, event)| *event != Event::Launch(Member(1)));
+    simulation.run(10_000 * MS);
+    let shares = simulation.shares();
+    assert!((shares[2] - 0.5).abs() < 0.02, "{shares:?}");
+}
+
+#[test]
 fn a_light_session_waits_for_at_most_one_region_of_another() {
     for (region, others) in [(50 * US, 1), (10 * MS, 1), (10 * MS, 3)] {
-        let light = Program { milli: 100, region: 20 * US, pause: 7_300 * US, stops: None };
+        let light = Program { weight: of(100), region: 20 * US, pause: 7_300 * US, stops: None };
         let mut programs = vec![saturating(900 / others, region); others as usize];
         programs.push(light);
         let mut simulation = Simulation::new(&programs);
@@ -216,7 +236,7 @@ fn a_light_session_waits_for_at_most_one_region_of_another() {
 #[test]
 fn a_session_that_waits_for_each_region_gets_no_more_than_its_share() {
     // It begins to wait anew for each region, and each time with credit.
-    let waits = Program { milli: 250, region: 2 * MS, pause: 10 * US, stops: None };
+    let waits = Program { weight: of(250), region: 2 * MS, pause: 10 * US, stops: None };
     let mut simulation = Simulation::new(&[waits, saturating(750, MS)]);
     simulation.run(10_000 * MS);
     let shares = simulation.shares();
@@ -225,7 +245,7 @@ fn a_session_that_waits_for_each_region_gets_no_more_than_its_share() {
 
 #[test]
 fn an_idle_session_saves_no_credit() {
-    let late = Program { milli: 500, region: MS, pause: Duration::ZERO, stops: None };
+    let late = Program { weight: of(500), region: MS, pause: Duration::ZERO, stops: None };
     let mut simulation = Simulation::new(&[saturating(500, MS), late]);
     // It launches nothing for 10 s.
     simulation.events.retain(|(_, _, event)| *event != Event::Launch(Member(1)));
@@ -264,7 +284,7 @@ fn random_program() -> impl Strategy<Value = Program> {
     let pause = prop_oneof![2 => Just(Duration::ZERO), 1 => (1..20_000u32).prop_map(|us| us * US)];
     let stops = prop_oneof![5 => Just(None), 1 => (0..3_000u32).prop_map(|ms| Some(ms * MS))];
     (1..1_000u32, region, pause, stops).prop_map(|(milli, region, pause, stops)| Program {
-        milli,
+        weight: of(milli),
         region,
         pause,
         stops,
@@ -274,7 +294,7 @@ fn random_program() -> impl Strategy<Value = Program> {
 /// A call by a process that may not keep to the protocol.
 #[derive(Clone, Copy, Debug)]
 enum Call {
-    Join(u32),
+    Join(Weight),
     Leave,
     Wants,
     Returns { ago: u64, wants: bool },
@@ -282,7 +302,9 @@ enum Call {
 
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
-        1 => (0..2_000u32).prop_map(Call::Join),
+        1 => (0..2_000u32, prop::option::of(0..2u8)).prop_map(|(milli, job)| {
+            Call::Join(Weight { milli, job: job.map(|job| SessionKey([job; SessionKey::LEN])) })
+        }),
         1 => Just(Call::Leave),
         4 => Just(Call::Wants),
         4 => (0..3u64, any::<bool>()).prop_map(|(ago, wants)| Call::Returns { ago, wants }),
@@ -299,7 +321,7 @@ proptest! {
         simulation.run(20_000 * MS);
         let stopped = programs.iter().filter(|program| program.stops.is_some()).count() as u32;
         // A round gives 40 ms in all, and a share of a thousandth has its shortest turn in one of 125 rounds.
-        let least = programs.iter().map(|program| program.milli).min().unwrap_or(1);
+        let least = programs.iter().map(|program| program.weight.milli).min().unwrap_or(1);
         let rounds = 1 + (TURN_MIN + 20 * MS).as_nanos() as u32 * 2 / (WHOLE_TURN.as_nanos() as u32 / 1_000 * least).max(1);
         let round = (WHOLE_TURN + 20 * MS + MS) * programs.len() as u32;
         let bound = round * (rounds + 1) + (RETURN_MAX + WHOLE_TURN) * stopped;
@@ -319,7 +341,7 @@ proptest! {
             let (member, mut out) = (Member(member), Vec::new());
             turns.tick(now, &mut out);
             match call {
-                Call::Join(milli) => turns.join(now, member, milli, &mut out),
+                Call::Join(weight) => turns.join(now, member, weight, &mut out),
                 Call::Leave => turns.leave(now, member, &mut out),
                 Call::Wants => turns.wants(now, member, &mut out),
                 Call::Returns { ago, wants } => {
