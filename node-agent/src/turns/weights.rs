@@ -23,7 +23,7 @@ pub(crate) fn weights(
     let of = |device: &DeviceInfo| {
         let ordinal = device.id.ordinal;
         let held = held.iter().find(|held| held.ordinal == ordinal).filter(|held| !held.exclusive)?;
-        let takes_turns = device.kind == DeviceKind::CPU && !kernel_divides;
+        let takes_turns = device.kind != DeviceKind::CPU || !kernel_divides;
         let milli = if held.milli == 0 { MEMORY_ONLY } else { held.milli };
         takes_turns.then_some((ordinal, Weight { milli, job }))
     };

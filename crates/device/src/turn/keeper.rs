@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 
 /// Longest time until the end of regions is noticed if its wake-up is lost.
 const RUNNING_CHECK: Duration = Duration::from_millis(2);
+/// Time without a region after which a turn ends early. A program that waits for each region launches the next one sooner.
+const IDLE_MIN: Duration = Duration::from_micros(300);
+/// Time after a turn that had an end in which launches on a device that can't hold back what it has got are held back on the
+/// host: another process may want a turn again.
+const CALM: Duration = Duration::from_secs(1);
 
 /// The agent, as the keepers of a process's devices see it. Sending does not fail: if the agent has ended, it calls
 /// [`TurnKeeper::release`].
@@ -42,6 +47,12 @@ pub(crate) trait GatedDevice: Send + Sync {
     fn words(&self) -> &TurnWords;
 
     fn activity(&self) -> Activity;
+
+    /// Returns how often [`GatedDevice::activity`] must be asked, if the device does not ring the doorbell. Its driver then has
+    /// launches that can't be held back any more.
+    fn query_interval(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Keeps the turns of one device.
@@ -69,6 +80,31 @@ enum Phase {
     Released,
     /// The device has stopped.
     Ended,
+}
+
+/// What the keeper's thread has seen.
+#[derive(Default)]
+struct Pace {
+    /// From when on launches enter the driver's stream at once.
+    calm_from: Option<Instant>,
+    /// Since when the device is idle, and the doorbell then.
+    idle_since: Option<(Instant, u32)>,
+}
+
+impl Pace {
+    /// Returns the time after which the turn ends early if nothing happens.
+    fn idle(&mut self, is_idle: bool, doorbell: u32) -> Option<Duration> {
+        if !is_idle {
+            self.idle_since = None;
+            return None;
+        }
+        let since = match self.idle_since {
+            Some((since, rung)) if rung == doorbell => since,
+            // It has run a region since.
+            _ => self.idle_since.insert((Instant::now(), doorbell)).0,
+        };
+        Some(IDLE_MIN.saturating_sub(since.elapsed()))
+    }
 }
 
 /// What the keeper does next.
@@ -152,9 +188,10 @@ impl TurnKeeper {
 
     fn run(self: Arc<Self>, agent: &dyn TurnAgent) {
         agent.join(self.ordinal, &self);
+        let mut pace = Pace::default();
         loop {
             let seen = self.device.words().doorbell();
-            match self.step() {
+            match self.step(seen, &mut pace) {
                 Step::Sleep(limit) => self.device.words().await_doorbell(seen, limit),
                 Step::Ask => agent.wants(self.ordinal),
                 Step::Return { turn, wants } => agent.returns(self.ordinal, turn, wants),
@@ -164,7 +201,8 @@ impl TurnKeeper {
         }
     }
 
-    fn step(&self) -> Step {
+    /// Returns the next step. The doorbell was `seen` before.
+    fn step(&self, seen: u32, pace: &mut Pace) -> Step {
         let phase = *self.phase.lock();
         let words = self.device.words();
         match phase {
@@ -176,27 +214,33 @@ impl TurnKeeper {
                 if self.change(phase, Phase::Without { last, asked: true }) { Step::Ask } else { Step::Again }
             }
             Phase::Holding { until: None, .. } => {
+                let left = pace.calm_from.map(|from| from.saturating_duration_since(Instant::now()));
+                if let Some(left) = left.filter(|left| !left.is_zero()) {
+                    words.set(Gate::Limited);
+                    return Step::Sleep(Some(left));
+                }
                 words.set(Gate::Open);
                 Step::Sleep(None)
             }
             Phase::Holding { turn, until: Some(until) } => {
+                words.set(Gate::Limited);
+                let interval = self.device.query_interval();
+                pace.calm_from = interval.and_then(|_| Instant::now().checked_add(CALM));
+                // Asked after the gate is set, since the device may have become idle before it knew that this matters.
+                let is_idle = self.device.activity() == Activity::Idle && !words.parked();
+                let idle = pace.idle(is_idle, seen);
                 let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() || self.device.activity() == Activity::Idle && !words.parked() {
+                if left.is_zero() || idle.is_some_and(|idle| idle.is_zero()) {
                     self.change(phase, Phase::Returning { turn });
                     return Step::Again;
                 }
-                words.set(Gate::Limited);
-                // It may have become idle before it knew that this matters.
-                if self.device.activity() == Activity::Idle && !words.parked() {
-                    return Step::Again;
-                }
-                Step::Sleep(Some(left))
+                Step::Sleep([idle, interval, Some(left)].into_iter().flatten().min())
             }
             Phase::Returning { turn } => {
                 words.set(Gate::Closed);
                 let activity = self.device.activity();
                 if activity == Activity::Running {
-                    return Step::Sleep(Some(RUNNING_CHECK));
+                    return Step::Sleep(Some(self.device.query_interval().unwrap_or(RUNNING_CHECK)));
                 }
                 let wants = words.parked() || activity == Activity::Ready;
                 if self.change(phase, Phase::Without { last: turn, asked: wants }) {

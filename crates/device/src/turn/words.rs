@@ -34,6 +34,12 @@ pub(crate) struct TurnWords {
 }
 
 impl TurnWords {
+    /// Whether regions start, and may run as long as they like.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.gate.load(Ordering::Relaxed) == OPEN
+    }
+
     /// Whether regions must wait.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
