@@ -3511,6 +3511,10 @@ pub struct Session {
     /// Its user.
     #[prost(string, tag = "14")]
     pub user: ::prost::alloc::string::String,
+    /// Thousandths of the time of devices that its job shares with others; 0 if there are none, or it has asked for their
+    /// memory only.
+    #[prost(uint32, tag = "15")]
+    pub share_milli: u32,
 }
 /// The use of a device by a session so far.
 #[allow(clippy::all)]

@@ -12,6 +12,13 @@ static int asked(void)
     return poll(&input, 1, 0) > 0;
 }
 
+void count_up(double *values, int queue)
+{
+#pragma acc parallel loop seq present(values[0 : QUEUES]) async(queue)
+    for (int k = 0; k < 1000000; k++)
+        values[queue] = values[queue] * 0.999999 + 1e-6;
+}
+
 int main(void)
 {
     long launched = 0;
@@ -26,11 +33,8 @@ int main(void)
             fflush(stdout);
         }
 #pragma acc wait(queue)
-        for (int i = 0; i < IN_FLIGHT; i++) {
-#pragma acc parallel loop seq present(values) async(queue)
-            for (int k = 0; k < 1000000; k++)
-                values[queue] = values[queue] * 0.999999 + 1e-6;
-        }
+        for (int i = 0; i < IN_FLIGHT; i++)
+            count_up(values, queue);
         launched += IN_FLIGHT;
     }
 #pragma acc wait
