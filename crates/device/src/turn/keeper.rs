@@ -166,6 +166,8 @@ impl TurnKeeper {
     /// Ends the keeper, as the device has stopped.
     pub(crate) fn end(&self) {
         self.change_unless_ended(Phase::Ended);
+        // The thread may still be joining at the agent.
+        self.device.words().set(Gate::Open);
         self.device.words().ring();
     }
 
