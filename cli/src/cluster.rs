@@ -106,6 +106,8 @@ pub(crate) struct SessionRow {
     pub(crate) age_ms: u64,
     /// Its use of devices, as reported.
     pub(crate) uses: Vec<v1::SessionUse>,
+    /// Thousandths of the time of devices that its job shares with others.
+    pub(crate) share_milli: Option<u32>,
 }
 
 impl SessionRow {
@@ -185,6 +187,7 @@ impl Cluster {
                 attached: session.attached,
                 age_ms: session.age_ms,
                 uses: session.uses,
+                share_milli: Some(session.share_milli).filter(|milli| *milli > 0),
             })
             .collect();
         let coordinator = CoordinatorRow {

@@ -123,6 +123,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     place: None,
                     program: able.runs_program.then(worker_program),
                     account: None,
+                    turns: None,
                     images: kernels.images(),
                     cache: settings::cache(),
                     ipc,

@@ -128,7 +128,8 @@ pub(crate) fn check_purpose(hello: &Hello) -> Result<()> {
         | Purpose::Control
         | Purpose::Measure
         | Purpose::Memory
-        | Purpose::Driver => Ok(()),
+        | Purpose::Driver
+        | Purpose::Turns => Ok(()),
         Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",
@@ -144,6 +145,8 @@ pub(crate) enum Admitted {
     Driver(DriverId),
     /// The agent, which counts device memory.
     Memory,
+    /// The agent, which gives out turns on devices.
+    Turns,
     /// The agent, which answers a measurement.
     Measurement,
 }
@@ -156,6 +159,7 @@ pub(crate) fn admit(hello: &Hello, lane: &SharedLane, supervisor: &Arc<Superviso
     match hello.purpose {
         Purpose::Measure => supervisor.admit_measurement(hello, &**lane).map(|()| Admitted::Measurement),
         Purpose::Memory => supervisor.granted(hello, &**lane).map(|_| Admitted::Memory),
+        Purpose::Turns => supervisor.granted(hello, &**lane).map(|_| Admitted::Turns),
         Purpose::Driver => supervisor.admit_driver(hello, &**lane).map(Admitted::Driver),
         _ => supervisor.admit(hello, &**lane).map(Admitted::Executor),
     }
@@ -181,6 +185,7 @@ pub(crate) fn hand_over(
     match admitted {
         Admitted::Driver(driver) => supervisor.watch_driver(lane.clone(), client, driver)?,
         Admitted::Memory => supervisor.count_memory(lane.clone(), client)?,
+        Admitted::Turns => supervisor.give_turns(lane.clone(), client)?,
         Admitted::Measurement => Supervisor::answer_measurement(lane.clone(), client)?,
         Admitted::Executor(executor) => {
             supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;

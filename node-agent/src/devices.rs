@@ -1,6 +1,6 @@
 //! Creates this node's devices inside an executor.
 
-use accord_device::{Device, MemoryAccount, Printed, StartConfig, WorkerStart, registry};
+use accord_device::{Device, MemoryAccount, Printed, StartConfig, TurnAgent, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
 use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result, os_text};
@@ -19,6 +19,8 @@ pub(crate) struct NodeDevices {
     pub(crate) ipc: bool,
     /// Counts the memory of CPU devices across all sessions.
     pub(crate) memory: Option<Arc<dyn MemoryAccount>>,
+    /// Gives out turns on devices that sessions share.
+    pub(crate) turns: Option<Arc<dyn TurnAgent>>,
     /// The captured output of regions on GPUs.
     pub(crate) printed: Arc<OnceLock<Option<Printed>>>,
 }
@@ -70,6 +72,7 @@ impl NodeDevices {
             place,
             program: able.runs_program.then(|| self.worker(&work.program, output, start)),
             account: self.memory.clone(),
+            turns: self.turns.clone(),
             images: work.images.clone(),
             cache: self.cache.clone(),
             ipc: self.ipc,
@@ -116,6 +119,7 @@ mod tests {
             cache: None,
             ipc: true,
             memory: None,
+            turns: None,
             printed: Arc::default(),
         };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };

@@ -1,7 +1,7 @@
 //! Executors in the agent's own process.
 
 use crate::device_memory::Account;
-use crate::executor_process::config_of;
+use crate::executor_process::{SharedBy, config_of};
 use crate::users::RunsAs;
 use accord_device::{MemoryAccount, Printed};
 use accord_executor::{LaneChannel, UseSink, run_here};
@@ -46,7 +46,8 @@ impl ExecutorsHere {
         }
         let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));
         let memory = memory.map(|memory| Arc::new(memory) as Arc<dyn MemoryAccount>);
-        let config = config_of(start, self.wanted, self.printed.clone(), memory, report).map_err(system)?;
+        let config = config_of(start, self.wanted, self.printed.clone(), SharedBy { memory, turns: None }, report)
+            .map_err(system)?;
         let here = ExecutorHere { lanes: Arc::default() };
         let lanes = here.lanes.clone();
         let thread = threads::spawn("accord-executor", move || run_here(&lanes, config));

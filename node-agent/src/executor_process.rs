@@ -3,12 +3,13 @@
 
 use crate::device_memory::is_counted;
 use crate::devices::NodeDevices;
-use crate::memory_service::AgentAccount;
+use crate::memory_service::{AgentAccount, receive_service};
 use accord_device::cpu::collect_orphans;
-use accord_device::{MemoryAccount, Printed, cache_folder};
-use accord_executor::{ExecutorConfig, Limits, UseSink};
+use accord_device::{MemoryAccount, Printed, TurnAgent, cache_folder};
+use accord_executor::{ExecutorConfig, Limits, TurnLane, UseSink};
 use accord_fabric::Key;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
+use accord_fabric::handshake::Purpose;
 use accord_fabric::route::{LaneTerms, TransportChoice};
 use accord_fabric::transport::Handover;
 use accord_proto::bounds;
@@ -110,9 +111,16 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
         true => Some(Arc::new(AgentAccount::receive(&control).map_err(|error| error.to_string())?)),
         false => None,
     };
+    let turns: Option<Arc<dyn TurnAgent>> = match start.turns {
+        true => {
+            let lane = receive_service(&control, Purpose::Turns).map_err(|error| error.to_string())?;
+            Some(TurnLane::start(lane).map_err(|error| format!("no turns on devices: {error}"))?)
+        }
+        false => None,
+    };
     let reports = control.try_clone().map_err(|error| error.to_string())?;
     let report: UseSink = Arc::new(move |uses| reports.report_use(uses));
-    Ok((control, config_of(start, wanted()?, Arc::default(), memory, report)?))
+    Ok((control, config_of(start, wanted()?, Arc::default(), SharedBy { memory, turns }, report)?))
 }
 
 /// Isolates this process from the agent's terminal and from the session's regions, which run in processes of the same
@@ -125,13 +133,22 @@ fn keep_apart() -> std::io::Result<()> {
     collect_orphans()
 }
 
-/// Returns the executor's configuration. Executors that share a process share `printed`; `memory` counts the memory of
-/// CPU devices; `report` receives their use.
+/// The services of the agent for devices that several sessions use.
+#[derive(Default)]
+pub(crate) struct SharedBy {
+    /// Counts the memory of CPU devices.
+    pub(crate) memory: Option<Arc<dyn MemoryAccount>>,
+    /// Gives out turns.
+    pub(crate) turns: Option<Arc<dyn TurnAgent>>,
+}
+
+/// Returns the executor's configuration. Executors that share a process share `printed`; `report` receives the use of
+/// devices.
 pub(crate) fn config_of(
     start: ExecutorStart,
     wanted: TransportChoice,
     printed: Arc<OnceLock<Option<Printed>>>,
-    memory: Option<Arc<dyn MemoryAccount>>,
+    shared: SharedBy,
     report: UseSink,
 ) -> Result<ExecutorConfig, String> {
     let node = NodeId(start.node);
@@ -160,7 +177,8 @@ pub(crate) fn config_of(
             cache: cache_folder(Some(OsStr::new(&start.cache))),
             ipc: start.ipc,
             printed,
-            memory,
+            memory: shared.memory,
+            turns: shared.turns,
         }),
     })
 }

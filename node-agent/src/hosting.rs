@@ -10,10 +10,11 @@ use crate::executor_output::ExecutorOutput;
 use crate::executor_reports::ExecutorReports;
 use crate::gpu_files::GpuFiles;
 use crate::memory_service::MemoryService;
-use crate::process::{ExecutorProcess, Spawner};
+use crate::process::{ExecutorProcess, ServiceLanes, Spawner};
 use crate::remains::Remains;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
+use crate::turns::ProcessTurns;
 use crate::users::RunsAs;
 use accord_device::out_of_memory::{self, MORE_MEMORY, OutOfMemory};
 use accord_executor::UseSink;
@@ -80,7 +81,14 @@ impl Hosting {
         }
     }
 
-    /// Starts an executor, whose device memory `memory` counts, whose use of devices goes to `report`, and its lines to `logs`. The returned `HostEnd` is for waiting for its end.
+    /// Whether the kernel divides the processors of a device among the sessions by their weights.
+    pub(crate) fn divides_cores(&self) -> bool {
+        let Self::Processes(processes) = self else { return false };
+        let controllers = processes.cgroup.as_ref().map(AgentCgroup::controllers);
+        controllers.is_some_and(|controllers| controllers.is_ok_and(|all| all.has(Controller::CpuTime)))
+    }
+
+    /// Starts an executor with `shares` of devices, whose use of them goes to `report`, and its lines to `logs`. The returned `HostEnd` is for waiting for its end.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the executor can't be started, and the errors of [`ExecutorsHere::start`].
@@ -88,14 +96,14 @@ impl Hosting {
         &self,
         (start, limits): (ExecutorStart, SessionLimits),
         account: RunsAs,
-        memory: Option<Account>,
+        shares: SessionShares,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
         match self {
-            Self::Processes(processes) => processes.start((&start, limits), &account, memory, report, logs),
+            Self::Processes(processes) => processes.start((start, limits), &account, shares, report, logs),
             Self::Here(executors) => {
-                let (here, thread) = executors.start(start, &account, memory, report)?;
+                let (here, thread) = executors.start(start, &account, shares.memory, report)?;
                 Ok((Host::Here(here), HostEnd::Here(thread)))
             }
         }
@@ -140,6 +148,14 @@ pub(crate) struct Processes {
     started: AtomicU64,
 }
 
+/// What the agent shares out to a session of devices that others may use too.
+pub(crate) struct SessionShares {
+    /// Counts its memory of CPU devices, if it has some.
+    pub(crate) memory: Option<Account>,
+    /// Its turns, and its executor's end of the lane for them.
+    pub(crate) turns: Option<(ProcessTurns, SharedLane)>,
+}
+
 impl Processes {
     pub(crate) fn new(spawner: Spawner, offered: &[DeviceInfo]) -> Self {
         end_abandoned();
@@ -152,13 +168,15 @@ impl Processes {
 
     fn start(
         &self,
-        (start, limits): (&ExecutorStart, SessionLimits),
+        (mut start, limits): (ExecutorStart, SessionLimits),
         account: &RunsAs,
-        memory: Option<Account>,
+        SessionShares { memory, turns }: SessionShares,
         report: UseSink,
         logs: &Arc<SessionLogs>,
     ) -> Result<(Host, HostEnd)> {
-        let (memory, theirs) = memory.map(MemoryService::start).transpose()?.unzip();
+        let (memory, for_memory) = memory.map(MemoryService::start).transpose()?.unzip();
+        let (turns, for_turns) = turns.unzip();
+        start.turns = for_turns.is_some();
         let (out_of_memory, session) = (OutOfMemory::watch(), SessionId(start.session));
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let leased = start.devices.iter().map(|device| device.uuid.as_str());
@@ -176,7 +194,12 @@ impl Processes {
             }
             made => made.ok().flatten(),
         };
-        let started = self.spawner.start(start, account, cgroup.as_ref(), theirs.as_ref())?;
+        let started = self.spawner.start(
+            &start,
+            account,
+            cgroup.as_ref(),
+            ServiceLanes { memory: for_memory, turns: for_turns },
+        )?;
         let end = ProcessEnd {
             handle: started.handle,
             output: ExecutorOutput::new(
@@ -188,7 +211,7 @@ impl Processes {
             out_of_memory,
             limits,
             logs: logs.clone(),
-            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory },
+            remains: Remains { session, keeper: started.keeper, spawner: self.spawner.clone(), cgroup, memory, turns },
         };
         Ok((Host::Process(Arc::new(started.process)), HostEnd::Process(Box::new(end))))
     }

@@ -47,6 +47,7 @@ mod site_scripts;
 mod spare;
 mod supervise;
 pub mod topology;
+mod turns;
 pub mod users;
 
 pub use agent::run;

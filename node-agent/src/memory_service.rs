@@ -67,13 +67,30 @@ pub(crate) fn serve_program(lane: SharedLane, account: &Account, goes_on: impl F
     ClaimChannel::new(lane, SEND_MAX)?.serve(answer, &goes_on)
 }
 
-/// Sends a new executor its end of the lane to its account.
+/// Sends a new executor its end of a lane to a service of the agent.
 ///
 /// # Errors
 /// Returns `BrokenPipe` if the executor has ended.
-pub(crate) fn send_account(control: &Handover, lane: &dyn Lane, session: SessionId) -> io::Result<()> {
-    let hello = Hello::new(Purpose::Memory, session, 0, PeerId::PROGRAM);
+pub(crate) fn send_service(
+    control: &Handover,
+    lane: &dyn Lane,
+    purpose: Purpose,
+    session: SessionId,
+) -> io::Result<()> {
+    let hello = Hello::new(purpose, session, 0, PeerId::PROGRAM);
     control.send(lane, &hello.into()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+}
+
+/// Receives the lane to a service that the agent sends after the start message.
+///
+/// # Errors
+/// Returns `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
+pub(crate) fn receive_service(control: &Handover, purpose: Purpose) -> Result<SharedLane> {
+    let (lane, introduced) = control.receive()?.ok_or_else(|| unanswered(io::ErrorKind::UnexpectedEof))?;
+    if introduced.hello.purpose != purpose {
+        return Err(Error::new(ErrorCode::System, format!("the agent has sent another lane than {purpose:?}")));
+    }
+    Ok(lane)
 }
 
 /// An executor's account at its agent.
@@ -88,13 +105,8 @@ impl AgentAccount {
     /// # Errors
     /// Returns `acc_error_device_unavailable` if the agent has ended, `acc_error_system` if it sends another lane.
     pub(crate) fn receive(control: &Handover) -> Result<Self> {
-        let none =
-            |why: &dyn std::fmt::Display| Error::new(ErrorCode::System, format!("no account of device memory: {why}"));
-        let (lane, introduced) = control.receive()?.ok_or_else(|| unanswered(io::ErrorKind::UnexpectedEof))?;
-        if introduced.hello.purpose != Purpose::Memory {
-            return Err(none(&"the agent has sent another lane"));
-        }
-        Self::over(lane, ANSWER_MAX).map_err(|error| none(&error))
+        let none = |why: io::Error| Error::new(ErrorCode::System, format!("no account of device memory: {why}"));
+        Self::over(receive_service(control, Purpose::Memory)?, ANSWER_MAX).map_err(none)
     }
 
     fn over(lane: SharedLane, limit: Duration) -> io::Result<Self> {

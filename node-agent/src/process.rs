@@ -3,11 +3,11 @@
 use crate::cgroup::SessionCgroup;
 use crate::executor_process::send_start;
 use crate::keeper;
-use crate::memory_service::send_account;
+use crate::memory_service::send_service;
 use crate::users::RunsAs;
 use accord_device::descendants::{self, Process};
 use accord_fabric::ending::ExecutorEnding;
-use accord_fabric::handshake::Introduced;
+use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::transport::{Handover, Lane, SharedLane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::turn_lock::TurnLock;
@@ -43,6 +43,15 @@ pub(crate) struct Spawner {
 enum Request {
     Start { command: Box<Command>, reply: mpsc::Sender<io::Result<(Child, OwnedFd)>> },
     Orphans { reply: mpsc::Sender<Vec<Process>> },
+}
+
+/// The executor's ends of lanes to the agent's services.
+#[derive(Default)]
+pub(crate) struct ServiceLanes {
+    /// Its account of device memory.
+    pub(crate) memory: Option<SharedLane>,
+    /// Its turns on devices.
+    pub(crate) turns: Option<SharedLane>,
 }
 
 /// A new executor process.
@@ -123,7 +132,7 @@ impl Spawner {
         asked.ok().and_then(|()| answer.recv().ok()).unwrap_or_default()
     }
 
-    /// Starts an executor, in `cgroup` if there is one. It claims device memory over `memory`.
+    /// Starts an executor, in `cgroup` if there is one.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the process can't be started.
@@ -132,7 +141,7 @@ impl Spawner {
         start: &ExecutorStart,
         account: &RunsAs,
         cgroup: Option<&SessionCgroup>,
-        memory: Option<&SharedLane>,
+        lanes: ServiceLanes,
     ) -> Result<Started> {
         let failed = |error: io::Error| {
             system(format!("cannot start an executor: {error}"))
@@ -158,8 +167,11 @@ impl Spawner {
                 }
             }
             send_start(&control, &ExecutorStart { keeper_pid: keeper.child.id(), ..start.clone() })?;
-            if let Some(lane) = memory {
-                send_account(&control, &**lane, SessionId(start.session))?;
+            let of_service = [(Purpose::Memory, &lanes.memory), (Purpose::Turns, &lanes.turns)];
+            for (purpose, lane) in of_service {
+                if let Some(lane) = lane {
+                    send_service(&control, &**lane, purpose, SessionId(start.session))?;
+                }
             }
             Ok((id, handle.try_clone()?, handle, control.try_clone()?))
         });

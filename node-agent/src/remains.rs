@@ -4,6 +4,7 @@
 use crate::cgroup::SessionCgroup;
 use crate::memory_service::MemoryService;
 use crate::process::{KeeperProcess, ORPHANS_END_MAX, Spawner};
+use crate::turns::ProcessTurns;
 use accord_types::SessionId;
 use std::io;
 use std::process::ExitStatus;
@@ -19,6 +20,8 @@ pub(crate) struct Remains {
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Counts the session's device memory until no process is left.
     pub(crate) memory: Option<MemoryService>,
+    /// The session's turns on devices, likewise.
+    pub(crate) turns: Option<ProcessTurns>,
 }
 
 impl Remains {
@@ -49,7 +52,7 @@ impl Remains {
         // Where the agent isn't root, processes may leave the session's group, but never its keeper.
         let is_over = self.keeper.wait(Some(ORPHANS_END_MAX)).unwrap_or_else(|| self.spawner.end_orphans());
         if is_over {
-            drop(self.memory.take());
+            drop((self.memory.take(), self.turns.take()));
             return None;
         }
         tracing::warn!(
@@ -63,7 +66,7 @@ impl Remains {
     /// Blocks until no process is left.
     pub(crate) fn await_end(mut self) {
         while self.keeper.wait(None).is_none() && !self.spawner.end_orphans() {}
-        drop(self.memory.take());
+        drop((self.memory.take(), self.turns.take()));
         tracing::info!("no process of session {} is left any more", self.session);
     }
 }

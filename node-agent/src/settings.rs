@@ -55,6 +55,8 @@ impl Settings {
             plain_tcp: grant.plain_tcp,
             mapped: known(CopyWay::Mapped),
             lane: known(CopyWay::Lane),
+            // Known once the lane for them exists.
+            turns: false,
         }
     }
 }

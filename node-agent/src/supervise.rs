@@ -3,7 +3,7 @@
 use crate::accounts::{AccountUse, Accounts};
 use crate::device_memory::DeviceMemory;
 use crate::drivers;
-use crate::hosting::{Host, HostEnd, Hosting};
+use crate::hosting::{Host, HostEnd, Hosting, SessionShares};
 use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, DriverId, Effect, ExecutorId, LanePath, Node, ProcessId};
@@ -12,6 +12,7 @@ use crate::saved_grants::SavedGrants;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
+use crate::turns::{TurnService, Weights, weights};
 use crate::users::RunsAs;
 use accord_executor::UseSink;
 use accord_fabric::Key;
@@ -39,6 +40,7 @@ pub(crate) struct Supervisor {
     hosting: Hosting,
     accounts: Arc<Accounts>,
     memory: Arc<DeviceMemory>,
+    turns: Arc<TurnService>,
     kept: Option<SavedGrants>,
     logs: Arc<SessionLogs>,
     state: ShortLock<ExecutorTable>,
@@ -72,10 +74,22 @@ impl Supervisor {
         }
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
-        let (accounts, memory) = (Arc::default(), DeviceMemory::of(&settings.devices));
+        let (accounts, memory, turns) = (Arc::default(), DeviceMemory::of(&settings.devices), Arc::default());
         let logs = Arc::default();
-        let this =
-            Arc::new(Self { settings, hosting, accounts, memory, kept, logs, state, began, changed, news, wakers });
+        let this = Arc::new(Self {
+            settings,
+            hosting,
+            accounts,
+            memory,
+            turns,
+            kept,
+            logs,
+            state,
+            began,
+            changed,
+            news,
+            wakers,
+        });
         this.watch_left();
         this
     }
@@ -216,7 +230,8 @@ impl Supervisor {
             | Purpose::Control
             | Purpose::Measure
             | Purpose::Memory
-            | Purpose::Driver => self.inspect(|node, now| node.executor_of(now, session)),
+            | Purpose::Driver
+            | Purpose::Turns => self.inspect(|node, now| node.executor_of(now, session)),
         }
     }
 
@@ -255,6 +270,37 @@ impl Supervisor {
         };
         let started = threads::spawn("accord-memory", serve).map(drop);
         started.map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
+    }
+
+    /// Gives turns to a program that drives the node's devices itself, on a thread of its own, until its session or this lane
+    /// ends.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub(crate) fn give_turns(self: &Arc<Self>, lane: SharedLane, client: Introduced) -> Result<()> {
+        let session = client.hello.session;
+        let (lane, client) = Handover::within_process(lane, client)?;
+        let supervisor = self.clone();
+        let serve = move || {
+            let goes_on = || supervisor.inspect(|node, now| node.grant(now, session)).is_ok();
+            let served = client.secure(lane).and_then(|lane| {
+                let grant = supervisor.inspect(|node, now| node.grant(now, session))?;
+                // The program is in no control group of the session.
+                supervisor.turns.serve_program(session, lane, supervisor.weights(&grant, false), goes_on)
+            });
+            if let Err(error) = served {
+                tracing::info!("a program of session {session} takes no turns: {error}");
+            }
+        };
+        let started = threads::spawn("accord-turns", serve).map(drop);
+        started.map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))
+    }
+
+    /// Returns the weights of a session on the devices that it shares by turns.
+    fn weights(&self, grant: &SessionGrant, kernel_divides: bool) -> Weights {
+        let held = self.inspect(|node, _| node.held_by(grant.job));
+        let leased = self.settings.devices.iter().filter(|device| grant.ordinals.contains(&device.id.ordinal));
+        weights(&leased.cloned().collect::<Vec<_>>(), grant.job, &held, kernel_divides)
     }
 
     /// Admits a program that drives the node's devices itself. It is written to the file of grants before its welcome.
@@ -426,10 +472,18 @@ impl Supervisor {
         });
         let memory = self.memory.counts(grant).then(|| self.memory.open(grant)).transpose()?;
         let start = self.settings.start(grant, node, figures.as_ref());
+        let turns = match &self.hosting {
+            Hosting::Processes(_) => {
+                self.turns.open(grant.session, self.weights(grant, self.hosting.divides_cores()))?
+            }
+            // The executors of this process are of one job.
+            Hosting::Here(_) => None,
+        };
         let (supervisor, session) = (self.clone(), grant.session);
         let report: UseSink = Arc::new(move |uses| supervisor.ask(|state, _, _| state.node.used(session, uses)));
         let limits = SessionLimits::of(&start, &held, self.settings.limits);
-        let (host, end) = self.hosting.start((start, limits), account, memory, report, &self.logs)?;
+        let (host, end) =
+            self.hosting.start((start, limits), account, SessionShares { memory, turns }, report, &self.logs)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.logs.note(grant.session, &format!("user {} has {}{whom}", grant.user, host.describe()));
         self.change(|state, now, ends| {

@@ -515,6 +515,7 @@ impl Bounded for v1::ExecutorStart {
             plain_tcp: _,
             mapped: _,
             lane: _,
+            turns: _,
         } = self;
         within(node_name.len(), NAME_MAX, "ExecutorStart.node_name is too long")?;
         all(devices, NODE_DEVICES_MAX, "ExecutorStart.devices is too long")?;

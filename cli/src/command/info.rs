@@ -45,8 +45,8 @@ const ENCRYPTED: &str = "between machines: through TLS";
 const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
 
 /// The line about what of requests is enforced.
-const ASKED_FOR: &str = "of a job's request, its parts of shared devices' time and memory are asked for, not enforced; cores \
-                         and ram are enforced where ENFORCED has cores and memory";
+const ASKED_FOR: &str = "of a job's request, its part of shared devices' memory is asked for, not enforced; sessions share \
+                         devices' time by SHARE; cores and ram are enforced where ENFORCED has cores and memory";
 
 /// Returns the limits of a session.
 fn limits(limits: SessionLimits) -> String {
@@ -153,7 +153,8 @@ fn tables(cluster: &Cluster) -> String {
         text.push_str(&format!("\n{note}\n"));
     }
     let mut sessions = Table::new(&[
-        ">SESSION", "USER", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE", ">BUSY", ">IN", ">OUT", ">HELD",
+        ">SESSION", "USER", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", ">SHARE", "AGE", ">BUSY", ">IN", ">OUT",
+        ">HELD",
     ]);
     for session in &cluster.sessions {
         let used = session.all_uses();
@@ -166,6 +167,7 @@ fn tables(cluster: &Cluster) -> String {
             session.pid.to_string(),
             session.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             session.devices.to_string(),
+            session.share_milli.map_or_else(|| "-".to_owned(), |milli| format!("{} %", f64::from(milli) / 10.0)),
             age(session.age_ms),
             used.map_or_else(|| "-".to_owned(), |used| used.busy_ms.map_or_else(|| "unknown".to_owned(), age)),
             of(|used| used.bytes_in),

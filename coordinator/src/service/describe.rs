@@ -242,5 +242,6 @@ fn session_view(cluster: &Cluster, session: &Session, age_ms: u64) -> v1::Sessio
         age_ms,
         uses: uses.collect(),
         user: session.owner.user.clone(),
+        share_milli: cluster.share_of(session).unwrap_or(0),
     }
 }

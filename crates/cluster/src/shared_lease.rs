@@ -58,6 +58,14 @@ impl Cluster {
         }
     }
 
+    /// Returns the part that a session's job has asked for of the time of devices which it shares with other jobs, in
+    /// thousandths. `None` if there are none, or the job has asked for their memory only.
+    pub fn share_of(&self, session: &Session) -> Option<u32> {
+        let job = self.allocations.job(self.allocations.job_by_key(session.job?)?)?;
+        let shared = job.devices().iter().filter(|leased| !leased.exclusive && leased.amount.milli > 0);
+        shared.map(|leased| leased.amount.milli).min()
+    }
+
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
         let (up, draining) = (self.nodes.up(), self.nodes.draining());
         if up == 0 {

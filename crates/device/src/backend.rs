@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::image::Images;
 use crate::memory_account::MemoryAccount;
 use crate::program::ProgramSpec;
+use crate::turn::TurnAgent;
 use accord_types::{AddressRange, DeviceInfo, DeviceKind, NodeId, Result};
 use std::any::Any;
 use std::path::PathBuf;
@@ -46,6 +47,8 @@ pub struct StartConfig {
     pub program: Option<ProgramSpec>,
     /// Counts the memory of all sessions of the node on the device, if no driver does; `None`: only this process uses the device.
     pub account: Option<Arc<dyn MemoryAccount>>,
+    /// The node's agent, which gives out turns on the device; `None`: regions run at any time.
+    pub turns: Option<Arc<dyn TurnAgent>>,
     /// The program's images.
     pub images: Arc<Images>,
     /// Folder for compiled code; `None`: every start compiles.

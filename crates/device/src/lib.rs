@@ -29,6 +29,7 @@ pub mod registry;
 mod replaced_pages;
 mod same_host;
 pub mod stream;
+mod turn;
 
 pub use accord_types::spin_policy::SpinPolicy;
 pub use any_end::{CopySink, CopySource};
@@ -44,3 +45,4 @@ pub use memory_handle::{IpcHandle, MemoryHandle};
 pub use program::{OutputSink, ProgramSpec, SilenceLimit, WorkerStart};
 pub use replaced_pages::replaced as replaced_pages;
 pub use same_host::SameHostPeers;
+pub use turn::{TurnAgent, TurnKeeper};

@@ -69,7 +69,8 @@ impl Admission {
             | Purpose::Session
             | Purpose::Measure
             | Purpose::Memory
-            | Purpose::Driver => None,
+            | Purpose::Driver
+            | Purpose::Turns => None,
         }
     }
 
@@ -102,6 +103,7 @@ mod tests {
             Purpose::Measure,
             Purpose::Memory,
             Purpose::Driver,
+            Purpose::Turns,
         ]);
         let index = prop_oneof![0..3u16, Just(BULK_LANES_MAX - 1), Just(BULK_LANES_MAX), Just(u16::MAX)];
         let from = prop_oneof![
@@ -141,7 +143,9 @@ mod tests {
                         prop_assert_eq!(admitted.is_some(), may && !has_control);
                         has_control |= may;
                     }
-                    Purpose::Session | Purpose::Measure | Purpose::Memory | Purpose::Driver => prop_assert_eq!(admitted, None),
+                    Purpose::Session | Purpose::Measure | Purpose::Memory | Purpose::Driver | Purpose::Turns => {
+                        prop_assert_eq!(admitted, None);
+                    }
                     Purpose::Peer => {
                         let is_other = |own: PeerId| ![PeerId::PROGRAM, own].contains(&hello.from.process());
                         let fits = own.is_some_and(|own| own.incarnation() == hello.index && is_other(own));

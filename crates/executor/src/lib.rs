@@ -31,6 +31,7 @@ pub mod queue_table;
 mod requested_bytes;
 pub mod same_host;
 mod session;
+mod turn_lane;
 mod use_reports;
 mod waits;
 pub mod window;
@@ -44,6 +45,7 @@ use session::Session;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+pub use turn_lane::TurnLane;
 
 /// The longest wait for the program's command lane.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,7 +4,8 @@
 //! * [`handshake`]: authenticates peers and checks their version. [`peer`]: their names.
 //! * [`frame`]: the wire formats and their bounds.
 //! * [`link`]: all connections between two processes of a session, over any transport.
-//! * [`measurement`]: a lane's latency and bandwidth. [`memory_claims`]: claims to a device's memory.
+//! * [`measurement`]: a lane's latency and bandwidth. [`memory_claims`]: claims to a device's memory. [`turn_messages`]:
+//!   turns on a device.
 //! * [`transfer`]: the bytes of copies, and their ordering.
 //! * [`transport`]: the carriers of lanes, and peers' addresses. [`route`]: the choice of a transport. [`copy_way`]: the
 //!   choice of the way of a copy between two devices.
@@ -28,6 +29,7 @@ pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;
+pub mod turn_messages;
 pub mod use_report;
 mod wait_display;
 

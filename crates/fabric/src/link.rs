@@ -237,9 +237,15 @@ impl Link {
         let control = |link| Reader::Control(ControlReader { link, lane: read.clone() });
         let transfers = |link| Reader::Transfers(TransferReader { link, lane: read.clone() });
         Ok(match (purpose, opened) {
-            (Purpose::Command | Purpose::Session | Purpose::Measure | Purpose::Memory | Purpose::Driver, _) => {
-                Reader::Records
-            }
+            (
+                Purpose::Command
+                | Purpose::Session
+                | Purpose::Measure
+                | Purpose::Memory
+                | Purpose::Driver
+                | Purpose::Turns,
+                _,
+            ) => Reader::Records,
             (Purpose::Bulk, Opened::Here { eager: true }) => {
                 self.eager_outbox.add(lane);
                 transfers(link)

@@ -1,6 +1,6 @@
 //! Clients of devices on this machine.
 
-use accord_device::MemoryAccount;
+use accord_device::{MemoryAccount, TurnAgent};
 use accord_executor::device_use::UseSample;
 use accord_executor::hosted::Hosted;
 use accord_runtime::ports::DeviceClient;
@@ -42,6 +42,11 @@ pub trait LocalDeviceClient: DeviceClient {
     /// Sets the account that counts the device's memory together with other sessions'. Called before the device starts.
     fn count_memory(&self, account: Arc<dyn MemoryAccount>) {
         let _ = account;
+    }
+
+    /// Sets the agent that gives out turns on the device. Called before the device starts.
+    fn take_turns(&self, agent: Arc<dyn TurnAgent>) {
+        let _ = agent;
     }
 
     /// Stops the device at the end of the session: pending and later calls, a start among them, fail with `error`.

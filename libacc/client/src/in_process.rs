@@ -4,7 +4,8 @@ use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::cpu::float_control;
 use accord_device::{
-    Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, NativeHandles, StartConfig, registry,
+    Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, NativeHandles, StartConfig, TurnAgent,
+    registry,
 };
 use accord_executor::device_use::{UseCounters, UseSample};
 use accord_executor::hosted::Hosted;
@@ -42,6 +43,8 @@ pub struct InProcess {
     on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
+    /// The agent that gives out turns on the device.
+    turns: OnceLock<Arc<dyn TurnAgent>>,
     /// The reason why the session is over.
     over: OnceLock<Error>,
     /// Counters over all starts; set by the first one.
@@ -81,6 +84,7 @@ impl InProcess {
             on_end: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
             account: OnceLock::new(),
+            turns: OnceLock::new(),
             over: OnceLock::new(),
             counters: OnceLock::new(),
         })
@@ -215,6 +219,10 @@ impl LocalDeviceClient for InProcess {
         let _ = self.account.set(account);
     }
 
+    fn take_turns(&self, agent: Arc<dyn TurnAgent>) {
+        let _ = self.turns.set(agent);
+    }
+
     fn stop(&self, error: Error) {
         let error = self.over.get_or_init(|| self.place(error)).clone();
         let running = self.running.read().clone();
@@ -264,7 +272,8 @@ impl DeviceClient for InProcess {
         self.check_over()?;
         self.may_start()?;
         let place = *self.place.lock();
-        let config = StartConfig { place, account: self.account.get().cloned(), ..self.config.clone() };
+        let (account, turns) = (self.account.get().cloned(), self.turns.get().cloned());
+        let config = StartConfig { place, account, turns, ..self.config.clone() };
         let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
         if let Some(sink) = &self.trace {
             device.trace(Arc::clone(sink));

@@ -10,6 +10,7 @@ mod host_copy;
 mod in_process;
 mod lost_nodes;
 mod node_memory;
+mod node_turns;
 mod own_devices;
 mod own_use;
 pub mod pages;

@@ -6,6 +6,7 @@ use crate::driver_lane::DriverLane;
 use crate::executor_ends::{ExecutorEnds, LaneEnd};
 use crate::lost_nodes::LostNodes;
 use crate::node_memory::NodeMemory;
+use crate::node_turns::NodeTurns;
 use crate::own_devices::OwnDevices;
 use crate::own_use::OwnUse;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
@@ -93,7 +94,7 @@ impl Session {
         let (world_news, executor_ends) = (Arc::<LostNodes>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
-        let (mut memory, mut own_devices) = (None, OwnDevices::default());
+        let (mut memory, mut turns, mut own_devices) = (None, None, OwnDevices::default());
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
         // Numbered as in the program: among the devices of their type.
         let mut numbers = HashMap::<DeviceType, u32>::new();
@@ -112,6 +113,11 @@ impl Session {
                     let (agent, key) = (agent.clone(), Key::from(lease.key));
                     let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, key, coordinator));
                     local.count_memory(memory.get_or_insert_with(account).clone());
+                }
+                if let Some(coordinator) = coordinator.clone().filter(|_| lease.is_of_job) {
+                    let (agent, key) = (agent.clone(), Key::from(lease.key));
+                    let new = || Arc::new(NodeTurns::new(agent, terms, lease.session, key, coordinator));
+                    local.take_turns(turns.get_or_insert_with(new).clone());
                 }
                 if let Some(coordinator) = coordinator.clone() {
                     let lane = own_devices.lane(|| DriverLane::new(agent, terms, lease.session, Key::from(lease.key)));

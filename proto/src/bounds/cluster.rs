@@ -123,6 +123,7 @@ impl Bounded for v1::Session {
             device_count: _,
             uses,
             user,
+            share_milli: _,
         } = self;
         all(uses, PAGE_ITEMS_MAX, "Session.uses is too long")?;
         within(user.len(), NAME_MAX, "Session.user is too long")?;

@@ -3511,6 +3511,10 @@ pub struct Session {
     /// Its user.
     #[prost(string, tag = "14")]
     pub user: ::prost::alloc::string::String,
+    /// Thousandths of the time of devices that its job shares with others; 0 if there are none, or it has asked for their
+    /// memory only.
+    #[prost(uint32, tag = "15")]
+    pub share_milli: u32,
 }
 /// The use of a device by a session so far.
 #[allow(clippy::all)]
@@ -5444,6 +5448,9 @@ pub struct ExecutorStart {
     pub mapped: ::core::option::Option<PathTimes>,
     #[prost(message, optional, tag = "14")]
     pub lane: ::core::option::Option<PathTimes>,
+    /// Whether the session takes turns with others on a device. The lane for them follows this message.
+    #[prost(bool, tag = "15")]
+    pub turns: bool,
 }
 /// The output of the process that an agent starts to detect GPUs.
 #[allow(clippy::all)]

@@ -10,6 +10,7 @@ const CORES: &[&str] = &[
     "crates/cluster/src",
     "coordinator/src/leadership/candidate.rs",
     "node-agent/src/node",
+    "node-agent/src/turns/device_turns.rs",
     "crates/scheduler/src",
     "crates/fabric/src/transfer/table.rs",
     "crates/fabric/src/transfer/table",

@@ -109,6 +109,17 @@ const TURNS: &[(&str, &str, &str)] = &[
         "a copy of the scheduler takes inputs, and is copied; only questions wait, which have threads of their own",
     ),
     ("node-agent/src/memory_service.rs", "channel", "the same in an executor, for 30 s at most"),
+    ("crates/fabric/src/turn_messages.rs", "writer", "a message of 24 bytes is written, which the agent reads at once"),
+    (
+        "crates/executor/src/turn_lane.rs",
+        "membership",
+        "the agent is told that a device has started or stopped, in that order",
+    ),
+    (
+        "libacc/client/src/node_turns.rs",
+        "lane",
+        "the lane to the agent is opened; only the threads that keep turns wait for it",
+    ),
     (
         "node-agent/src/process.rs",
         "turn",

@@ -17,6 +17,6 @@ pub(crate) static BACKEND: Backend = Backend {
     context: |_| Ok(None),
     start: |info, config| {
         let program = config.program.clone().unwrap_or_else(ProgramSpec::of_this_process);
-        Ok(CpuDevice::start_at(info, &program, config.place, config.account.clone())?)
+        Ok(CpuDevice::start_at(info, &program, config)?)
     },
 };

@@ -2,6 +2,7 @@
 
 use super::arena::Arena;
 use super::control::{self, Request};
+use super::gate::WorkerGate;
 use super::globals::Globals;
 use super::layout::{NO_ADDRESS, STREAMS_MAX};
 use super::owner_queue::Op;
@@ -15,24 +16,24 @@ use super::stream_worker;
 use super::symbol;
 use super::watched::Watched;
 use crate::any_end::{CopySink, CopySource};
+use crate::backend::StartConfig;
 use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
 use crate::failure::{Failure, shut_down};
 use crate::host_memory::{TakenBytes, program_bytes};
-use crate::memory_account::MemoryAccount;
 use crate::out_of_memory::{self, OutOfMemory};
 use crate::program::ProgramSpec;
+use crate::turn::TurnKeeper;
 use accord_types::short_lock::ShortRwLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, ArgBlock, DeviceFault, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl,
-    FunctionSpec, GlobalSpec, HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
-    os_text,
+    ArgBlock, DeviceFault, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl, FunctionSpec, GlobalSpec,
+    HostRange, LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId, os_text,
 };
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// Most bytes of a copy that runs on the calling thread if no operation precedes it.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
@@ -73,6 +74,8 @@ pub struct CpuDevice {
     creating: TurnLock<()>,
     functions: ShortRwLock<Vec<Function>>,
     globals: TurnLock<Globals>,
+    /// The keeper of the device's turns, if it is shared by turns.
+    turn: OnceLock<Arc<TurnKeeper>>,
 }
 
 #[derive(Clone)]
@@ -89,17 +92,13 @@ impl CpuDevice {
     /// # Errors
     /// Returns `acc_error_device_init` with the step that failed.
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
-        Self::start_at(info, program, None, None)
+        Self::start_at(info, program, &StartConfig::default())
     }
 
-    /// Starts a device with its memory at `place`, counted by `account`.
-    pub(crate) fn start_at(
-        info: DeviceInfo,
-        program: &ProgramSpec,
-        place: Option<AddressRange>,
-        account: Option<Arc<dyn MemoryAccount>>,
-    ) -> Result<Arc<Self>> {
-        let arena = Arena::new(&info, place)?.sharing(SharedCapacity::new(&info, account));
+    /// Starts a device with the place, account and turns of `config`.
+    pub(crate) fn start_at(info: DeviceInfo, program: &ProgramSpec, config: &StartConfig) -> Result<Arc<Self>> {
+        let capacity = SharedCapacity::new(&info, config.account.clone());
+        let arena = Arena::new(&info, config.place)?.sharing(capacity);
         let arena = Arc::new(if program.checks_bounds() { arena.with_guard_pages() } else { arena });
         let out_of_memory = OutOfMemory::watch();
         let worker = spawn::start(&info, program, &arena)?;
@@ -129,6 +128,7 @@ impl CpuDevice {
             creating: TurnLock::default(),
             functions: ShortRwLock::default(),
             globals: TurnLock::default(),
+            turn: OnceLock::new(),
         });
         let watched = Arc::downgrade(&device);
         let process = Arc::clone(&device.process);
@@ -139,6 +139,14 @@ impl CpuDevice {
             }
         };
         threads::spawn("accord-watch", watch).map_err(|e| crate::failure::no_thread(&e))?;
+        if let Some(agent) = &config.turns {
+            let device_of = Arc::downgrade(&device);
+            let streams = move || device_of.upgrade().map(|device| device.streams.read().clone()).unwrap_or_default();
+            let gate = WorkerGate { shared: device.shared.clone(), streams };
+            let keeper = TurnKeeper::start(device.info.id.ordinal, Box::new(gate), agent.clone())
+                .map_err(|e| crate::failure::no_thread(&e))?;
+            device.turn.get_or_init(|| keeper);
+        }
         Ok(device)
     }
 
@@ -157,6 +165,9 @@ impl CpuDevice {
     }
 
     fn fail(&self, error: Error) {
+        if let Some(turn) = self.turn.get() {
+            turn.end();
+        }
         let error = self.shared.failure.set(error);
         let streams = self.streams.read().clone();
         for stream in streams {

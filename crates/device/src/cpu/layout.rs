@@ -3,10 +3,11 @@
 //! A worker runs the program's regions, which may write anything here. So the owner keeps its own numbers in private memory
 //! and publishes copies. It accepts only plausible values from the worker (`progress`, `ring`), and ends a worker with others.
 
+use crate::turn::TurnWords;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout. Owner and worker are the same build unless the installation is broken.
-pub(crate) const LAYOUT_VERSION: u32 = 7;
+pub(crate) const LAYOUT_VERSION: u32 = 8;
 /// Most streams of one device. Further queues share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -74,6 +75,8 @@ pub(crate) struct Header {
     pub(crate) memory_changes: AtomicU64,
     /// Whether the worker has found a record that the owner can't have written.
     pub(crate) corrupt: AtomicU32,
+    /// The gate that regions pass if the device is shared by turns.
+    pub(crate) turn: TurnWords,
 }
 
 /// One stream. The counters of each half are on cache lines of their own.
@@ -95,7 +98,9 @@ pub(crate) struct StreamShared {
     /// The worker's thread sleeps on this doorbell when `worker_sleeping` is set.
     pub(crate) worker_doorbell: AtomicU32,
     pub(crate) worker_sleeping: AtomicU32,
-    _pad3: [u64; 7],
+    /// Whether the worker's thread sleeps until the owner or another stream has made progress.
+    pub(crate) blocked: AtomicU32,
+    _pad3: [u32; 13],
     /// Doorbell on which owner threads sleep until the stream reaches `owner_want`.
     pub(crate) owner_doorbell: AtomicU32,
     /// Whether an operation failed, so that the rest of the stream is skipped.

@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::context::{Context, Entered};
 use super::device_stream::DeviceStream;
 use super::driver::{Driver, NoDriver};
+use super::gate::LaunchGate;
 use super::loss;
 use super::memory::Memory;
 use super::module::Module;
@@ -16,9 +17,10 @@ use super::stream::{Op, Stream};
 use super::stream_worker;
 use super::table::Table;
 use crate::backend::DriverContext;
-use crate::failure::shut_down;
+use crate::failure::{no_thread, shut_down};
 use crate::image::Images;
 use crate::stream::Dependence;
+use crate::turn::{TurnAgent, TurnKeeper, TurnWords};
 use accord_types::short_lock::ShortLock;
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
@@ -50,6 +52,8 @@ pub struct CudaConfig {
     pub allocate: bool,
     /// Whether other code in this process uses the driver, see [`crate::StartConfig::company`].
     pub company: Option<fn() -> bool>,
+    /// The agent that gives out turns on the device.
+    pub turns: Option<Arc<dyn TurnAgent>>,
 }
 
 /// Starts the driver for a device.
@@ -90,6 +94,8 @@ pub struct CudaDevice {
     images: Arc<Images>,
     pub(super) peer: Registered,
     pub(super) shared: Arc<Shared>,
+    /// The keeper of the device's turns, if it is shared by turns.
+    turn: Option<Arc<TurnKeeper>>,
 }
 
 impl CudaDevice {
@@ -113,7 +119,12 @@ impl CudaDevice {
         } else {
             Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?
         };
-        let shared = Shared::new(&info, Arc::clone(&context), memory, config.company);
+        let words = config.turns.as_ref().map(|_| Arc::<TurnWords>::default());
+        let shared = Shared::new(&info, Arc::clone(&context), memory, config.company, words.clone());
+        let gate = words.map(|words| LaunchGate { words, shared: Arc::downgrade(&shared) });
+        let turn =
+            config.turns.zip(gate).map(|(agent, gate)| TurnKeeper::start(info.id.ordinal, Box::new(gate), agent));
+        let turn = turn.transpose().map_err(|error| no_thread(&error))?;
         let peer = peers::register(&shared);
         page_registration::add_device(&shared);
         let device = Arc::new(Self {
@@ -125,6 +136,7 @@ impl CudaDevice {
             images: config.images,
             peer,
             shared,
+            turn,
         });
         // Images known now are compiled now, and not during the program's work. An image that can't be loaded fails the region
         // that needs it.
@@ -156,6 +168,9 @@ impl CudaDevice {
     pub(super) fn end(&self) {
         let lost = self.shared.failure.check().is_err() && !self.shared.stopped.load(Ordering::Acquire);
         self.shared.failure.set(shut_down());
+        if let Some(turn) = &self.turn {
+            turn.end();
+        }
         for stream in self.streams.iter() {
             stream.close();
         }

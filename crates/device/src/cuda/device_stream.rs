@@ -1,5 +1,6 @@
 //! A device's interface to its streams.
 
+use crate::turn::Activity;
 use accord_types::{QueueId, Result};
 use cudarc::driver::sys::CUstream;
 
@@ -16,6 +17,9 @@ pub(crate) trait DeviceStream: Send + Sync {
 
     /// Returns the regions that ran since the stream was last known to be empty, as far as known.
     fn recent_kernels(&self) -> Vec<u32>;
+
+    /// Returns whether regions run or wait. The context is current.
+    fn activity(&self) -> Activity;
 
     /// Issues held-back copies. An error fails the stream, which reports it.
     fn flush_held_back(&self);

@@ -20,11 +20,13 @@ mod fence;
 mod fetching;
 mod function;
 mod gangs;
+mod gate;
 mod holding;
 mod imports;
 mod in_flight;
 mod kernel_launch;
 mod launch;
+mod launch_batch;
 mod loss;
 mod memory;
 mod memory_uses;
@@ -80,6 +82,7 @@ pub(crate) static BACKEND: Backend = Backend {
             scrub: config.scrub,
             allocate: config.allocate,
             company: config.company,
+            turns: config.turns.clone(),
         };
         Ok(CudaDevice::start(info, config)?)
     },

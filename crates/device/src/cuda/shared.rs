@@ -16,6 +16,7 @@ use super::staging::slot_pool::{DEVICE_SLOT, IN_SLOT, OUT_SLOT, RELAY_SLOT, SMAL
 use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
+use crate::turn::TurnWords;
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) streams_holding: AtomicU32,
     /// Whether other code of the process uses the driver, see [`super::CudaConfig::company`].
     pub(crate) company: Option<fn() -> bool>,
+    /// The gate of launches, if the device is shared by turns.
+    pub(crate) turn: Option<Arc<TurnWords>>,
     /// Whether a region may print: the driver passes text on when it waits, not when it is queried.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
@@ -60,6 +63,7 @@ impl Shared {
         context: Arc<Context>,
         memory: Memory,
         company: Option<fn() -> bool>,
+        turn: Option<Arc<TurnWords>>,
     ) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
         const IN_SLOTS: usize = 16;
@@ -89,6 +93,7 @@ impl Shared {
             streams: ShortLock::default(),
             streams_holding: AtomicU32::new(0),
             company,
+            turn,
             prints: AtomicBool::new(false),
             context,
         })

@@ -6,11 +6,13 @@
 
 mod busy;
 mod following;
+mod turns;
 
 use super::completion::Completion;
 use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::egress::Egress;
+use super::launch_batch::LaunchBatch;
 use super::pending;
 use super::repeated::Repeated;
 use super::rows::Rows;
@@ -18,6 +20,7 @@ use super::shared::Shared;
 use super::timer_slack;
 use crate::failure::{no_thread, shut_down};
 use crate::stream::{Finish, Marks, Progress, StreamCore, WorkerStep};
+use crate::turn::Activity;
 use accord_types::spin_policy::{POLLS_PER_YIELD, SpinPolicy};
 use accord_types::threads;
 use accord_types::turn_lock::{self, TurnLock};
@@ -80,6 +83,8 @@ pub(crate) struct StreamProgress {
     pub(super) rows: Rows,
     /// Regions that the stream launches repeatedly.
     pub(crate) repeated: Repeated,
+    /// Launches of this turn.
+    batch: LaunchBatch,
 }
 
 pub(crate) type Op = pending::Op<Stream>;
@@ -533,6 +538,10 @@ impl DeviceStream for Stream {
     fn recent_kernels(&self) -> Vec<u32> {
         // Called after a failed call, which may hold this stream's lock.
         self.state.try_take().map_or_else(Vec::new, |state| state.core.recent_kernels().to_vec())
+    }
+
+    fn activity(&self) -> Activity {
+        self.region_activity()
     }
 
     fn flush_held_back(&self) {

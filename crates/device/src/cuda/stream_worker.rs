@@ -70,8 +70,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::Launch { function, index, dims, block } => {
             let block = block.get();
             let shape = Shape::new(&function, dims, &block)?;
-            let _use = shared.memory_uses.begin()?;
-            launch::issue(stream, &mut stream.lock(), index, &function, shape, &block).map_err(failed)
+            stream.await_turn();
+            let used = shared.memory_uses.begin()?;
+            launch::issue(stream, &mut stream.lock(), index, &function, shape, &block).map_err(failed)?;
+            drop(used);
+            stream.launched_in_turn(seq)
         }
         Op::Wait { other, seq: other_seq } => {
             other.wait_issued(other_seq)?;

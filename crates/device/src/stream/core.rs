@@ -427,6 +427,11 @@ impl<O: Operation, C: HostWork> StreamCore<O, C> {
         self.reached == self.last
     }
 
+    /// Whether operations wait for those in progress.
+    pub fn has_listed(&self) -> bool {
+        !self.list.is_empty()
+    }
+
     /// Whether all operations up to `seq` are in the driver's stream or done.
     pub fn has_issued(&self, seq: u64) -> bool {
         self.issued >= seq

@@ -48,6 +48,8 @@ pub enum Purpose {
     Memory = 7,
     /// A program that drives its own node's devices, at the node's agent. The lane carries no bytes, and lasts as long as the program drives them.
     Driver = 8,
+    /// A process that drives a node's devices and takes turns with others, at the node's agent.
+    Turns = 9,
 }
 
 /// The limit for peers that always read at once. After an interruption of 2 s TCP retransmits after 3 s at most.
@@ -67,6 +69,7 @@ impl Purpose {
             6 => Self::Measure,
             7 => Self::Memory,
             8 => Self::Driver,
+            9 => Self::Turns,
             _ => return None,
         })
     }
@@ -77,7 +80,7 @@ impl Purpose {
         match self {
             Self::Session | Self::Measure => Some(READ_AT_ONCE),
             Self::Peer => Some(READ_BY_EXECUTORS),
-            Self::Command | Self::Bulk | Self::Control | Self::Memory | Self::Driver => None,
+            Self::Command | Self::Bulk | Self::Control | Self::Memory | Self::Driver | Self::Turns => None,
         }
     }
 

@@ -101,7 +101,16 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
     let tracing = shared.tracing.load(Ordering::Relaxed) != 0 && record.kind != WAIT;
     match record.kind {
         LAUNCH => {
-            let slot = slots.take(1);
+            let turn = &control.header().turn;
+            let slot = loop {
+                let slot = slots.take(1);
+                if !turn.is_closed() {
+                    break slot;
+                }
+                // A thread that remaps pages takes all slots, and must not wait for the turn.
+                drop(slot);
+                turn.park();
+            };
             let start = if tracing { now_ns() } else { 0 };
             shared.running.store(record.a, Ordering::Release);
             // SAFETY: the owner got the address of the program's own function from `resolve`. The payload is the block followed by its
@@ -114,6 +123,7 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
             flush::output();
             shared.running.store(0, Ordering::Release);
             drop(slot);
+            turn.region_ended();
             if tracing {
                 trace(control, index, start, record.a, LAUNCH);
             }
@@ -134,7 +144,7 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
                 trace(control, index, start, record.c, COPY);
             }
         }
-        WAIT => wait_for(control, record.a as u32, record.b),
+        WAIT => wait_for(control, index, (record.a as u32, record.b)),
         _ => {}
     }
 }
@@ -162,12 +172,15 @@ unsafe fn relocate(block: *mut u8, bytes: usize) {
 }
 
 /// Waits until another stream of this device has reached `seq`.
-fn wait_for(control: &Control, other: u32, seq: u64) {
+fn wait_for(control: &Control, index: u32, (other, seq): (u32, u64)) {
     let header = control.header();
     let other = control.stream(other);
     if other.reached() >= seq {
         return;
     }
+    let blocked = &control.stream(index).blocked;
+    blocked.store(1, Ordering::SeqCst);
+    header.turn.becomes_idle();
     header.cross_waiters.fetch_add(1, Ordering::SeqCst);
     loop {
         let doorbell = header.cross_doorbell.load(Ordering::Acquire);
@@ -178,6 +191,7 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
         futex::wait(&header.cross_doorbell, doorbell, Some(CHECK_INTERVAL));
     }
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
+    blocked.store(0, Ordering::SeqCst);
 }
 
 /// Waits for the owner until `ready` holds, or the doorbell rings for another reason. Spins before it blocks.
@@ -192,7 +206,10 @@ fn sleep(control: &Control, index: u32, ready: impl Fn() -> bool) {
     shared.worker_sleeping.store(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !ready() {
+        shared.blocked.store(1, Ordering::SeqCst);
+        control.header().turn.becomes_idle();
         futex::wait(&shared.worker_doorbell, doorbell, Some(CHECK_INTERVAL));
+        shared.blocked.store(0, Ordering::SeqCst);
     }
     shared.worker_sleeping.store(0, Ordering::Relaxed);
 }

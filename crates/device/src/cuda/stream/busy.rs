@@ -20,8 +20,13 @@ impl Stream {
             Progress::OnHost | Progress::Done => return Some(false),
             Progress::InDriver { .. } => {}
         }
+        self.has_driver_work()
+    }
+
+    /// Whether the driver's stream has incomplete operations; `None` if unknown. The device's context is current.
+    pub(super) fn has_driver_work(&self) -> Option<bool> {
         let driver = self.shared.context.driver;
-        if is_exposed {
+        if self.is_exposed() {
             // A query would end the program's capture of this stream.
             let mut status = 0;
             // SAFETY: the stream lives as long as `self`.

@@ -1,0 +1,98 @@
+//! A process's end of the lane by which the node's agent gives out turns on devices.
+
+use accord_device::{TurnAgent, TurnKeeper};
+use accord_fabric::transport::SharedLane;
+use accord_fabric::turn_messages::{TurnChannel, TurnRequest};
+use accord_types::short_lock::ShortLock;
+use accord_types::threads;
+use accord_types::turn_lock::TurnLock;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// The agent, over a lane. If it ends, all regions run.
+pub struct TurnLane {
+    channel: TurnChannel,
+    /// Held while a device joins or leaves, whose messages are in the order of the changes.
+    membership: TurnLock<()>,
+    keepers: ShortLock<Keepers>,
+}
+
+#[derive(Default)]
+struct Keepers {
+    by_ordinal: BTreeMap<u32, Arc<TurnKeeper>>,
+    has_ended: bool,
+}
+
+impl TurnLane {
+    /// Starts the thread that reads the lane.
+    ///
+    /// # Errors
+    /// Returns the system's error if there is no thread.
+    pub fn start(lane: SharedLane) -> io::Result<Arc<Self>> {
+        let (membership, keepers) = (TurnLock::default(), ShortLock::default());
+        let this = Arc::new(Self { channel: TurnChannel::new(lane), membership, keepers });
+        let reader = this.clone();
+        threads::spawn("accord-turns", move || reader.read())?;
+        Ok(this)
+    }
+
+    /// Whether the agent has closed the lane, or ended.
+    pub fn has_ended(&self) -> bool {
+        self.keepers.lock().has_ended
+    }
+
+    fn read(&self) {
+        while let Ok(hold) = self.channel.receive_hold() {
+            let keeper = self.keepers.lock().by_ordinal.get(&hold.ordinal).cloned();
+            if let Some(keeper) = keeper {
+                keeper.hold(hold.turn, hold.limit);
+            }
+        }
+        let mut keepers = self.keepers.lock();
+        keepers.has_ended = true;
+        let released = std::mem::take(&mut keepers.by_ordinal);
+        drop(keepers);
+        released.into_values().for_each(|keeper| keeper.release());
+    }
+
+    fn send(&self, request: TurnRequest) {
+        // The reader finds the end of the lane, too.
+        let _ = self.channel.send_request(request);
+    }
+}
+
+impl TurnAgent for TurnLane {
+    fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+        let _one = self.membership.take();
+        let mut keepers = self.keepers.lock();
+        if keepers.has_ended {
+            drop(keepers);
+            return keeper.release();
+        }
+        keepers.by_ordinal.insert(ordinal, keeper.clone());
+        drop(keepers);
+        self.send(TurnRequest::Join { ordinal });
+    }
+
+    fn wants(&self, ordinal: u32) {
+        self.send(TurnRequest::Wants { ordinal });
+    }
+
+    fn returns(&self, ordinal: u32, turn: u64, wants: bool) {
+        self.send(TurnRequest::Returns { ordinal, turn, wants });
+    }
+
+    fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+        let _one = self.membership.take();
+        let mut keepers = self.keepers.lock();
+        let is_current = keepers.by_ordinal.get(&ordinal).is_some_and(|current| Arc::ptr_eq(current, keeper));
+        if !is_current {
+            // The device has started anew.
+            return;
+        }
+        keepers.by_ordinal.remove(&ordinal);
+        drop(keepers);
+        self.send(TurnRequest::Leave { ordinal });
+    }
+}

@@ -1,0 +1,214 @@
+//! Messages between a node's agent and a process that drives its devices, about the process's turns on them.
+//!
+//! ```text
+//! agent     kind (u32): 1 hold; the device's ordinal (u32); the turn's number (u64); nanoseconds (u64), all bits for no limit
+//! process   kind (u32): 1 join, 2 wants, 3 returns, 4 returns and wants, 5 leave; the ordinal (u32); the turn's number (u64), 0 but
+//!           for 3 and 4; 0 (u64)
+//! ```
+
+use crate::transport::SharedLane;
+use accord_types::turn_lock::TurnLock;
+use std::io::{self, ErrorKind, IoSlice};
+use std::time::Duration;
+
+const HOLD: u32 = 1;
+const JOIN: u32 = 1;
+const WANTS: u32 = 2;
+const RETURNS: u32 = 3;
+const RETURNS_AND_WANTS: u32 = 4;
+const LEAVE: u32 = 5;
+const UNLIMITED: u64 = u64::MAX;
+/// Bytes of a message.
+const MESSAGE: usize = 24;
+
+/// A message of the agent: the process may run regions on a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoldTurn {
+    /// The device.
+    pub ordinal: u32,
+    /// The number of the turn. A second message with the number shortens the turn.
+    pub turn: u64,
+    /// Time until the turn ends, or earlier once the process has no region to run; `None`: the turn has no end.
+    pub limit: Option<Duration>,
+}
+
+/// A message of a process, about the device with this ordinal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnRequest {
+    /// The device has started. Its regions wait for a turn.
+    Join { ordinal: u32 },
+    /// A region waits, and the process has no turn.
+    Wants { ordinal: u32 },
+    /// The turn has ended. `wants`: further regions wait.
+    Returns { ordinal: u32, turn: u64, wants: bool },
+    /// The device was shut down.
+    Leave { ordinal: u32 },
+}
+
+fn words(kind: u32, ordinal: u32, turn: u64, last: u64) -> [u8; MESSAGE] {
+    let mut message = [0; MESSAGE];
+    message[..4].copy_from_slice(&kind.to_le_bytes());
+    message[4..8].copy_from_slice(&ordinal.to_le_bytes());
+    message[8..16].copy_from_slice(&turn.to_le_bytes());
+    message[16..].copy_from_slice(&last.to_le_bytes());
+    message
+}
+
+fn parts(message: [u8; MESSAGE]) -> Option<(u32, u32, u64, u64)> {
+    let (kind, rest) = message.split_first_chunk()?;
+    let (ordinal, rest) = rest.split_first_chunk()?;
+    let (turn, rest) = rest.split_first_chunk()?;
+    let last = rest.first_chunk()?;
+    Some((
+        u32::from_le_bytes(*kind),
+        u32::from_le_bytes(*ordinal),
+        u64::from_le_bytes(*turn),
+        u64::from_le_bytes(*last),
+    ))
+}
+
+impl HoldTurn {
+    fn encode(self) -> [u8; MESSAGE] {
+        let limit = self.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED - 1));
+        words(HOLD, self.ordinal, self.turn, limit.unwrap_or(UNLIMITED))
+    }
+
+    fn decode(message: [u8; MESSAGE]) -> Option<Self> {
+        let (kind, ordinal, turn, limit) = parts(message)?;
+        let limit = (limit != UNLIMITED).then(|| Duration::from_nanos(limit));
+        (kind == HOLD).then_some(Self { ordinal, turn, limit })
+    }
+}
+
+impl TurnRequest {
+    fn encode(self) -> [u8; MESSAGE] {
+        match self {
+            Self::Join { ordinal } => words(JOIN, ordinal, 0, 0),
+            Self::Wants { ordinal } => words(WANTS, ordinal, 0, 0),
+            Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, turn, 0),
+            Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, turn, 0),
+            Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0),
+        }
+    }
+
+    fn decode(message: [u8; MESSAGE]) -> Option<Self> {
+        match parts(message)? {
+            (JOIN, ordinal, 0, 0) => Some(Self::Join { ordinal }),
+            (WANTS, ordinal, 0, 0) => Some(Self::Wants { ordinal }),
+            (RETURNS, ordinal, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
+            (RETURNS_AND_WANTS, ordinal, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
+            (LEAVE, ordinal, 0, 0) => Some(Self::Leave { ordinal }),
+            _ => None,
+        }
+    }
+}
+
+/// One end of the lane. Any thread may send; one receives.
+#[derive(Debug)]
+pub struct TurnChannel {
+    lane: SharedLane,
+    /// Held while a message is written.
+    writer: TurnLock<()>,
+}
+
+impl TurnChannel {
+    /// Creates an end.
+    pub fn new(lane: SharedLane) -> Self {
+        Self { lane, writer: TurnLock::default() }
+    }
+
+    /// Ends the lane.
+    pub fn close(&self) {
+        self.lane.shutdown();
+    }
+
+    /// Sends a message of the agent. Does not block: a process reads its few messages at once, unless it is stopped.
+    ///
+    /// # Errors
+    /// Returns the lane's error, and `WouldBlock` if the process does not read. The channel is unusable then.
+    pub fn send_hold(&self, hold: HoldTurn) -> io::Result<()> {
+        let _one = self.writer.take();
+        match self.lane.try_write(&[IoSlice::new(&hold.encode())])? {
+            MESSAGE => Ok(()),
+            _ => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Sends a message of a process.
+    ///
+    /// # Errors
+    /// Returns the lane's error.
+    pub fn send_request(&self, request: TurnRequest) -> io::Result<()> {
+        let _one = self.writer.take();
+        self.lane.write_all(&mut [IoSlice::new(&request.encode())])
+    }
+
+    /// Blocks until the agent's next message.
+    ///
+    /// # Errors
+    /// Returns the lane's error, `UnexpectedEof` at its end, and `InvalidData` for a malformed message.
+    pub fn receive_hold(&self) -> io::Result<HoldTurn> {
+        HoldTurn::decode(self.receive(|| true)?).ok_or_else(|| ErrorKind::InvalidData.into())
+    }
+
+    /// Blocks until the next message of the process. `goes_on` is called after each time of the lane's limit.
+    ///
+    /// # Errors
+    /// Returns the errors of [`TurnChannel::receive_hold`], and `TimedOut` or `WouldBlock` if `goes_on` returns `false`.
+    pub fn receive_request(&self, goes_on: impl Fn() -> bool) -> io::Result<TurnRequest> {
+        TurnRequest::decode(self.receive(goes_on)?).ok_or_else(|| ErrorKind::InvalidData.into())
+    }
+
+    fn receive(&self, goes_on: impl Fn() -> bool) -> io::Result<[u8; MESSAGE]> {
+        let (mut message, mut len) = ([0; MESSAGE], 0);
+        while len < MESSAGE {
+            match self.lane.read(&mut message[len..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => len += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) && goes_on() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::inproc_pair;
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let (agent, process) = inproc_pair();
+        let (agent, process) = (TurnChannel::new(agent), TurnChannel::new(process));
+        for limit in [None, Some(Duration::ZERO), Some(Duration::from_nanos(UNLIMITED - 1))] {
+            let hold = HoldTurn { ordinal: 3, turn: u64::MAX, limit };
+            agent.send_hold(hold).unwrap();
+            assert_eq!(process.receive_hold().unwrap(), hold);
+        }
+        let returns = |wants| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, wants };
+        let requests = [
+            TurnRequest::Join { ordinal: 0 },
+            TurnRequest::Wants { ordinal: u32::MAX },
+            returns(false),
+            returns(true),
+            TurnRequest::Leave { ordinal: 1 },
+        ];
+        for request in requests {
+            process.send_request(request).unwrap();
+            assert_eq!(agent.receive_request(|| true).unwrap(), request);
+        }
+        process.close();
+        assert!(agent.receive_request(|| true).is_err());
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_are_refused() {
+        for (kind, turn, last) in [(0, 0, 0), (6, 0, 0), (JOIN, 1, 0), (WANTS, 0, 1), (RETURNS, 1, 1)] {
+            assert_eq!(TurnRequest::decode(words(kind, 0, turn, last)), None, "{kind}");
+        }
+        assert_eq!(HoldTurn::decode(words(2, 0, 1, 1)), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! Turns on devices that sessions share, where neither the kernel nor the driver divides the device by the sessions'
+//! weights.
+
+mod device_turns;
+mod service;
+mod weights;
+
+pub(crate) use service::{ProcessTurns, TurnService};
+pub(crate) use weights::{Weights, weights};

@@ -1,0 +1,352 @@
+//! Gives out turns to the processes that drive the node's devices, over a lane to each.
+
+use super::device_turns::{DeviceTurns, Hold, Member};
+use super::weights::Weights;
+use accord_fabric::transport::{SharedLane, pair};
+use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnRequest};
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::{Error, ErrorCode, Result, SessionId, scarce, threads};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Condvar};
+use std::time::{Duration, Instant};
+
+/// Most processes that take turns: one for each session's executor, and as many programs that drive the node's devices
+/// themselves.
+pub(crate) const PROCESSES_MAX: usize = 2_048;
+/// Most of one session: its executor, its program, and one of a lost connection that is being closed.
+const PROCESSES_OF_SESSION_MAX: usize = 3;
+/// The interval for checking whether a program's session goes on.
+const SESSION_CHECK: Duration = Duration::from_secs(5);
+
+/// The turns on all devices of the node.
+#[derive(Debug)]
+pub(crate) struct TurnService {
+    began: Instant,
+    table: ShortLock<TurnTable>,
+    /// Notified when the earliest deadline has changed.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct TurnTable {
+    devices: BTreeMap<u32, DeviceTurns>,
+    processes: BTreeMap<Member, Process>,
+    /// Number of processes so far.
+    opened: u64,
+    timer: Timer,
+}
+
+/// The thread that takes back turns which are not returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Timer {
+    #[default]
+    NotStarted,
+    /// It sleeps until a turn may be overdue; `None`: until it is woken.
+    Until(Option<Duration>),
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    session: SessionId,
+    channel: Arc<TurnChannel>,
+    weights: Weights,
+}
+
+/// The turns of one process, which end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ProcessTurns {
+    service: Arc<TurnService>,
+    member: Member,
+    channel: Arc<TurnChannel>,
+}
+
+impl Default for TurnService {
+    fn default() -> Self {
+        Self { began: Instant::now(), table: ShortLock::default(), changed: Condvar::new() }
+    }
+}
+
+impl TurnService {
+    /// Opens a lane for a session's executor, which takes turns on the devices of `weights`; on others its regions run at any
+    /// time. Returns the executor's end, too.
+    ///
+    /// # Errors
+    /// Returns `acc_error_system` if the system has no socket or thread, or there are too many processes.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        session: SessionId,
+        weights: Weights,
+    ) -> Result<Option<(ProcessTurns, SharedLane)>> {
+        if weights.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error: io::Error| {
+            let cause = format!("cannot give an executor turns on devices: {error}");
+            Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
+        };
+        let (lane, theirs) = pair().map_err(failed)?;
+        let turns = self.add(session, lane, weights)?;
+        let (service, member, channel) = (self.clone(), turns.member, turns.channel.clone());
+        // Without a thread, dropping `turns` removes the process.
+        threads::spawn("accord-turns", move || service.serve(member, &channel, || true)).map_err(failed)?;
+        Ok(Some((turns, theirs)))
+    }
+
+    /// Serves a program that drives the node's devices itself, until its lane ends or `goes_on` returns `false`. A program
+    /// without weights runs regions at any time.
+    ///
+    /// # Errors
+    /// Returns `acc_error_system` if there are too many processes.
+    pub(crate) fn serve_program(
+        self: &Arc<Self>,
+        session: SessionId,
+        lane: SharedLane,
+        weights: Weights,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<()> {
+        if weights.is_empty() || lane.limit(Some(SESSION_CHECK)).is_err() {
+            lane.shutdown();
+            return Ok(());
+        }
+        let turns = self.add(session, lane, weights)?;
+        self.serve(turns.member, &turns.channel, goes_on);
+        Ok(())
+    }
+
+    fn add(self: &Arc<Self>, session: SessionId, lane: SharedLane, weights: Weights) -> Result<ProcessTurns> {
+        self.start_timer().map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))?;
+        let channel = Arc::new(TurnChannel::new(lane));
+        let mut table = self.table.lock();
+        let of_session = table.processes.values().filter(|process| process.session == session).count();
+        if table.processes.len() >= PROCESSES_MAX || of_session >= PROCESSES_OF_SESSION_MAX {
+            drop(table);
+            channel.close();
+            return Err(Error::new(ErrorCode::System, "too many processes take turns on the node's devices"));
+        }
+        table.opened += 1;
+        let member = Member(table.opened);
+        table.processes.insert(member, Process { session, channel: channel.clone(), weights });
+        drop(table);
+        Ok(ProcessTurns { service: self.clone(), member, channel })
+    }
+
+    /// Follows the requests of a process until its lane ends.
+    fn serve(&self, member: Member, channel: &TurnChannel, goes_on: impl Fn() -> bool) {
+        while goes_on()
+            && let Ok(request) = channel.receive_request(&goes_on)
+        {
+            self.apply(member, request);
+        }
+        channel.close();
+        self.end(member);
+    }
+
+    fn apply(&self, member: Member, request: TurnRequest) {
+        self.change(|table, now, out| {
+            let Some(process) = table.processes.get(&member) else { return };
+            let (TurnRequest::Join { ordinal }
+            | TurnRequest::Wants { ordinal }
+            | TurnRequest::Returns { ordinal, .. }
+            | TurnRequest::Leave { ordinal }) = request;
+            let Some(&weight) = process.weights.get(&ordinal) else {
+                if matches!(request, TurnRequest::Join { .. }) {
+                    out.push((ordinal, Hold { member, turn: 1, limit: None }));
+                }
+                return;
+            };
+            let (device, mut holds) = (table.devices.entry(ordinal).or_default(), Vec::new());
+            match request {
+                TurnRequest::Join { .. } => device.join(now, member, weight, &mut holds),
+                TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
+                TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
+                TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
+            }
+            out.extend(holds.into_iter().map(|hold| (ordinal, hold)));
+        });
+    }
+
+    /// Removes a process.
+    fn end(&self, member: Member) {
+        self.change(|table, now, out| {
+            table.processes.remove(&member);
+            for (ordinal, device) in &mut table.devices {
+                let mut holds = Vec::new();
+                device.leave(now, member, &mut holds);
+                out.extend(holds.into_iter().map(|hold| (*ordinal, hold)));
+            }
+        });
+    }
+
+    /// Applies a change, and sends its messages.
+    fn change(&self, what: impl FnOnce(&mut TurnTable, Duration, &mut Vec<(u32, Hold)>)) {
+        let (mut table, mut out) = (self.table.lock(), Vec::new());
+        what(&mut table, self.began.elapsed(), &mut out);
+        let has_earlier = table.is_timer_late();
+        let messages = table.addressed(out);
+        drop(table);
+        if has_earlier {
+            self.changed.notify_all();
+        }
+        send(messages);
+    }
+
+    /// Starts the thread that takes back turns which are not returned, once.
+    fn start_timer(self: &Arc<Self>) -> io::Result<()> {
+        let mut table = self.table.lock();
+        if table.timer != Timer::NotStarted {
+            return Ok(());
+        }
+        table.timer = Timer::Until(None);
+        drop(table);
+        let service = Arc::downgrade(self);
+        let started = threads::spawn("accord-overdue", move || {
+            while let Some(service) = service.upgrade() {
+                service.take_back();
+            }
+        });
+        started.map(drop).inspect_err(|_| self.table.lock().timer = Timer::NotStarted)
+    }
+
+    /// Waits for the next deadline, and takes back the turns that are overdue.
+    fn take_back(&self) {
+        let mut table = self.table.lock();
+        let next = table.next_deadline();
+        table.timer = Timer::Until(next);
+        let left = next.map(|next| next.saturating_sub(self.began.elapsed()));
+        let is_in_time = |table: &mut TurnTable| !table.is_timer_late();
+        match left {
+            None => drop(ShortGuard::wait_while(table, &self.changed, is_in_time)),
+            Some(left) if !left.is_zero() => {
+                drop(ShortGuard::wait_timeout_while(table, &self.changed, left, is_in_time));
+            }
+            Some(_) => {
+                let (now, mut out) = (self.began.elapsed(), Vec::new());
+                for (ordinal, device) in &mut table.devices {
+                    let mut holds = Vec::new();
+                    device.tick(now, &mut holds);
+                    out.extend(holds.into_iter().map(|hold| (*ordinal, hold)));
+                }
+                let messages = table.addressed(out);
+                drop(table);
+                send(messages);
+            }
+        }
+    }
+}
+
+impl TurnTable {
+    fn next_deadline(&self) -> Option<Duration> {
+        self.devices.values().filter_map(DeviceTurns::next_deadline).min()
+    }
+
+    /// Whether the timer sleeps past the next deadline.
+    fn is_timer_late(&self) -> bool {
+        let Timer::Until(until) = self.timer else { return false };
+        self.next_deadline().is_some_and(|next| until.is_none_or(|until| next < until))
+    }
+
+    /// Returns the messages with the channels of their processes.
+    fn addressed(&self, holds: Vec<(u32, Hold)>) -> Vec<(Arc<TurnChannel>, HoldTurn)> {
+        let address = |(ordinal, Hold { member, turn, limit })| {
+            Some((self.processes.get(&member)?.channel.clone(), HoldTurn { ordinal, turn, limit }))
+        };
+        holds.into_iter().filter_map(address).collect()
+    }
+}
+
+fn send(messages: Vec<(Arc<TurnChannel>, HoldTurn)>) {
+    for (channel, hold) in messages {
+        if channel.send_hold(hold).is_err() {
+            // The process has ended, or does not read: its lane's reader removes it.
+            channel.close();
+        }
+    }
+}
+
+impl Drop for ProcessTurns {
+    fn drop(&mut self) {
+        self.channel.close();
+        self.service.end(self.member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::device_turns::{RETURN_MAX, Weight};
+    fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
+        let session = SessionId(milli.into());
+        let (turns, lane) = service.open(session, [(0, Weight { milli, job: None })].into()).unwrap().unwrap();
+        (turns, TurnChannel::new(lane))
+    }
+
+    const JOIN: TurnRequest = TurnRequest::Join { ordinal: 0 };
+    const WANTS: TurnRequest = TurnRequest::Wants { ordinal: 0 };
+
+    #[test]
+    fn a_turn_passes_from_process_to_process() {
+        let service = Arc::<TurnService>::default();
+        let ((_one, first), (_other, second)) = (process(&service, 250), process(&service, 750));
+        first.send_request(JOIN).unwrap();
+        let held = first.receive_hold().unwrap();
+        assert_eq!(held.limit, None, "it is alone");
+        second.send_request(JOIN).unwrap();
+        second.send_request(WANTS).unwrap();
+        let shortened = first.receive_hold().unwrap();
+        assert!(shortened.turn == held.turn && shortened.limit.is_some());
+        first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, wants: false }).unwrap();
+        let next = second.receive_hold().unwrap();
+        assert!(next.turn > held.turn && next.limit.is_none(), "{next:?}");
+        // Without a weight for the device, a process may always run regions.
+        second.send_request(TurnRequest::Join { ordinal: 1 }).unwrap();
+        assert_eq!(second.receive_hold().unwrap(), HoldTurn { ordinal: 1, turn: 1, limit: None });
+    }
+
+    #[test]
+    fn a_silent_or_ended_holder_loses_its_turn() {
+        let service = Arc::<TurnService>::default();
+        let ((_one, first), (_other, second)) = (process(&service, 500), process(&service, 400));
+        let (third_turns, third) = process(&service, 100);
+        first.send_request(JOIN).unwrap();
+        first.receive_hold().unwrap();
+        second.send_request(JOIN).unwrap();
+        second.send_request(WANTS).unwrap();
+        // The first process says nothing.
+        let held = second.receive_hold().unwrap();
+        assert_eq!(held.limit, None);
+        third.send_request(JOIN).unwrap();
+        third.send_request(WANTS).unwrap();
+        assert_eq!(second.receive_hold().unwrap().turn, held.turn);
+        second.close();
+        assert!(third.receive_hold().unwrap().turn > held.turn);
+        drop(third_turns);
+        assert!(third.receive_hold().is_err());
+        assert!(service.table.lock().processes.len() == 1 && RETURN_MAX < Duration::from_secs(5));
+    }
+    #[test]
+    fn a_program_takes_turns_while_its_session_goes_on() {
+        let service = Arc::<TurnService>::default();
+        let (ours, theirs) = pair().unwrap();
+        let weights: Weights = [(0, Weight { milli: 500, job: None })].into();
+        let is_open = std::sync::atomic::AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            let program = TurnChannel::new(theirs);
+            let served = scope.spawn(|| {
+                let goes_on = || is_open.load(std::sync::atomic::Ordering::Relaxed);
+                service.serve_program(SessionId(1), ours, weights.clone(), goes_on)
+            });
+            program.send_request(JOIN).unwrap();
+            assert_eq!(program.receive_hold().unwrap().limit, None);
+            let lanes: Vec<_> = (0..3).map(|_| service.open(SessionId(1), weights.clone())).collect();
+            assert!(lanes[1].is_ok() && lanes[2].is_err(), "the session has one process too many");
+            is_open.store(false, std::sync::atomic::Ordering::Relaxed);
+            program.send_request(WANTS).unwrap();
+            assert!(program.receive_hold().is_err(), "the session has ended");
+            assert!(served.join().unwrap().is_ok());
+        });
+        let (ours, theirs) = pair().unwrap();
+        service.serve_program(SessionId(2), ours, Weights::new(), || true).unwrap();
+        assert!(TurnChannel::new(theirs).receive_hold().is_err(), "it shares no device");
+    }
+}
