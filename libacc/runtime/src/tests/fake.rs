@@ -302,6 +302,7 @@ impl Fake {
             units: 1,
             compute: (0, 0),
             context: 0,
+            attributes: Vec::new(),
             numa: None,
             cpus: Vec::new(),
         };
