@@ -112,7 +112,11 @@ impl From<DeviceInfo> for v1::Device {
             compute_major: info.compute.0.into(),
             compute_minor: info.compute.1.into(),
             context: info.context,
-            attributes: info.attributes.into_iter().map(|(number, value)| v1::DeviceAttribute { number: number.into(), value }).collect(),
+            attributes: info
+                .attributes
+                .into_iter()
+                .map(|(number, value)| v1::DeviceAttribute { number: number.into(), value })
+                .collect(),
             numa: info.numa,
             cpus: info.cpus,
         }

@@ -146,10 +146,9 @@ impl Module {
         }
         let parameters = match (self.kernels.get(&known.name), self.entry(&known.name)) {
             (Some(BlockPath::Parameter(layout)), _) => Parameters::Block(*layout),
-            (None, Some(entry)) => Parameters::Kernel(KernelParameters {
-                entry,
-                shared_max: self.dynamic_shared(raw)?,
-            }),
+            (None, Some(entry)) => {
+                Parameters::Kernel(KernelParameters { entry, shared_max: self.dynamic_shared(raw)? })
+            }
             _ => Parameters::BlockAddress,
         };
         // Gangs that update the same memory wait for these updates.

@@ -3,8 +3,8 @@
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
-    ATTRIBUTES_MAX, DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice,
-    NodeId, OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
+    ATTRIBUTES_MAX, DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken,
+    Lease, LeasedDevice, NodeId, OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
