@@ -5,7 +5,7 @@ use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, INVALI
 use crate::memory::{self, Kind, Range};
 use crate::modules::{self, GpuCode, Kernel, Parameter};
 use crate::transfer::{self, Mode};
-use crate::{acc, streams};
+use crate::{acc, attributes, streams};
 use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -15,8 +15,8 @@ const BLOCK: i64 = 1024;
 const BLOCK_AXES: [i64; 3] = [1024, 1024, 64];
 /// Most blocks of each dimension of a grid.
 const GRID_AXES: [i64; 3] = [2_147_483_647, 65535, 65535];
-/// Most bytes of shared memory of a block, static and dynamic.
-const SHARED: usize = 49152;
+/// Bytes of shared memory of a block, static and dynamic, that every device has.
+const SHARED: usize = 48 << 10;
 /// Blocks of a dimension that the launch leaves to the runtime (`<<<*, ...>>>`), on CPU devices and on GPUs; the loop has the grid's
 /// stride.
 const CHOSEN: i64 = 64;
@@ -88,7 +88,7 @@ extern "C" fn accord_cuf_launch(
         return;
     }
     let shared = match usize::try_from(shared) {
-        Ok(shared) if shared + kernel.shared <= SHARED => shared as u32,
+        Ok(shared) if fits_shared(shared + kernel.shared) => shared as u32,
         _ => {
             errors::keep(INVALID_VALUE);
             return;
@@ -128,6 +128,11 @@ extern "C" fn accord_cuf_launch(
     if !mirrors.0.is_empty() {
         mirrors.copy_back();
     }
+}
+
+/// Whether the current device has so much shared memory for a block.
+fn fits_shared(bytes: usize) -> bool {
+    bytes <= SHARED || bytes <= attributes::shared_memory(acc::device())
 }
 
 /// Returns the variables that a CPU device sets for a kernel.

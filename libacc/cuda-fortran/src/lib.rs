@@ -7,6 +7,7 @@
 
 mod acc;
 mod allocate;
+mod attributes;
 mod cudafor;
 mod descriptor;
 mod errors;
