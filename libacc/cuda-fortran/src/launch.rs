@@ -94,7 +94,7 @@ extern "C" fn accord_cuf_launch(
             return;
         }
     };
-    let stream = stream.copied().unwrap_or(0);
+    let stream = stream.copied().unwrap_or_else(streams::selected);
     let device = acc::device();
     if streams::device(stream) != Some(device) {
         errors::keep(INVALID_RESOURCE_HANDLE);
