@@ -3,7 +3,7 @@
 use crate::descriptor::Descriptor;
 use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SourceLine, end};
 use crate::memory::{self, Kind, Range};
-use crate::modules::{self, GpuCode, Kernel, Parameter};
+use crate::modules::{self, GpuCode, Kernel, ManagedVariable, Parameter};
 use crate::transfer::{self, Mode};
 use crate::{acc, attributes, streams};
 use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
@@ -24,7 +24,16 @@ const CHOSEN_GPU: i64 = 2048;
 
 /// Managed and pinned memory that a kernel uses; the device has a copy for the duration of the launch.
 #[derive(Default)]
-struct Mirrors(BTreeMap<usize, (Range, usize)>);
+struct Mirrors(BTreeMap<usize, Mirror>);
+
+/// The device's copy of a range of host memory.
+#[derive(Clone, Copy)]
+struct Mirror {
+    range: Range,
+    copy: usize,
+    /// Whether the copy is the device's part of a managed variable, which lives as long as the device.
+    is_variable: bool,
+}
 
 impl Mirrors {
     /// Returns the device's address for a host address.
@@ -33,22 +42,52 @@ impl Mirrors {
         else {
             return address;
         };
-        let (_, copy) = *self.0.entry(range.start).or_insert_with(|| {
+        let mirror = *self.0.entry(range.start).or_insert_with(|| {
             let copy = memory::device_memory(range.bytes);
             if copy == 0 {
                 end(place, "no device memory for a copy of managed memory", "use device arrays");
             }
             transfer::bytes(copy, range.start, range.bytes, Mode::HostToDevice);
-            (range, copy)
+            Mirror { range, copy, is_variable: false }
         });
-        copy + (address - range.start)
+        mirror.copy + (address - range.start)
     }
 
     fn copy_back(self) {
-        for (range, copy) in self.0.into_values() {
+        for Mirror { range, copy, is_variable } in self.0.into_values() {
             transfer::bytes(range.start, copy, range.bytes, Mode::DeviceToHost);
-            memory::release(copy);
+            if !is_variable {
+                memory::release(copy);
+            }
         }
+    }
+
+    /// Copies managed variables of modules to the device.
+    fn copy_variables(&mut self, place: SourceLine) {
+        let (descriptors, others): (Vec<_>, Vec<_>) =
+            modules::managed().into_iter().partition(|variable| variable.is_descriptor);
+        for ManagedVariable { host, bytes, place: copy, .. } in others {
+            transfer::bytes(copy, host, bytes, Mode::HostToDevice);
+            let range = Range { start: host, bytes, kind: Kind::Managed };
+            self.0.insert(host, Mirror { range, copy, is_variable: true });
+        }
+        for variable in descriptors {
+            let bytes = self.descriptor(variable.host, place);
+            let count = bytes.len().min(variable.bytes);
+            transfer::bytes(variable.place, bytes.as_ptr().addr(), count, Mode::HostToDevice);
+        }
+    }
+
+    /// Returns the bytes of a descriptor at a host address, with the device's address of its array.
+    fn descriptor(&mut self, address: usize, place: SourceLine) -> Vec<u8> {
+        // SAFETY: the callers pass a descriptor's address, and it has so many bytes.
+        let (descriptor, mut bytes) = unsafe {
+            let descriptor = &*(address as *const Descriptor);
+            (descriptor, std::slice::from_raw_parts(address as *const u8, descriptor.size()).to_vec())
+        };
+        // The base address is the first member.
+        bytes[..size_of::<usize>()].copy_from_slice(&self.address(descriptor.base, place).to_ne_bytes());
+        bytes
     }
 }
 
@@ -104,6 +143,7 @@ extern "C" fn accord_cuf_launch(
         no_code(place, &why.to_string_lossy());
     }
     let mut mirrors = Mirrors::default();
+    mirrors.copy_variables(place);
     let count = kernel.parameters.len();
     // SAFETY: the compiler passes one address and one size for each of the kernel's parameters.
     let (addresses, values) =
@@ -172,12 +212,7 @@ fn argument(
     let is_descriptor =
         memory::find(pointer).is_some_and(|range| range.kind == Kind::Descriptor && range.start == pointer);
     if parameter == Parameter::Descriptor || is_descriptor {
-        // SAFETY: the argument is a descriptor's address.
-        let descriptor = unsafe { &*(pointer as *const Descriptor) };
-        let mut bytes = bytes(pointer as *const u8, descriptor.size());
-        // The base address is the first member.
-        bytes[..size_of::<usize>()].copy_from_slice(&mirrors.address(descriptor.base, place).to_ne_bytes());
-        return KernelArgument { bytes, by_address: true };
+        return KernelArgument { bytes: mirrors.descriptor(pointer, place), by_address: true };
     }
     KernelArgument { bytes: mirrors.address(pointer, place).to_ne_bytes().to_vec(), by_address: false }
 }
