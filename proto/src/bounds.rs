@@ -15,6 +15,7 @@ pub use reservations::{MEMBERS_MAX, TARGETS_MAX};
 
 use crate::convert::Malformed;
 use crate::v1;
+use accord_types::ATTRIBUTES_MAX;
 use accord_types::node_labels::{LABEL_MAX, LABELS_MAX};
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, PATH_MAX, WORDS_MAX};
 use prost::Message;
@@ -150,12 +151,14 @@ impl Bounded for v1::Device {
             compute_major: _,
             compute_minor: _,
             context: _,
+            attributes,
         } = self;
         within(node_name.len(), NAME_MAX, "Device.node_name is too long")?;
         within(name.len(), NAME_MAX, "Device.name is too long")?;
         within(vendor.len(), NAME_MAX, "Device.vendor is too long")?;
         within(driver.len(), NAME_MAX, "Device.driver is too long")?;
         within(cpus.len(), PROCESSORS_MAX, "Device.cpus is too long")?;
+        within(attributes.len(), ATTRIBUTES_MAX, "Device.attributes is too long")?;
         within(uuid.len(), NAME_MAX, "Device.uuid is too long")
     }
 }
@@ -549,6 +552,7 @@ mod tests {
             uuid: text(),
             // Processors are of one device each.
             cpus: vec![u32::from(u16::MAX); PROCESSORS_MAX / NODE_DEVICES_MAX],
+            attributes: vec![v1::DeviceAttribute { number: u32::from(u16::MAX), value: i32::MIN }; ATTRIBUTES_MAX],
             ..v1::Device::default()
         };
         let grant = v1::SessionGrant {

@@ -112,6 +112,11 @@ impl From<DeviceInfo> for v1::Device {
             compute_major: info.compute.0.into(),
             compute_minor: info.compute.1.into(),
             context: info.context,
+            attributes: info
+                .attributes
+                .into_iter()
+                .map(|(number, value)| v1::DeviceAttribute { number: number.into(), value })
+                .collect(),
             numa: info.numa,
             cpus: info.cpus,
         }
@@ -120,6 +125,11 @@ impl From<DeviceInfo> for v1::Device {
 
 fn capability(part: u32) -> Result<u16, Malformed> {
     u16::try_from(part).map_err(|_| Malformed("impossible compute capability"))
+}
+
+fn attribute(attribute: v1::DeviceAttribute) -> Result<(u16, i32), Malformed> {
+    let number = u16::try_from(attribute.number).map_err(|_| Malformed("impossible attribute of a device"))?;
+    Ok((number, attribute.value))
 }
 
 /// Returns labels as messages.
@@ -153,6 +163,7 @@ impl TryFrom<v1::Device> for DeviceInfo {
             units: device.units,
             compute: (capability(device.compute_major)?, capability(device.compute_minor)?),
             context: device.context,
+            attributes: device.attributes.into_iter().map(attribute).collect::<Result<_, _>>()?,
             numa: device.numa,
             cpus: device.cpus,
         })
@@ -445,6 +456,7 @@ mod tests {
             units: 4,
             compute: (9, 0),
             context: 512 << 20,
+            attributes: vec![(16, 132), (75, 9)],
             numa: Some(0),
             cpus: vec![0, 1, 2, 3],
         }

@@ -176,6 +176,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     };

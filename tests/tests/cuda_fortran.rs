@@ -57,18 +57,43 @@ fn passes(name: &str) {
     assert!(printed.contains("PASS"), "{printed}");
 }
 
+/// Compiles a program and runs it in-process, and on each of two devices of one node and of two.
+#[track_caller]
+fn passes_everywhere(name: &str) {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    good(&cuf(folder.path(), [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]));
+    for (cluster, device) in [(&["1x1"][..], "0"), (&["2x1"], "0"), (&["2x1"], "1"), (&["2x1", "--remote-only"], "0")] {
+        let printed = run(&program, cluster, device);
+        assert!(printed.contains("PASS"), "{cluster:?} {device}: {printed}");
+    }
+}
+
 macro_rules! programs {
-    ($($test:ident: $name:literal;)*) => {
+    ($passes:ident; $($test:ident: $name:literal;)*) => {
         $(
             #[test]
             fn $test() {
-                passes($name);
+                $passes($name);
             }
         )*
     };
 }
 
 programs! {
+    passes_everywhere;
+    api_memset: "48_api_memset.cuf";
+    api_allocations: "49_api_allocations.cuf";
+    device_properties: "50_device_properties.cuf";
+    events_async: "51_events_async.cuf";
+    managed_module: "52_managed_module.cuf";
+}
+
+programs! {
+    passes;
     assign_whole: "01_assign_whole.cuf";
     assign_section: "02_assign_section.cuf";
     managed: "03_managed.cuf";
@@ -242,6 +267,24 @@ fn kernels_run_on_gpus_of_other_nodes() {
     let cluster = cluster.env("FAKE_CUDA_KERNELS", kernels).env("ACCORD_CACHE", "off").start().unwrap();
     let finished = cluster.job(0, &program).unwrap().env("ACCORD_TIME", "full").run().unwrap().success().unwrap();
     assert!(finished.stdout.contains("PASS") && finished.stderr.contains("m::k"), "{}", finished.report());
+}
+
+/// A GPU's properties reach programs on every node, and its blocks may have more shared memory than 48 KiB.
+#[test]
+fn gpus_report_their_properties_and_give_blocks_all_shared_memory() {
+    if is_skipped() {
+        return;
+    }
+    let (program, folder) = for_gpus("50_device_properties.cuf");
+    let finished = on_gpus(&program, &folder).run().unwrap().success().unwrap();
+    // The tests' driver has 4 multiprocessors.
+    let is_right = |printed: &str| printed.split_whitespace().eq(["PASS", "4", "101376"]);
+    assert!(is_right(&finished.stdout), "{}", finished.report());
+    let cluster = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("LD_LIBRARY_PATH", folder.path());
+    let kernels = folder.path().join("cuda_fortran_kernels.so");
+    let cluster = cluster.env("FAKE_CUDA_KERNELS", kernels).env("ACCORD_CACHE", "off").start().unwrap();
+    let finished = cluster.job(0, &program).unwrap().run().unwrap().success().unwrap();
+    assert!(is_right(&finished.stdout), "{}", finished.report());
 }
 
 /// A CPU device that appears as a GPU runs the kernels of CPU devices, with the module variables of its own memory.

@@ -422,6 +422,7 @@ fn registration(at: u32) -> Result<Registration, String> {
         units: 132,
         compute: class.compute,
         context: class.context,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     };

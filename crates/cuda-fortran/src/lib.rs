@@ -34,6 +34,7 @@ pub fn prepared(fir: &str) -> Result<String, Error> {
     let mut module = mlir::module(fir)?;
     pass::pointers::rewrite(&mut module)?;
     pass::loops::rewrite(&mut module)?;
+    pass::managed::rewrite(&mut module)?;
     Ok(module.to_string())
 }
 

@@ -99,6 +99,7 @@ fn info() -> DeviceInfo {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     }
@@ -261,7 +262,8 @@ fn is_enforced(place: &str) -> Option<bool> {
         "DeviceInfo.vendor" => is_bounded(&device(DeviceInfo { vendor: mark(), ..info() }), NAME_MAX),
         "DeviceInfo.driver" => is_bounded(&device(DeviceInfo { driver: mark(), ..info() }), NAME_MAX),
         "DeviceInfo.uuid" => is_bounded(&device(DeviceInfo { uuid: mark(), ..info() }), NAME_MAX),
-        // The address follows: a length and a byte.
+        // The address follows: a length and a byte. Before it there are no NUMA node and a length of 0.
+        "DeviceInfo.attributes" => refuses_list(&device(info()), 5 + 5, 1 << 20, 8 << 20),
         "DeviceInfo.cpus" => refuses_list(&device(info()), 5, 1 << 20, 4 << 20),
         "ControlMessage.Ready" => chunk_is_refused(ChunkKind::Ready, HANDLE_MAX),
         "ControlMessage.Ask" => chunk_is_refused(ChunkKind::Ask, DEVICES_BYTES_MAX),

@@ -128,13 +128,23 @@ pub struct DeviceInfo {
     /// Bytes of a GPU's memory that the driver takes for each process that uses it; 0 if unknown or none. Leases omit
     /// it.
     pub context: u64,
+    /// Attributes of a GPU, each with the CUDA driver's number for it, by which programs name it too; empty for CPU devices.
+    pub attributes: Vec<(u16, i32)>,
     /// NUMA node on its machine, where known.
     pub numa: Option<u32>,
     /// Processors that the device's worker may run on; empty when not bound.
     pub cpus: Vec<u32>,
 }
 
+/// Most attributes of a GPU in a message.
+pub const ATTRIBUTES_MAX: usize = 64;
+
 impl DeviceInfo {
+    /// Returns an attribute of a GPU by the CUDA driver's number; `None` if it is unknown, and for CPU devices.
+    pub fn attribute(&self, number: u16) -> Option<i32> {
+        self.attributes.iter().find(|(one, _)| *one == number).map(|(_, value)| *value)
+    }
+
     /// Returns the compute capability in its usual form, `9.0`; `None` for devices without one.
     pub fn compute_capability(&self) -> Option<String> {
         let (major, minor) = self.compute;

@@ -55,7 +55,7 @@ pub mod version;
 
 pub use check::Check;
 pub use count::Count;
-pub use device::{DeviceInfo, DeviceKind, DeviceType};
+pub use device::{ATTRIBUTES_MAX, DeviceInfo, DeviceKind, DeviceType};
 pub use device_fault::{DeviceFault, DeviceVerdict};
 pub use device_use::DeviceUse;
 pub use error::{Error, ErrorCode, ErrorPlace, Result};

@@ -379,6 +379,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             units: 2,
             compute: (0, 0),
             context: 0,
+            attributes: Vec::new(),
             numa: Some(0),
             cpus: vec![0, 3],
         },

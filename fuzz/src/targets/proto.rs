@@ -98,6 +98,7 @@ fn seeds() -> Vec<Vec<u8>> {
         units: 4,
         compute: (0, 0),
         context: 1 << 29,
+        attributes: Vec::new(),
         numa: Some(0),
         cpus: vec![0, 1, 2, 3],
     };

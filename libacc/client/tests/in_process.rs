@@ -25,6 +25,7 @@ fn device() -> Arc<InProcess> {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     };

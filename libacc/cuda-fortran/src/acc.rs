@@ -65,6 +65,8 @@ const IMAGE_VERSION: u32 = 0x1_0001;
 /// `acc_property_name` and `acc_property_vendor`.
 const NAME: i32 = 0x1_0001;
 const VENDOR: i32 = 0x1_0002;
+/// Accord's own properties: attributes by the CUDA driver's numbers.
+const ATTRIBUTES: i32 = 0x2_0000;
 /// `firstprivate`, with an alignment of 16 bytes.
 const FIRST_PRIVATE: u16 = 0x040c;
 /// The device number for the thread's current device.
@@ -77,13 +79,22 @@ pub(crate) fn devices() -> i32 {
     raw::acc_get_num_devices(raw::acc_get_device_type())
 }
 
+pub(crate) fn is_device(num: i32) -> bool {
+    (0..devices()).contains(&num)
+}
+
 pub(crate) fn device() -> i32 {
     raw::acc_get_device_num(raw::acc_get_device_type())
 }
 
-/// Whether the current device is a GPU. A CPU device can appear under its type.
+/// Whether the current device is a GPU.
 pub(crate) fn is_gpu() -> bool {
-    raw::acc_get_device_type() == NVIDIA && text(device(), VENDOR) == b"NVIDIA"
+    is_gpu_device(device())
+}
+
+/// Whether a device is a GPU. A CPU device can appear under its type.
+pub(crate) fn is_gpu_device(num: i32) -> bool {
+    raw::acc_get_device_type() == NVIDIA && text(num, VENDOR) == b"NVIDIA"
 }
 
 /// Returns the address of a registered variable on the current device; 0 if the device does not have it.
@@ -135,6 +146,12 @@ pub(crate) fn is_done(queue: i32) -> bool {
 
 pub(crate) fn number(num: i32, property: Number) -> usize {
     raw::acc_get_property(num, raw::acc_get_device_type(), property as i32)
+}
+
+/// Returns an attribute of a device by the CUDA driver's number; 0 if it is unknown.
+pub(crate) fn attribute(num: i32, attribute: i32) -> i32 {
+    let value = raw::acc_get_property(num, raw::acc_get_device_type(), ATTRIBUTES + attribute);
+    i32::try_from(value).unwrap_or(0)
 }
 
 /// Returns the name of a device.

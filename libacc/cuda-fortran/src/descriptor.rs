@@ -41,6 +41,11 @@ impl Descriptor {
         usize::try_from(self.rank).unwrap_or(0)
     }
 
+    /// Returns flang's code of the elements' type.
+    pub(crate) fn kind(&self) -> i8 {
+        self.kind
+    }
+
     /// Returns the bytes of the descriptor itself.
     pub(crate) fn size(&self) -> usize {
         let addendum = if self.extra & 1 == 0 { 0 } else { ADDENDUM };

@@ -10,6 +10,7 @@ pub(crate) const MEMORY_ALLOCATION: i32 = 2;
 pub(crate) const INVALID_CONFIGURATION: i32 = 9;
 pub(crate) const INVALID_DEVICE_FUNCTION: i32 = 98;
 pub(crate) const INVALID_DEVICE: i32 = 101;
+pub(crate) const UNSUPPORTED_LIMIT: i32 = 215;
 pub(crate) const INVALID_RESOURCE_HANDLE: i32 = 400;
 pub(crate) const NOT_READY: i32 = 600;
 
@@ -39,6 +40,7 @@ pub(crate) fn text(code: i32) -> &'static str {
         INVALID_CONFIGURATION => "invalid configuration argument",
         INVALID_DEVICE_FUNCTION => "invalid device function",
         INVALID_DEVICE => "invalid device ordinal",
+        UNSUPPORTED_LIMIT => "limit is not supported on this architecture",
         INVALID_RESOURCE_HANDLE => "invalid resource handle",
         NOT_READY => "device not ready",
         _ => "unrecognized error code",

@@ -8,7 +8,16 @@ use std::cell::{Cell, RefCell};
 /// Number of threads in a warp.
 const WARP: usize = 32;
 /// A fiber's stack, which holds a kernel's local arrays.
-const STACK: usize = 128 << 10;
+pub(crate) const STACK: usize = 128 << 10;
+
+/// A thread's place in the grid, as compiled kernels read it.
+#[repr(C)]
+pub(crate) struct Place {
+    /// Thread and block, threads of a block, blocks of the grid.
+    pub(crate) axes: [[u32; 3]; 4],
+    /// The block's dynamic shared memory.
+    pub(crate) shared: *mut u128,
+}
 
 /// What a suspended thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,13 +45,13 @@ struct Block {
 pub(crate) struct Fibers {
     stacks: Vec<DefaultStack>,
     count: usize,
-    place: *mut [[u32; 3]; 4],
+    place: *mut Place,
     block: [u32; 3],
 }
 
 impl Fibers {
     /// Creates the fibers; `place` is the calling thread's place in the grid, which its kernels read.
-    pub(crate) fn new(count: usize, place: *mut [[u32; 3]; 4], block: [u32; 3]) -> Self {
+    pub(crate) fn new(count: usize, place: *mut Place, block: [u32; 3]) -> Self {
         Self { stacks: Vec::new(), count, place, block }
     }
 
@@ -81,7 +90,7 @@ impl Fibers {
                     continue;
                 };
                 // SAFETY: a variable of this thread, whose fibers take turns.
-                unsafe { (&raw mut (*self.place)[0]).write(index(number as u32, self.block)) };
+                unsafe { (&raw mut (*self.place).axes[0]).write(index(number as u32, self.block)) };
                 match fiber.resume(()) {
                     CoroutineResult::Yield(wait) => waits[number] = Some(wait),
                     CoroutineResult::Return(()) => {

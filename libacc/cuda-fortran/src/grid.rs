@@ -2,7 +2,7 @@
 //! sequence, or as fibers if they wait for each other.
 
 use crate::errors::report;
-use crate::fibers::{Fibers, index};
+use crate::fibers::{Fibers, Place, index};
 use accord_types::kernel_launch::EncodedLaunch;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// A kernel that takes its arguments by their addresses.
 type Thunk = unsafe extern "C" fn(*const *const c_void);
 /// A function that returns where an object's compiled kernels read the calling thread's place in the grid.
-type OwnPlace = extern "C" fn() -> *mut [[u32; 3]; 4];
+type OwnPlace = extern "C" fn() -> *mut Place;
 
 /// Most threads of the system that run blocks.
 const THREADS: usize = 256;
@@ -73,11 +73,13 @@ impl Run<'_> {
         let [nx, ny, _] = self.launch.grid().map(u64::from);
         let block = self.launch.block();
         let threads = block.iter().product::<u32>();
+        let mut shared = vec![0_u128; (self.launch.shared() as usize).div_ceil(size_of::<u128>())];
         let mut fibers = self.launch.waits().then(|| Fibers::new(threads as usize, place, block));
         // SAFETY: a variable of this thread, which only this thread and its fibers use.
         unsafe {
-            (&raw mut (*place)[2]).write(block);
-            (&raw mut (*place)[3]).write(self.launch.grid());
+            (&raw mut (*place).axes[2]).write(block);
+            (&raw mut (*place).axes[3]).write(self.launch.grid());
+            (&raw mut (*place).shared).write(shared.as_mut_ptr());
         }
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +88,7 @@ impl Run<'_> {
             }
             let at = [number % nx, number / nx % ny, number / (nx * ny)].map(|index| index as u32);
             // SAFETY: as above.
-            unsafe { (&raw mut (*place)[1]).write(at) };
+            unsafe { (&raw mut (*place).axes[1]).write(at) };
             let body = || {
                 // SAFETY: the kernel's own thunk, with an address for each of its parameters.
                 unsafe { (self.thunk)(self.arguments.as_ptr().cast()) };
@@ -96,7 +98,7 @@ impl Run<'_> {
                 None => {
                     for thread in 0..threads {
                         // SAFETY: as above.
-                        unsafe { (&raw mut (*place)[0]).write(index(thread, block)) };
+                        unsafe { (&raw mut (*place).axes[0]).write(index(thread, block)) };
                         body();
                     }
                 }

@@ -3,9 +3,9 @@
 use crate::descriptor::Descriptor;
 use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SourceLine, end};
 use crate::memory::{self, Kind, Range};
-use crate::modules::{self, GpuCode, Kernel, Parameter};
+use crate::modules::{self, GpuCode, Kernel, ManagedVariable, Parameter};
 use crate::transfer::{self, Mode};
-use crate::{acc, streams};
+use crate::{acc, attributes, streams};
 use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -15,8 +15,8 @@ const BLOCK: i64 = 1024;
 const BLOCK_AXES: [i64; 3] = [1024, 1024, 64];
 /// Most blocks of each dimension of a grid.
 const GRID_AXES: [i64; 3] = [2_147_483_647, 65535, 65535];
-/// Most bytes of shared memory of a block, static and dynamic.
-const SHARED: usize = 49152;
+/// Bytes of shared memory of a block, static and dynamic, that every device has.
+const SHARED: usize = 48 << 10;
 /// Blocks of a dimension that the launch leaves to the runtime (`<<<*, ...>>>`), on CPU devices and on GPUs; the loop has the grid's
 /// stride.
 const CHOSEN: i64 = 64;
@@ -24,7 +24,16 @@ const CHOSEN_GPU: i64 = 2048;
 
 /// Managed and pinned memory that a kernel uses; the device has a copy for the duration of the launch.
 #[derive(Default)]
-struct Mirrors(BTreeMap<usize, (Range, usize)>);
+struct Mirrors(BTreeMap<usize, Mirror>);
+
+/// The device's copy of a range of host memory.
+#[derive(Clone, Copy)]
+struct Mirror {
+    range: Range,
+    copy: usize,
+    /// Whether the copy is the device's part of a managed variable, which lives as long as the device.
+    is_variable: bool,
+}
 
 impl Mirrors {
     /// Returns the device's address for a host address.
@@ -33,22 +42,52 @@ impl Mirrors {
         else {
             return address;
         };
-        let (_, copy) = *self.0.entry(range.start).or_insert_with(|| {
+        let mirror = *self.0.entry(range.start).or_insert_with(|| {
             let copy = memory::device_memory(range.bytes);
             if copy == 0 {
                 end(place, "no device memory for a copy of managed memory", "use device arrays");
             }
             transfer::bytes(copy, range.start, range.bytes, Mode::HostToDevice);
-            (range, copy)
+            Mirror { range, copy, is_variable: false }
         });
-        copy + (address - range.start)
+        mirror.copy + (address - range.start)
     }
 
     fn copy_back(self) {
-        for (range, copy) in self.0.into_values() {
+        for Mirror { range, copy, is_variable } in self.0.into_values() {
             transfer::bytes(range.start, copy, range.bytes, Mode::DeviceToHost);
-            memory::release(copy);
+            if !is_variable {
+                memory::release(copy);
+            }
         }
+    }
+
+    /// Copies managed variables of modules to the device.
+    fn copy_variables(&mut self, place: SourceLine) {
+        let (descriptors, others): (Vec<_>, Vec<_>) =
+            modules::managed().into_iter().partition(|variable| variable.is_descriptor);
+        for ManagedVariable { host, bytes, place: copy, .. } in others {
+            transfer::bytes(copy, host, bytes, Mode::HostToDevice);
+            let range = Range { start: host, bytes, kind: Kind::Managed };
+            self.0.insert(host, Mirror { range, copy, is_variable: true });
+        }
+        for variable in descriptors {
+            let bytes = self.descriptor(variable.host, place);
+            let count = bytes.len().min(variable.bytes);
+            transfer::bytes(variable.place, bytes.as_ptr().addr(), count, Mode::HostToDevice);
+        }
+    }
+
+    /// Returns the bytes of a descriptor at a host address, with the device's address of its array.
+    fn descriptor(&mut self, address: usize, place: SourceLine) -> Vec<u8> {
+        // SAFETY: the callers pass a descriptor's address, and it has so many bytes.
+        let (descriptor, mut bytes) = unsafe {
+            let descriptor = &*(address as *const Descriptor);
+            (descriptor, std::slice::from_raw_parts(address as *const u8, descriptor.size()).to_vec())
+        };
+        // The base address is the first member.
+        bytes[..size_of::<usize>()].copy_from_slice(&self.address(descriptor.base, place).to_ne_bytes());
+        bytes
     }
 }
 
@@ -88,13 +127,13 @@ extern "C" fn accord_cuf_launch(
         return;
     }
     let shared = match usize::try_from(shared) {
-        Ok(shared) if shared + kernel.shared <= SHARED => shared as u32,
+        Ok(shared) if fits_shared(shared + kernel.shared) => shared as u32,
         _ => {
             errors::keep(INVALID_VALUE);
             return;
         }
     };
-    let stream = stream.copied().unwrap_or(0);
+    let stream = stream.copied().unwrap_or_else(streams::selected);
     let device = acc::device();
     if streams::device(stream) != Some(device) {
         errors::keep(INVALID_RESOURCE_HANDLE);
@@ -104,6 +143,7 @@ extern "C" fn accord_cuf_launch(
         no_code(place, &why.to_string_lossy());
     }
     let mut mirrors = Mirrors::default();
+    mirrors.copy_variables(place);
     let count = kernel.parameters.len();
     // SAFETY: the compiler passes one address and one size for each of the kernel's parameters.
     let (addresses, values) =
@@ -128,6 +168,11 @@ extern "C" fn accord_cuf_launch(
     if !mirrors.0.is_empty() {
         mirrors.copy_back();
     }
+}
+
+/// Whether the current device has so much shared memory for a block.
+fn fits_shared(bytes: usize) -> bool {
+    bytes <= SHARED || bytes <= attributes::shared_memory(acc::device())
 }
 
 /// Returns the variables that a CPU device sets for a kernel.
@@ -167,12 +212,7 @@ fn argument(
     let is_descriptor =
         memory::find(pointer).is_some_and(|range| range.kind == Kind::Descriptor && range.start == pointer);
     if parameter == Parameter::Descriptor || is_descriptor {
-        // SAFETY: the argument is a descriptor's address.
-        let descriptor = unsafe { &*(pointer as *const Descriptor) };
-        let mut bytes = bytes(pointer as *const u8, descriptor.size());
-        // The base address is the first member.
-        bytes[..size_of::<usize>()].copy_from_slice(&mirrors.address(descriptor.base, place).to_ne_bytes());
-        return KernelArgument { bytes, by_address: true };
+        return KernelArgument { bytes: mirrors.descriptor(pointer, place), by_address: true };
     }
     KernelArgument { bytes: mirrors.address(pointer, place).to_ne_bytes().to_vec(), by_address: false }
 }

@@ -7,14 +7,18 @@
 
 mod acc;
 mod allocate;
+mod attributes;
 mod cudafor;
 mod descriptor;
 mod errors;
+mod events;
 mod fibers;
+mod filling;
 mod grid;
 mod launch;
 mod memory;
 mod modules;
+mod place;
 mod publication;
 mod streams;
 mod transfer;

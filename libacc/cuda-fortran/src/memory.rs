@@ -64,9 +64,9 @@ pub(crate) fn device_memory(bytes: usize) -> usize {
     start
 }
 
-/// Records memory of a device that is not allocated here.
-pub(crate) fn adopt(start: usize, bytes: usize, device: i32) {
-    ranges().insert(start, Range { start, bytes: bytes.max(1), kind: Kind::Device(device) });
+/// Records memory that is not allocated here.
+pub(crate) fn adopt(start: usize, bytes: usize, kind: Kind) {
+    ranges().insert(start, Range { start, bytes: bytes.max(1), kind });
 }
 
 fn layout(bytes: usize) -> Option<Layout> {

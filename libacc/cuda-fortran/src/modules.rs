@@ -2,6 +2,7 @@
 
 use crate::descriptor::Descriptor;
 use crate::errors::{SourceLine, end};
+use crate::memory::Kind;
 use crate::publication::{PublishedKernel, PublishedVariable, publish};
 use crate::transfer::{self, Mode};
 use crate::{acc, memory};
@@ -53,6 +54,25 @@ struct Variable {
     slots: Vec<usize>,
     /// Its address on each device with a copy.
     places: BTreeMap<i32, usize>,
+    /// The host's variable, if this is the device's part of a managed one.
+    managed: Option<ManagedHost>,
+}
+
+/// The host's part of a managed variable.
+#[derive(Clone, Copy)]
+struct ManagedHost {
+    address: usize,
+    /// Whether the variable is the descriptor of an array in managed memory.
+    is_descriptor: bool,
+}
+
+/// A managed variable, with its place on the current device.
+#[derive(Clone, Copy)]
+pub(crate) struct ManagedVariable {
+    pub(crate) host: usize,
+    pub(crate) bytes: usize,
+    pub(crate) place: usize,
+    pub(crate) is_descriptor: bool,
 }
 
 struct Registry {
@@ -93,6 +113,11 @@ impl Registry {
             variable.twin.map(|name| PublishedVariable { host: *host, bytes: variable.bytes, name })
         });
         publish(&self.texts, &kernels, &variables.collect::<Vec<_>>());
+        for variable in self.variables.values() {
+            if let Some(host) = variable.managed.filter(|host| !host.is_descriptor) {
+                memory::adopt(host.address, variable.bytes, Kind::Managed);
+            }
+        }
     }
 }
 
@@ -162,6 +187,7 @@ fn variable(registry: &mut Registry, host: usize) -> &mut Variable {
         twin: None,
         slots: Vec::new(),
         places: BTreeMap::new(),
+        managed: None,
     })
 }
 
@@ -172,6 +198,31 @@ extern "C" fn accord_cuf_register_slot(host: usize, slot: usize) {
     if !slots.contains(&slot) {
         slots.push(slot);
     }
+}
+
+/// Registers the host's part of a managed variable, whose device part is registered as a variable of its own.
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_register_managed(device: usize, host: usize, is_descriptor: i32) {
+    let mut registry = REGISTRY.lock();
+    let host = ManagedHost { address: host, is_descriptor: is_descriptor != 0 };
+    variable(&mut registry, device).managed = Some(host);
+}
+
+/// Returns the managed variables, with their places on the current device.
+pub(crate) fn managed() -> Vec<ManagedVariable> {
+    let all: Vec<(usize, usize, ManagedHost)> = registry()
+        .variables
+        .iter()
+        .filter_map(|(device, variable)| Some((*device, variable.bytes, variable.managed?)))
+        .filter(|(_, bytes, _)| *bytes > 0)
+        .collect();
+    let found = all.into_iter().map(|(device, bytes, host)| ManagedVariable {
+        host: host.address,
+        bytes,
+        place: place(device, bytes),
+        is_descriptor: host.is_descriptor,
+    });
+    found.collect()
 }
 
 #[unsafe(no_mangle)]
@@ -235,7 +286,7 @@ fn twin(host: usize, bytes: usize, device: i32) -> usize {
             "compile the source again, and see the note of accord cuf",
         );
     }
-    memory::adopt(address, bytes, device);
+    memory::adopt(address, bytes, Kind::Device(device));
     address
 }
 

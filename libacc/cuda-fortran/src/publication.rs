@@ -23,7 +23,11 @@ pub(crate) struct PublishedVariable {
 
 /// The host table: start and end of the regions, start and end of the variables. libacc finds the table's object by its
 /// address, so that it must be in the object's own memory.
-static TABLE: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+static TABLE: Table = [const { AtomicUsize::new(0) }; 4];
+/// The host table of the code that events need.
+static CLOCK_TABLE: Table = [const { AtomicUsize::new(0) }; 4];
+
+type Table = [AtomicUsize; 4];
 
 /// A PTX text with its final zero byte: address and size.
 #[repr(C)]
@@ -60,6 +64,20 @@ pub(crate) fn publish(texts: &[&'static CStr], kernels: &[PublishedKernel], vari
     if texts.is_empty() {
         return;
     }
+    register(&TABLE, texts, kernels, variables);
+}
+
+/// Registers the kernel of events with its PTX, once for each program.
+pub(crate) fn publish_clock(text: &'static CStr, kernel: &PublishedKernel) {
+    register(&CLOCK_TABLE, &[text], std::slice::from_ref(kernel), &[]);
+}
+
+fn register(
+    table: &'static Table,
+    texts: &[&'static CStr],
+    kernels: &[PublishedKernel],
+    variables: &[PublishedVariable],
+) {
     // Sources may bring the same library.
     let mut known = HashSet::new();
     let texts = texts.iter().filter(|text| known.insert(**text));
@@ -67,7 +85,7 @@ pub(crate) fn publish(texts: &[&'static CStr], kernels: &[PublishedKernel], vari
     let name = |name: &'static CStr| name.as_ptr().addr();
     let functions = List::range(kernels.iter().map(|kernel| kernel.region).collect());
     let hosts = List::range(variables.iter().map(|variable| Variable(variable.host, variable.bytes)).collect());
-    for (cell, value) in TABLE.iter().zip(functions.into_iter().chain(hosts)) {
+    for (cell, value) in table.iter().zip(functions.into_iter().chain(hosts)) {
         cell.store(value, Ordering::Relaxed);
     }
     let lists = vec![
@@ -77,7 +95,7 @@ pub(crate) fn publish(texts: &[&'static CStr], kernels: &[PublishedKernel], vari
     ];
     let List(data, _) = List::new(lists);
     // SAFETY: table and lists have the layout of the first version of nvptx's images, and are never changed again.
-    unsafe { acc::register_image(TABLE.as_ptr().addr(), data) };
+    unsafe { acc::register_image(table.as_ptr().addr(), data) };
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::acc;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The queue of the default stream; other streams' queues follow. Programs' own queues have small numbers.
@@ -12,6 +13,8 @@ struct StreamTable {
     streams: BTreeMap<i32, Stream>,
     devices: BTreeMap<i32, Device>,
     last: i32,
+    /// Numbers of destroyed streams, for new ones.
+    free: Vec<i32>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,8 +46,10 @@ fn with<R>(f: impl FnOnce(&mut StreamTable) -> R) -> R {
 pub(crate) fn create(is_free: bool) -> i64 {
     let device = acc::device();
     with(|state| {
-        state.last += 1;
-        let queue = DEFAULT + state.last;
+        let queue = state.free.pop().unwrap_or_else(|| {
+            state.last += 1;
+            DEFAULT + state.last
+        });
         state.streams.insert(queue, Stream { device, is_free });
         i64::from(queue)
     })
@@ -56,6 +61,38 @@ pub(crate) fn device(stream: i64) -> Option<i32> {
         DEFAULT => Some(acc::device()),
         queue => with(|state| state.streams.get(&queue).map(|stream| stream.device)),
     }
+}
+
+/// Whether a stream is not ordered with the default stream; `None` if there is no such stream.
+pub(crate) fn is_free(stream: i64) -> Option<bool> {
+    match queue(stream) {
+        DEFAULT => Some(false),
+        queue => with(|state| state.streams.get(&queue).map(|stream| stream.is_free)),
+    }
+}
+
+thread_local! {
+    /// The stream of this thread's operations that name none.
+    static SELECTED: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Selects the stream of this thread's operations that name none. Returns `false` if there is no such stream.
+pub(crate) fn select(stream: i64) -> bool {
+    let exists = device(stream).is_some();
+    if exists {
+        SELECTED.set(stream);
+    }
+    exists
+}
+
+/// Returns the stream of this thread's operations that name none.
+pub(crate) fn selected() -> i64 {
+    SELECTED.get()
+}
+
+/// Whether a handle is the default stream's.
+pub(crate) fn is_default(stream: i64) -> bool {
+    queue(stream) == DEFAULT
 }
 
 /// Returns the queue of a stream. 0 to 2 are the default stream's handles.
@@ -120,5 +157,15 @@ pub(crate) fn is_done(stream: i64) -> Option<bool> {
 /// Destroys a stream after its work has ended; returns `false` if there is no such stream.
 pub(crate) fn destroy(stream: i64) -> bool {
     let queue = queue(stream);
-    queue != DEFAULT && wait(stream) && with(|state| state.streams.remove(&queue)).is_some()
+    if queue == DEFAULT || !wait(stream) {
+        return false;
+    }
+    if SELECTED.get() == stream {
+        SELECTED.set(0);
+    }
+    with(|state| {
+        let removed = state.streams.remove(&queue);
+        state.free.extend(removed.map(|_| queue));
+        removed.is_some()
+    })
 }

@@ -3,7 +3,7 @@
 use crate::acc::{self, CopyDirection};
 use crate::descriptor::Descriptor;
 use crate::errors::{SourceLine, end};
-use crate::{memory, streams};
+use crate::{filling, memory, streams};
 use std::ffi::c_char;
 
 /// The sides of an assignment that are on a device.
@@ -125,11 +125,19 @@ pub(crate) fn arrays(to: &mut Descriptor, from: &Descriptor, mode: Mode, place: 
     }
 }
 
+/// Least bytes that copies within the device fill, instead of a copy from the host.
+const FILLED_WITHIN: usize = 1 << 20;
+
 /// Assigns a scalar to each element.
 fn fill(to: &Descriptor, from: &Descriptor, count: usize, to_device: Option<i32>, from_device: Option<i32>) {
     let mut value = vec![0_u8; from.element];
     copy(value.as_mut_ptr().addr(), from.base, from.element, None, from_device);
     let run = if to.is_contiguous() { count } else { to.run() };
+    if let Some(device) = to_device.filter(|_| run * to.element >= FILLED_WITHIN) {
+        let rows: Vec<usize> = (0..count).step_by(run).map(|element| to.address(element)).collect();
+        filling::enqueue(device, 0, &rows, run * to.element, &value);
+        return streams::finish([to_device, None]);
+    }
     let row = value.repeat(run);
     for element in (0..count).step_by(run) {
         copy(to.address(element), row.as_ptr().addr(), row.len(), to_device, None);

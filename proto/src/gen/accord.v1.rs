@@ -47,6 +47,18 @@ pub struct Device {
     /// Bytes of GPU memory that the driver takes for each process; 0 if unknown.
     #[prost(uint64, tag = "14")]
     pub context: u64,
+    /// Attributes of a GPU; empty for CPU devices.
+    #[prost(message, repeated, tag = "15")]
+    pub attributes: ::prost::alloc::vec::Vec<DeviceAttribute>,
+}
+/// An attribute of a GPU by the CUDA driver's number.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceAttribute {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(sint32, tag = "2")]
+    pub value: i32,
 }
 /// A label of a node: rack, switch, or defined by the site.
 #[allow(clippy::all)]

@@ -156,6 +156,14 @@ calls! {
             20 if setting("FAKE_CUDA_PROHIBITED", NONE) == u64::from(device.unsigned_abs()) => 2, // compute mode
             103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory
             13 => 1_000_000,  // clock, kHz
+            1 | 2 | 3 | 39 => 1024, // threads of a block and its dimensions, of a multiprocessor
+            4 => 64,          // third dimension of a block
+            5 => c_int::MAX,  // dimensions of a grid
+            6 | 7 => 65535,
+            8 => 49152,       // shared memory of a block
+            10 => 32,         // threads of a warp
+            81 => 102_400,    // shared memory of a multiprocessor
+            97 => 101_376,    // shared memory of a block that opts in
             88 => setting("FAKE_CUDA_PAGEABLE", 0) as c_int, // kernels reach all memory of the process
             _ => 0,
         };
@@ -413,9 +421,19 @@ calls! {
         (*start, *bytes) = (*module).variable(&string(name))?;
         Ok(())
     }
-    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, _function: *const Function) {
-        // The eighth is dynamic shared memory.
-        *value = if attribute == 8 { 49152 } else { 1024 };
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: *const Function) {
+        *value = match attribute {
+            1 => 0,                       // static shared memory
+            8 => (*function).shared_max,  // dynamic shared memory
+            _ => 1024,
+        };
+        Ok(())
+    }
+    fn cuFuncSetAttribute(function: *mut Function, attribute: c_int, value: c_int) {
+        if attribute != 8 || !(0..=101_376).contains(&value) {
+            return Err(INVALID_VALUE);
+        }
+        (*function).shared_max = value;
         Ok(())
     }
     fn cuOccupancyMaxPotentialBlockSize(
@@ -525,6 +543,9 @@ impl Launch {
         // SAFETY: required of the caller.
         unsafe {
             let function = node.function.as_ref().ok_or(INVALID_HANDLE)?.clone();
+            if node.shared > function.shared_max.unsigned_abs() {
+                return Err(INVALID_VALUE);
+            }
             let (from, bytes) = match buffer(node.extra.cast()) {
                 Some(buffer) => buffer,
                 None if node.parameters.is_null() => (std::ptr::null(), function.bytes),

@@ -19,7 +19,12 @@ pub(crate) struct Function {
     /// Size of the parameter.
     pub(crate) bytes: usize,
     form: Form,
+    /// Most bytes of dynamic shared memory.
+    pub(crate) shared_max: i32,
 }
+
+/// Most bytes of dynamic shared memory without `cuFuncSetAttribute`.
+const SHARED_MAX: i32 = 49152;
 
 /// How a kernel gets what a launch passes.
 #[derive(Clone, Copy)]
@@ -93,7 +98,7 @@ impl Module {
 
     pub(crate) fn function(&self, name: &str) -> Result<Function, i32> {
         if self.text.contains(&format!(".entry {name}(")) {
-            return Ok(Function { name: name.to_owned(), bytes: 0, form: Form::Own });
+            return Ok(Function { name: name.to_owned(), bytes: 0, form: Form::Own, shared_max: SHARED_MAX });
         }
         let head = format!(".entry {name} (");
         let (_, body) = self
@@ -114,7 +119,7 @@ impl Module {
             let slots = body.split("ld.param.u64 %accord_slot,[%in_ar0+").skip(1).filter_map(number);
             Form::Block { mask, slots: slots.max().map_or(0, |last| last / 8 + 1) }
         };
-        Ok(Function { name: name.to_owned(), bytes, form })
+        Ok(Function { name: name.to_owned(), bytes, form, shared_max: SHARED_MAX })
     }
 
     pub(crate) fn unload(&self) {

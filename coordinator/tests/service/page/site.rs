@@ -111,6 +111,7 @@ impl Site {
             context: 0,
             units: 1,
             compute: (0, 0),
+            attributes: Vec::new(),
             numa: None,
             cpus: Vec::new(),
         };

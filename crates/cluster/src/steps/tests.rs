@@ -86,6 +86,7 @@ fn registration(name: &str, world: &str) -> Registration {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     };

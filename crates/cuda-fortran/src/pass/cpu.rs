@@ -9,12 +9,10 @@ use crate::refusal::{Error, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread.
+/// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread. The address of the
+/// block's dynamic shared memory follows, which the launch sizes.
 pub(super) const PLACE: &str = "accord_cuf_place";
-/// Dynamic shared memory.
-pub(super) const DYNAMIC: &str = "accord_cuf_dynamic_shared";
-/// Size of dynamic shared memory: a block's default on GPUs.
-pub(super) const DYNAMIC_SIZE: usize = 49152;
+const DYNAMIC_AT: usize = 12 * size_of::<i32>();
 
 const REGISTERS: [&str; 4] = ["tid", "ctaid", "ntid", "nctaid"];
 
@@ -90,8 +88,7 @@ pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Vari
         .map(|name| (name.to_owned(), format!("{PREFIX}{name}")))
         .collect();
     super::device::rename(&mut new, &names);
-    new.push(thread_local(PLACE, "!llvm.array<12 x i32>", 16)?);
-    new.push(thread_local(DYNAMIC, &format!("!llvm.array<{DYNAMIC_SIZE} x i8>"), 16)?);
+    new.push(thread_local(PLACE, "!llvm.array<14 x i32>", 16)?);
     for (name, kind) in FUNCTIONS {
         super::declare(&mut new, name, kind)?;
     }
@@ -186,13 +183,24 @@ fn operation(
                 )
                 .into());
             };
-            let symbol = if size == 0 { DYNAMIC.to_owned() } else { format!("{PREFIX}{symbol}") };
             let offset = op.operands.last().cloned().unwrap_or_default();
             let mut text = String::new();
+            if size == 0 {
+                let _ = writeln!(
+                    text,
+                    "{n}p = \"llvm.mlir.addressof\"() <{{global_name = @{PLACE}}}> : () -> !llvm.ptr
+{n}q = \"llvm.getelementptr\"({n}p) <{{elem_type = i8, rawConstantIndices = array<i32: {DYNAMIC_AT}>}}> : (!llvm.ptr) -> !llvm.ptr
+{n}a = \"llvm.load\"({n}q) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> !llvm.ptr"
+                );
+            } else {
+                let _ = writeln!(
+                    text,
+                    "{n}a = \"llvm.mlir.addressof\"() <{{global_name = @\"{PREFIX}{symbol}\"}}> : () -> !llvm.ptr"
+                );
+            }
             let _ = write!(
                 text,
-                "{n}a = \"llvm.mlir.addressof\"() <{{global_name = @\"{symbol}\"}}> : () -> !llvm.ptr
-{n}c = \"llvm.getelementptr\"({n}a, {offset}) <{{elem_type = i8, rawConstantIndices = array<i32: -2147483648>}}> : (!llvm.ptr, i32) -> !llvm.ptr
+                "{n}c = \"llvm.getelementptr\"({n}a, {offset}) <{{elem_type = i8, rawConstantIndices = array<i32: -2147483648>}}> : (!llvm.ptr, i32) -> !llvm.ptr
 {result} = \"fir.convert\"({n}c) : (!llvm.ptr) -> {}",
                 op.result_types.join("")
             );

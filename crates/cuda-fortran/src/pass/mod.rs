@@ -7,6 +7,7 @@ pub(crate) mod gpu;
 pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod loops;
+pub(crate) mod managed;
 pub(crate) mod pointers;
 mod reduction;
 mod registration;

@@ -17,6 +17,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("accord_cuf_register_module", "(!llvm.ptr, i64) -> !llvm.ptr"),
     ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i64) -> ()"),
     ("accord_cuf_register_slot", "(!llvm.ptr, !llvm.ptr) -> ()"),
+    ("accord_cuf_register_managed", "(!llvm.ptr, !llvm.ptr, i32) -> ()"),
     ("accord_cuf_run", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
 ];
 
@@ -82,6 +83,16 @@ impl Registration<'_> {
 {n}b = \"llvm.mlir.addressof\"() <{{global_name = @\"{SLOT}{name}\"}}> : () -> !llvm.ptr
 \"fir.call\"({n}a, {n}b) <{{callee = @accord_cuf_register_slot}}> : (!llvm.ptr, !llvm.ptr) -> ()"
                     );
+                    if let Some(host) = super::managed::host_name(name) {
+                        let is_descriptor = u32::from(is_box(kind));
+                        let _ = writeln!(
+                            text,
+                            "{n}h = \"fir.address_of\"() <{{symbol = @\"{host}\"}}> : () -> (!fir.ref<{kind}>)
+{n}p = \"fir.convert\"({n}h) : (!fir.ref<{kind}>) -> !llvm.ptr
+{n}q = \"arith.constant\"() <{{value = {is_descriptor} : i32}}> : () -> i32
+\"fir.call\"({n}a, {n}p, {n}q) <{{callee = @accord_cuf_register_managed}}> : (!llvm.ptr, !llvm.ptr, i32) -> ()"
+                        );
+                    }
                 }
             }
             "cuf.register_kernel" => {}

@@ -40,6 +40,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
                 units: cpus.len().max(1) as u32,
                 compute: (0, 0),
                 context: 0,
+                attributes: Vec::new(),
                 numa: None,
                 cpus,
             }

@@ -146,10 +146,9 @@ impl Module {
         }
         let parameters = match (self.kernels.get(&known.name), self.entry(&known.name)) {
             (Some(BlockPath::Parameter(layout)), _) => Parameters::Block(*layout),
-            (None, Some(entry)) => Parameters::Kernel(KernelParameters {
-                entry,
-                shared_max: self.limit(raw, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
-            }),
+            (None, Some(entry)) => {
+                Parameters::Kernel(KernelParameters { entry, shared_max: self.dynamic_shared(raw)? })
+            }
             _ => Parameters::BlockAddress,
         };
         // Gangs that update the same memory wait for these updates.
@@ -182,6 +181,21 @@ impl Module {
         // SAFETY: the value is valid for writing, the function is the module's.
         unsafe { self.context.driver.cuFuncGetAttribute(&raw mut value, attribute, raw) }?;
         Ok(value.unsigned_abs())
+    }
+
+    /// Allows a kernel all shared memory that the device gives a block which opts in. Returns the most bytes of dynamic shared memory.
+    fn dynamic_shared(&self, raw: CUfunction) -> Result<u32, DriverError> {
+        let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let usual = self.limit(raw, dynamic)?;
+        let most = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+        let fixed = self.limit(raw, CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let most = most.unsigned_abs().saturating_sub(fixed);
+        if most <= usual {
+            return Ok(usual);
+        }
+        // SAFETY: the function is the module's.
+        unsafe { self.context.driver.cuFuncSetAttribute(raw, dynamic, most.cast_signed()) }?;
+        Ok(most)
     }
 
     /// Returns the number of gangs of one warp in the blocks of a kernel.

@@ -12,6 +12,48 @@ const DRIVER_MIN: i32 = 11_040;
 /// Oldest supported architecture.
 const SM_MIN: i32 = 50;
 
+/// Attributes that a description contains, for programs that query devices of any node.
+const REPORTED: &[Attribute] = &[
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK,
+    Attribute::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY,
+    Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK,
+    Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
+    Attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT,
+    Attribute::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP,
+    Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    Attribute::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT,
+    Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED,
+    Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
+    Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE,
+    Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS,
+    Attribute::CU_DEVICE_ATTRIBUTE_ECC_ENABLED,
+    Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+    Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+    Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+    Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+    Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+    Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT,
+    Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
+    Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+    Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+    Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+    Attribute::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+    Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
+];
+
 const NO_DEVICE: &str = "the NVIDIA driver shows no device";
 
 fn nothing(note: impl Into<String>) -> Found {
@@ -152,6 +194,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
         units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.unsigned_abs(),
         compute: (number(major), number(minor)),
         context: 0,
+        attributes: REPORTED.iter().filter_map(|which| Some((*which as u16, attribute(*which).ok()?))).collect(),
         numa: numa_node(driver, device),
         cpus: Vec::new(),
     }))

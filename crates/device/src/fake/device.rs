@@ -94,6 +94,7 @@ impl FakeDevice {
             units: 1,
             compute: (0, 0),
             context: 0,
+            attributes: Vec::new(),
             numa: None,
             cpus: Vec::new(),
         };

@@ -3,8 +3,8 @@
 
 use accord_types::texts::{ADDRESS_MAX, NAME_MAX, REQUEST_TEXT_MAX, WORDS_MAX, cut};
 use accord_types::{
-    DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken, Lease, LeasedDevice,
-    NodeId, OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
+    ATTRIBUTES_MAX, DeviceFault, DeviceId, DeviceInfo, DeviceKind, DeviceUse, Error, ErrorCode, HeldJob, JobToken,
+    Lease, LeasedDevice, NodeId, OrderPolicy, QueuedJob, Rank, Result, SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -389,6 +389,11 @@ impl Writer {
         self.text(&info.uuid, NAME_MAX);
         self.u64(info.memory);
         self.u32(info.units);
+        self.length(info.attributes.len());
+        for (number, value) in &info.attributes {
+            self.u16(*number);
+            self.u32(value.cast_unsigned());
+        }
         self.option(info.numa, Self::u32);
         self.length(info.cpus.len());
         for &cpu in &info.cpus {
@@ -524,7 +529,7 @@ impl<'a> Reader<'a> {
 
     fn lease(&mut self) -> Result<Lease> {
         /// Two ids, seven lengths, a kind, a flag, memory and units.
-        const DEVICE_LEAST: usize = 8 + 7 * 4 + 2 + 12;
+        const DEVICE_LEAST: usize = 8 + 8 * 4 + 2 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
             key: self.key()?,
@@ -552,6 +557,7 @@ impl<'a> Reader<'a> {
             units: self.u32()?,
             compute: (0, 0),
             context: 0,
+            attributes: self.list(ATTRIBUTES_MAX, 6, |reader| Ok((reader.u16()?, reader.u32()?.cast_signed())))?,
             numa: self.option(Self::u32)?,
             cpus: self.list(PROCESSORS_MAX, 4, Self::u32)?,
         })
@@ -593,6 +599,7 @@ mod tests {
                 units: 2,
                 compute: (0, 0),
                 context: 0,
+                attributes: vec![(16, 132), (97, -1)],
                 numa: (ordinal == 1).then_some(0),
                 cpus: vec![0, 3],
             },

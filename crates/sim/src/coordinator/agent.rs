@@ -206,6 +206,7 @@ impl Agent {
             units: 1,
             compute: (0, 0),
             context: 0,
+            attributes: Vec::new(),
             numa: None,
             cpus: Vec::new(),
         };

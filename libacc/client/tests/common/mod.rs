@@ -337,6 +337,7 @@ pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     }

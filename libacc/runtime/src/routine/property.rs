@@ -8,12 +8,26 @@ use accord_types::{DeviceInfo, DeviceType, Error, Result};
 const MEMORY: i32 = 1;
 /// `acc_property_free_memory`
 const FREE_MEMORY: i32 = 2;
+/// Properties from here on are a GPU's attributes, by the CUDA driver's numbers. Accord's own, for the runtime of CUDA Fortran.
+const ATTRIBUTES: i32 = 0x2_0000;
+/// The driver's number of the attribute that has the multiprocessors.
+const MULTIPROCESSORS: u16 = 16;
 /// `acc_property_name`
 const NAME: i32 = 0x10001;
 /// `acc_property_vendor`
 const VENDOR: i32 = 0x10002;
 /// `acc_property_driver`
 const DRIVER: i32 = 0x10003;
+
+/// Returns a device's attribute; 0 if it is unknown, or negative. CPU devices have only the number of cores, in place of multiprocessors.
+fn attribute(info: &DeviceInfo, property: i32) -> u64 {
+    let Some(number) = property.checked_sub(ATTRIBUTES).and_then(|number| u16::try_from(number).ok()) else { return 0 };
+    match info.attribute(number) {
+        Some(value) => u64::try_from(value).unwrap_or(0),
+        None if number == MULTIPROCESSORS => info.units.into(),
+        None => 0,
+    }
+}
 
 impl Runtime {
     /// Implements `acc_get_property` for numbers: 0 for unknown properties and devices that don't exist.
@@ -31,7 +45,7 @@ impl Runtime {
                     let left = device.client().memory_free().map_err(|error| device.place(error))?;
                     Ok(left.saturating_add(idle))
                 }
-                _ => Ok(0),
+                _ => Ok(attribute(self.devices[index].info(), property)),
             }
         };
         get(t).map_err(|error: Error| error.call("acc_get_property"))

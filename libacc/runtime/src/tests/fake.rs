@@ -302,6 +302,7 @@ impl Fake {
             units: 1,
             compute: (0, 0),
             context: 0,
+            attributes: vec![(75, 9), (97, -3)],
             numa: None,
             cpus: Vec::new(),
         };

@@ -359,6 +359,8 @@ fn properties_are_the_devices_own() {
     assert_eq!(rt.get_property(t, 5, DeviceType::Cpu, 1).unwrap(), 0);
     assert_eq!(rt.get_property(t, 0, DeviceType::Radeon, 1).unwrap(), 0);
     assert_eq!(rt.get_property(t, 0, DeviceType::Cpu, 77).unwrap(), 0);
+    let attributes = [75, 97, 1, 16].map(|number| rt.get_property(t, 0, DeviceType::Cpu, 0x2_0000 + number).unwrap());
+    assert_eq!(attributes, [9, 0, 0, 1], "the fake device has one unit");
     assert_eq!(rt.get_property_string(t, 0, DeviceType::Cpu, 0x10001).unwrap().as_deref(), Some("fake"));
     assert_eq!(rt.get_property_string(t, 0, DeviceType::Cpu, 1).unwrap(), None);
     assert_eq!(rt.get_property_string(t, 3, DeviceType::Cpu, 0x10001).unwrap(), None);

@@ -50,6 +50,7 @@ pub(crate) fn device(ordinal: u32) -> DeviceInfo {
         units: 1,
         compute: (0, 0),
         context: 0,
+        attributes: Vec::new(),
         numa: None,
         cpus: Vec::new(),
     }

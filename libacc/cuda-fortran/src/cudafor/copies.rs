@@ -1,0 +1,278 @@
+//! Copies between host and devices, and `cudaMemset`.
+
+use crate::descriptor::Descriptor;
+use crate::errors::{INVALID_DEVICE, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SUCCESS, keep};
+use crate::place::Place;
+use crate::transfer::{self, Mode};
+use crate::{acc, filling, memory, streams};
+
+fn mode(to: usize, from: usize) -> Mode {
+    match (memory::device_of(to), memory::device_of(from)) {
+        (Some(_), Some(_)) => Mode::DeviceToDevice,
+        (None, Some(_)) => Mode::DeviceToHost,
+        (_, None) => Mode::HostToDevice,
+    }
+}
+
+/// The two sides of a copy of `count` elements, and its bytes. `None` if a side has fewer, or elements of another size.
+fn sides(to: &Descriptor, from: &Descriptor, count: i64) -> Option<(usize, usize, usize)> {
+    let (to, from) = (Place::new(to), Place::new(from));
+    // A side that is an address counts bytes; so does the other then.
+    let element = if to.element == 1 || from.element == 1 { 1 } else { to.element };
+    let bytes = |side: Place| if side.element == element { side.bytes(count) } else { usize::try_from(count).ok() };
+    let is_same = to.element == from.element || element == 1;
+    let (bytes, other) = (bytes(to)?, bytes(from)?);
+    (is_same && bytes == other).then_some((to.base, from.base, bytes))
+}
+
+fn copy(to: &Descriptor, from: &Descriptor, count: i64) -> i32 {
+    let Some((to, from, bytes)) = sides(to, from, count) else { return keep(INVALID_VALUE) };
+    transfer::bytes(to, from, bytes, mode(to, from));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_i4(to: &Descriptor, from: &Descriptor, count: i32, _kind: *const i32) -> i32 {
+    copy(to, from, i64::from(count))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_i8(to: &Descriptor, from: &Descriptor, count: i64, _kind: *const i32) -> i32 {
+    copy(to, from, count)
+}
+
+/// Returns a stream argument, or the thread's default stream without one.
+fn stream_or_default(stream: Option<&i64>) -> i64 {
+    stream.copied().unwrap_or_else(streams::selected)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_async_i4(
+    to: &Descriptor,
+    from: &Descriptor,
+    count: i32,
+    _kind: *const i32,
+    stream: Option<&i64>,
+) -> i32 {
+    copy_in_stream(to, from, i64::from(count), stream_or_default(stream))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_async_i8(
+    to: &Descriptor,
+    from: &Descriptor,
+    count: i64,
+    _kind: *const i32,
+    stream: Option<&i64>,
+) -> i32 {
+    copy_in_stream(to, from, count, stream_or_default(stream))
+}
+
+/// Implements the form whose fourth argument is the stream.
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_async_s4(to: &Descriptor, from: &Descriptor, count: i32, stream: i64) -> i32 {
+    copy_in_stream(to, from, i64::from(count), stream)
+}
+
+fn copy_in_stream(to: &Descriptor, from: &Descriptor, count: i64, stream: i64) -> i32 {
+    let Some((to, from, bytes)) = sides(to, from, count) else { return keep(INVALID_VALUE) };
+    let Some(device) = streams::device(stream) else { return keep(INVALID_RESOURCE_HANDLE) };
+    enqueue(device, stream, to, from, bytes);
+    SUCCESS
+}
+
+/// Enqueues a copy, or performs it if a participant is not of the stream's device.
+fn enqueue(device: i32, stream: i64, to: usize, from: usize, bytes: usize) {
+    let is_its = |address| memory::device_of(address).is_none_or(|one| one == device);
+    if bytes > 0 && !(is_its(to) && is_its(from) && transfer::enqueue(to, from, bytes, stream)) {
+        streams::wait(stream);
+        transfer::bytes(to, from, bytes, mode(to, from));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_peer_i4(
+    to: &Descriptor,
+    to_device: i32,
+    from: &Descriptor,
+    from_device: i32,
+    count: i32,
+) -> i32 {
+    if !acc::is_device(to_device) || !acc::is_device(from_device) {
+        return keep(INVALID_DEVICE);
+    }
+    copy(to, from, i64::from(count))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_peer_async_i4(
+    to: &Descriptor,
+    to_device: i32,
+    from: &Descriptor,
+    from_device: i32,
+    count: i32,
+    stream: Option<&i64>,
+) -> i32 {
+    if !acc::is_device(to_device) || !acc::is_device(from_device) {
+        return keep(INVALID_DEVICE);
+    }
+    copy_in_stream(to, from, i64::from(count), stream_or_default(stream))
+}
+
+/// A copy in two dimensions, in bytes.
+struct Rows {
+    to: usize,
+    from: usize,
+    to_pitch: usize,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Rows {
+    /// Reads the arguments of a routine. Pitches and width count elements, or bytes of an address.
+    fn new(to: &Descriptor, from: &Descriptor, sizes: [i32; 4]) -> Option<Self> {
+        let (to, from) = (Place::new(to), Place::new(from));
+        let mut all = sizes.into_iter().map(usize::try_from);
+        let mut next = || all.next()?.ok();
+        let (to_pitch, from_pitch, width, height) = (next()?, next()?, next()?, next()?);
+        if width > to_pitch || width > from_pitch {
+            return None;
+        }
+        let element = if to.element == from.element {
+            to.element
+        } else if to.element == 1 || from.element == 1 {
+            1
+        } else {
+            return None;
+        };
+        let [to_pitch, from_pitch, width] = [to_pitch, from_pitch, width].map(|count| count * element);
+        let is_whole = width == to_pitch && width == from_pitch;
+        let (width, height) = if is_whole { (width * height, 1) } else { (width, height) };
+        Some(Self { to: to.base, from: from.base, to_pitch, from_pitch, width, height })
+    }
+
+    fn each(&self, mut copy: impl FnMut(usize, usize)) {
+        for row in 0..self.height {
+            copy(self.to + row * self.to_pitch, self.from + row * self.from_pitch);
+        }
+    }
+}
+
+/// Copies in two dimensions; pitches, width and height count elements, as in CUDA Fortran.
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_2d_i4(
+    to: &Descriptor,
+    to_pitch: i32,
+    from: &Descriptor,
+    from_pitch: i32,
+    width: i32,
+    height: i32,
+    _kind: *const i32,
+) -> i32 {
+    let Some(rows) = Rows::new(to, from, [to_pitch, from_pitch, width, height]) else { return keep(INVALID_VALUE) };
+    rows.each(|to, from| transfer::bytes(to, from, rows.width, mode(to, from)));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memcpy_2d_async_i4(
+    to: &Descriptor,
+    to_pitch: i32,
+    from: &Descriptor,
+    from_pitch: i32,
+    width: i32,
+    height: i32,
+    _kind: *const i32,
+    stream: Option<&i64>,
+) -> i32 {
+    let Some(rows) = Rows::new(to, from, [to_pitch, from_pitch, width, height]) else { return keep(INVALID_VALUE) };
+    let stream = stream_or_default(stream);
+    let Some(device) = streams::device(stream) else { return keep(INVALID_RESOURCE_HANDLE) };
+    rows.each(|to, from| enqueue(device, stream, to, from, rows.width));
+    SUCCESS
+}
+
+/// Returns the bytes that `cudaMemset` repeats. An address takes the lowest byte of the value; an array or scalar a value of its elements' type.
+fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
+    let is_address = Place::is_address(to);
+    if value.base == 0 || value.rank() > 0 || !is_address && (value.kind(), value.element) != (to.kind(), to.element) {
+        return None;
+    }
+    // SAFETY: the value is a scalar of this size in host memory.
+    let bytes = unsafe { std::slice::from_raw_parts(value.base as *const u8, value.element) };
+    Some(if is_address { bytes.get(..1)?.to_vec() } else { bytes.to_vec() })
+}
+
+fn set(to: &Descriptor, value: &Descriptor, count: i64, stream: i64) -> i32 {
+    let place = Place::new(to);
+    let (Some(bytes), Some(pattern)) = (place.bytes(count), pattern(to, value)) else { return keep(INVALID_VALUE) };
+    fill(stream, &[place.base], bytes, &pattern)
+}
+
+/// Fills rows of `bytes` bytes, which are on one side.
+fn fill(stream: i64, rows: &[usize], bytes: usize, pattern: &[u8]) -> i32 {
+    let Some(of_stream) = streams::device(stream) else { return keep(INVALID_RESOURCE_HANDLE) };
+    let Some(first) = rows.first().filter(|_| bytes > 0) else { return SUCCESS };
+    let device = memory::device_of(*first);
+    // The default stream is that of the memory's device.
+    if device.is_some_and(|device| device != of_stream) && !streams::is_default(stream) {
+        return keep(INVALID_VALUE);
+    }
+    match device {
+        Some(device) => filling::enqueue(device, stream, rows, bytes, pattern),
+        None if memory::find(*first).is_some() => {
+            streams::finish([None, None]);
+            filling::host(rows, bytes, pattern);
+        }
+        None => return keep(INVALID_VALUE),
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_i4(to: &Descriptor, value: &Descriptor, count: i32) -> i32 {
+    set(to, value, i64::from(count), streams::selected())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_i8(to: &Descriptor, value: &Descriptor, count: i64) -> i32 {
+    set(to, value, count, streams::selected())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_async_i4(to: &Descriptor, value: &Descriptor, count: i32, stream: Option<&i64>) -> i32 {
+    set(to, value, i64::from(count), stream_or_default(stream))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_async_i8(to: &Descriptor, value: &Descriptor, count: i64, stream: Option<&i64>) -> i32 {
+    set(to, value, count, stream_or_default(stream))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_2d_i4(to: &Descriptor, pitch: i32, value: &Descriptor, width: i32, height: i32) -> i32 {
+    accord_cuf_memset_2d_async_i4(to, pitch, value, width, height, None)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_memset_2d_async_i4(
+    to: &Descriptor,
+    pitch: i32,
+    value: &Descriptor,
+    width: i32,
+    height: i32,
+    stream: Option<&i64>,
+) -> i32 {
+    let [Ok(pitch), Ok(width), Ok(height)] = [pitch, width, height].map(usize::try_from) else {
+        return keep(INVALID_VALUE);
+    };
+    let place = Place::new(to);
+    let last = if height == 0 { 0 } else { (height - 1) * pitch + width };
+    let fits = place.bytes(i64::try_from(last).unwrap_or(i64::MAX)).is_some();
+    let Some(pattern) = pattern(to, value).filter(|_| fits && width <= pitch) else { return keep(INVALID_VALUE) };
+    let (width, pitch) = (width * place.element, pitch * place.element);
+    let (width, height) = if width == pitch { (width * height, 1) } else { (width, height) };
+    let rows: Vec<usize> = (0..height).map(|row| place.base + row * pitch).collect();
+    fill(stream_or_default(stream), &rows, width, &pattern)
+}
