@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// Most regions that are counted apart.
-const REGIONS_MAX: usize = 4096;
+const REGIONS_MAX: usize = 4_096;
 /// Most arrays of one region that are reported.
 const ARRAYS_MAX: usize = 64;
 /// Most regions that the summary names.
@@ -114,7 +114,8 @@ impl Findings {
         let _ = match differing {
             0 if launches == 0 => write!(first, "nothing was compared"),
             0 => write!(first, "all {} are equal", Count(self.elements as usize, "element")),
-            _ => write!(first, "{differing} differ, {} are equal", launches - differing),
+            1 => write!(first, "1 run differs"),
+            _ => write!(first, "{differing} runs differ"),
         };
         if skipped > 0 {
             let _ = write!(first, "; {skipped} could not be compared");
@@ -127,7 +128,7 @@ impl Findings {
         for region in notable.clone().take(NAMED_MAX) {
             let mut line = format!("  {}: ", region.name);
             if region.compared > 0 {
-                let _ = write!(line, "{} of {} differ", region.differing, Count(region.compared as usize, "run"));
+                let _ = write!(line, "differs in {} of {}", region.differing, Count(region.compared as usize, "run"));
             }
             if region.skipped > 0 {
                 let separator = if region.compared > 0 { "; " } else { "" };

@@ -191,7 +191,8 @@ impl Mirror {
             }
         }
         let launched = self.client.launch(QueueId::SYNC, key, spec, dims, ArgBlock { bytes: &bytes, ..block });
-        launched.and_then(|()| self.client.wait(&[QueueId::SYNC])).map_err(|error| Obstacle::Mirror(error.to_string()))
+        let ran = launched.and_then(|()| self.client.wait(&[QueueId::SYNC]));
+        ran.map_err(|error| Obstacle::Mirror(format!("it fails on the CPU device: {error}")))
     }
 }
 

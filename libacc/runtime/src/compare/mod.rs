@@ -151,22 +151,28 @@ impl Runtime {
         let mut queues: Vec<QueueId> = device.queues().all_busy().filter(|other| *other != queue).collect();
         queues.push(queue);
         queues.push(QueueId::SYNC);
-        device.wait(&queues)?;
+        // Without a note in the queues' records, by which the construct's own memory would count as free.
+        let wait = |queues: &[QueueId]| device.client().wait(queues).map_err(|error| device.place(error));
+        wait(&queues)?;
         let name = || self.region_name(issue, function);
         let mut running = Duration::ZERO;
-        let prepared = match turn.findings.broken(function) {
+        let broken = turn.findings.broken(function);
+        let prepared = match broken {
             true => Err(Obstacle::Mirror(String::new())),
             false => self.run_on_mirror(comparison, &mut turn, &one, &mut running),
         };
         let before = comparison.host.now();
         launch()?;
-        device.wait(&[queue])?;
+        wait(&[queue])?;
         let launched = comparison.host.now().saturating_sub(before);
         let compared = prepared.and_then(|reached| self.compare_sections(comparison, &mut turn, &one, &reached));
         match compared {
             Ok(differs) => turn.findings.compared(function, name, differs),
             Err(Obstacle::Device(error)) => return Err(error),
             Err(Obstacle::Mirror(why)) => {
+                if !broken {
+                    turn.end_mirror(device.index);
+                }
                 if turn.findings.skip(function, name, &why) {
                     comparison.report(&format!("{}: is not compared: {why}", name()));
                 }
@@ -189,13 +195,13 @@ impl Runtime {
         if turn.buffers.is_none() {
             turn.buffers = Some([Buffer::new(&*self.host)?, Buffer::new(&*self.host)?]);
         }
-        let Some([buffer, _]) = &turn.buffers else { return Err(Obstacle::Mirror("there is no memory".to_owned())) };
         let moved =
             turn.mirrors.get(&device.index).is_some_and(|mirror| mirror.as_ref().is_ok_and(|one| !one.fits(device)));
-        if moved && let Some(Ok(mirror)) = turn.mirrors.remove(&device.index) {
-            // Its device has another place since a shutdown.
-            let _ = mirror.client().shutdown();
+        if moved {
+            // The device has another place since a shutdown.
+            turn.end_mirror(device.index);
         }
+        let Some([buffer, _]) = &turn.buffers else { return Err(Obstacle::Mirror("there is no memory".to_owned())) };
         let start = || Mirror::start(device, &*comparison.host).map_err(|error| error.to_string());
         let mirror = turn.mirrors.entry(device.index).or_insert_with(start);
         let mirror =
@@ -211,13 +217,7 @@ impl Runtime {
         let spec = || self.host.function(one.function);
         let ran = mirror.run(one.function as u64, &spec, one.dims, block);
         *running = comparison.host.now().saturating_sub(before);
-        if let Err(Obstacle::Mirror(why)) = ran {
-            // A CPU device with a crashed region is of no use.
-            let _ = mirror.client().shutdown();
-            turn.mirrors.remove(&device.index);
-            return Err(Obstacle::Mirror(format!("on the CPU device it fails: {why}")));
-        }
-        Ok(reached)
+        ran.map(|()| reached)
     }
 
     /// Compares all that a region has reached. Returns whether anything differs.
@@ -253,6 +253,16 @@ impl Runtime {
         let name = self.host.function(function).map_or_else(|_| format!("region at {function:#x}"), |spec| spec.name);
         let place = place.map_or(name.clone(), |place| format!("{place}: region {name}"));
         format!("{place} on {} (node {})", issue.device.num(), issue.device.info().node_name)
+    }
+}
+
+impl Comparisons {
+    /// Ends a mirror, which is started again for the next region: one on which something has failed is of no use.
+    fn end_mirror(&mut self, device: usize) {
+        if let Some(Ok(mirror)) = self.mirrors.get(&device) {
+            let _ = mirror.client().shutdown();
+            self.mirrors.remove(&device);
+        }
     }
 }
 
@@ -366,12 +376,11 @@ fn sections(issue: &Issue<'_>, plan: &Plan, mirror: &Mirror, reached: &BTreeMap<
 /// Returns the message about an array that differs.
 fn line(region: &str, array: &ArrayDescription, tally: &Tally, is_scalar: bool) -> String {
     let Some(first) = &tally.first else { return String::new() };
+    let name = if is_scalar && array.name.starts_with("0x") { "a scalar copied both ways" } else { &array.name };
     let index = if is_scalar && first.element == 0 { String::new() } else { (array.index)(first.element) };
     let declared = if array.declared.is_empty() { String::new() } else { format!(" ({})", array.declared) };
-    let mut line = format!(
-        "{region}: {}{index}{}{declared} is {}, on the CPU device {}",
-        array.name, first.path, first.device, first.cpu
-    );
+    let mut line =
+        format!("{region}: {name}{index}{}{declared} is {}, on the CPU device {}", first.path, first.device, first.cpu);
     if tally.compared > 1 {
         let differ = if tally.differing == 1 { "differs" } else { "differ" };
         line += &format!("; {} of {} {differ}", tally.differing, Count(tally.compared as usize, "element"));
