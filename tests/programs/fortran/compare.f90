@@ -4,8 +4,7 @@
 ! EXPECT stderr=/accord: compare: compared \d runs of \d regions with a CPU device: 1 run differs\n/
 ! RUN env=ACCORD_COMPARE=ulp=4
 ! BUILD offload=no
-! BUILD flags=-g
-! BUILD flags=-O0
+! BUILD flags=-g -O0
 program main
   use openacc
   use iso_c_binding, only: c_int
