@@ -13,6 +13,7 @@ use crate::request_args::RequestArgs;
 use crate::reservation_args::ReservationArgs;
 use crate::setup_args::SetupArgs;
 use crate::top_args::TopArgs;
+use accord_types::Compare;
 use accord_types::nearest::nearest;
 use accord_types::settings;
 use clap::error::ErrorKind;
@@ -222,6 +223,11 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) explain_errors: bool,
 
+    /// Run each region on a CPU device, too, and report the first element of each array that differs: by more than 1e-6 (single precision) or 1e-12
+    /// (double) of its value, or by more than LIMITS, such as rel=1e-4,abs=1e-9 or ulp=4. ACCORD_COMPARE does it without accord run.
+    #[arg(long, value_name = "LIMITS", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = limits)]
+    pub(crate) compare: Option<String>,
+
     /// Transport between the nodes: tcp, mpi, or auto. auto is mpi over several nodes if the agents have an MPI whose ranks the launcher can
     /// start, and tcp between the hosts of a local cluster. --verbose prints the reason.
     #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true)]
@@ -373,7 +379,8 @@ impl RunArgs {
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static str, String)> {
         let time = self.time_setting().map(|time| (settings::TIME.name, time));
         let explains = self.explain_errors.then(|| (settings::EXPLAIN_ERRORS.name, "1".to_owned()));
-        time.into_iter().chain(explains)
+        let compares = self.compare.clone().map(|limits| (settings::COMPARE.name, limits));
+        time.into_iter().chain(explains).chain(compares)
     }
 
     /// Returns the value for ACCORD_TIME with which each process reports by itself, or `None` to leave it unchanged.
@@ -624,6 +631,11 @@ impl CopyMemory {
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
+}
+
+fn limits(text: &str) -> Result<String, String> {
+    let meaning = Compare::parse(text).map(|_| text.to_owned());
+    meaning.ok_or_else(|| "use limits such as rel=1e-4, abs=1e-9 or ulp=4, separated by commas".to_owned())
 }
 
 fn time(text: &str) -> Result<Duration, String> {

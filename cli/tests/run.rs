@@ -287,14 +287,14 @@ fn quoted(command: &Command) -> String {
 fn options_reach_the_program_as_settings() {
     for cluster in [&[][..], &["--local-cluster", "1x1", "--bare", "--loopback"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_accord"))
-            .args(["run", "--explain-errors", "--time=times.%p"])
+            .args(["run", "--explain-errors", "--time=times.%p", "--compare=ulp=4"])
             .args(cluster)
-            .args(["--", "sh", "-c", "echo $ACCORD_EXPLAIN_ERRORS $ACCORD_TIME"])
+            .args(["--", "sh", "-c", "echo $ACCORD_EXPLAIN_ERRORS $ACCORD_TIME $ACCORD_COMPARE"])
             // Without a cluster the library has to be somewhere.
             .env("ACCORD_LIBACC", "/etc/passwd")
             .env_remove("LD_PRELOAD")
             .output()
             .unwrap();
-        assert_eq!(stdout(&output), "1 times.%p\n", "{cluster:?} {output:?}");
+        assert_eq!(stdout(&output), "1 times.%p ulp=4\n", "{cluster:?} {output:?}");
     }
 }

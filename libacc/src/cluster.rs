@@ -139,6 +139,30 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
     })
 }
 
+/// Creates the client of one more CPU device of this process, with which regions are compared. It can have `addresses` addresses. What its regions print is
+/// dropped, since the program's own devices print it too.
+///
+/// # Errors
+/// Returns `acc_error_device_init` if this build has no CPU devices.
+pub(crate) fn further_cpu_device(kernels: &Kernels, addresses: u64) -> Result<Arc<dyn DeviceClient>> {
+    // A device prefers twice as many addresses as it has memory.
+    let config = cpu::CpuConfig { devices: Some(1), memory: Some(addresses / 2) };
+    let info = cpu::inventory(NodeId(0), &host_name(), &config).pop();
+    let info = info.ok_or_else(|| Error::new(ErrorCode::DeviceInit, "this machine has no CPU device"))?;
+    let config = StartConfig {
+        place: None,
+        program: Some(accord_device::ProgramSpec { output: Some(Arc::new(|_, _| {})), ..worker_program() }),
+        account: None,
+        images: kernels.images(),
+        cache: None,
+        ipc: false,
+        scrub: false,
+        allocate: false,
+        company: None,
+    };
+    Ok(Arc::new(InProcess::new(info, None, config, None)?))
+}
+
 /// Displays that the program's request waits.
 fn show_wait(line: Option<&str>) {
     static DISPLAYED: StatusLine = StatusLine::new();

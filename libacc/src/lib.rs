@@ -16,6 +16,7 @@ mod blocks;
 mod closing;
 mod cluster;
 mod company;
+mod compare;
 mod components;
 mod device_address;
 mod elf;

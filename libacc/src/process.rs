@@ -1,5 +1,6 @@
 //! The process's session: created at first use, dropped in forked children, closed at exit.
 
+use crate::compare::Surroundings;
 use crate::host_memory::ProgramMemory;
 use crate::kernels::Kernels;
 use crate::objects::Objects;
@@ -14,7 +15,7 @@ use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
-use accord_types::{Error, Result, SpanSink, threads};
+use accord_types::{Compare, Error, Result, SpanSink, threads};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, OnceLock, mpsc};
@@ -87,6 +88,7 @@ fn create() -> Result<&'static Session> {
         return Ok(unsafe { &*existing });
     }
     let mut runtime_settings = settings::runtime()?;
+    let compare = if settings::is_without_devices() { Compare::Nothing } else { settings::compare()? };
     // Page-locked arrays need notice of other pages at their addresses.
     runtime_settings.pageable |= !sees_mappings;
     let tracer = Tracer::from_settings();
@@ -110,6 +112,9 @@ fn create() -> Result<&'static Session> {
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
+    if let Compare::Regions(tolerance) = compare {
+        session.runtime.compare(tolerance, Box::new(Surroundings::new(Arc::clone(&names_from))));
+    }
     prof::watch(&session.runtime, &session.clients, Box::new(ProgramMemory::new(names_from)))?;
     SESSION.store(session, Ordering::Release);
     last_thread::session_begins();
@@ -213,6 +218,7 @@ extern "C" fn at_exit() {
 fn close(session: &'static Session) {
     let (done, closed) = mpsc::channel();
     let closer = threads::spawn("accord-exit", move || {
+        session.runtime.end_comparison();
         for client in &session.clients {
             // A device that is already lost has nothing to end.
             let _ = client.shutdown();

@@ -6,7 +6,7 @@ use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::unknown_settings::unknown_settings;
-use accord_types::{Check, DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
+use accord_types::{Check, Compare, DeviceType, Error, ErrorCode, Rank, Result, spin_policy};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -227,6 +227,19 @@ pub(crate) fn runtime() -> Result<Settings> {
         check: value(settings::CHECK).map_or(Ok(Check::Nothing), |text| check(&text))?,
         seed: RandomState::new().hash_one(std::process::id()),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
+    })
+}
+
+/// `ACCORD_COMPARE`: whether regions are compared with a CPU device, and by which limits.
+///
+/// # Errors
+/// Returns `acc_error_invalid_argument` for an invalid value.
+pub(crate) fn compare() -> Result<Compare> {
+    let Some(text) = value(settings::COMPARE) else { return Ok(Compare::Nothing) };
+    Compare::parse(&text).ok_or_else(|| {
+        let cause = format!("{} is \"{text}\", which is no limit of a comparison", settings::COMPARE.name);
+        Error::new(ErrorCode::InvalidArgument, cause)
+            .remedy("set it to on, off, or limits such as rel=1e-4,abs=1e-9 or ulp=4, or unset it")
     })
 }
 

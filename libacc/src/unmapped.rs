@@ -69,7 +69,13 @@ mod tests {
         assert!(reported(0x5000).contains("a.c:3, main: argument 2: its block of 800 bytes at 0x5000 is copied"));
         assert!(reported(0x5010).contains("16 bytes into it"));
         assert!(reported(0x4ff8).contains("-8 bytes into it"));
-        let named = Variable { name: "a".into(), file: Some("a.c".into()), line: Some(1), function: None };
+        let named = Variable {
+            name: "a".into(),
+            file: Some("a.c".into()),
+            line: Some(1),
+            function: None,
+            ..Variable::default()
+        };
         let reported = line(&Mapped { place: "main", variable: Some(&named), entry: 2, pointer: 0x5000, block });
         assert!(
             reported.contains("main: a (a.c:1): its block") && reported.contains("write copy(a[0:LENGTH])"),

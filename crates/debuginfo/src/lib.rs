@@ -12,6 +12,7 @@ mod elements;
 mod entry;
 mod file;
 mod globals;
+mod layout;
 mod location;
 mod memory;
 mod pointee;
@@ -23,6 +24,7 @@ mod variables;
 
 pub use elements::Elements;
 pub use file::ObjectInfo;
+pub use layout::{Field, Layout, Scalar};
 pub use location::Frame;
 pub use memory::{Memory, ProcessMemory};
 pub use source_location::{SourceLocation, base_name};

@@ -33,6 +33,8 @@ pub(crate) struct Scope<'a> {
     /// The frame, which locals need and static variables don't.
     pub(crate) frame: Option<&'a Frame>,
     pub(crate) frame_base: Option<u64>,
+    /// The address of the descriptor by which bounds are computed.
+    pub(crate) object: Option<u64>,
 }
 
 /// The location or the value of a variable.
@@ -47,7 +49,7 @@ pub(crate) enum Found {
 impl<'a> Scope<'a> {
     /// Creates the scope of static variables.
     pub(crate) fn of_unit(unit: Unit<'a>, base: u64, memory: &'a dyn Memory) -> Self {
-        Self { unit, base, memory, frame: None, frame_base: None }
+        Self { unit, base, memory, frame: None, frame_base: None, object: None }
     }
 
     /// Creates the scope of the locals of `function`.
@@ -136,7 +138,7 @@ impl<'a> Scope<'a> {
             return Some(constant);
         }
         if let AttributeValue::Exprloc(expression) = value {
-            return match self.evaluate(expression, None)? {
+            return match self.evaluate(expression, self.object)? {
                 // The result of an expression for a bound is the bound itself.
                 Found::At(value) | Found::Value(value) => Some(value.cast_signed()),
             };

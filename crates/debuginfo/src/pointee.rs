@@ -1,6 +1,7 @@
 //! Finds the pointer that leads to a block of memory: a variable, or a member of one.
 
 use crate::entry::{Entry, Unit, attribute, in_unit, name, type_of};
+use crate::layout::Layout;
 use crate::location::{Found, Scope};
 use crate::types;
 use gimli::UnitOffset;
@@ -25,6 +26,15 @@ pub(crate) enum Fit {
     Block,
 }
 
+/// A pointer that leads to the range.
+pub(crate) struct Lead {
+    /// The expression of the source, as `s->rows[3]`.
+    pub(crate) path: String,
+    pub(crate) fit: Fit,
+    /// The elements that it leads to.
+    pub(crate) layout: Option<Layout>,
+}
+
 /// A search for pointers to a range of addresses.
 pub(crate) struct Search<'a> {
     pub(crate) scope: Scope<'a>,
@@ -33,13 +43,13 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Searches a variable of type `at`. Returns the expression that leads to the range, as `s->rows[3]`.
-    pub(crate) fn variable(&self, variable: &str, at: UnitOffset, found: Found) -> Option<(String, Fit)> {
+    /// Searches a variable of type `at`.
+    pub(crate) fn variable(&self, variable: &str, at: UnitOffset, found: Found) -> Option<Lead> {
         self.find_value(variable, ".", at, found, 0)
     }
 
     /// Searches a value. `dot` separates the path from a member's name.
-    fn find_value(&self, path: &str, dot: &str, at: UnitOffset, found: Found, depth: usize) -> Option<(String, Fit)> {
+    fn find_value(&self, path: &str, dot: &str, at: UnitOffset, found: Found, depth: usize) -> Option<Lead> {
         let unit = self.scope.unit;
         let entry = unit.entry(at).ok()?;
         match entry.tag() {
@@ -49,7 +59,9 @@ impl Search<'_> {
                     Found::At(address) => self.read(address)?,
                 };
                 if let Some(fit) = self.fit(value) {
-                    return Some((path.to_owned(), fit));
+                    let target = type_of(unit, &entry);
+                    let layout = target.and_then(|target| Layout::of_target(&self.scope, target, self.behind(value)));
+                    return Some(Lead { path: path.to_owned(), fit, layout });
                 }
                 let target = type_of(unit, &entry)?;
                 let inner = unit.entry(target).ok()?;
@@ -69,7 +81,7 @@ impl Search<'_> {
         }
     }
 
-    fn members(&self, path: &str, dot: &str, at: UnitOffset, address: u64, depth: usize) -> Option<(String, Fit)> {
+    fn members(&self, path: &str, dot: &str, at: UnitOffset, address: u64, depth: usize) -> Option<Lead> {
         let unit = self.scope.unit;
         let mut tree = unit.entries_tree(Some(at)).ok()?;
         let mut children = tree.root().ok()?.children();
@@ -90,19 +102,22 @@ impl Search<'_> {
                 None => (path.to_owned(), dot),
             };
             better(&mut best, self.find_value(&path, dot, kind, Found::At(address.wrapping_add(offset)), depth));
-            if self.reads.get() == 0 || matches!(best, Some((_, Fit::Start))) {
+            if self.reads.get() == 0 || matches!(best, Some(Lead { fit: Fit::Start, .. })) {
                 break;
             }
         }
         best
     }
 
-    fn array(&self, path: &str, at: UnitOffset, entry: &Entry, address: u64, depth: usize) -> Option<(String, Fit)> {
+    fn array(&self, path: &str, at: UnitOffset, entry: &Entry, address: u64, depth: usize) -> Option<Lead> {
         let unit = self.scope.unit;
         if let Some(gimli::AttributeValue::Exprloc(data)) = entry.attr_value(gimli::DW_AT_data_location) {
             // The data of a Fortran array, found by its descriptor.
             let (Found::At(data) | Found::Value(data)) = self.scope.evaluate(data, Some(address))?;
-            return self.fit(data).map(|fit| (path.to_owned(), fit));
+            let fit = self.fit(data)?;
+            let scope = Scope { object: Some(address), ..self.scope };
+            let layout = Layout::of_variable(&scope, at, self.behind(data));
+            return Some(Lead { path: path.to_owned(), fit, layout });
         }
         let element = type_of(unit, entry)?;
         if unit.entry(element).ok()?.tag() != gimli::DW_TAG_pointer_type || depth >= DEPTH_MAX {
@@ -120,6 +135,11 @@ impl Search<'_> {
     fn read(&self, address: u64) -> Option<u64> {
         self.reads.set(self.reads.get().checked_sub(1)?);
         self.scope.memory.word(address)
+    }
+
+    /// Returns the bytes from a pointer's target to the range.
+    fn behind(&self, pointer: u64) -> i64 {
+        self.wanted.start.wrapping_sub(pointer).cast_signed()
     }
 
     fn fit(&self, pointer: u64) -> Option<Fit> {
@@ -147,9 +167,9 @@ impl Search<'_> {
     }
 }
 
-fn better(best: &mut Option<(String, Fit)>, found: Option<(String, Fit)>) {
+fn better(best: &mut Option<Lead>, found: Option<Lead>) {
     if let Some(found) = found
-        && best.as_ref().is_none_or(|best| found.1 < best.1)
+        && best.as_ref().is_none_or(|best| found.fit < best.fit)
     {
         *best = Some(found);
     }

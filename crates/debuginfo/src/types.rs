@@ -50,7 +50,8 @@ pub(crate) fn dimensions(scope: &Scope<'_>, at: UnitOffset) -> Option<Vec<(i64, 
     Some(all)
 }
 
-fn is_fortran(unit: Unit<'_>) -> bool {
+/// Whether a unit is Fortran code.
+pub(crate) fn is_fortran(unit: Unit<'_>) -> bool {
     let language = unit.entry(unit.header.root_offset()).ok().and_then(|root| root.attr_value(gimli::DW_AT_language));
     matches!(
         language,

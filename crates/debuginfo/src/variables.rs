@@ -2,8 +2,9 @@
 
 use crate::entry::{Entry, Unit, declared, name, type_of};
 use crate::globals::{Global, Globals};
+use crate::layout::Layout;
 use crate::location::{Found, Frame, Scope};
-use crate::pointee::{Fit, READS_MAX, Search, may_point};
+use crate::pointee::{Fit, Lead, READS_MAX, Search, may_point};
 use crate::{Memory, ObjectInfo, base_name, source_location, types};
 use gimli::UnitOffset;
 use std::cell::Cell;
@@ -30,6 +31,8 @@ pub struct Variable {
     pub line: Option<u32>,
     /// The function of the variable; `None` for a variable of a file or module.
     pub function: Option<String>,
+    /// The elements of the data, if their type is known.
+    pub layout: Option<Layout>,
 }
 
 impl fmt::Display for Variable {
@@ -51,7 +54,13 @@ impl ObjectInfo {
         let offset = wanted.start.wrapping_sub(base);
         let known = self.globals(memory).0.iter().find(|global| global.span.contains(&offset));
         if let Some(global) = known {
-            return self.with_global(global, |unit, entry| describe(unit, entry, global.function));
+            return self.with_global(global, |unit, entry| {
+                let mut variable = describe(unit, entry, global.function)?;
+                let scope = Scope::of_unit(unit, base, memory);
+                let inside = offset.wrapping_sub(global.span.start).cast_signed();
+                variable.layout = type_of(unit, entry).and_then(|at| Layout::of_variable(&scope, at, inside));
+                Some(variable)
+            });
         }
         let symbol = self.symbols().variable(offset)?;
         let name = match offset - symbol.span.start {
@@ -71,8 +80,8 @@ impl ObjectInfo {
                 let search = Search { scope, wanted: wanted.clone(), reads: &reads };
                 let mut variable = describe(unit, entry, global.function)?;
                 let at = Found::At(global.span.start.wrapping_add(base));
-                let (path, fit) = search.variable(&variable.name, type_of(unit, entry)?, at)?;
-                variable.name = path;
+                let Lead { path, fit, layout } = search.variable(&variable.name, type_of(unit, entry)?, at)?;
+                (variable.name, variable.layout) = (path, layout);
                 Some((variable, fit))
             });
             take_better(&mut best, found);
@@ -232,6 +241,8 @@ fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset, follows: bool
     if let Found::At(address) = found {
         let size = types::size(&search.scope, kind).unwrap_or(1).max(1);
         if (address..address.saturating_add(size)).contains(&search.wanted.start) {
+            let inside = search.wanted.start.wrapping_sub(address).cast_signed();
+            variable.layout = Layout::of_variable(&search.scope, kind, inside);
             return Some((variable, Fit::Start));
         }
         if search.wanted.contains(&address) {
@@ -241,15 +252,15 @@ fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset, follows: bool
     if !follows {
         return None;
     }
-    let (path, fit) = search.variable(&variable.name, kind, found)?;
-    variable.name = path;
+    let Lead { path, fit, layout } = search.variable(&variable.name, kind, found)?;
+    (variable.name, variable.layout) = (path, layout);
     Some((variable, fit))
 }
 
 pub(crate) fn describe(unit: Unit<'_>, entry: &Entry, function: Option<UnitOffset>) -> Option<Variable> {
     let (file, line) = declared(unit, entry);
     let function = function.and_then(|at| name(unit, &unit.entry(at).ok()?));
-    Some(Variable { name: name(unit, entry)?, file, line, function })
+    Some(Variable { name: name(unit, entry)?, file, line, function, layout: None })
 }
 
 fn take_better(best: &mut Option<(Variable, Fit)>, found: Option<(Variable, Fit)>) {

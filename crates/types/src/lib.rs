@@ -6,6 +6,7 @@
 
 pub mod backoff;
 mod check;
+mod compare;
 pub mod connection_slots;
 mod count;
 mod device;
@@ -54,6 +55,7 @@ pub mod unknown_settings;
 pub mod version;
 
 pub use check::Check;
+pub use compare::{Compare, Tolerance};
 pub use count::Count;
 pub use device::{ATTRIBUTES_MAX, DeviceInfo, DeviceKind, DeviceType};
 pub use device_fault::{DeviceFault, DeviceVerdict};

@@ -290,6 +290,9 @@ settings! {
     /// What is checked about regions.
     CHECK = "ACCORD_CHECK", "off", "off|bounds", [],
         "What is checked about regions: bounds, on CPU devices, whether they stay within their arrays.";
+    /// Whether regions are compared with a CPU device.
+    COMPARE = "ACCORD_COMPARE", "off", "off|on|limits of rel=, abs= and ulp=, separated by commas", [],
+        "Runs each region on a CPU device, too, and reports the first element of each array that differs by more than 1e-6 (single precision) or 1e-12 (double) of its value, or by more than the limits.";
     /// What becomes of updates that GCC has left out.
     DROPPED_UPDATES = "ACCORD_DROPPED_UPDATES", "error", "error|warn", [],
         "What an update of whole declare variables does, of which GCC passes none: it ends the program, or warns once a place.";

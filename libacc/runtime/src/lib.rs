@@ -10,6 +10,7 @@ mod bare_pointers;
 pub mod bench;
 mod block_copies;
 mod bounds;
+pub mod compare;
 mod construct;
 mod device;
 mod explain;

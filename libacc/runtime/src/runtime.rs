@@ -2,6 +2,7 @@
 
 use crate::address_space::AddressSpace;
 use crate::block_copies::SpareBuffers;
+use crate::compare::{Comparison, ComparisonObserver};
 use crate::construct::{ConstructEnter, Mode};
 use crate::device::{Device, Shared};
 use crate::local_thread::{Current, LocalThread};
@@ -34,6 +35,8 @@ pub struct Runtime {
     /// Spare buffers for blocks that are copied for one launch.
     pub(crate) spare: SpareBuffers,
     watch: Arc<Watch>,
+    /// The comparison of regions with a CPU device, if it is requested.
+    pub(crate) comparison: OnceLock<Comparison>,
 }
 
 impl Runtime {
@@ -64,6 +67,7 @@ impl Runtime {
             globals: ShortLock::default(),
             spare: SpareBuffers::default(),
             watch,
+            comparison: OnceLock::new(),
         }
     }
 
@@ -74,7 +78,10 @@ impl Runtime {
 
     /// Notifies `observer` from now on of events on devices. There is one; the first stays.
     pub fn observe(&self, observer: Box<dyn Observer>) {
-        self.watch.set(observer);
+        self.watch.set(match self.comparison.get() {
+            Some(_) => Box::new(ComparisonObserver(observer)),
+            None => observer,
+        });
     }
 
     /// Notifies the observer that started devices begin to end, because the program does; or that they have ended.
@@ -136,6 +143,7 @@ impl Runtime {
                     device.client().forget_functions(functions.clone());
                 }
             }
+            self.forget_compared(&functions);
         }
     }
 
@@ -151,6 +159,11 @@ impl Runtime {
     /// Returns a construct on one of the devices.
     pub(crate) fn entering<'a>(&'a self, device: &'a Device, queue: QueueId, mode: Mode) -> ConstructEnter<'a> {
         ConstructEnter { device, all: &self.devices, host: &*self.host, queue, mode }
+    }
+
+    /// Returns the variables of all loaded objects.
+    pub(crate) fn all_globals(&self) -> Vec<(u64, Vec<Global>)> {
+        self.globals().clone()
     }
 
     fn globals(&self) -> ShortGuard<'_, Vec<(u64, Vec<Global>)>> {

@@ -13,8 +13,13 @@ pub(crate) fn explain(error: &Error) -> (Error, Option<Arc<SourceLocation>>) {
 
 /// The variable that leads to an address, from the program's call that the thread is in.
 pub(crate) fn variable_at(address: usize) -> Option<Variable> {
+    variable_of(HostRange { start: address, len: 1 })
+}
+
+/// The variable that holds a range of memory or leads there, from the program's call that the thread is in.
+pub(crate) fn variable_of(range: HostRange) -> Option<Variable> {
     let frames = frames();
-    on_helper_thread(move || variable(HostRange { start: address, len: 1 }, &frames))?
+    on_helper_thread(move || variable(range, &frames))?
 }
 
 /// Returns the only pointer of the region at `function` whose location in the program's call is unknown, from that call.

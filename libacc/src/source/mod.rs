@@ -22,7 +22,7 @@ pub(crate) use accord_debuginfo::{SourceLocation, Variable};
 pub(crate) use constant::constant_at;
 pub(crate) use elements::elements;
 pub(crate) use helper_thread::{on_helper_thread, on_helper_thread_within};
-pub(crate) use message::{explain, pointer_of_region, variable_at};
+pub(crate) use message::{explain, pointer_of_region, variable_at, variable_of};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
 pub(crate) use trail::code as call;

@@ -20,6 +20,11 @@ const PLAIN: &[(&str, &str)] = &[
 /// thread must wait.
 const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
+    (
+        "libacc/runtime/src/compare/mod.rs",
+        "turn",
+        "a region runs on two devices; only programs with ACCORD_COMPARE take it",
+    ),
     ("node-agent/src/device_filter.rs", "programs", "a filter is loaded or attached, before an executor starts"),
     ("libacc/client/src/in_process.rs", "starting", "the same below; users of the device do not take it"),
     (

@@ -155,7 +155,10 @@ impl Runtime {
             let dims = device.client().grid(key, &spec, dims);
             let launched = |notice: &mut Notice| *notice = Notice { queue, function, dims, ..*notice };
             device.notify(ProfilingEvent::LaunchStart, launched);
-            let sent = launch();
+            let sent = match self.comparison.get() {
+                Some(comparison) => self.launch_compared(comparison, issue, scratch, (function, dims), &launch),
+                None => launch(),
+            };
             device.notify(ProfilingEvent::LaunchEnd, launched);
             sent
         } else {

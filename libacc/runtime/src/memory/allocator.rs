@@ -40,6 +40,17 @@ pub(crate) struct BlockRequest {
     pub(crate) host: usize,
 }
 
+/// A block in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct UsedBlock {
+    pub(crate) start: DevicePtr,
+    /// The requested size.
+    pub(crate) bytes: u64,
+    /// Address of the data in the program; 0 for none.
+    pub(crate) host: usize,
+    pub(crate) purpose: Purpose,
+}
+
 /// The reason why there is no block yet. The caller acts on it without the device's lock, then asks again.
 #[derive(Debug)]
 pub(crate) enum Blocked {
@@ -223,6 +234,13 @@ impl Allocator {
         let (start, used) = self.used.range(..=address).next_back()?;
         let len = if self.guards.is_some() { used.bytes } else { used.len_from(*start) };
         (address - start < len).then_some((DevicePtr(*start), len))
+    }
+
+    /// Returns the block in use that contains an address.
+    pub(crate) fn used_around(&self, address: u64) -> Option<UsedBlock> {
+        let (start, used) = self.used.range(..=address).next_back()?;
+        let block = UsedBlock { start: DevicePtr(*start), bytes: used.bytes, host: used.host, purpose: used.purpose };
+        (address - start < used.bytes).then_some(block)
     }
 
     /// Whether an address may be in a block of this allocator.

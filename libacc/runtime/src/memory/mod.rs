@@ -5,7 +5,7 @@ mod guards;
 mod range;
 mod slabs;
 
-pub(crate) use allocator::{Allocator, BlockRequest, Blocked, Purpose};
+pub(crate) use allocator::{Allocator, BlockRequest, Blocked, Purpose, UsedBlock};
 pub(crate) use guards::{Damage, GuardedBlock, pattern};
 pub(crate) use range::Range;
 

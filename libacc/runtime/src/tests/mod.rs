@@ -3,6 +3,7 @@
 mod bare_pointers;
 mod by_pointer;
 mod by_value;
+mod compare;
 mod constants;
 mod directives;
 mod fake;

@@ -75,6 +75,11 @@ impl World {
         Self { runtime, t: LocalThread::default(), ram, fakes, kernels }
     }
 
+    /// Creates one more device, which is not the session's. Its memory is at the addresses of the first one.
+    pub(super) fn another(&self, device_type: DeviceType) -> Arc<Fake> {
+        Arc::new(Fake::new(0, device_type, 1 << 30, self.ram.clone(), Arc::clone(&self.kernels)))
+    }
+
     /// The only device.
     pub(super) fn fake(&self) -> &Fake {
         &self.fakes[0]
