@@ -284,6 +284,7 @@ impl Scheduler {
         let lease = shape.key.limit_ms.unwrap_or(self.policy.quantum());
         Search {
             pool: &self.pool,
+            now: self.now,
             until: self.now.plus(lease),
             origin,
             nodes: shape.nodes.as_ref(),

@@ -456,7 +456,8 @@ impl Naive {
             let claims = self.jobs.values().filter_map(|job| job.reserved_start.as_ref());
             let claimed =
                 claims.filter(|reserved_start| reserved_start.starts < renewed).any(|of| of.places.contains(&grant.at));
-            reserved || claimed || self.deadline(grant.device) < renewed
+            let takes = self.beside_of(grant) != (0, 0);
+            reserved || claimed || self.deadline(grant.device) < renewed || takes && self.is_short(grant.at.0, renewed)
         };
         if held().any(is_set_aside) {
             return true;
