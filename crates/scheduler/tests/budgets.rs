@@ -166,10 +166,12 @@ fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
         job(6, "eva", "12:nvidia:40% limit=1h", 0),
     ];
     let old = read("account.a.users = [\"ada\", \"eva\"]");
-    assert!(changes(&old, &old, &jobs).is_empty());
+    let scheduler = Scheduler::default();
+    let nodes = scheduler.nodes_of_jobs();
+    assert!(changes(&old, &old, &jobs, &nodes).is_empty());
     let users = "[account.a]\nusers = [\"ada\", \"eva\"]\nlongest = \"3h\"\n";
     let new = read(&format!("{users}each-user = {{ most = {{ nvidia = 5 }}, longest = \"2h\" }}"));
-    let reported: Vec<String> = changes(&old, &new, &jobs).iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = changes(&old, &new, &jobs, &nodes).iter().map(ToString::to_string).collect();
     assert_eq!(
         reported,
         [

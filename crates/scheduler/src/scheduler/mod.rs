@@ -40,6 +40,7 @@ pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
 pub use lack::Lack;
+pub use possible::NodesOfJobs;
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
