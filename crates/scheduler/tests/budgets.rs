@@ -182,3 +182,18 @@ fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
         ]
     );
 }
+
+#[test]
+fn cores_are_charged_and_count_as_no_device_of_a_maximum() {
+    let mut site = Site::new("most = { nvidia = 2 }\ndevice-hours = 3");
+    // Of 64 cores and 4 devices, 16 cores are one device's part.
+    assert_eq!(started(&site.ask("eva", "1:nvidia:cores=32 limit=4h")), [1]);
+    assert_eq!(started(&site.ask("eva", "1:nvidia:cores=16 limit=4h")), [2]);
+    assert_eq!(started(&site.ask("eva", "1:nvidia limit=4h")), [] as [u64; 0], "the account holds its two devices");
+    assert_eq!((site.scheduler.rate(JobId(1)).milli, site.scheduler.rate(JobId(2)).milli), (2_000, 1_000));
+    // Three device-hours an hour.
+    site.pass(59);
+    assert_eq!(site.scheduler.reason(JobId(3)), Some(WaitReason::Most { account: "a".to_owned() }));
+    site.pass(1);
+    assert_eq!(site.scheduler.reason(JobId(3)), Some(WaitReason::Spent { account: "a".to_owned() }));
+}

@@ -456,7 +456,9 @@ impl Naive {
                 };
                 let (cores, memory) = (want.cores, want.memory);
                 let (device, class, milli) = (self.device_id(at), want.class, self.each(want));
-                NGrant { device, at, class, amount, exclusive, milli, cores, memory, hold: NHold::Held }
+                let there = self.nodes[at.0].devices.iter().filter(|of| of.class == class && !of.absent).count();
+                let charged = charge_with_cores(milli, cores, self.nodes[at.0].cores, there as u64);
+                NGrant { device, at, class, amount, exclusive, milli, charged, cores, memory, hold: NHold::Held }
             })
             .collect();
         let (now, quantum, grace) = (self.now, self.policy.quantum(), self.policy.grace_ms);
