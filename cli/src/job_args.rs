@@ -92,8 +92,8 @@ pub(crate) enum By {
 
 /// `accord usage`.
 ///
-/// Asks the coordinator of ACCORD_COORDINATOR. A job is charged from its start until its devices are free: the larger part of each device's time and
-/// memory, times the billing weight of the device's class. Users see their own usage, unless the policy shows more; administrators see all.
+/// Asks the coordinator of ACCORD_COORDINATOR. A job is charged from its start until its devices are free: for each device the largest of its parts of time,
+/// memory and the node's cores, times the billing weight of the device's class. Users see their own usage, unless the policy shows more; administrators see all.
 #[derive(Args, Debug)]
 pub(crate) struct UsageArgs {
     /// Sum by user, account or day (UTC).

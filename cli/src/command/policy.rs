@@ -109,7 +109,7 @@ fn applied(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> String {
         let in_effect = format!("nothing is changed: policy version {policy_version} stays in effect\n");
         return found.chain([in_effect]).collect();
     }
-    let mut text: String = changes.iter().map(|change| format!("{change}\n")).collect();
+    let mut text: String = changes.iter().map(|change| located(&file.to_string(), change)).collect();
     if *more_changes > 0 {
         text.push_str(&format!("and {more_changes} more changes\n"));
     }
@@ -120,6 +120,13 @@ fn applied(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> String {
         format!("policy version {policy_version} is in effect\n")
     });
     text
+}
+
+/// Returns the line of a change, with the file before the place in it that a coordinator names.
+fn located(file: &str, change: &str) -> String {
+    let mut parts = change.splitn(3, ':');
+    let mut is_number = || parts.next().is_some_and(|part| part.parse::<u32>().is_ok());
+    if is_number() && is_number() { format!("{file}:{change}\n") } else { format!("{change}\n") }
 }
 
 fn applied_json(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> Value {
@@ -222,6 +229,9 @@ mod tests {
         );
         assert!(applied(file, &good, true).contains("Nothing is changed: policy version 2 stays in effect"));
         assert_eq!(applied_json(file, &good, false)["applied"], true);
+        let placed = ["9:12: job 3 would run on".into(), "5gpu holds 6 of nvidia: it".into()];
+        let placed = applied(file, &ApplyPolicyReply { changes: placed.into(), ..good }, true);
+        assert!(placed.starts_with("p.toml:9:12: job 3 would run on\n5gpu holds 6"), "{placed}");
         let finding = PolicyFinding { line: 3, column: 9, message: "m".into(), marked: "  x\n  ^".into() };
         let bad = ApplyPolicyReply { findings: vec![finding], policy_version: 1, ..ApplyPolicyReply::default() };
         let printed = applied(file, &bad, false);

@@ -7,7 +7,7 @@ use accord_proto::bounds::{POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX};
 use accord_proto::convert::check_version;
 use accord_proto::threads::on_thread;
 use accord_proto::v1;
-use accord_scheduler::policy::{Finding, SitePolicy};
+use accord_scheduler::policy::{Change, Finding, Places, SitePolicy};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
 use accord_types::Count;
@@ -48,6 +48,8 @@ impl v1::policies_server::Policies for Policies {
         check_version(version)?;
         let turn = self.reads.clone().acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("the coordinator stops"))?;
+        let file: Arc<str> = text.into();
+        let text = file.clone();
         let read = on_thread("accord-policy", turn, move || SitePolicy::read(&text, None)).await;
         let read = read.map_err(|error| Status::internal(error.to_string()))?;
         let version = || self.driver.with_cluster(|cluster| cluster.policy_version());
@@ -70,20 +72,29 @@ impl v1::policies_server::Policies for Policies {
             return Err(Status::failed_precondition(why));
         }
         let changes = self.driver.with_cluster(|cluster| cluster.policy_changes(&policy));
+        let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);
+        let changes = in_file(&changes[..changes.len() - more], &policy, &file);
         if !check_only {
             self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: user_name });
             self.driver.durable().await?;
         }
-        let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);
-        let listed =
-            changes.iter().take(POLICY_CHANGES_MAX).map(|change| cut(&change.to_string(), WORDS_MAX).to_owned());
         Ok(Response::new(v1::ApplyPolicyReply {
-            changes: listed.collect(),
+            changes,
             more_changes: u32::try_from(more).unwrap_or(u32::MAX),
             policy_version: version(),
             findings: Vec::new(),
         }))
     }
+}
+
+/// Returns the texts of changes, each after the line and the column of the file that bring it: `9:12: job 3 would …`.
+fn in_file(changes: &[Change], policy: &SitePolicy, file: &str) -> Vec<String> {
+    let places = Places::new(file);
+    let text = |change: &Change| match change.place(policy, &places) {
+        Some(place) => format!("{place}: {change}"),
+        None => change.to_string(),
+    };
+    changes.iter().map(|change| cut(&text(change), WORDS_MAX).to_owned()).collect()
 }
 
 fn finding(found: &Finding) -> v1::PolicyFinding {

@@ -107,7 +107,8 @@ impl Cluster {
 
     /// Returns the changes that another policy would bring for waiting and running jobs.
     pub fn policy_changes(&self, policy: &SitePolicy) -> Vec<Change> {
-        changes(&self.allocations.in_effect.policy, policy, &self.allocations.summaries())
+        let nodes = self.scheduler().nodes_of_jobs();
+        changes(&self.allocations.in_effect.policy, policy, &self.allocations.summaries(), &nodes)
     }
 
     /// Puts a checked policy into effect.

@@ -57,6 +57,18 @@ pub(crate) struct Head {
     pub(crate) demand: Vec<(ClassId, u64)>,
 }
 
+/// What a job holds of a class, in thousandths of devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Holding {
+    pub(crate) class: ClassId,
+    /// What counts for maxima and guarantees.
+    pub(crate) milli: u64,
+    /// What counts as usage.
+    pub(crate) charged: u64,
+    /// Whether the job's limit is longer than the quantum.
+    pub(crate) long: bool,
+}
+
 /// A quota with its set of classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound {
@@ -80,6 +92,8 @@ pub(crate) struct AccountUse {
     pub(crate) most: Vec<Bound>,
     /// Thousandths of devices by class.
     pub(crate) held: Vec<u64>,
+    /// The charge of its jobs in thousandths of devices, by class.
+    pub(crate) charged: Vec<u64>,
     /// The part of `held` of jobs with a limit longer than the quantum.
     pub(crate) long: Vec<u64>,
     /// The demand of reserved starts of its first jobs, by class.
@@ -137,9 +151,17 @@ pub(crate) fn class_set(filter: &crate::class::ClassFilter, classes: &[DeviceCla
 }
 
 impl AccountUse {
+    fn hold(&mut self, Holding { class, milli, charged, long }: Holding, more: bool) {
+        change(&mut self.held[class.index()], milli, more);
+        change(&mut self.charged[class.index()], charged, more);
+        if long {
+            change(&mut self.long[class.index()], milli, more);
+        }
+    }
+
     /// Sets the known classes, and which of them the account's quotas cover.
     fn set_classes(&mut self, described: &Account, classes: &[DeviceClass]) {
-        for by_class in [&mut self.held, &mut self.long, &mut self.claimed, &mut self.used] {
+        for by_class in [&mut self.held, &mut self.charged, &mut self.long, &mut self.claimed, &mut self.used] {
             by_class.resize(classes.len(), 0);
         }
         let bound = |quota: &Quota| Bound {
@@ -191,6 +213,7 @@ impl Accounts {
             guaranteed: Vec::new(),
             most: Vec::new(),
             held: Vec::new(),
+            charged: Vec::new(),
             long: Vec::new(),
             claimed: Vec::new(),
             used: Vec::new(),
@@ -287,14 +310,10 @@ impl Accounts {
     }
 
     /// Restores a hold of a leaf and its ancestors, which existed when they were last settled.
-    pub(crate) fn restore_hold(&mut self, leaf: u32, class: ClassId, milli: u64, long: bool) {
+    pub(crate) fn restore_hold(&mut self, leaf: u32, holding: Holding) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at];
-            let of = &mut self.all[account as usize];
-            of.held[class.index()] += milli;
-            if long {
-                of.long[class.index()] += milli;
-            }
+            self.all[account as usize].hold(holding, true);
         }
     }
 
@@ -333,12 +352,12 @@ impl Accounts {
             changed.insert(account);
         }
         let decay = Decay::over(passed, self.half_life_ms);
-        for (at, (used, &held)) in of.used.iter_mut().zip(&of.held).enumerate() {
-            if held == 0 && *used == 0 {
+        for (at, (used, &charged)) in of.used.iter_mut().zip(&of.charged).enumerate() {
+            if charged == 0 && *used == 0 {
                 continue;
             }
-            *used = decay.of(*used).saturating_add(held.saturating_mul(passed));
-            let milli_ms = u128::from(held) * u128::from(passed);
+            *used = decay.of(*used).saturating_add(charged.saturating_mul(passed));
+            let milli_ms = u128::from(charged) * u128::from(passed);
             let billed = milli_ms * u128::from(self.billing[at]);
             of.total.milli_ms += milli_ms;
             of.total.billed += billed;
@@ -351,24 +370,19 @@ impl Accounts {
         let of = self.get(account);
         let passed = u128::from(now.since(of.settled));
         let mut usage = of.total;
-        for (&held, &weight) in of.held.iter().zip(&self.billing) {
-            usage.milli_ms += u128::from(held) * passed;
-            usage.billed += u128::from(held) * passed * u128::from(weight);
+        for (&charged, &weight) in of.charged.iter().zip(&self.billing) {
+            usage.milli_ms += u128::from(charged) * passed;
+            usage.billed += u128::from(charged) * passed * u128::from(weight);
         }
         usage
     }
 
-    /// Adds to the holdings of a leaf and its ancestors, or subtracts. `long` marks a job with a limit longer than the
-    /// quantum.
-    pub(crate) fn hold(&mut self, now: Millis, leaf: u32, class: ClassId, milli: u64, long: bool, more: bool) {
+    /// Adds to the holdings of a leaf and its ancestors, or subtracts.
+    pub(crate) fn hold(&mut self, now: Millis, leaf: u32, holding: Holding, more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {
             let account = self.all[leaf as usize].path[at];
             self.settle(now, account);
-            let of = &mut self.all[account as usize];
-            change(&mut of.held[class.index()], milli, more);
-            if long {
-                change(&mut of.long[class.index()], milli, more);
-            }
+            self.all[account as usize].hold(holding, more);
         }
     }
 
@@ -397,8 +411,8 @@ impl Accounts {
         let of = self.get(account);
         of.month_max.is_some_and(|max| {
             let passed = u128::from(now.since(of.settled));
-            let held = of.held.iter().zip(&self.billing);
-            let rate: u128 = held.map(|(&held, &weight)| u128::from(held) * u128::from(weight)).sum();
+            let charged = of.charged.iter().zip(&self.billing);
+            let rate: u128 = charged.map(|(&charged, &weight)| u128::from(charged) * u128::from(weight)).sum();
             of.month + rate * passed >= max
         })
     }
@@ -563,8 +577,8 @@ impl Accounts {
     /// Returns an account's dominant share over its weight.
     fn share(&self, account: u32) -> u64 {
         let of = self.get(account);
-        let classes = of.held.iter().zip(&of.used).zip(&self.installed);
-        let shares = classes.map(|((&held, &used), &devices)| share(held, used, devices, self.half_life_ms));
+        let classes = of.charged.iter().zip(&of.used).zip(&self.installed);
+        let shares = classes.map(|((&charged, &used), &devices)| share(charged, used, devices, self.half_life_ms));
         shares.max().unwrap_or(0) / u64::from(of.weight)
     }
 

@@ -110,6 +110,14 @@ pub fn charge(amount: Amount, exclusive: bool, class: &DeviceClass) -> u32 {
     memory.max(amount.milli).clamp(1, WHOLE)
 }
 
+/// Returns the charge for a device of a job that takes `cores` of its node, in thousandths of the device: `charge` for its time and memory, or if that is
+/// more, the part of the node's cores, which are divided among its `devices` of the class.
+#[must_use]
+pub fn charge_with_cores(charge: u64, cores: u64, of_node: u64, devices: u64) -> u64 {
+    let part = u128::from(cores) * u128::from(devices) * u128::from(WHOLE) / u128::from(of_node.max(1));
+    charge.max(u64::try_from(part).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +146,25 @@ mod tests {
         let (once, twice) =
             (decayed(1 << 50, 777_777, 1_000_000), decayed(decayed(1 << 50, 333_333, 1_000_000), 444_444, 1_000_000));
         assert!(once.abs_diff(twice) < 1 << 22, "{once} {twice}");
+    }
+
+    #[test]
+    fn a_charge_is_the_largest_of_the_parts() {
+        let class = |memory| DeviceClass {
+            kind: accord_types::DeviceType::Nvidia,
+            model: "h200".to_owned(),
+            memory,
+            context: 0,
+            compute: (9, 0),
+        };
+        assert_eq!(charge(Amount { milli: 250, memory: 60 }, false, &class(100)), 600);
+        assert_eq!(charge(Amount { milli: 250, memory: 10 }, false, &class(100)), 250);
+        assert_eq!(charge(Amount { milli: 250, memory: 10 }, true, &class(100)), 1_000);
+        // Of 64 cores and 8 devices, 8 cores are one device's part.
+        assert_eq!(charge_with_cores(250, 1_000, 64_000, 8), 250);
+        assert_eq!(charge_with_cores(250, 4_000, 64_000, 8), 500);
+        assert_eq!(charge_with_cores(1_000, 64_000, 64_000, 8), 8_000);
+        assert_eq!(charge_with_cores(1_000, 0, 0, 8), 1_000);
     }
 
     #[test]

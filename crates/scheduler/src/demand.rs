@@ -3,8 +3,9 @@
 use crate::amount::{Amount, WHOLE};
 use crate::class::DeviceClass;
 use crate::ids::ClassId;
-use crate::pool::{HostResources, Pool, Spot};
+use crate::pool::{FirmClaim, HostResources, Pool, Spot};
 use crate::request::{Count, Locality, Take};
+use crate::time::Millis;
 use accord_types::DeviceType;
 use std::collections::BTreeMap;
 
@@ -64,19 +65,21 @@ pub(crate) fn pick_of(pool: &Pool, parts: &[PartDemand], part: usize, spot: Spot
     Pick { part, spot, amount, exclusive }
 }
 
-/// Whether the nodes have enough cores and host memory for all picks.
-pub(crate) fn carries(pool: &Pool, parts: &[PartDemand], picks: &[Pick]) -> bool {
-    if parts.iter().all(|part| part.cores == 0 && part.host_memory == 0) {
+/// Whether the nodes have enough cores and host memory for all picks from now until a time, besides the claims that count.
+pub(crate) fn carries(
+    pool: &Pool,
+    parts: &[PartDemand],
+    picks: &[Pick],
+    lease: (Millis, Millis),
+    counts: impl Fn(&FirmClaim) -> bool,
+) -> bool {
+    if parts.iter().all(|part| part.host_resources() == HostResources::default()) {
         return true;
     }
-    let mut used: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut used: BTreeMap<u32, HostResources> = BTreeMap::new();
     for pick in picks {
         let of = used.entry(pick.spot.node).or_default();
-        of.0 += parts[pick.part].cores;
-        of.1 += parts[pick.part].host_memory;
+        *of = of.plus(parts[pick.part].host_resources(), 1);
     }
-    used.iter().all(|(&node, &(cores, memory))| {
-        let there = pool.node(node);
-        cores <= there.cores_free() && memory <= there.host_memory_free()
-    })
+    used.iter().all(|(&node, &needed)| pool.node(node).host_resources_for(lease, &counts).covers(needed))
 }

@@ -1,6 +1,6 @@
 //! A job, from its request until its devices are free.
 
-use crate::accounts::JobOrder;
+use crate::accounts::{Holding, JobOrder};
 use crate::amount::Amount;
 use crate::effect::{EndCause, SlipCause};
 use crate::ids::{ClassId, JobId};
@@ -21,11 +21,20 @@ pub(crate) struct Grant {
     pub(crate) class: ClassId,
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
-    /// The charge, in thousandths of a device.
+    /// What counts for maxima and guarantees, in thousandths of a device.
     pub(crate) milli: u64,
+    /// The charge, in thousandths of a device.
+    pub(crate) charged: u64,
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
     pub(crate) hold: Hold,
+}
+
+impl Grant {
+    /// Returns what the job's account holds by this. `long` marks a job with a limit longer than the quantum.
+    pub(crate) fn holding(&self, long: bool) -> Holding {
+        Holding { class: self.class, milli: self.milli, charged: self.charged, long }
+    }
 }
 
 /// A reserved start.

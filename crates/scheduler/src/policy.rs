@@ -5,6 +5,7 @@ mod check;
 mod draft;
 mod finding;
 mod keys;
+mod places;
 mod read;
 mod site;
 #[cfg(test)]
@@ -13,10 +14,11 @@ mod values;
 mod wait;
 mod write;
 
-pub use changes::{Change, JobSummary, changes};
+pub use changes::{Change, JobNodes, JobSummary, changes};
 pub use check::{Inventory, MEMBERS_MAX};
 pub use draft::SITE;
 pub use finding::{FINDINGS_MAX, Finding};
+pub use places::{Place, Places};
 pub use read::{ACCOUNTS_MAX, BILLING_MAX, POLICY_BYTES_MAX};
 pub use site::{AccountRules, FALLBACK, Member, NoAccount, OthersJobs, SitePolicy, UserLimits};
 pub use wait::{Bound, LongestWait, RELEASE_MS};

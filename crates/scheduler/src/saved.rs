@@ -90,6 +90,9 @@ pub(crate) struct SavedGrant {
     pub(crate) memory: u64,
     pub(crate) exclusive: bool,
     pub(crate) milli: u64,
+    /// 0 in files of releases that charged no cores.
+    #[serde(default)]
+    pub(crate) charged: u64,
     pub(crate) cores: u64,
     pub(crate) host_memory: u64,
     pub(crate) hold: crate::phase::Hold,

@@ -13,7 +13,7 @@ use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
 use crate::merged::merged;
-use crate::pool::{ClassIndex, NodeSet, Pool, Spot};
+use crate::pool::{ClassIndex, HostResources, NodeSet, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) pool: &'a Pool,
+    pub(crate) now: Millis,
     /// The job's end if it starts now.
     pub(crate) until: Millis,
     /// The program's own node.
@@ -225,16 +226,18 @@ impl Stage<'_> {
                 return false;
             }
         }
-        let total = |of: fn(&PartDemand) -> u64| -> u64 {
-            picks[first_pick..].iter().map(|pick| of(&self.parts[pick.part])).sum()
-        };
-        let there = self.pool().node(node);
-        let enough = total(|part| part.cores) <= there.cores_free()
-            && total(|part| part.host_memory) <= there.host_memory_free();
+        let each = picks[first_pick..].iter().map(|pick| self.parts[pick.part].host_resources());
+        let needed = each.fold(HostResources::default(), |sum, of| sum.plus(of, 1));
+        let enough = needed == HostResources::default() || self.host_resources(node).covers(needed);
         if !enough {
             picks.truncate(before);
         }
         enough
+    }
+
+    /// Returns the cores and the host memory of a node for the job.
+    fn host_resources(&self, node: u32) -> HostResources {
+        self.pool().node(node).host_resources_for((self.search.now, self.search.until), |_| true)
     }
 
     fn add_part(&self, node: u32, part: usize, count: u32, first_pick: usize, picks: &mut Vec<Pick>) -> bool {

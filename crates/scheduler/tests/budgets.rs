@@ -166,10 +166,12 @@ fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
         job(6, "eva", "12:nvidia:40% limit=1h", 0),
     ];
     let old = read("account.a.users = [\"ada\", \"eva\"]");
-    assert!(changes(&old, &old, &jobs).is_empty());
+    let scheduler = Scheduler::default();
+    let nodes = scheduler.nodes_of_jobs();
+    assert!(changes(&old, &old, &jobs, &nodes).is_empty());
     let users = "[account.a]\nusers = [\"ada\", \"eva\"]\nlongest = \"3h\"\n";
     let new = read(&format!("{users}each-user = {{ most = {{ nvidia = 5 }}, longest = \"2h\" }}"));
-    let reported: Vec<String> = changes(&old, &new, &jobs).iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = changes(&old, &new, &jobs, &nodes).iter().map(ToString::to_string).collect();
     assert_eq!(
         reported,
         [
@@ -179,4 +181,19 @@ fn changes_of_a_policy_name_users_who_hold_more_and_jobs_with_longer_limits() {
             "a/ada holds 6 of nvidia and would have at most 5: it would get no more until enough are free",
         ]
     );
+}
+
+#[test]
+fn cores_are_charged_and_count_as_no_device_of_a_maximum() {
+    let mut site = Site::new("most = { nvidia = 2 }\ndevice-hours = 3");
+    // Of 64 cores and 4 devices, 16 cores are one device's part.
+    assert_eq!(started(&site.ask("eva", "1:nvidia:cores=32 limit=4h")), [1]);
+    assert_eq!(started(&site.ask("eva", "1:nvidia:cores=16 limit=4h")), [2]);
+    assert_eq!(started(&site.ask("eva", "1:nvidia limit=4h")), [] as [u64; 0], "the account holds its two devices");
+    assert_eq!((site.scheduler.rate(JobId(1)).milli, site.scheduler.rate(JobId(2)).milli), (2_000, 1_000));
+    // Three device-hours an hour.
+    site.pass(59);
+    assert_eq!(site.scheduler.reason(JobId(3)), Some(WaitReason::Most { account: "a".to_owned() }));
+    site.pass(1);
+    assert_eq!(site.scheduler.reason(JobId(3)), Some(WaitReason::Spent { account: "a".to_owned() }));
 }

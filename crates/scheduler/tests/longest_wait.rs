@@ -45,6 +45,8 @@ struct Cluster {
     users: Vec<User>,
     /// Whether jobs may run without limit, so that only guarantees bound a wait.
     endless: bool,
+    /// Whether some jobs need many cores for each device, and others few.
+    with_cores: bool,
     waits: Vec<LongestWait>,
     /// Guaranteed devices by account.
     guaranteed: Vec<u32>,
@@ -64,8 +66,9 @@ fn class() -> DeviceClass {
     DeviceClass { kind: DeviceType::Nvidia, model: "h200".to_owned(), memory: 1 << 37, context: 0, compute: (9, 0) }
 }
 
-/// Returns a policy of a few accounts, each account's guarantee and priorities, and whether jobs may run without limit.
-fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
+/// Returns a policy of a few accounts, each account's guarantee and priorities, and whether jobs may run without limit. No devices are guaranteed
+/// where jobs need cores, which are guaranteed to no account.
+fn policy(random: &mut Random, with_cores: bool) -> (String, Vec<(u32, i32)>, bool) {
     let backfill = if random.below(2) == 0 { 64 } else { 1 + random.below(4) };
     let mut text = format!("ageing = \"1h\"\nquantum = \"30m\"\nbackfill = {backfill}\n[site]\n");
     let endless = random.below(4) == 0;
@@ -74,7 +77,7 @@ fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
     }
     let (mut accounts, mut left) = (Vec::new(), NODES * DEVICES_OF_NODE);
     for at in 0..2 + random.below(3) {
-        let guaranteed = random.below(u64::from(left.min(6))) as u32;
+        let guaranteed = if with_cores { 0 } else { random.below(u64::from(left.min(6))) as u32 };
         left -= guaranteed;
         let highest = random.below(4) as i32;
         let users: Vec<String> = (0..1 + random.below(3)).map(|user| format!("\"u{user}\"")).collect();
@@ -93,7 +96,8 @@ fn policy(random: &mut Random) -> (String, Vec<(u32, i32)>, bool) {
 impl Cluster {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let (text, accounts, endless) = policy(&mut random);
+        let with_cores = random.below(3) == 0;
+        let (text, accounts, endless) = policy(&mut random, with_cores);
         let inventory = [(class(), NODES * DEVICES_OF_NODE)];
         let policy = SitePolicy::read(&text, Some(&inventory)).unwrap_or_else(|found| panic!("{text}\n{found:?}"));
         let tree = policy.tree([]);
@@ -109,6 +113,7 @@ impl Cluster {
             random,
             users,
             endless,
+            with_cores,
             scheduler: Scheduler::new(tree),
             now: 0,
             waits: policy.longest_waits(),
@@ -221,7 +226,11 @@ impl Cluster {
                 let (leaf, priority) = (self.users[at].leaf.clone(), self.users[at].priority);
                 let is_endless = self.endless && self.random.below(2) == 0;
                 let text = if is_endless { String::new() } else { format!(" limit={limit}ms") };
-                let text = format!("{devices}:nvidia{text} priority={priority}");
+                // A node has 64 cores, which the jobs on its four devices together may exceed.
+                let cores =
+                    if self.random.below(3) == 0 { 60 / devices.min(4) } else { 1 + self.random.below(8) as u32 };
+                let cores = if self.with_cores { format!(":cores={cores}") } else { String::new() };
+                let text = format!("{devices}:nvidia{cores}{text} priority={priority}");
                 let request: Request = text.parse().unwrap();
                 // The job's number is known before its start.
                 let job = JobId(self.limits.len() as u64 + 1);

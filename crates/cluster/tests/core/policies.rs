@@ -5,7 +5,7 @@ use crate::requests::request;
 use accord_cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
 };
-use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::policy::{Change, Places, SitePolicy};
 use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey};
 
 fn key(program: u64) -> SessionKey {
@@ -285,4 +285,25 @@ fn a_made_up_session_does_not_evade_the_default_request_after_a_restart_either()
     let records = bench.cluster.all_records();
     bench.cluster = Cluster::restore(Limits::default(), &records, restart(bench.now, 2)).unwrap();
     uses(&mut bench, 2);
+}
+
+#[test]
+fn a_check_names_jobs_on_nodes_and_of_priorities_that_the_policy_no_longer_allows() {
+    let mut bench = with_agent();
+    bench.apply("[account.physics]\nusers = [\"*\"]\npriorities = [0, 9]\n");
+    assert!(granted(&bench.ask_for(1, Some("2:cpu"))));
+    assert!(!granted(&bench.ask_for(2, Some("1:cpu priority=9"))));
+    let text = "[account.physics]\nusers = [\"*\"]\npriorities = [0, 2]\nnodes = { rack = \"r7\" }\n";
+    let (new, places) = (policy(text), Places::new(text));
+    let changes = bench.cluster.policy_changes(&new);
+    let placed = |change: &Change| format!("{}: {change}", change.place(&new, &places).unwrap());
+    let named: Vec<String> = changes.iter().map(placed).collect();
+    assert_eq!(
+        named,
+        [
+            "4:1: job 1 would run on, on node h1, which new jobs of physics may not use",
+            "4:1: job 2 would wait without end on the nodes of physics: it needs 1 of such devices, and 0 of those that it may use work",
+            "3:1: job 2 would keep its priority 9, although new jobs of physics may use priorities 0 to 2 only",
+        ]
+    );
 }

@@ -2,10 +2,12 @@
 
 use super::check::is_within;
 use super::draft::SITE;
+use super::places::{Place, Places};
 use super::site::SitePolicy;
 use super::{Account, Quota};
 use crate::amount::WHOLE;
 use crate::class::{ClassFilter, DeviceClass};
+use crate::effect::AllowedPriorities;
 use crate::ids::JobId;
 use crate::request::{Alternative, Request, Take};
 use crate::units::long_time_text;
@@ -35,6 +37,15 @@ impl JobSummary {
     pub fn is_running(&self) -> bool {
         !self.held.is_empty()
     }
+}
+
+/// The nodes of waiting and running jobs.
+pub trait JobNodes {
+    /// Returns the name of a node of a running job that lacks one of these labels.
+    fn node_without(&self, job: JobId, labels: &[(String, String)]) -> Option<String>;
+
+    /// Returns what keeps a waiting job from ever starting on the nodes that have these labels.
+    fn lack_with(&self, job: JobId, labels: &[(String, String)]) -> Option<String>;
 }
 
 /// An effect of a new policy.
@@ -76,6 +87,35 @@ pub enum Change {
         /// The longest limit of the account's jobs, in milliseconds.
         longest_ms: u64,
     },
+    /// A waiting job keeps a priority that its account would refuse to a new job.
+    KeepsPriority {
+        /// The job.
+        job: JobId,
+        /// Its priority.
+        priority: i32,
+        /// The account.
+        account: String,
+        /// The lowest and the highest priority of the account's jobs.
+        allowed: (i32, i32),
+    },
+    /// A waiting job would never start, because too few of the nodes have the labels that an account requires.
+    LacksNodes {
+        /// The job.
+        job: JobId,
+        /// The account.
+        account: String,
+        /// What the nodes lack for the job.
+        lack: String,
+    },
+    /// A running job would continue on a node without the labels that an account requires.
+    StaysOnNode {
+        /// The job.
+        job: JobId,
+        /// The name of the node.
+        node: String,
+        /// The account.
+        account: String,
+    },
     /// An account or a user holds more than it may have. Its running jobs continue, and it gets no further devices until enough
     /// are free.
     HoldsMore {
@@ -106,6 +146,19 @@ impl fmt::Display for Change {
                 let longest = long_time_text(*longest_ms);
                 write!(f, "job {job} would keep its limit, although new jobs of {account} may last {longest} at most")
             }
+            Self::KeepsPriority { job, priority, account, allowed: (low, high) } => {
+                let allowed = AllowedPriorities(*low, *high);
+                write!(
+                    f,
+                    "job {job} would keep its priority {priority}, although new jobs of {account} may use {allowed} only"
+                )
+            }
+            Self::LacksNodes { job, account, lack } => {
+                write!(f, "job {job} would wait without end on the nodes of {account}: {lack}")
+            }
+            Self::StaysOnNode { job, node, account } => {
+                write!(f, "job {job} would run on, on node {node}, which new jobs of {account} may not use")
+            }
             Self::HoldsMore { account, class, held, most } => {
                 write!(
                     f,
@@ -116,9 +169,33 @@ impl fmt::Display for Change {
     }
 }
 
+impl Change {
+    /// Returns the place in the new policy's file that brings the change; `None` if it is what the file no longer has.
+    #[must_use]
+    pub fn place(&self, new: &SitePolicy, places: &Places<'_>) -> Option<Place> {
+        let (name, key) = match self {
+            Self::Ends { account, .. } | Self::ChargedToSite { account, .. } => (account, "users"),
+            Self::NeverStarts { account, .. } | Self::HoldsMore { account, .. } => (account, "most"),
+            Self::KeepsLimit { account, .. } => (account, "longest"),
+            Self::KeepsPriority { account, .. } => (account, "priorities"),
+            Self::LacksNodes { account, .. } | Self::StaysOnNode { account, .. } => (account, "nodes"),
+        };
+        match name.split_once('/') {
+            Some((account, user)) => places.of_user(account, user, key),
+            // Priorities are the parent's unless the account has its own.
+            None if key == "priorities" => {
+                let above = new.path(name).into_iter().map(|at| &new.core.accounts[at].name);
+                let mut same = above.take_while(|above| new.priorities_of(above) == new.priorities_of(name));
+                same.find_map(|above| places.of_key(above, key)).or_else(|| places.of_account(name, key))
+            }
+            None => places.of_account(name, key),
+        }
+    }
+}
+
 /// Returns the effects of `new` in the order of the jobs, then of the accounts.
 #[must_use]
-pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<Change> {
+pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary], nodes: &dyn JobNodes) -> Vec<Change> {
     let mut changes = Vec::new();
     for job in jobs {
         let may = |policy: &SitePolicy| {
@@ -134,8 +211,14 @@ pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<C
             }
             continue;
         }
+        changes.extend(change_of_nodes(old, new, job, nodes));
         if job.is_running() {
             continue;
+        }
+        let (priority, allowed) = (job.request.priority, new.priorities_of(&account));
+        let may_use = |(low, high): (i32, i32)| (low..=high).contains(&priority);
+        if may_use(old.priorities_of(&account)) && !may_use(allowed) {
+            changes.push(Change::KeepsPriority { job: id, priority, account: account.clone(), allowed });
         }
         if too_long(old, job).is_none()
             && let Some((longest_ms, account)) = too_long(new, job)
@@ -156,6 +239,21 @@ pub fn changes(old: &SitePolicy, new: &SitePolicy, jobs: &[JobSummary]) -> Vec<C
         }
     }
     changes
+}
+
+/// Returns the effect of other labels of nodes that an account requires, its own or those of the accounts above.
+fn change_of_nodes(old: &SitePolicy, new: &SitePolicy, job: &JobSummary, nodes: &dyn JobNodes) -> Option<Change> {
+    let (before, labels) = (old.labels_of(&job.account), new.labels_of(&job.account));
+    let (_, account) = labels.iter().find(|(label, _)| before.iter().all(|(known, _)| known != label))?;
+    let only = |all: &[((String, String), String)]| all.iter().map(|(label, _)| label.clone()).collect::<Vec<_>>();
+    let (before, labels, account, job, runs) =
+        (only(&before), only(&labels), account.clone(), job.job, job.is_running());
+    if runs {
+        let node = nodes.node_without(job, &labels).filter(|_| nodes.node_without(job, &before).is_none())?;
+        return Some(Change::StaysOnNode { job, node, account });
+    }
+    let lack = nodes.lack_with(job, &labels).filter(|_| nodes.lack_with(job, &before).is_none())?;
+    Some(Change::LacksNodes { job, account, lack })
 }
 
 /// Returns the account, the job's own or an ancestor, that may never have what any alternative of the job requests.

@@ -268,6 +268,18 @@ impl SitePolicy {
         self.core.account(account).map(|at| self.rules[at.index()].limits_of(user))
     }
 
+    /// Returns the lowest and the highest priority that jobs of an account may use.
+    pub(super) fn priorities_of(&self, account: &str) -> (i32, i32) {
+        self.core.account(account).map_or((0, 0), |at| self.core.accounts[at.index()].priorities)
+    }
+
+    /// Returns the labels that nodes of an account's jobs have, each with the account that requires it: this one or one above.
+    pub(super) fn labels_of(&self, account: &str) -> Vec<((String, String), String)> {
+        let accounts = self.path(account).into_iter().map(|at| &self.core.accounts[at]);
+        let labels = accounts.flat_map(|of| of.labels.iter().map(|label| (label.clone(), of.name.clone())));
+        labels.collect()
+    }
+
     fn leaf_of(&self, at: usize, user: &str) -> Account {
         let account = &self.core.accounts[at];
         let limits = self.rules[at].limits_of(user);

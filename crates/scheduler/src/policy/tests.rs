@@ -358,6 +358,61 @@ fn job(id: u64, user: &str, account: &str, request: &str, held: u32) -> JobSumma
     JobSummary { job: JobId(id), user: user.into(), groups: vec!["g".into()], account: account.into(), request, held }
 }
 
+/// The nodes of jobs by the values of their label `rack`: a job of each number runs on such a node, or could start on one with this label only.
+struct Labelled(&'static [(u64, &'static str)]);
+
+impl Labelled {
+    fn lacks(&self, job: JobId, labels: &[(String, String)]) -> Option<String> {
+        let rack = self.0.iter().find(|(of, _)| JobId(*of) == job)?.1;
+        labels.iter().any(|(name, value)| name == "rack" && value != rack).then(|| format!("r-{rack}"))
+    }
+}
+
+impl JobNodes for Labelled {
+    fn node_without(&self, job: JobId, labels: &[(String, String)]) -> Option<String> {
+        self.lacks(job, labels)
+    }
+
+    fn lack_with(&self, job: JobId, labels: &[(String, String)]) -> Option<String> {
+        self.lacks(job, labels).map(|node| format!("only {node} has devices"))
+    }
+}
+
+#[test]
+fn changes_of_priorities_and_nodes_are_named_with_their_places() {
+    let old = read(
+        "[site]\npriorities = [0, 5]\n[account.a]\nusers = [\"eva\"]\n[account.b]\nusers = [\"eva\"]\npriorities = [0, 9]\n",
+    );
+    let text = "[site]\npriorities = [0, 2]\nnodes = { rack = \"1\" }\n[account.a]\nusers = [\"eva\"]\n\
+                [account.b]\nusers = [\"eva\"]\npriorities = [0, 4]\nnodes = { rack = \"1\", zone = \"x\" }\n\
+                each-user = { longest = \"1h\" }\n";
+    let jobs = [
+        job(1, "eva", "a", "1:nvidia limit=1h priority=2", 0),
+        job(2, "eva", "a", "1:nvidia limit=1h priority=3", 0),
+        job(3, "eva", "b", "1:nvidia limit=2h priority=5", 0),
+        job(4, "eva", "a", "1:nvidia limit=1h", 1),
+        job(5, "eva", "b", "1:nvidia limit=1h", 1),
+        job(6, "eva", "b", "1:nvidia limit=1h", 0),
+    ];
+    let (new, nodes) = (read(text), Labelled(&[(4, "1"), (5, "2"), (6, "2")]));
+    let places = Places::new(text);
+    let placed = |change: &Change| {
+        let place = change.place(&new, &places).map_or_else(String::new, |place| place.to_string());
+        format!("{place}: {change}")
+    };
+    let reported: Vec<String> = changes(&old, &new, &jobs, &nodes).iter().map(placed).collect();
+    assert_eq!(
+        reported,
+        [
+            "2:1: job 2 would keep its priority 3, although new jobs of a may use priorities 0 to 2 only",
+            "8:1: job 3 would keep its priority 5, although new jobs of b may use priorities 0 to 4 only",
+            "10:17: job 3 would keep its limit, although new jobs of b/eva may last 1h at most",
+            "9:1: job 5 would run on, on node r-2, which new jobs of b may not use",
+            "9:1: job 6 would wait without end on the nodes of b: only r-2 has devices",
+        ]
+    );
+}
+
 #[test]
 fn changes_for_waiting_and_running_jobs_are_named() {
     let old = read("account.a.users = [\"eva\", \"tom\"]\naccount.b.users = [\"@g\"]\nsite.most = { nvidia = 100 }");
@@ -369,12 +424,13 @@ fn changes_for_waiting_and_running_jobs_are_named() {
         job(5, "ada", "b", "8:nvidia/h200 else 6:nvidia", 0),
         job(6, "ada", "b", "2:nvidia per-rank", 0),
     ];
-    assert!(changes(&old, &old, &jobs).is_empty());
+    let nodes = Labelled(&[]);
+    assert!(changes(&old, &old, &jobs, &nodes).is_empty());
     let new = read(
         "account.a.users = [\"eva\"]\naccount.a.most = { \"nvidia/h200\" = 5 }\n\
                     [account.b]\nusers = [\"@g\"]\neach-user = { most = { nvidia = 5 } }",
     );
-    let reported: Vec<String> = changes(&old, &new, &jobs).iter().map(Change::to_string).collect();
+    let reported: Vec<String> = changes(&old, &new, &jobs, &nodes).iter().map(Change::to_string).collect();
     assert_eq!(
         reported,
         [

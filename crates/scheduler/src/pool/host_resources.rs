@@ -26,6 +26,11 @@ impl HostResources {
         needed.memory <= self.memory && needed.cores <= self.cores
     }
 
+    /// Returns the least of each.
+    pub(crate) fn least(self, other: Self) -> Self {
+        Self { memory: self.memory.min(other.memory), cores: self.cores.min(other.cores) }
+    }
+
     /// Returns the most of each.
     pub(crate) fn most(self, other: Self) -> Self {
         Self { memory: self.memory.max(other.memory), cores: self.cores.max(other.cores) }

@@ -3,6 +3,7 @@
 mod class_index;
 mod device;
 mod filing;
+mod firm_claims;
 mod host_resources;
 mod node_set;
 mod vacancies;
@@ -17,6 +18,7 @@ use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
 pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
+pub(crate) use firm_claims::FirmClaim;
 pub use host_resources::HostResources;
 pub(crate) use node_set::NodeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) host_memory_held: u64,
     pub(crate) drained: Option<Millis>,
     pub(crate) classes: Vec<OnNode>,
+    /// The claims on its cores and host memory, at most one of a job.
+    pub(crate) firm_claims: Vec<FirmClaim>,
 }
 
 impl Node {
@@ -246,6 +250,7 @@ impl Pool {
                 host_memory_held: 0,
                 drained: None,
                 classes: Vec::new(),
+                firm_claims: Vec::new(),
             });
             self.by_id.insert(description.id, at);
             at
@@ -345,7 +350,7 @@ impl Pool {
             holder.ends = ends;
         }
         if is_sooner {
-            self.beside_is_sooner(spot.node);
+            self.ends_are_sooner(spot.node);
         }
     }
 

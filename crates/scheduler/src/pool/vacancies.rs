@@ -13,6 +13,16 @@ impl Pool {
         members.fold((0, 0), |(sound, long), (_, index)| (sound + index.sound, long + index.long))
     }
 
+    /// Returns the charge for a device of a node, of which a job also takes cores.
+    pub(crate) fn charge_with_cores(&self, charge: u64, cores: u64, class: ClassId, node: u32) -> u64 {
+        if cores == 0 {
+            return charge;
+        }
+        let node = self.node(node);
+        let devices = node.devices.iter().filter(|device| device.class == class && !device.absent).count() as u64;
+        crate::arithmetic::charge_with_cores(charge, cores, node.cores, devices)
+    }
+
     /// Returns the number of free devices of a class on a node, with or without a bound.
     pub(crate) fn free_on(&self, node: u32, class: ClassId) -> u64 {
         let devices = self.node(node).devices.iter().filter(|device| device.class == class);

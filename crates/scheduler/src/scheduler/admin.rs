@@ -88,7 +88,7 @@ impl Scheduler {
         let mut nodes = BTreeSet::new();
         for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
             if is_charged(&self.quarantined, grant) {
-                self.accounts.hold(self.now, at, grant.class, grant.milli, job.long, true);
+                self.accounts.hold(self.now, at, grant.holding(job.long), true);
             }
             self.pool.set_long(grant.spot, id, job.long);
             nodes.insert(grant.spot.node);

@@ -50,21 +50,14 @@ impl Scheduler {
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
             let host_resources = HostResources { memory: host_memory, cores: 0 };
             self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, host_resources });
+            let hold = Hold::Held;
+            let grant =
+                Grant { device, spot, class, amount, exclusive, milli, charged: milli, cores: 0, host_memory, hold };
             if charges(&self.quarantined, device) {
-                self.accounts.hold(self.now, account, class, milli, long, true);
+                self.accounts.hold(self.now, account, grant.holding(long), true);
             }
             nodes.insert(spot.node);
-            job.grants.push(Grant {
-                device,
-                spot,
-                class,
-                amount,
-                exclusive,
-                milli,
-                cores: 0,
-                host_memory,
-                hold: Hold::Held,
-            });
+            job.grants.push(grant);
         }
         for node in nodes {
             self.pool.refresh(self.now, node);

@@ -17,7 +17,7 @@ use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::plan::Plan;
 use crate::policy::RELEASE_MS;
-use crate::pool::{Claim, HostResources, Spot};
+use crate::pool::Spot;
 use crate::shapes::classes_of;
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
 use std::cmp::Ordering;
@@ -84,6 +84,7 @@ impl Scheduler {
             let (before, first) = (self.head, self.first_of_all(&refused));
             // While the start of its successor is planned, the reserved start of the previous first job yields.
             let demoted = before.filter(|&before| first != Some(before) && self.has_rank(before, Rank::First));
+            let changes = demoted.map(|_| self.pool.changes());
             if let Some(before) = demoted {
                 self.set_rank(before, Rank::Later);
             }
@@ -115,8 +116,9 @@ impl Scheduler {
                     self.head = before;
                 }
             }
-            if let Some(before) = demoted {
+            if let Some((before, changes)) = demoted.zip(changes) {
                 self.set_rank(before, Rank::First);
+                self.pool.forget_changes(changes);
             }
         }
     }
@@ -280,8 +282,12 @@ impl Scheduler {
             if is_needed {
                 classes = job.grants.iter().fold(classes, |set, grant| set | 1 << grant.class.index());
             }
+            let nodes: BTreeSet<u32> = job.grants.iter().map(|grant| grant.spot.node).collect();
             if job.planned_end != planned {
                 self.set_planned_end(id, planned);
+            }
+            if is_needed {
+                nodes.into_iter().for_each(|node| self.pool.ends_are_sooner(node));
             }
         }
         classes
@@ -324,6 +330,7 @@ impl Scheduler {
         let before = std::mem::replace(&mut reserved_start.rank, rank);
         self.count_rank(id, account, &demand, before, false);
         self.count_rank(id, account, &demand, rank, true);
+        self.set_firm_claims(id, true);
     }
 
     /// Adds a reserved start to the claims of its accounts if others yield to it, or removes it.
@@ -390,28 +397,6 @@ impl Scheduler {
             plan = self.planner(job).plan(&choice, plan.starts)?;
         }
         Some((choice, plan))
-    }
-
-    /// Adds the claims of a job's reserved start to its devices, or removes them.
-    pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let Some(reserved_start) = &job.reserved_start else { return };
-        let starts = reserved_start.starts;
-        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
-        let lease_ends = starts.plus(job.lease_ms(self.policy.quantum()));
-        let (choice, spots) = (reserved_start.choice.clone(), reserved_start.spots.clone());
-        for &spot in &spots {
-            let device = self.pool.device_mut(spot);
-            device.claims.retain(|claim| claim.job != id);
-            let part = choice.iter().find(|part| part.class == device.class);
-            let host_resources = part.map(PartDemand::host_resources).unwrap_or_default();
-            if on {
-                device.claims.push(Claim { job: id, starts, ends, lease_ends, host_resources });
-            } else if host_resources != HostResources::default() {
-                self.pool.beside_is_sooner(spot.node);
-            }
-        }
-        self.refresh_all(&spots);
     }
 
     /// Handles a missed reserved start. Late releases of devices move it. The first job also keeps its devices while it

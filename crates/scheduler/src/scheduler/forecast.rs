@@ -132,7 +132,9 @@ impl Scheduler {
         open.retain(|id| {
             self.jobs.get(id).is_some_and(|job| {
                 let origin = job.origin.filter(|_| job.request.locality == Locality::Local);
-                *known.entry((job.shape, origin)).or_insert_with(|| self.may_ever_fit(job.shape, origin))
+                *known
+                    .entry((job.shape, origin))
+                    .or_insert_with(|| self.may_ever_fit(self.shapes.get(job.shape), origin))
             })
         });
         if !open.is_empty() && !self.paused {

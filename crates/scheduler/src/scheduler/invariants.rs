@@ -90,12 +90,15 @@ impl Scheduler {
             if account.long.iter().sum::<u64>() != long {
                 return Err(format!("account {at} counts what jobs with long limits hold wrongly"));
             }
-            for (class, &held) in account.held.iter().enumerate() {
+            for (class, (&held, &charged)) in account.held.iter().zip(&account.charged).enumerate() {
                 let grants = jobs().flat_map(|job| &job.grants);
-                let charged =
+                let grants =
                     grants.filter(|grant| grant.class.index() == class && is_charged(&self.quarantined, grant));
-                if charged.map(|grant| grant.milli).sum::<u64>() != held {
-                    return Err(format!("account {at} is charged {held} of class {class}, which is not what it has"));
+                let sum = grants.fold((0, 0), |sum, grant| (sum.0 + grant.milli, sum.1 + grant.charged));
+                if sum != (held, charged) {
+                    return Err(format!(
+                        "account {at} holds {held} of class {class} for {charged}, and its jobs {sum:?}"
+                    ));
                 }
             }
         }

@@ -2,8 +2,9 @@
 
 use super::quarantine::is_charged;
 use super::{Scheduler, Timer};
+use crate::accounts::Holding;
 use crate::effect::{Effect, EndCause, LeasedDevice};
-use crate::ids::JobId;
+use crate::ids::{ClassId, JobId};
 use crate::job::{Grant, Job};
 use crate::path_class::{ChosenPaths, PathClass};
 use crate::phase::{Hold, Phase};
@@ -56,7 +57,7 @@ impl Scheduler {
             self.ends.insert((planned_end, id));
         }
         let mut nodes = BTreeSet::new();
-        let mut held: BTreeMap<_, u64> = BTreeMap::new();
+        let mut holdings: BTreeMap<ClassId, Holding> = BTreeMap::new();
         for pick in picks {
             let part = &choice[pick.part];
             let class = &self.pool.classes[part.class.index()];
@@ -64,7 +65,10 @@ impl Scheduler {
             let (amount, exclusive, host_resources) = (pick.amount, pick.exclusive, part.host_resources());
             self.pool.hold(pick.spot, Holder { job: id, amount, exclusive, long, ends: planned_end, host_resources });
             nodes.insert(pick.spot.node);
-            *held.entry(part.class).or_default() += milli;
+            let charged = self.pool.charge_with_cores(milli, part.cores, part.class, pick.spot.node);
+            let holding =
+                holdings.entry(part.class).or_insert(Holding { class: part.class, milli: 0, charged: 0, long });
+            (holding.milli, holding.charged) = (holding.milli + milli, holding.charged + charged);
             job.grants.push(Grant {
                 device: self.pool.device_id(pick.spot),
                 spot: pick.spot,
@@ -72,6 +76,7 @@ impl Scheduler {
                 amount: pick.amount,
                 exclusive: pick.exclusive,
                 milli,
+                charged,
                 cores: part.cores,
                 host_memory: part.host_memory,
                 hold: Hold::Held,
@@ -81,8 +86,8 @@ impl Scheduler {
         for node in nodes {
             self.pool.refresh(self.now, node);
         }
-        for (class, milli) in held {
-            self.accounts.hold(self.now, job.account, class, milli, long, true);
+        for holding in holdings.into_values() {
+            self.accounts.hold(self.now, job.account, holding, true);
         }
         self.accounts.count(job.account, 1, 0);
         if is_first {
@@ -270,7 +275,7 @@ impl Scheduler {
             let was_charged = is_charged(&self.quarantined, grant);
             grant.hold = new;
             if was_charged && !is_charged(&self.quarantined, grant) {
-                self.accounts.hold(self.now, account, grant.class, grant.milli, long, false);
+                self.accounts.hold(self.now, account, grant.holding(long), false);
             }
             if new == Hold::Freed {
                 self.pool.free(grant.spot, id, grant.cores, grant.host_memory);

@@ -40,6 +40,7 @@ pub use explain::{Explanation, JobView, ReservationState, WaitReason};
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
 pub use lack::Lack;
+pub use possible::NodesOfJobs;
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,6 +285,7 @@ impl Scheduler {
         let lease = shape.key.limit_ms.unwrap_or(self.policy.quantum());
         Search {
             pool: &self.pool,
+            now: self.now,
             until: self.now.plus(lease),
             origin,
             nodes: shape.nodes.as_ref(),

@@ -5,10 +5,44 @@ use super::lack::{Lack, together};
 use super::{ReservationState, Scheduler, Timer};
 use crate::demand::{Layout, PartDemand};
 use crate::ids::{ClassId, JobId};
-use crate::phase::Phase;
-use crate::pool::{Device, HostResources};
+use crate::phase::{Hold, Phase};
+use crate::policy::JobNodes;
+use crate::pool::{Device, HostResources, Node};
 use crate::request::Locality;
-use crate::shapes::Shape;
+use crate::shapes::{Shape, ShapeKey};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// A label of nodes, with its value.
+type Label = (String, String);
+
+/// What jobs lack, by their shape and the labels that nodes must have.
+type Lacks = BTreeMap<(usize, Vec<Label>), Option<String>>;
+
+/// The nodes of waiting and running jobs. What jobs of one shape lack is determined once.
+pub struct NodesOfJobs<'a> {
+    scheduler: &'a Scheduler,
+    lacks: RefCell<Lacks>,
+}
+
+impl JobNodes for NodesOfJobs<'_> {
+    fn node_without(&self, job: JobId, labels: &[Label]) -> Option<String> {
+        let held = self.scheduler.jobs.get(&job)?.grants.iter().filter(|grant| grant.hold == Hold::Held);
+        let mut nodes = held.map(|grant| self.scheduler.pool.node(grant.spot.node));
+        let lacks = |node: &&Node| labels.iter().any(|(name, value)| node.labels.get(name) != Some(value));
+        nodes.find(lacks).map(|node| node.name.clone())
+    }
+
+    fn lack_with(&self, job: JobId, labels: &[Label]) -> Option<String> {
+        let job = self.scheduler.jobs.get(&job).filter(|job| job.phase == Phase::Waiting)?;
+        let lack = || {
+            let key = ShapeKey { labels: labels.to_vec(), ..self.scheduler.shapes.get(job.shape).key.clone() };
+            let shape = Shape::new(key, &self.scheduler.pool);
+            self.scheduler.lack_of(&shape, job.origin).map(|lack| lack.to_string())
+        };
+        self.lacks.borrow_mut().entry((job.shape, labels.to_vec())).or_insert_with(lack).clone()
+    }
+}
 
 impl Scheduler {
     /// Whether a waiting job may ever start on the nodes and devices that there are now, whatever other jobs hold of them. Drained
@@ -19,12 +53,11 @@ impl Scheduler {
         !self.paused
             && !job.on_hold
             && !job.request.reservation.as_ref().is_some_and(is_gone)
-            && self.may_ever_fit(job.shape, job.origin)
+            && self.may_ever_fit(self.shapes.get(job.shape), job.origin)
     }
 
     /// Whether all devices that work together, with all cores and memory of their nodes, suffice for a choice of a shape.
-    pub(super) fn may_ever_fit(&self, shape: usize, origin: Option<u32>) -> bool {
-        let shape = self.shapes.get(shape);
+    pub(super) fn may_ever_fit(&self, shape: &Shape, origin: Option<u32>) -> bool {
         let nodes = self.nodes_for(shape, origin);
         shape.choices.iter().any(|choice| match shape.layout {
             Layout::Any(_) => choice.iter().all(|part| {
@@ -60,9 +93,12 @@ impl Scheduler {
     #[must_use]
     pub fn lack(&self, id: JobId) -> Option<Lack> {
         let job = self.jobs.get(&id).filter(|job| job.phase == Phase::Waiting)?;
-        let shape = self.shapes.get(job.shape);
-        let choice = shape.choices.first().filter(|_| !self.may_ever_fit(job.shape, job.origin))?;
-        let nodes = self.nodes_for(shape, job.origin);
+        self.lack_of(self.shapes.get(job.shape), job.origin)
+    }
+
+    fn lack_of(&self, shape: &Shape, origin: Option<u32>) -> Option<Lack> {
+        let choice = shape.choices.first().filter(|_| !self.may_ever_fit(shape, origin))?;
+        let nodes = self.nodes_for(shape, origin);
         let of_part = |part: &PartDemand| {
             let model = || self.pool.classes[part.class.index()].model.clone();
             let (mut there, mut most) = (0, HostResources::default());
@@ -89,6 +125,12 @@ impl Scheduler {
             }
         };
         Some(choice.iter().find_map(of_part).unwrap_or(Lack::Together))
+    }
+
+    /// Returns the nodes of jobs, to compare policies.
+    #[must_use]
+    pub fn nodes_of_jobs(&self) -> NodesOfJobs<'_> {
+        NodesOfJobs { scheduler: self, lacks: RefCell::default() }
     }
 
     /// Returns how many devices of a class on a node work and are not drained.

@@ -170,7 +170,7 @@ impl Scheduler {
             let Some(job) = self.jobs.get(&id) else { continue };
             for grant in job.grants.iter().filter(|grant| grant.device == device) {
                 if is_charged(&self.quarantined, grant) {
-                    self.accounts.hold(self.now, job.account, grant.class, grant.milli, job.long, charge);
+                    self.accounts.hold(self.now, job.account, grant.holding(job.long), charge);
                 }
             }
         }

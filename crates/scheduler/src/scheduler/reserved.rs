@@ -7,7 +7,7 @@ use crate::ids::{ClassId, JobId, ReservationId};
 use crate::input::Reservation;
 use crate::job::Job;
 use crate::merged::merged;
-use crate::pool::{Pool, Spot};
+use crate::pool::{FirmClaim, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -207,7 +207,8 @@ impl<'a> DevicesWithin<'a> {
         let picks = parts.flat_map(|(at, spots)| spots.drain(..).map(move |spot| (at, spot)));
         let mut picks: Vec<Pick> = picks.map(|(at, spot)| pick_of(self.pool, choice, at, spot)).collect();
         picks.sort_by_key(|pick| (pick.part, pick.spot));
-        carries(self.pool, choice, &picks).then_some(picks)
+        let counts = |claim: &FirmClaim| claim.job != self.job.id;
+        carries(self.pool, choice, &picks, (self.now, self.until), counts).then_some(picks)
     }
 
     /// Returns the devices of chunks by part. Each chunk has an equal share of each count and is on one node. A node

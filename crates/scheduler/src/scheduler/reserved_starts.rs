@@ -6,7 +6,7 @@ use crate::ids::JobId;
 use crate::job::{Job, ReservedStart};
 use crate::phase::Rank;
 use crate::plan::{Plan, Planner};
-use crate::pool::{HostResources, Spot};
+use crate::pool::{Claim, FirmClaim, HostResources, Spot};
 use crate::saved::SavedReservedStart;
 use crate::search::{PartDemand, Pick};
 use crate::time::{Millis, RELEASE_EXPECTED_MS};
@@ -121,6 +121,49 @@ impl Scheduler {
         self.timers.insert((due(starts), Timer::Promise(id)));
     }
 
+    /// Adds the claims of a job's reserved start to its devices and their nodes, or removes them.
+    pub(super) fn set_claims(&mut self, id: JobId, on: bool) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(reserved_start) = &job.reserved_start else { return };
+        let starts = reserved_start.starts;
+        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let lease_ends = starts.plus(job.lease_ms(self.policy.quantum()));
+        let (choice, spots) = (reserved_start.choice.clone(), reserved_start.spots.clone());
+        for &spot in &spots {
+            let device = self.pool.device_mut(spot);
+            device.claims.retain(|claim| claim.job != id);
+            let part = choice.iter().find(|part| part.class == device.class);
+            let host_resources = part.map(PartDemand::host_resources).unwrap_or_default();
+            if on {
+                device.claims.push(Claim { job: id, starts, ends, lease_ends, host_resources });
+            } else if host_resources != HostResources::default() {
+                self.pool.beside_is_sooner(spot.node);
+            }
+        }
+        self.set_firm_claims(id, on);
+        self.refresh_all(&spots);
+    }
+
+    /// Updates the claims of a job's reserved start on cores and host memory of its nodes: there are some if other jobs yield to it.
+    pub(super) fn set_firm_claims(&mut self, id: JobId, on: bool) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(ReservedStart { starts, spots, choice, rank, .. }) = &job.reserved_start else { return };
+        let (starts, rank) = (*starts, *rank);
+        let ends = job.limit_ms.map_or(Millis::NEVER, |limit| starts.plus(limit));
+        let mut of_nodes: BTreeMap<u32, HostResources> = BTreeMap::new();
+        for spot in spots {
+            let class = self.pool.device(*spot).class;
+            let each = choice.iter().find(|part| part.class == class).map(PartDemand::host_resources);
+            let of_node = of_nodes.entry(spot.node).or_default();
+            *of_node = of_node.plus(each.unwrap_or_default(), 1);
+        }
+        for (node, host_resources) in of_nodes {
+            let is_firm = on && rank != Rank::Later && host_resources != HostResources::default();
+            let claim = is_firm.then_some(FirmClaim { job: id, rank, starts, ends, host_resources });
+            self.pool.set_firm_claim(node, id, claim);
+        }
+    }
+
     /// Returns a job's reserved start, to be saved.
     pub(super) fn saved_reserved_start(&self, job: &Job, reserved_start: &ReservedStart) -> Option<SavedReservedStart> {
         let mut devices: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -178,6 +221,7 @@ impl Scheduler {
         }
         self.refresh_all(&reserved_start.spots);
         for &spot in &reserved_start.spots {
+            self.pool.set_firm_claim(spot.node, id, None);
             self.pool.touch_claims(spot.node);
         }
         self.with_reserved_start.remove(&id);
@@ -248,7 +292,9 @@ impl Scheduler {
             picks.push(crate::search::pick_of(&self.pool, choice, part, spot));
         }
         picks.sort_by_key(|pick| (pick.part, pick.spot));
-        crate::search::carries(&self.pool, choice, &picks).then_some(picks)
+        let (rank, starts) = (reserved_start.rank, reserved_start.starts);
+        let counts = |claim: &FirmClaim| claim.precedes(rank, starts, job.id);
+        crate::search::carries(&self.pool, choice, &picks, (self.now, until), counts).then_some(picks)
     }
 }
 

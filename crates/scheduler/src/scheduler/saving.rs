@@ -79,6 +79,7 @@ impl Scheduler {
             memory: grant.amount.memory,
             exclusive: grant.exclusive,
             milli: grant.milli,
+            charged: grant.charged,
             cores: grant.cores,
             host_memory: grant.host_memory,
             hold: grant.hold,
@@ -303,20 +304,22 @@ impl Scheduler {
                 self.pool.hold(spot, Holder { job: job.id, amount, exclusive, long, ends, host_resources });
                 nodes.insert(spot.node);
             }
-            if matches!(saved.hold, Hold::Held | Hold::Releasing) && charges(&self.quarantined, device) {
-                self.accounts.restore_hold(job.account, class, saved.milli, job.long);
-            }
-            job.grants.push(Grant {
+            let grant = Grant {
                 device,
                 spot,
                 class,
                 amount,
                 exclusive,
                 milli: saved.milli,
+                charged: saved.charged.max(saved.milli),
                 cores: saved.cores,
                 host_memory: saved.host_memory,
                 hold: saved.hold,
-            });
+            };
+            if matches!(saved.hold, Hold::Held | Hold::Releasing) && charges(&self.quarantined, device) {
+                self.accounts.restore_hold(job.account, grant.holding(job.long));
+            }
+            job.grants.push(grant);
         }
         match job.planned_end {
             Millis::NEVER => self.endless.insert(job.id),

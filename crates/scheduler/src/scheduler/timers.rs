@@ -78,7 +78,9 @@ impl Scheduler {
                 let known = self.reservations.get(&id);
                 known.is_some_and(|(reservation, _)| self.is_for_job(reservation, job))
             };
+            let takes_host_resources = grant.cores > 0 || grant.host_memory > 0;
             self.pool.is_set_aside(grant.spot, self.now, renewed, own)
+                || takes_host_resources && self.pool.is_short_for_claims(grant.spot.node, self.now, renewed)
         });
         if set_aside {
             return true;

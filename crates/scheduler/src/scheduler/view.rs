@@ -146,8 +146,8 @@ impl Scheduler {
         for grant in self.jobs.get(&id).into_iter().flat_map(|job| &job.grants) {
             if is_charged(&self.quarantined, grant) {
                 let weight = self.policy.billing_of(&self.pool.classes[grant.class.index()]);
-                rate.milli += grant.milli;
-                rate.billed += grant.milli * u64::from(weight);
+                rate.milli += grant.charged;
+                rate.billed += grant.charged * u64::from(weight);
             }
         }
         rate

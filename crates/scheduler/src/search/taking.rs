@@ -4,7 +4,7 @@ use super::Stage;
 use crate::amount::Amount;
 use crate::demand::Pick;
 use crate::ids::ClassId;
-use crate::pool::{NodeSet, Spot};
+use crate::pool::{HostResources, NodeSet, Spot};
 use crate::request::Take;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ pub(super) struct Taking<'a> {
     pub(super) stage: &'a Stage<'a>,
     picks: Vec<Pick>,
     /// Used cores and host memory, by node.
-    used: BTreeMap<u32, (u64, u64)>,
+    used: BTreeMap<u32, HostResources>,
 }
 
 impl<'a> Taking<'a> {
@@ -62,10 +62,13 @@ impl<'a> Taking<'a> {
 
     /// Returns the number of devices of a part for which a node has enough cores and host memory.
     fn carried(&self, node: u32, part: usize) -> u32 {
-        let (demand, there) = (&self.stage.parts[part], self.stage.pool().node(node));
-        let (cores, memory) = self.used.get(&node).copied().unwrap_or_default();
-        let by_cores = (there.cores_free() - cores).checked_div(demand.cores).unwrap_or(u64::MAX);
-        let by_memory = (there.host_memory_free() - memory).checked_div(demand.host_memory).unwrap_or(u64::MAX);
+        let demand = &self.stage.parts[part];
+        if demand.host_resources() == HostResources::default() {
+            return u32::MAX;
+        }
+        let left = self.stage.host_resources(node).less(self.used.get(&node).copied().unwrap_or_default());
+        let by_cores = left.cores.checked_div(demand.cores).unwrap_or(u64::MAX);
+        let by_memory = left.memory.checked_div(demand.host_memory).unwrap_or(u64::MAX);
         u32::try_from(by_cores.min(by_memory)).unwrap_or(u32::MAX)
     }
 
@@ -87,8 +90,7 @@ impl<'a> Taking<'a> {
     fn note(&mut self, node: u32, part: usize, count: u32) {
         let demand = &self.stage.parts[part];
         let used = self.used.entry(node).or_default();
-        used.0 += demand.cores * u64::from(count);
-        used.1 += demand.host_memory * u64::from(count);
+        *used = used.plus(demand.host_resources(), count);
     }
 
     fn take_whole(&mut self, part: usize, count: u32, own: Option<u32>, all_around: &[NodeSet<'_>]) -> Option<()> {

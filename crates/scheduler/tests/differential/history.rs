@@ -439,8 +439,11 @@ impl History {
             2 => Take::Shared(Amount { milli: 600, memory: 0 }),
             _ => Take::Exclusive,
         };
-        let heavy = self.random.one_in(5);
-        let (cores, host_memory) = if heavy { (1_500, 10 * GIB) } else { (0, 0) };
+        let (cores, host_memory) = match self.random.below(10) {
+            0 => (1_500, 10 * GIB),
+            1 => (5_000, 40 * GIB),
+            _ => (0, 0),
+        };
         Part { count: Count { least, most }, class, take, cores, host_memory }
     }
 }

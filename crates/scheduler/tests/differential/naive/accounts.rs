@@ -26,12 +26,12 @@ impl Naive {
     pub(super) fn charged(&self, account: usize, class: usize) -> u64 {
         let grants = self.below(account).flat_map(|job| &job.grants);
         let charged = grants.filter(|grant| self.is_charged(grant));
-        charged.filter(|grant| grant.class == class).map(|grant| grant.milli).sum()
+        charged.filter(|grant| grant.class == class).map(|grant| grant.charged).sum()
     }
 
     pub(super) fn held(&self, account: usize, quota: &Quota) -> u64 {
-        let classes = (0..self.classes.len()).filter(|&class| self.is_of(quota, class));
-        classes.map(|class| self.charged(account, class)).sum()
+        let grants = self.below(account).flat_map(|job| &job.grants).filter(|grant| self.is_charged(grant));
+        grants.filter(|grant| self.is_of(quota, grant.class)).map(|grant| grant.milli).sum()
     }
 
     pub(super) fn settle(&mut self, account: usize) {

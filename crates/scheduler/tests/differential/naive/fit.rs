@@ -176,7 +176,7 @@ impl Naive {
         Vacancies {
             nodes: &self.nodes,
             rooms,
-            free: (0..self.nodes.len()).map(|node| self.left_of(node)).collect(),
+            free: (0..self.nodes.len()).map(|node| self.left_for(node, until, &|_| true)).collect(),
             request: &job.request,
             path_times: self.path_times,
             origin: job.origin,
@@ -269,6 +269,71 @@ impl Naive {
         (of.cores.saturating_sub(used.0), of.memory.saturating_sub(used.1))
     }
 
+    /// Returns the cores and host memory that a job may take of a node from now until a time, besides the reserved starts that count: at each
+    /// start of these there must be enough, by the planned ends of jobs.
+    fn left_for(&self, node: usize, until: Millis, counts: &dyn Fn(&NJob) -> bool) -> (u64, u64) {
+        let of = &self.nodes[node];
+        let firm = self.firm(node).into_iter().filter(|(job, ..)| counts(job)).filter(|(_, from, _)| *from < until);
+        firm.fold(self.left_of(node), |least, (_, from, _)| {
+            let taken = self.taken_at(node, from.max(self.now), counts);
+            (least.0.min(of.cores.saturating_sub(taken.0)), least.1.min(of.memory.saturating_sub(taken.1)))
+        })
+    }
+
+    /// Returns the jobs to whose reserved starts others yield on a node, with the starts, and the cores and host memory that they need there.
+    fn firm(&self, node: usize) -> Vec<(&NJob, Millis, (u64, u64))> {
+        let mut found = Vec::new();
+        for job in self.jobs.values() {
+            let Some(reserved_start) = job.reserved_start.as_ref().filter(|of| of.rank > 0) else { continue };
+            let mut needed = (0, 0);
+            for at in reserved_start.places.iter().filter(|at| at.0 == node) {
+                let class = self.nodes[at.0].devices[at.1].class;
+                if let Some(want) = reserved_start.choice.iter().find(|want| want.class == class) {
+                    let each = want.beside(&self.nodes);
+                    needed = (needed.0 + each.0, needed.1 + each.1);
+                }
+            }
+            if needed != (0, 0) {
+                found.push((job, reserved_start.starts, needed));
+            }
+        }
+        found
+    }
+
+    /// Returns the cores and host memory of a node that jobs hold at a time, or that reserved starts need that count. All jobs that are there
+    /// count as such now.
+    fn taken_at(&self, node: usize, time: Millis, counts: &dyn Fn(&NJob) -> bool) -> (u64, u64) {
+        let mut taken = (0, 0);
+        let mut add = |of: (u64, u64)| taken = (taken.0 + of.0, taken.1 + of.1);
+        for job in self.jobs.values().filter(|job| time == self.now || job.planned_end > time) {
+            let there = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+            there.for_each(|grant| add(self.beside_of(grant)));
+        }
+        for (job, from, needed) in self.firm(node).into_iter().filter(|(job, ..)| counts(job)) {
+            let ends = job.limit.map_or(Millis::NEVER, |limit| from.plus(limit));
+            if from <= time && (time == self.now || ends > time) {
+                add(needed);
+            }
+        }
+        taken
+    }
+
+    /// Whether jobs hold so much of a node beyond a time that a reserved start before that time lacks cores or host memory.
+    pub(super) fn is_short(&self, node: usize, until: Millis) -> bool {
+        self.firm(node).into_iter().filter(|(_, from, _)| *from < until).any(|(_, from, _)| {
+            let taken = self.taken_at(node, from.max(self.now), &|_| true);
+            taken.0 > self.nodes[node].cores || taken.1 > self.nodes[node].memory
+        })
+    }
+
+    /// Whether the nodes have enough cores and host memory for a job's devices, besides the reserved starts that count.
+    fn carries(&self, job: &NJob, choice: &[Want], picks: &Picks, counts: &dyn Fn(&NJob) -> bool) -> bool {
+        let until = self.now.plus(self.lease(job));
+        let mut vacancies = self.place_for(job, true);
+        vacancies.free = (0..self.nodes.len()).map(|node| self.left_for(node, until, counts)).collect();
+        vacancies.carries(choice, picks)
+    }
+
     pub(super) fn find(&self, job: &NJob, choice: &[Want]) -> Option<Picks> {
         self.place_for(job, false).find(choice).or_else(|| self.place_for(job, true).find(choice))
     }
@@ -317,7 +382,12 @@ impl Naive {
         };
         let mut picks: Vec<_> = reserved_start.places.iter().map(|&at| Some((part(at)?, at))).collect::<Option<_>>()?;
         picks.sort_unstable();
-        self.place_for(job, true).carries(&reserved_start.choice, &picks).then_some(picks)
+        let place = |of: &NReservedStart, id: JobId| (3 - of.rank, of.starts, id);
+        let precedes = |other: &NJob| {
+            let of = other.reserved_start.as_ref();
+            of.is_some_and(|of| place(of, other.id) < place(reserved_start, job.id))
+        };
+        self.carries(job, &reserved_start.choice, &picks, &precedes).then_some(picks)
     }
 
     pub(super) fn allowed(&self, job: &NJob, choice: &[Want], picks: &[(usize, At)]) -> bool {
@@ -386,7 +456,9 @@ impl Naive {
                 };
                 let (cores, memory) = (want.cores, want.memory);
                 let (device, class, milli) = (self.device_id(at), want.class, self.each(want));
-                NGrant { device, at, class, amount, exclusive, milli, cores, memory, hold: NHold::Held }
+                let there = self.nodes[at.0].devices.iter().filter(|of| of.class == class && !of.absent).count();
+                let charged = charge_with_cores(milli, cores, self.nodes[at.0].cores, there as u64);
+                NGrant { device, at, class, amount, exclusive, milli, charged, cores, memory, hold: NHold::Held }
             })
             .collect();
         let (now, quantum, grace) = (self.now, self.policy.quantum(), self.policy.grace_ms);
@@ -471,7 +543,7 @@ impl Naive {
                     _ => all(None, 1),
                 };
                 if let Some(mut picks) = picks
-                    && self.place_for(job, true).carries(&choice, &picks)
+                    && self.carries(job, &choice, &picks, &|other| other.id != job.id)
                 {
                     picks.sort_unstable();
                     return Some((choice, picks));

@@ -7,7 +7,7 @@ mod reserved_starts;
 
 use crate::naive_place::{At, NDevice, NNode, Picks, Vacancies, Want};
 use accord_scheduler::amount::{Amount, WHOLE};
-use accord_scheduler::arithmetic::{charge, decayed, share};
+use accord_scheduler::arithmetic::{charge, charge_with_cores, decayed, share};
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::path_class::PathTimesByClass;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
@@ -43,6 +43,7 @@ pub(crate) struct NGrant {
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
     pub(crate) milli: u64,
+    pub(crate) charged: u64,
     pub(crate) cores: u64,
     pub(crate) memory: u64,
     pub(crate) hold: NHold,
@@ -456,7 +457,8 @@ impl Naive {
             let claims = self.jobs.values().filter_map(|job| job.reserved_start.as_ref());
             let claimed =
                 claims.filter(|reserved_start| reserved_start.starts < renewed).any(|of| of.places.contains(&grant.at));
-            reserved || claimed || self.deadline(grant.device) < renewed
+            let takes = self.beside_of(grant) != (0, 0);
+            reserved || claimed || self.deadline(grant.device) < renewed || takes && self.is_short(grant.at.0, renewed)
         };
         if held().any(is_set_aside) {
             return true;

@@ -514,7 +514,7 @@ impl Naive {
         times.into_iter().find(has_enough).filter(|time| *time != Millis::NEVER)
     }
 
-    fn lease(&self, job: &NJob) -> u64 {
+    pub(super) fn lease(&self, job: &NJob) -> u64 {
         job.limit.unwrap_or(self.policy.quantum())
     }
 

@@ -1,0 +1,139 @@
+//! Jobs that need much of a node's cores or memory start in bounded time, however many small jobs there are.
+#![forbid(unsafe_code)]
+
+use accord_scheduler::class::DeviceClass;
+use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::policy::SitePolicy;
+use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Scheduler};
+use accord_types::{DeviceType, NodeId};
+use std::collections::BTreeMap;
+
+const MINUTE: u64 = 60_000;
+
+const POLICY: &str = r#"
+ageing = "30m"
+quantum = "10m"
+[account.small]
+users = ["tom"]
+[account.large]
+users = ["eva"]
+"#;
+
+/// The minute at which the large job is requested.
+const ASKED: u64 = 30;
+
+/// The longest wait of the large job in minutes: two levels of ageing, and twice the longest limit.
+const WAIT_MAX: u64 = 180;
+
+/// A node with 8 devices, 16 cores and 64 GiB of memory, whose agent releases devices at once.
+struct Cluster {
+    scheduler: Scheduler,
+    now: u64,
+    last: JobId,
+}
+
+impl Cluster {
+    fn new(policy: &SitePolicy) -> Self {
+        let scheduler = Scheduler::new(policy.tree([]));
+        let mut cluster = Self { scheduler, now: 0, last: JobId(0) };
+        let class = DeviceClass {
+            kind: DeviceType::Nvidia,
+            model: "h200".to_owned(),
+            memory: 1 << 37,
+            context: 0,
+            compute: (9, 0),
+        };
+        let device = |ordinal| DeviceDescription { ordinal, class: class.clone() };
+        cluster.apply(Input::NodeJoined(NodeDescription {
+            id: NodeId(0),
+            name: "n0".to_owned(),
+            incarnation: 1,
+            devices: (0..8).map(device).collect(),
+            cores: 16_000,
+            host_memory: 64 << 30,
+            labels: BTreeMap::new(),
+        }));
+        cluster
+    }
+
+    fn apply(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut effects = Vec::new();
+            self.scheduler.apply(Millis(self.now), input, &mut effects);
+            self.scheduler.check_invariants().unwrap();
+            inputs.extend(effects.into_iter().filter_map(|effect| match effect {
+                Effect::Release { job, node } => Some(Input::Released { job, node }),
+                Effect::Refused(refusal) => panic!("{refusal}"),
+                Effect::Queued { job } => {
+                    self.last = job;
+                    None
+                }
+                _ => None,
+            }));
+        }
+    }
+
+    fn ask(&mut self, user: &str, account: &str, request: &str) -> JobId {
+        let (user, account) = (user.to_owned(), format!("{account}/{user}"));
+        self.apply(Input::Ask { user, account, origin: None, request: request.parse().unwrap() });
+        self.last
+    }
+
+    fn runs(&self, job: JobId) -> bool {
+        self.scheduler.job(job).is_some_and(|view| view.phase == Phase::Running)
+    }
+}
+
+/// Has a user request small jobs all the time, and another user one large job, until that one starts.
+fn check_wait(small: &str, large: &str) {
+    let mut cluster = Cluster::new(&SitePolicy::read(POLICY, None).unwrap());
+    let mut large_job = None;
+    for minute in 0..ASKED + WAIT_MAX {
+        cluster.now = minute * MINUTE;
+        cluster.apply(Input::Tick);
+        cluster.ask("tom", "small", small);
+        cluster.ask("tom", "small", small);
+        if minute == ASKED {
+            let job = cluster.ask("eva", "large", large);
+            assert!(!cluster.runs(job), "the node is full");
+            large_job = Some(job);
+        }
+        if large_job.is_some_and(|job| cluster.runs(job)) {
+            return;
+        }
+    }
+    panic!("{large} waits for more than {WAIT_MAX} minutes behind jobs of {small}");
+}
+
+#[test]
+fn a_job_with_many_cores_starts_behind_small_jobs() {
+    check_wait("1:nvidia:cores=2 limit=7m", "1:nvidia:cores=14 limit=1h");
+}
+
+#[test]
+fn a_job_with_much_memory_starts_behind_small_jobs() {
+    check_wait("1:nvidia:ram=8G limit=7m", "1:nvidia:ram=60G limit=1h");
+}
+
+#[test]
+fn a_job_without_a_limit_is_not_renewed_on_claimed_cores() {
+    let mut cluster = Cluster::new(&SitePolicy::read(POLICY, None).unwrap());
+    cluster.ask("tom", "small", "1:nvidia:cores=4 limit=35m");
+    for _ in 0..6 {
+        cluster.ask("tom", "small", "1:nvidia:cores=2 limit=1h");
+    }
+    // A device is free from now on, and all cores are free in an hour.
+    let large = cluster.ask("eva", "large", "1:nvidia:cores=16 limit=1h");
+    let mut endless = None;
+    for minute in 0..=61 {
+        cluster.now = minute * MINUTE;
+        cluster.apply(Input::Tick);
+        if minute == 36 {
+            let job = cluster.ask("tom", "small", "1:nvidia:cores=2");
+            assert!(cluster.runs(job), "its first quantum ends before the claim");
+            endless = Some(job);
+        }
+    }
+    assert!(cluster.runs(large) && endless.is_some_and(|job| !cluster.runs(job)));
+}
