@@ -15,6 +15,7 @@ mod grid;
 mod launch;
 mod memory;
 mod modules;
+mod mpi;
 mod publication;
 mod streams;
 mod transfer;
