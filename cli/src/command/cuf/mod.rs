@@ -10,7 +10,7 @@ use crate::launch::{find_include, find_libacc};
 use crate::output::report_line;
 use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared};
 use llvm::{Failed, Llvm};
-use mpi::{Mpi, Wrapper};
+use mpi::{Mpi, MpiCompiler};
 use options::Options;
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -158,7 +158,7 @@ impl Run<'_> {
             && self.mpi.get().is_none()
             && mpi::is_missing(text)
         {
-            let mpi = Mpi::new(&Wrapper::find(self.options.mpi.as_deref())?, &self.llvm)?;
+            let mpi = Mpi::new(&MpiCompiler::find(self.options.mpi.as_deref())?, &self.llvm)?;
             self.mpi.get_or_init(|| mpi);
             result = flang()?;
         }
@@ -187,12 +187,15 @@ impl Run<'_> {
         let mut command = Command::new("gcc");
         // Objects with OpenACC need the option at linking, too.
         command.arg("-fopenacc");
-        command.args(objects).args(&self.options.link);
-        let inputs = self.options.link.iter().map(Path::new).filter(|path| path.is_file());
-        if self.mpi.get().is_some() || inputs.clone().any(mpi::is_called_by) {
-            command.args(Wrapper::find(self.options.mpi.as_deref())?.link());
+        // The runtime is first searched before the libraries, because it precedes MPI's routines with its own.
+        let (given, libraries): (Vec<_>, Vec<_>) =
+            self.options.link.iter().partition(|input| Path::new(input).extension().is_some_and(|name| name == "o"));
+        command.args(objects).args(&given).arg(&runtime).args(&libraries);
+        let mut inputs = self.options.link.iter().map(Path::new).filter(|path| path.is_file());
+        if self.mpi.get().is_some() || inputs.any(mpi::is_called_by) {
+            command.args(MpiCompiler::find(self.options.mpi.as_deref())?.link());
         }
-        command.arg(runtime).arg(self.llvm.runtime()?);
+        command.arg(&runtime).arg(self.llvm.runtime()?);
         command.args(super::compile::link_flags(&libacc)).args(["-lm", "-lstdc++", "-o"]);
         command.arg(self.options.output.as_deref().unwrap_or(Path::new("a.out")));
         let status = command.status().map_err(|error| Failure::start("gcc", &error))?;

@@ -20,12 +20,12 @@ const MODULE: &str = "mpi.mod";
 const INITIALIZERS: [&[u8]; 2] = [b"mpi_init", b"MPI_Init"];
 
 /// The compiler wrapper of an MPI.
-pub(super) struct Wrapper {
+pub(super) struct MpiCompiler {
     name: PathBuf,
     flags: Vec<OsString>,
 }
 
-impl Wrapper {
+impl MpiCompiler {
     /// Returns the flags of `name`, or of `mpifort` in `PATH`.
     pub(super) fn find(name: Option<&Path>) -> Result<Self> {
         let name = name.unwrap_or(Path::new("mpifort")).to_owned();
@@ -106,7 +106,7 @@ pub(super) struct Mpi {
 }
 
 impl Mpi {
-    pub(super) fn new(wrapper: &Wrapper, llvm: &Llvm) -> std::result::Result<Self, Stop> {
+    pub(super) fn new(wrapper: &MpiCompiler, llvm: &Llvm) -> std::result::Result<Self, Stop> {
         let (folder, temporary) = wrapper.module(llvm)?;
         Ok(Self { folder, _temporary: temporary })
     }

@@ -4,7 +4,7 @@ use super::layout::{Block, ByteRange, Extents};
 use super::library;
 use crate::errors::{SourceLine, end};
 use crate::transfer::{self, Mode};
-use crate::{acc, memory, modules};
+use crate::{acc, memory, modules, streams};
 use std::ffi::c_void;
 
 /// The arguments of a routine, which Fortran passes by reference.
@@ -89,6 +89,8 @@ impl Buffer {
         };
         let device = memory::device_of(device_address)?;
         if library::takes_gpu_memory() && acc::on_device(device, acc::has_cuda_context) {
+            // MPI's own copies are not ordered with those of the device's queues.
+            streams::finish([Some(device), None]);
             arguments[self.address] = device_address as *mut c_void;
             return None;
         }
