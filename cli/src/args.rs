@@ -323,7 +323,7 @@ pub(crate) struct CompilerArgs {
 }
 
 const CUF_OPTIONS: &str = "  -c, -o FILE, -O0 to -O3, -cpp, -D, -U, -I, -J, -L, -l, -Wl,..., -v
-      --llvm=FOLDER  LLVM 22 with flang; without it /usr/lib/llvm-22\n      --cuda=FOLDER  CUDA toolkit whose libdevice GPUs' kernels call; without it the system's, else GCC's libm for nvptx\n      --keep=FOLDER  Leave what lies between source and object there
+      --llvm=FOLDER  LLVM 22 with flang; without it /usr/lib/llvm-22\n      --cuda=FOLDER  CUDA toolkit whose libdevice GPUs' kernels call; without it the system's, else GCC's libm for nvptx\n      --mpi=MPIFORT  Wrapper of the program's MPI; without it mpifort in PATH\n      --keep=FOLDER  Leave what lies between source and object there
 Options of NVHPC that mean the same are taken: -cuda, -fast, -Mfree, -Mfixed, -Mpreprocess, -gpu=ccNN, -r8, -i8, -module";
 
 #[derive(Args, Debug)]

@@ -13,6 +13,7 @@ pub(crate) mod info;
 pub(crate) mod jobs;
 pub(crate) mod lint;
 pub(crate) mod logs;
+mod module_cache;
 mod outside;
 pub(crate) mod page;
 mod picture;

@@ -9,6 +9,7 @@ mod archive;
 mod embedded;
 mod mathematics;
 pub mod mlir;
+pub mod mpi;
 mod pass;
 pub mod ptx;
 mod refusal;

@@ -33,6 +33,7 @@ mod raw {
         pub(crate) safe fn acc_async_test_all() -> i32;
         pub(super) safe fn acc_get_property(num: i32, kind: i32, property: i32) -> usize;
         pub(super) safe fn acc_get_property_string(num: i32, kind: i32, property: i32) -> *const c_char;
+        pub(super) safe fn acc_get_current_cuda_context() -> *mut c_void;
         pub(super) safe fn acc_deviceptr(host: *const c_void) -> *mut c_void;
         pub(super) fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void);
         pub(super) fn GOACC_parallel_keyed(
@@ -95,6 +96,11 @@ pub(crate) fn is_gpu() -> bool {
 /// Whether a device is a GPU. A CPU device can appear under its type.
 pub(crate) fn is_gpu_device(num: i32) -> bool {
     raw::acc_get_device_type() == NVIDIA && text(num, VENDOR) == b"NVIDIA"
+}
+
+/// Whether the current device is a GPU that this process drives.
+pub(crate) fn has_cuda_context() -> bool {
+    !raw::acc_get_current_cuda_context().is_null()
 }
 
 /// Returns the address of a registered variable on the current device; 0 if the device does not have it.

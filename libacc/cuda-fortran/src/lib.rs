@@ -18,6 +18,7 @@ mod grid;
 mod launch;
 mod memory;
 mod modules;
+mod mpi;
 mod place;
 mod publication;
 mod streams;

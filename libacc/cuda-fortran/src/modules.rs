@@ -306,23 +306,27 @@ pub(crate) fn places() -> Vec<(usize, usize)> {
     places
 }
 
-/// Returns the address on the current device for a host address in a variable of a module.
-#[unsafe(no_mangle)]
-extern "C" fn _FortranACUFGetDeviceAddress(host: usize, file: *const c_char, line: i32) -> usize {
+/// Returns the address on the current device for a host address in a variable of a module; `None` for other addresses.
+pub(crate) fn device_address(host: usize) -> Option<usize> {
     let found = registry()
         .variables
         .range(..=host)
         .next_back()
         .filter(|(start, variable)| host - **start < variable.bytes)
         .map(|(start, variable)| (*start, variable.bytes));
-    let Some((start, bytes)) = found else {
+    found.map(|(start, bytes)| place(start, bytes) + (host - start))
+}
+
+/// Returns the address on the current device for a host address in a variable of a module.
+#[unsafe(no_mangle)]
+extern "C" fn _FortranACUFGetDeviceAddress(host: usize, file: *const c_char, line: i32) -> usize {
+    device_address(host).unwrap_or_else(|| {
         end(
             SourceLine::new(file, line),
             "no device has this variable",
             "give it attribute device or constant in a module",
-        );
-    };
-    place(start, bytes) + (host - start)
+        )
+    })
 }
 
 /// Copies a module array's descriptor to the current device.

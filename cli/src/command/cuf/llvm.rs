@@ -8,6 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The start of flang's line before the errors.
+const SUMMARY: &str = "error: Semantic errors in ";
+
 /// An installation of LLVM with flang.
 pub(super) struct Llvm {
     folder: PathBuf,
@@ -76,7 +79,7 @@ impl Failed {
         let line = self
             .0
             .lines()
-            .find(|line| line.contains("error:"))
+            .find(|line| line.contains("error:") && !line.starts_with(SUMMARY))
             .or_else(|| self.0.lines().next())
             .unwrap_or("no message");
         let Some((place, text)) = line.strip_prefix("loc(\"").and_then(|rest| rest.split_once("): ")) else {
@@ -97,6 +100,7 @@ mod tests {
             Failed(printed.to_owned()).first_error(),
             "/a/b.cuf:3:7: error: Target.cpp:1494: not yet implemented: complex"
         );
-        assert_eq!(Failed("a.cuf:1:2: error: b\n".to_owned()).first_error(), "a.cuf:1:2: error: b");
+        let summary = "error: Semantic errors in a.cuf\n";
+        assert_eq!(Failed(format!("{summary}a.cuf:1:2: error: b\n")).first_error(), "a.cuf:1:2: error: b");
     }
 }

@@ -2,6 +2,7 @@
 
 mod gpu;
 mod llvm;
+mod mpi;
 mod options;
 
 use crate::failure::{Failure, Result};
@@ -9,7 +10,9 @@ use crate::launch::{find_include, find_libacc};
 use crate::output::report_line;
 use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared};
 use llvm::{Failed, Llvm};
+use mpi::{Mpi, MpiCompiler};
 use options::Options;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +37,7 @@ pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
     let folder = options.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::system(format!("can't make {}", folder.display()), error))?;
-    let run = Run { options: &options, llvm, folder };
+    let run = Run { options: &options, llvm, folder, mpi: OnceCell::new() };
     match run.all() {
         Ok(code) => Ok(code),
         Err(Stop::Failure(failure)) => Err(failure),
@@ -75,6 +78,8 @@ struct Run<'a> {
     llvm: Llvm,
     /// The folder of intermediate files.
     folder: PathBuf,
+    /// The MPI, once a source uses it.
+    mpi: OnceCell<Mpi>,
 }
 
 impl Run<'_> {
@@ -136,15 +141,29 @@ impl Run<'_> {
         if is_preprocessed {
             line.push("-cpp".into());
         }
-        line.extend(self.options.flang.iter().cloned());
+        let mut rest = self.options.flang.clone();
         let mut include = OsString::from("-I");
         include.push(&self.folder);
-        line.push(include);
-        line.extend(["-module-dir".into(), self.options.modules.clone().unwrap_or_else(|| ".".into()).into()]);
-        line.extend(words(["-mmlir", "--mlir-print-op-generic", "-mmlir", "--mlir-print-debuginfo", "-emit-fir"]));
-        line.extend(["-o".into(), file("fir").into(), source.into()]);
-        if let Err(Failed(text)) = self.llvm.run("flang", &line)? {
-            return Err(Stop::Said(text));
+        rest.push(include);
+        rest.extend(["-module-dir".into(), self.options.modules.clone().unwrap_or_else(|| ".".into()).into()]);
+        rest.extend(words(["-mmlir", "--mlir-print-op-generic", "-mmlir", "--mlir-print-debuginfo", "-emit-fir"]));
+        rest.extend(["-o".into(), file("fir").into(), source.into()]);
+        // The options of MPI are the first: `mpifort -show` names the folder of gfortran's modules.
+        let flang = || {
+            let mpi = self.mpi.get().map(Mpi::options).unwrap_or_default();
+            self.llvm.run("flang", &[line.clone(), mpi, rest.clone()].concat())
+        };
+        let mut result = flang()?;
+        if let Err(Failed(text)) = &result
+            && self.mpi.get().is_none()
+            && mpi::is_missing(text)
+        {
+            let mpi = Mpi::new(&MpiCompiler::find(self.options.mpi.as_deref())?, &self.llvm)?;
+            self.mpi.get_or_init(|| mpi);
+            result = flang()?;
+        }
+        if let Err(Failed(text)) = result {
+            return Err(Stop::Said(mpi::refusal(&text).unwrap_or(text)));
         }
         write(&file("prepared.mlir"), &prepared(&read(&file("fir"))?)?)?;
         let passes = OsString::from(format!("--pass-pipeline={CUF_PASSES}"));
@@ -168,7 +187,15 @@ impl Run<'_> {
         let mut command = Command::new("gcc");
         // Objects with OpenACC need the option at linking, too.
         command.arg("-fopenacc");
-        command.args(objects).args(&self.options.link).arg(runtime).arg(self.llvm.runtime()?);
+        // The runtime is first searched before the libraries, because it precedes MPI's routines with its own.
+        let (given, libraries): (Vec<_>, Vec<_>) =
+            self.options.link.iter().partition(|input| Path::new(input).extension().is_some_and(|name| name == "o"));
+        command.args(objects).args(&given).arg(&runtime).args(&libraries);
+        let mut inputs = self.options.link.iter().map(Path::new).filter(|path| path.is_file());
+        if self.mpi.get().is_some() || inputs.any(mpi::is_called_by) {
+            command.args(MpiCompiler::find(self.options.mpi.as_deref())?.link());
+        }
+        command.arg(&runtime).arg(self.llvm.runtime()?);
         command.args(super::compile::link_flags(&libacc)).args(["-lm", "-lstdc++", "-o"]);
         command.arg(self.options.output.as_deref().unwrap_or(Path::new("a.out")));
         let status = command.status().map_err(|error| Failure::start("gcc", &error))?;

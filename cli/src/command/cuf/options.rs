@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub(super) llvm: Option<PathBuf>,
     /// The folder of a CUDA toolkit.
     pub(super) cuda: Option<PathBuf>,
+    /// The Fortran compiler wrapper of the program's MPI.
+    pub(super) mpi: Option<PathBuf>,
     pub(super) keep: Option<PathBuf>,
     pub(super) is_verbose: bool,
     /// Options without effect here.
@@ -80,6 +82,8 @@ impl Options {
                         options.llvm = Some(folder.into());
                     } else if let Some(folder) = text.strip_prefix("--cuda=") {
                         options.cuda = Some(folder.into());
+                    } else if let Some(wrapper) = text.strip_prefix("--mpi=") {
+                        options.mpi = Some(wrapper.into());
                     } else if let Some(folder) = text.strip_prefix("--keep=") {
                         options.keep = Some(folder.into());
                     } else if let Some(list) = text.strip_prefix("-gpu=") {
@@ -169,13 +173,15 @@ mod tests {
 
     #[test]
     fn nvhpcs_options_are_taken_ignored_or_refused_by_name() {
-        let options =
-            read("-fast -Minfo=all -gpu=cc80,lineinfo -r8 a.cuf b.o -lm -Jmods --cuda=/opt/cuda -o app").unwrap();
+        let options = read(
+            "-fast -Minfo=all -gpu=cc80,lineinfo -r8 a.cuf b.o -lm -Jmods --cuda=/opt/cuda --mpi=mpifort.mpich -o app",
+        )
+        .unwrap();
         assert_eq!(options.sources, [PathBuf::from("a.cuf")]);
         assert_eq!(options.link, ["b.o", "-lm"].map(OsString::from));
         assert_eq!(options.flang, ["-fdefault-real-8"].map(OsString::from));
         assert_eq!((options.architecture, options.modules), (80, Some("mods".into())));
-        assert_eq!(options.cuda, Some("/opt/cuda".into()));
+        assert_eq!((options.cuda, options.mpi), (Some("/opt/cuda".into()), Some("mpifort.mpich".into())));
         assert_eq!(options.ignored, ["-fast", "-Minfo=all", "-gpu=lineinfo"]);
         for (line, part) in [
             ("-acc a.cuf", "accord fc"),

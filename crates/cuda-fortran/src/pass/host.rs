@@ -4,13 +4,19 @@ use super::device::take;
 use super::gpu::replace;
 use super::launch::{self, Launches};
 use super::registration::{self, Registration};
-use super::{cpu, declare};
+use super::{cpu, declare, external};
 use crate::embedded::GpuCode;
 use crate::mlir::{Module, Op};
 use crate::refusal::Error;
 
 /// Lowers a module for the host. `gpu` is the code for GPUs.
-pub(crate) fn lower(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
+pub(crate) fn lower(module: Module, gpu: &GpuCode) -> Result<Module, Error> {
+    let mut lowered = with_launches(module, gpu)?;
+    external::rename(&mut lowered);
+    Ok(lowered)
+}
+
+fn with_launches(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
     let device = take(&mut module);
     let known = module.clone();
     let mut launches = Launches::new(&known);

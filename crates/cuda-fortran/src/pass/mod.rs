@@ -3,6 +3,7 @@
 mod capture;
 mod cpu;
 pub(crate) mod device;
+mod external;
 pub(crate) mod gpu;
 pub(crate) mod host;
 pub(crate) mod launch;

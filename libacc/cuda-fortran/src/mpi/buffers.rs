@@ -1,0 +1,221 @@
+//! Copies of device memory in host memory for MPI.
+
+use super::layout::{Block, ByteRange, Extents};
+use super::library;
+use crate::errors::{SourceLine, end};
+use crate::transfer::{self, Mode};
+use crate::{acc, memory, modules, streams};
+use std::ffi::c_void;
+
+/// The arguments of a routine, which Fortran passes by reference.
+pub(super) type Arguments<'a> = &'a mut [*mut c_void];
+
+/// Whether MPI reads a buffer or writes to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    Reads,
+    /// Perhaps not to all of it; with `MPI_IN_PLACE` it reads it, too.
+    Writes,
+}
+
+/// The arguments that hold the numbers of elements in a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Counts {
+    One(usize),
+    /// As many for each rank.
+    EachRank(usize),
+    /// A list with a number for each rank, and a list of displacements.
+    Lists(usize, usize),
+}
+
+/// A buffer argument of a routine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Buffer {
+    pub(super) access: Access,
+    /// Indices of the arguments.
+    pub(super) address: usize,
+    pub(super) counts: Counts,
+    pub(super) datatype: usize,
+    /// Whether only the root's counts.
+    pub(super) is_of_root: bool,
+}
+
+/// Indices of arguments that describe the participants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Group {
+    pub(super) communicator: usize,
+    pub(super) root: Option<usize>,
+}
+
+/// A part of device memory and its copy in host memory.
+pub(super) struct StagedBuffer {
+    device: usize,
+    host: Vec<u8>,
+    /// Nonzero for the bytes that MPI may write; `None` for all of them.
+    mask: Option<Vec<u8>>,
+    access: Access,
+    /// The offset of the program's address in the copy.
+    offset: isize,
+}
+
+/// Returns an integer argument.
+///
+/// # Safety
+/// The argument is an integer.
+unsafe fn integer(arguments: &[*mut c_void], at: usize) -> i32 {
+    // SAFETY: the caller's promise; Fortran passes its address.
+    unsafe { arguments[at].cast::<i32>().read() }
+}
+
+/// Returns an argument that is a list of integers.
+///
+/// # Safety
+/// The argument is a list of at least `count` integers.
+unsafe fn list(arguments: &[*mut c_void], at: usize, count: i32) -> &[i32] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(arguments[at].cast(), usize::try_from(count).unwrap_or(0)) }
+}
+
+impl Buffer {
+    /// Replaces a device address among the arguments by one that MPI can use. Returns the copy, if one is needed.
+    ///
+    /// # Safety
+    /// The arguments are those of a routine with this buffer.
+    pub(super) unsafe fn stage(self, group: Group, arguments: Arguments<'_>) -> Option<StagedBuffer> {
+        let given = arguments[self.address].addr();
+        let device_address = match memory::device_of(given) {
+            Some(_) => given,
+            None => modules::device_address(given)?,
+        };
+        let device = memory::device_of(device_address)?;
+        if library::takes_gpu_memory() && acc::on_device(device, acc::has_cuda_context) {
+            // MPI's own copies are not ordered with those of the device's queues.
+            streams::finish([Some(device), None]);
+            arguments[self.address] = device_address as *mut c_void;
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let communicator = unsafe { integer(arguments, group.communicator) };
+        let (ranks, rank) = if matches!(self.counts, Counts::One(_)) && group.root.is_none() {
+            (1, 0)
+        } else {
+            library::ranks(communicator).unwrap_or_else(|| {
+                end(
+                    SourceLine::new(std::ptr::null(), 0),
+                    "a device array is the buffer of a collective call between two groups",
+                    "pass a host array",
+                )
+            })
+        };
+        // SAFETY: the caller's promise.
+        let root = group.root.map(|at| unsafe { integer(arguments, at) });
+        if self.is_of_root && root != Some(rank) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let (blocks, datatype) = unsafe { (self.blocks(arguments, ranks), integer(arguments, self.datatype)) };
+        let extents = library::extents(datatype)?;
+        let range = extents.range(&blocks)?;
+        let staged = StagedBuffer::new(device_address, range, self.access, || {
+            (blocks.len() > 1 || !extents.is_dense()).then_some((&*blocks, datatype, extents, communicator))
+        });
+        arguments[self.address] = staged.address() as *mut c_void;
+        Some(staged)
+    }
+
+    /// Returns the elements of the buffer.
+    ///
+    /// # Safety
+    /// As for [`Buffer::stage`].
+    unsafe fn blocks(self, arguments: &[*mut c_void], ranks: i32) -> Vec<Block> {
+        let block =
+            |count: i32, displacement: i32| Block { displacement: displacement as isize, count: count as isize };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.counts {
+                Counts::One(at) => vec![block(integer(arguments, at), 0)],
+                Counts::EachRank(at) => {
+                    vec![Block { displacement: 0, count: integer(arguments, at) as isize * ranks as isize }]
+                }
+                Counts::Lists(counts, displacements) => {
+                    let counts = list(arguments, counts, ranks).iter();
+                    let displacements = list(arguments, displacements, ranks);
+                    counts.zip(displacements).map(|(count, displacement)| block(*count, *displacement)).collect()
+                }
+            }
+        }
+    }
+}
+
+impl StagedBuffer {
+    /// Copies a range of device memory. `gaps` returns how to find the bytes with data if there may be others.
+    fn new<'a>(
+        address: usize,
+        range: ByteRange,
+        access: Access,
+        gaps: impl FnOnce() -> Option<(&'a [Block], i32, Extents, i32)>,
+    ) -> Self {
+        let bytes = usize::try_from(range.high - range.low).unwrap_or(0);
+        let device = address.wrapping_add_signed(range.low);
+        let mut staged = Self { device, host: zeroed(bytes), mask: None, access, offset: -range.low };
+        // What MPI leaves unwritten keeps its value.
+        transfer::bytes(staged.host.as_mut_ptr().expose_provenance(), device, bytes, Mode::DeviceToHost);
+        if access == Access::Writes
+            && let Some((blocks, datatype, extents, communicator)) = gaps()
+        {
+            let mut mask = zeroed(bytes);
+            let start = mask.as_mut_ptr().expose_provenance().wrapping_add_signed(staged.offset);
+            for block in blocks.iter().filter(|block| block.count > 0) {
+                // SAFETY: the range contains all blocks.
+                unsafe { library::mark(start, *block, datatype, extents, communicator) };
+            }
+            staged.mask = Some(mask);
+        }
+        staged
+    }
+
+    /// Returns the address for MPI.
+    fn address(&self) -> usize {
+        self.host.as_ptr().expose_provenance().wrapping_add_signed(self.offset)
+    }
+
+    /// Leaves the copy to MPI, which may use it for any time.
+    pub(super) fn leave(self) {
+        self.host.leak();
+    }
+
+    /// Copies to the device what MPI has written.
+    pub(super) fn complete(mut self) {
+        if self.access == Access::Reads {
+            return;
+        }
+        if let Some(mask) = &self.mask {
+            // Other receives may have written between the elements.
+            let mut current = zeroed(self.host.len());
+            let to = current.as_mut_ptr().expose_provenance();
+            transfer::bytes(to, self.device, current.len(), Mode::DeviceToHost);
+            for ((byte, written), is_data) in current.iter_mut().zip(&self.host).zip(mask) {
+                if *is_data != 0 {
+                    *byte = *written;
+                }
+            }
+            self.host = current;
+        }
+        let from = self.host.as_ptr().expose_provenance();
+        transfer::bytes(self.device, from, self.host.len(), Mode::HostToDevice);
+    }
+}
+
+/// Returns host memory for a copy.
+fn zeroed(bytes: usize) -> Vec<u8> {
+    let mut memory = Vec::new();
+    if memory.try_reserve_exact(bytes).is_err() {
+        end(
+            SourceLine::new(std::ptr::null(), 0),
+            &format!("no {bytes} bytes of host memory for the copy of a device array that MPI gets"),
+            "send it in parts",
+        );
+    }
+    memory.resize(bytes, 0);
+    memory
+}

@@ -1,0 +1,68 @@
+//! The bytes that elements of an MPI datatype occupy in a buffer. Pure.
+
+/// The extents of a datatype, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Extents {
+    /// Bytes of data.
+    pub(super) size: isize,
+    /// The distance of consecutive elements.
+    pub(super) extent: isize,
+    /// The offset of the first byte with data.
+    pub(super) true_lower: isize,
+    /// The distance from there to the end of the last byte with data.
+    pub(super) true_extent: isize,
+}
+
+/// Consecutive elements in a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Block {
+    /// The index of the first element.
+    pub(super) displacement: isize,
+    pub(super) count: isize,
+}
+
+/// A range of bytes relative to a buffer's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ByteRange {
+    pub(super) low: isize,
+    pub(super) high: isize,
+}
+
+impl Extents {
+    /// Whether consecutive elements occupy all bytes of their range.
+    pub(super) fn is_dense(self) -> bool {
+        self.size == self.extent && self.size == self.true_extent
+    }
+
+    /// Returns the smallest range that contains all elements of `blocks`; `None` if there are none with data.
+    pub(super) fn range(self, blocks: &[Block]) -> Option<ByteRange> {
+        let filled = blocks.iter().filter(|block| block.count > 0 && self.size > 0);
+        let ranges = filled.map(|block| {
+            let first = block.displacement * self.extent + self.true_lower;
+            let last = (block.displacement + block.count - 1) * self.extent + self.true_lower;
+            ByteRange { low: first.min(last), high: first.max(last) + self.true_extent }
+        });
+        ranges.reduce(|one, other| ByteRange { low: one.low.min(other.low), high: one.high.max(other.high) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_contains_all_elements() {
+        let real = Extents { size: 8, extent: 8, true_lower: 0, true_extent: 8 };
+        let block = |displacement, count| Block { displacement, count };
+        assert_eq!(real.range(&[block(0, 5)]), Some(ByteRange { low: 0, high: 40 }));
+        assert_eq!(real.range(&[block(7, 2), block(3, 1), block(90, 0)]), Some(ByteRange { low: 24, high: 72 }));
+        assert_eq!(real.range(&[block(4, 0)]), None);
+        assert!(real.is_dense());
+        // A row of a matrix with ten rows, and one that runs backwards.
+        let row = Extents { size: 24, extent: 168, true_lower: 0, true_extent: 168 };
+        assert_eq!(row.range(&[block(0, 1)]), Some(ByteRange { low: 0, high: 168 }));
+        assert!(!row.is_dense());
+        let backwards = Extents { size: 8, extent: -8, true_lower: 4, true_extent: 8 };
+        assert_eq!(backwards.range(&[block(0, 3)]), Some(ByteRange { low: -12, high: 12 }));
+    }
+}

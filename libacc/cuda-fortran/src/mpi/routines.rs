@@ -1,0 +1,154 @@
+//! MPI's routines with buffers, and those that complete requests. Others get the program's arguments unseen.
+
+use super::buffers::{Access, Arguments, Buffer, Counts, Group, StagedBuffer};
+use super::library;
+use super::requests::{self, Completion};
+use std::ffi::c_void;
+use std::sync::atomic::AtomicUsize;
+
+/// The buffers of a routine, by the indices of its arguments. The last argument is the error code.
+struct Exchange {
+    buffers: &'static [Buffer],
+    group: Group,
+    /// The request of a nonblocking routine.
+    request: Option<usize>,
+}
+
+impl Exchange {
+    const fn new(communicator: usize, buffers: &'static [Buffer]) -> Self {
+        Self { buffers, group: Group { communicator, root: None }, request: None }
+    }
+
+    const fn with_root(mut self, root: usize) -> Self {
+        self.group.root = Some(root);
+        self
+    }
+
+    const fn later(mut self, request: usize) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Calls `next` with addresses that MPI can use.
+    ///
+    /// # Safety
+    /// The arguments are those of such a routine.
+    unsafe fn call(&self, arguments: Arguments<'_>, next: impl FnOnce(&[*mut c_void])) {
+        let mut buffers: Vec<StagedBuffer> = Vec::new();
+        for buffer in self.buffers {
+            // SAFETY: the caller's promise.
+            buffers.extend(unsafe { buffer.stage(self.group, arguments) });
+        }
+        next(arguments);
+        // SAFETY: the caller's promise.
+        let integer = |at: usize| unsafe { arguments[at].cast::<i32>().read() };
+        match self.request {
+            Some(request) if !buffers.is_empty() && integer(arguments.len() - 1) == 0 => {
+                requests::keep(integer(request), buffers);
+            }
+            _ => buffers.into_iter().for_each(StagedBuffer::complete),
+        }
+    }
+}
+
+const fn reads(address: usize, counts: Counts, datatype: usize) -> Buffer {
+    Buffer { access: Access::Reads, address, counts, datatype, is_of_root: false }
+}
+
+const fn writes(address: usize, counts: Counts, datatype: usize) -> Buffer {
+    Buffer { access: Access::Writes, address, counts, datatype, is_of_root: false }
+}
+
+const fn of_root(buffer: Buffer) -> Buffer {
+    Buffer { is_of_root: true, ..buffer }
+}
+
+/// Defines routines with their arguments' names and what `call` does for them.
+macro_rules! routines {
+    ($($name:ident ($($argument:ident)*) $what:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: *mut c_void),*) {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let name = const {
+                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            };
+            let next = |arguments: &[*mut c_void]| {
+                let [$($argument),*] = *arguments else { return };
+                // SAFETY: the MPI library's routine of this name has as many arguments, each by reference.
+                unsafe {
+                    let next: unsafe extern "C" fn($($argument: *mut c_void),*) =
+                        std::mem::transmute(library::next(&NEXT, name));
+                    next($($argument),*);
+                }
+            };
+            // SAFETY: the program calls the routine with its arguments.
+            unsafe { $what.call(&mut [$($argument),*], next) };
+        }
+    )*};
+}
+
+use Counts::{EachRank, Lists, One};
+
+/// A message's buffer.
+const SENT: &[Buffer] = &[reads(0, One(1), 2)];
+const RECEIVED: &[Buffer] = &[writes(0, One(1), 2)];
+const EXCHANGED: &[Buffer] = &[reads(0, One(1), 2), writes(5, One(6), 7)];
+/// Buffers of a reduction.
+const REDUCED: &[Buffer] = &[reads(0, One(2), 3), writes(1, One(2), 3)];
+const REDUCED_AT_ROOT: &[Buffer] = &[reads(0, One(2), 3), of_root(writes(1, One(2), 3))];
+/// Buffers of the other collective routines.
+const GATHERED: &[Buffer] = &[reads(0, One(1), 2), of_root(writes(3, EachRank(4), 5))];
+const GATHERED_LISTS: &[Buffer] = &[reads(0, One(1), 2), of_root(writes(3, Lists(4, 5), 6))];
+const SCATTERED: &[Buffer] = &[of_root(reads(0, EachRank(1), 2)), writes(3, One(4), 5)];
+const SCATTERED_LISTS: &[Buffer] = &[of_root(reads(0, Lists(1, 2), 3)), writes(4, One(5), 6)];
+const GATHERED_BY_ALL: &[Buffer] = &[reads(0, One(1), 2), writes(3, EachRank(4), 5)];
+const GATHERED_BY_ALL_LISTS: &[Buffer] = &[reads(0, One(1), 2), writes(3, Lists(4, 5), 6)];
+const ALL_TO_ALL: &[Buffer] = &[reads(0, EachRank(1), 2), writes(3, EachRank(4), 5)];
+const ALL_TO_ALL_LISTS: &[Buffer] = &[reads(0, Lists(1, 2), 3), writes(4, Lists(5, 6), 7)];
+
+routines! {
+    mpi_send_(a b c d e f g) Exchange::new(5, SENT);
+    mpi_ssend_(a b c d e f g) Exchange::new(5, SENT);
+    mpi_bsend_(a b c d e f g) Exchange::new(5, SENT);
+    mpi_rsend_(a b c d e f g) Exchange::new(5, SENT);
+    mpi_recv_(a b c d e f g h) Exchange::new(5, RECEIVED);
+    mpi_sendrecv_(a b c d e f g h i j k l m) Exchange::new(10, EXCHANGED);
+    mpi_sendrecv_replace_(a b c d e f g h i j) Exchange::new(7, RECEIVED);
+    mpi_isend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
+    mpi_issend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
+    mpi_ibsend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
+    mpi_irsend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
+    mpi_irecv_(a b c d e f g h) Exchange::new(5, RECEIVED).later(6);
+
+    mpi_bcast_(a b c d e f) Exchange::new(4, RECEIVED);
+    mpi_reduce_(a b c d e f g h) Exchange::new(6, REDUCED_AT_ROOT).with_root(5);
+    mpi_allreduce_(a b c d e f g) Exchange::new(5, REDUCED);
+    mpi_scan_(a b c d e f g) Exchange::new(5, REDUCED);
+    mpi_exscan_(a b c d e f g) Exchange::new(5, REDUCED);
+    mpi_gather_(a b c d e f g h i) Exchange::new(7, GATHERED).with_root(6);
+    mpi_gatherv_(a b c d e f g h i j) Exchange::new(8, GATHERED_LISTS).with_root(7);
+    mpi_scatter_(a b c d e f g h i) Exchange::new(7, SCATTERED).with_root(6);
+    mpi_scatterv_(a b c d e f g h i j) Exchange::new(8, SCATTERED_LISTS).with_root(7);
+    mpi_allgather_(a b c d e f g h) Exchange::new(6, GATHERED_BY_ALL);
+    mpi_allgatherv_(a b c d e f g h i) Exchange::new(7, GATHERED_BY_ALL_LISTS);
+    mpi_alltoall_(a b c d e f g h) Exchange::new(6, ALL_TO_ALL);
+    mpi_alltoallv_(a b c d e f g h i j) Exchange::new(8, ALL_TO_ALL_LISTS);
+    mpi_ibcast_(a b c d e f g) Exchange::new(4, RECEIVED).later(5);
+    mpi_ireduce_(a b c d e f g h i) Exchange::new(6, REDUCED_AT_ROOT).with_root(5).later(7);
+    mpi_iallreduce_(a b c d e f g h) Exchange::new(5, REDUCED).later(6);
+    mpi_iallgather_(a b c d e f g h i) Exchange::new(6, GATHERED_BY_ALL).later(7);
+    mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).later(7);
+
+    mpi_wait_(a b c) Completion::One(0);
+    mpi_test_(a b c d) Completion::One(0);
+    mpi_waitall_(a b c d) Completion::Many(0, 1);
+    mpi_waitany_(a b c d e) Completion::Many(0, 1);
+    mpi_waitsome_(a b c d e f) Completion::Many(0, 1);
+    mpi_testall_(a b c d e) Completion::Many(0, 1);
+    mpi_testany_(a b c d e f) Completion::Many(0, 1);
+    mpi_testsome_(a b c d e f) Completion::Many(0, 1);
+    mpi_request_free_(a b) Completion::Free(0);
+}

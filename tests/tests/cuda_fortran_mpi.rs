@@ -1,0 +1,165 @@
+//! CUDA Fortran with MPI: `use mpi` and `mpif.h` of an MPI that was built for gfortran, and device arrays as buffers. Skipped, with a message, without
+//! LLVM 22 or MPI.
+
+mod driver;
+
+use accord_tests::{Finished, Job, Tool, libacc, root, tool};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const FLANG: &str = "/usr/lib/llvm-22/bin/flang";
+/// Ranks without devices of their own: all devices are on other nodes.
+const REMOTE: [&str; 4] = ["run", "--local-cluster", "2x1", "--remote-only"];
+
+/// Whether a compiler or MPI is missing; prints so.
+fn is_skipped() -> bool {
+    let has_mpi =
+        Command::new("mpifort").arg("-show").output().is_ok() && Command::new("mpirun").arg("-V").output().is_ok();
+    let missing = if !Path::new(FLANG).is_file() {
+        format!("no {FLANG}: install flang-22 and llvm-22")
+    } else if !has_mpi {
+        "no mpifort or mpirun: install libopenmpi-dev or mpich".to_owned()
+    } else {
+        return false;
+    };
+    println!("skipped: {missing}");
+    true
+}
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/programs/cuda-fortran/mpi").join(name)
+}
+
+/// Returns `accord cuf ARGUMENTS` in `folder`, which keeps the modules.
+fn cuf<T: AsRef<OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = T>) -> Command {
+    libacc().unwrap();
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.arg("cuf").args(arguments).current_dir(folder).env_remove("ACCORD_LIBACC");
+    command.env("ACCORD_CACHE", folder.join("cache"));
+    command
+}
+
+#[track_caller]
+fn good(output: &Output) {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+}
+
+/// Compiles a program of the tests.
+fn program(folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join("program");
+    good(&cuf(folder, [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]).output().unwrap());
+    program
+}
+
+/// Returns a job that starts `ranks` ranks by `mpirun`, after the words `before`.
+fn ranks(before: &[&str], ranks: &str) -> Job {
+    let version = Command::new("mpirun").arg("--version").output().unwrap();
+    let is_mpich = String::from_utf8_lossy(&version.stdout).contains("HYDRA");
+    let options: &[&str] = if is_mpich { &[] } else { &["--allow-run-as-root", "--oversubscribe"] };
+    let job =
+        Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap()).env("ACCORD_CPU_MEMORY", "64M");
+    job.args(before.iter().copied()).args(["--", "mpirun"]).args(options.iter().copied()).args(["-np", ranks])
+}
+
+#[track_caller]
+fn passes(finished: Finished) {
+    let finished = finished.success().unwrap();
+    assert!(finished.stdout.contains("PASS") && !finished.stdout.contains("FAIL"), "{}", finished.report());
+}
+
+#[test]
+fn ranks_exchange_halos_of_device_arrays() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "halo.cuf");
+    passes(ranks(&REMOTE, "2").arg(&program).run().unwrap());
+    let own = Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap());
+    passes(own.args(["run", "--local-cluster", "1x1", "-np", "2", "--"]).arg(&program).run().unwrap());
+}
+
+/// Datatypes with gaps, requests in any order, lists of counts, buffers that count only for the root, a module's variable.
+#[test]
+fn device_arrays_are_buffers_of_all_kinds_of_calls() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "buffers.cuf");
+    for count in ["1", "3"] {
+        passes(ranks(&REMOTE, count).arg(&program).run().unwrap());
+    }
+}
+
+/// An MPI that takes GPUs' memory gets the device's address, another one a copy.
+#[test]
+fn memory_of_gpus_is_handed_over_or_staged() {
+    if is_skipped() {
+        return;
+    }
+    let folder = driver::driver();
+    let program = program(folder.path(), "buffers.cuf");
+    for direct in ["on", "off", "auto"] {
+        let job = ranks(&["run"], "2").arg(&program).env("LD_LIBRARY_PATH", folder.path()).env("ACCORD_CACHE", "off");
+        passes(job.env("ACCORD_MPI_GPUS", direct).env("ACCORD_CPU_DEVICES", "0").run().unwrap());
+    }
+}
+
+/// The header in fixed form; compilers that make the module at one time; objects that are linked later.
+#[test]
+fn mpis_header_compiles_in_fixed_form() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = "c     A comment.\n      program fixed\n      include 'mpif.h'\n      integer, device :: d(3)\n      integer h(3), error, rank\n      \
+                call mpi_init(error)\n      call mpi_comm_rank(mpi_comm_world, rank, error)\n      h = rank + 1\n      d = h\n      \
+                call mpi_allreduce(mpi_in_place, d, 3, mpi_integer,\n     &     mpi_sum, mpi_comm_world, error)\n      h = d\n      \
+                if (rank .eq. 0 .and. h(3) .eq. 3) print *, 'PASS'\n      call mpi_finalize(error)\n      end\n";
+    std::fs::write(folder.path().join("fixed.cuf"), text).unwrap();
+    let compile = |object: &str| {
+        let mut command = cuf(folder.path(), ["-Mfixed", "-c", "fixed.cuf", "-o", object]);
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let compilers = ["a.o", "b.o", "c.o"].map(compile);
+    compilers.into_iter().for_each(|compiler| good(&compiler.wait_with_output().unwrap()));
+    let kept: Vec<_> =
+        std::fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(kept.len() == 1 && kept[0].to_string_lossy().starts_with("mpi-"), "{kept:?}");
+    good(&cuf(folder.path(), ["a.o", "-o", "program"]).output().unwrap());
+    passes(ranks(&REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
+}
+
+#[test]
+fn modules_of_other_compilers_are_refused_with_their_line() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("theirs.f90", "module theirs\n  integer :: i\nend module\n");
+    write("own.cuf", "program p\n  use theirs\n  print *, i\nend\n");
+    write("f08.cuf", "program p\n  use cudafor\n  use mpi_f08\nend\n");
+    write("mpi.cuf", "program p\n  use mpi\nend\n");
+    let gfortran = Command::new("gfortran").args(["-c", "theirs.f90"]).current_dir(folder.path()).output().unwrap();
+    good(&gfortran);
+    let cases: [(&[&str], &str); 3] = [
+        (
+            &["-c", "own.cuf"],
+            "own.cuf:2:7: error: theirs.mod is another compiler's, as gfortran's; compile its source with accord cuf",
+        ),
+        (
+            &["-c", "f08.cuf"],
+            "f08.cuf:3:7: error: the module mpi_f08 exists only for the compiler that built the MPI; write use mpi",
+        ),
+        (&["-c", "mpi.cuf", "--mpi=/none/mpifort"], "can't start /none/mpifort"),
+    ];
+    for (arguments, printed) in cases {
+        let output = cuf(folder.path(), arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(printed), "{arguments:?}: {text}");
+    }
+}
