@@ -43,6 +43,8 @@ pub(crate) struct Stream {
     /// Argument blocks of kernels that take theirs by address. One is enough: the stream's order writes the next block only
     /// after the previous kernel has ended.
     block: OnceLock<CUdeviceptr>,
+    /// The events of batches of launches, see [`LaunchBatch`].
+    batch_events: OnceLock<BatchEvents>,
     /// Whether the program created the driver's stream.
     adopted: bool,
     /// Whether the program puts its own work into the stream.
@@ -72,6 +74,14 @@ pub(super) struct Signals {
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
+
+/// The events of two batches of launches.
+struct BatchEvents([CUevent; 2]);
+
+// SAFETY: the driver's events may be used from any thread.
+unsafe impl Send for BatchEvents {}
+// SAFETY: as above.
+unsafe impl Sync for BatchEvents {}
 
 #[derive(Default)]
 pub(crate) struct StreamProgress {
@@ -116,6 +126,7 @@ impl Stream {
             raw,
             event,
             block: OnceLock::new(),
+            batch_events: OnceLock::new(),
             adopted: adopt.is_some(),
             exposed: AtomicBool::new(adopt.is_some()),
             shared,
@@ -576,7 +587,9 @@ impl Drop for Stream {
             if !self.adopted {
                 let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);
             }
-            let _ = self.shared.context.driver.cuEventDestroy_v2(self.event);
+            for event in self.batch_events.get().iter().flat_map(|events| events.0).chain([self.event]) {
+                let _ = self.shared.context.driver.cuEventDestroy_v2(event);
+            }
             if let Some(&block) = self.block.get() {
                 let _ = self.shared.context.driver.cuMemFree_v2(block);
             }

@@ -74,7 +74,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             let used = shared.memory_uses.begin()?;
             launch::issue(stream, &mut stream.lock(), index, &function, shape, &block).map_err(failed)?;
             drop(used);
-            stream.launched_in_turn(seq)
+            stream.launched_in_turn(seq).map_err(failed)
         }
         Op::Wait { other, seq: other_seq } => {
             other.wait_issued(other_seq)?;

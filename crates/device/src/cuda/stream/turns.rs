@@ -1,8 +1,12 @@
 //! Launches of a stream while the device is shared by turns.
 
-use super::{Op, Stream};
+use super::{BatchEvents, Op, Stream};
+use crate::cuda::driver::DriverError;
+use crate::cuda::launch_batch::AfterLaunch;
 use crate::turn::Activity;
-use accord_types::{Result, Seq};
+use accord_types::Seq;
+use cudarc::driver::sys::{CUevent, CUevent_flags};
+use std::ptr::null_mut;
 use std::time::Instant;
 
 impl Stream {
@@ -14,7 +18,7 @@ impl Stream {
     }
 
     /// Puts a launch into the list, or returns `None` if it is full.
-    pub(crate) fn try_list(self: &std::sync::Arc<Self>, op: Op) -> Result<Option<Seq>> {
+    pub(crate) fn try_list(self: &std::sync::Arc<Self>, op: Op) -> accord_types::Result<Option<Seq>> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
         if state.core.is_full() { Ok(None) } else { self.push(state, op).map(Some) }
@@ -22,27 +26,59 @@ impl Stream {
 
     /// Blocks until a launch may be issued. Called by the stream's worker.
     pub(crate) fn await_turn(&self) {
-        if let Some(turn) = &self.shared.turn {
-            while turn.is_closed() {
-                turn.park();
-            }
+        let Some(turn) = self.shared.turn.as_ref().filter(|turn| turn.is_closed()) else { return };
+        // The keeper of the turn returns it once no launch runs, and is woken then. The next wait reports an error.
+        // SAFETY: the stream lives as long as `self`.
+        let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+        self.lock().batch.drained();
+        while turn.is_closed() {
+            turn.park();
         }
     }
 
-    /// Waits for launches that the worker has issued, if they are enough for a while. The launch at `seq` is the last one.
+    /// Waits for launches that the worker has issued, so that the driver's stream has few. The launch at `seq` is the last one.
     ///
     /// # Errors
-    /// Returns the failure of the device.
-    pub(crate) fn launched_in_turn(&self, seq: u64) -> Result<()> {
-        if !self.takes_turns() || !self.lock().batch.launched(Instant::now()) {
+    /// Returns the driver's error.
+    pub(crate) fn launched_in_turn(&self, seq: u64) -> Result<(), DriverError> {
+        if !self.takes_turns() {
             return Ok(());
         }
-        // SAFETY: the stream lives as long as `self`.
-        let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
-        waited.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
+        let driver = self.shared.context.driver;
+        let after = self.lock().batch.launched(Instant::now());
+        // SAFETY: stream and events live as long as `self`.
+        unsafe {
+            match after {
+                AfterLaunch::Issue => return Ok(()),
+                AfterLaunch::Record(event) => return driver.cuEventRecord(self.batch_events()?[event], self.raw),
+                AfterLaunch::RecordAndWait(event) => {
+                    let events = self.batch_events()?;
+                    driver.cuEventRecord(events[event], self.raw)?;
+                    driver.cuEventSynchronize(events[1 - event])?;
+                }
+                AfterLaunch::Drain => {
+                    driver.cuStreamSynchronize(self.raw)?;
+                    self.arrived(seq);
+                }
+            }
+        }
         self.lock().batch.waited(Instant::now());
-        self.arrived(seq);
         Ok(())
+    }
+
+    /// Returns the events of the two latest batches.
+    fn batch_events(&self) -> Result<[CUevent; 2], DriverError> {
+        if let Some(events) = self.batch_events.get() {
+            return Ok(events.0);
+        }
+        let mut events = [null_mut(); 2];
+        for event in &mut events {
+            // SAFETY: `event` is valid for writing.
+            unsafe {
+                self.shared.context.driver.cuEventCreate(event, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
+            }
+        }
+        Ok(self.batch_events.get_or_init(|| BatchEvents(events)).0)
     }
 
     /// Returns what the stream does. The device's context is current.
