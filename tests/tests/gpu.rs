@@ -140,7 +140,7 @@ fn regions_of_gpus_are_compared_with_a_cpu_device() {
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     let job = job(&program, driver.path()).unwrap().env("ACCORD_COMPARE", "on");
     let finished = job.run().unwrap().success().unwrap();
-    let element = "d[1234] (compare.c:43, main) is -1.0, on the CPU device 1234.0; 1 of 3000 elements differs, by up to 1.0e0 of the value";
+    let element = "d[1234] (compare.c:42, main) is -1.0, on the CPU device 1234.0; 1 of 3000 elements differs, by up to 1.0e0 of the value";
     let summary = "accord: compare: compared 3 runs of 2 regions with a CPU device: 1 run differs";
     for text in [element, summary] {
         assert!(finished.stderr.contains(text), "{text}: {}", finished.report());

@@ -1,6 +1,6 @@
 //! Looks up a file that the machine's compiler made.
 
-use accord_debuginfo::{Memory, ObjectInfo, ProcessMemory, base_name};
+use accord_debuginfo::{Memory, ObjectInfo, ProcessMemory, Scalar, base_name};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -89,6 +89,31 @@ fn statics_hold_and_pointers_lead() {
         let elsewhere = OnePointer { at: BASE + at, value: block.end };
         assert_eq!(info.global_pointer(BASE, &block, &elsewhere), None);
     }
+}
+
+#[test]
+fn elements_have_types_members_and_indices() {
+    const BASE: u64 = 0x7f00_0000_0000;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(object) = compile(folder.path(), &["-g"]) else { return };
+    let info = ObjectInfo::open(&object).unwrap();
+    let memory = ProcessMemory::open();
+    let section = BASE + offset(&object, "grid") + 80;
+    let layout = info.global(BASE, &(section..section + 160), &memory).unwrap().layout.unwrap();
+    let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
+    assert_eq!((layout.bytes, fields), (8, vec![(0, Scalar::Float(8), "")]));
+    assert_eq!(layout.index(3), "[13]");
+
+    let mesh = BASE + offset(&object, "mesh");
+    let layout = info.global(BASE, &(mesh..mesh + 16), &memory).unwrap().layout.unwrap();
+    let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
+    assert_eq!(fields, [(0, Scalar::Integer(4), ".n"), (8, Scalar::Pointer, ".cells")]);
+    assert_eq!((layout.bytes, layout.index(0)), (16, String::new()));
+
+    let block = 0x5000_0000u64..0x5000_1000;
+    let memory = OnePointer { at: mesh + 8, value: block.start };
+    let layout = info.global_pointer(BASE, &block, &memory).unwrap().layout.unwrap();
+    assert_eq!((layout.fields[0].scalar, layout.index(5)), (Scalar::Float(8), "[5]".to_owned()));
 }
 
 #[test]

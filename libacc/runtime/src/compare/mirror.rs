@@ -202,7 +202,7 @@ pub(super) struct Copying<'a> {
     pub(super) host: &'a dyn HostMemory,
     pub(super) mirror: &'a mut Mirror,
     pub(super) buffer: &'a Buffer,
-    /// What was reached so far, by its address.
+    /// Blocks that were reached so far, by their addresses.
     pub(super) reached: BTreeMap<u64, ReachedBlock>,
     /// Blocks that are not copied yet.
     pub(super) pending: Vec<(u64, u64)>,

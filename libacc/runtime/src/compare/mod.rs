@@ -33,7 +33,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Bytes by which the type of an array's elements is guessed.
 const GUESSED_BYTES: usize = 64 << 10;
 
-/// What comparisons need of their surroundings.
+/// The surroundings of comparisons: further CPU devices, the program's source, the user.
 pub trait ComparisonHost: Send + Sync {
     /// Creates the client of one more CPU device of this process, which can have `addresses` addresses. It is no device of the session.
     ///
