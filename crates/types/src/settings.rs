@@ -262,7 +262,7 @@ settings! {
         "The MPI part, libaccord_mpi.so, as make mpi has built it; read by agents.";
     /// Whether MPI copies directly from and to GPU memory.
     MPI_GPUS = "ACCORD_MPI_GPUS", "auto", "auto|on|off", [],
-        "Whether MPI copies from and to GPUs' memory: auto tries it in a process of its own; read by agents.";
+        "Whether MPI copies from and to GPUs' memory: with auto agents try it in a process of their own, and CUDA Fortran programs ask their MPI; read by programs and agents.";
     /// The number of cores that waiting threads assume.
     SPIN_CORES = "ACCORD_SPIN_CORES", "(those that the process may use)", "count", [],
         "How many cores waiting threads reckon with: with 1 they block at once, with 2 or more they spin first, with 4 or more for longer; read by programs and agents.";

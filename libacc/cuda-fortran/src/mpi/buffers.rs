@@ -159,7 +159,7 @@ impl StagedBuffer {
         let device = address.wrapping_add_signed(range.low);
         let mut staged = Self { device, host: zeroed(bytes), mask: None, access, offset: -range.low };
         // What MPI leaves unwritten keeps its value.
-        transfer::bytes(staged.host.as_mut_ptr().expose_provenance(), device, bytes, Mode::DeviceToHost);
+        staged.refresh();
         if access == Access::Writes
             && let Some((blocks, datatype, extents, communicator)) = gaps()
         {
@@ -184,25 +184,31 @@ impl StagedBuffer {
         self.host.leak();
     }
 
+    /// Copies the device's memory again.
+    pub(super) fn refresh(&mut self) {
+        let to = self.host.as_mut_ptr().expose_provenance();
+        transfer::bytes(to, self.device, self.host.len(), Mode::DeviceToHost);
+    }
+
     /// Copies to the device what MPI has written.
-    pub(super) fn complete(mut self) {
+    pub(super) fn complete(&mut self) {
         if self.access == Access::Reads {
             return;
         }
+        let mut current;
+        let mut from = &self.host;
         if let Some(mask) = &self.mask {
             // Other receives may have written between the elements.
-            let mut current = zeroed(self.host.len());
-            let to = current.as_mut_ptr().expose_provenance();
-            transfer::bytes(to, self.device, current.len(), Mode::DeviceToHost);
+            current = zeroed(self.host.len());
+            transfer::bytes(current.as_mut_ptr().expose_provenance(), self.device, current.len(), Mode::DeviceToHost);
             for ((byte, written), is_data) in current.iter_mut().zip(&self.host).zip(mask) {
                 if *is_data != 0 {
                     *byte = *written;
                 }
             }
-            self.host = current;
+            from = &current;
         }
-        let from = self.host.as_ptr().expose_provenance();
-        transfer::bytes(self.device, from, self.host.len(), Mode::HostToDevice);
+        transfer::bytes(self.device, from.as_ptr().expose_provenance(), from.len(), Mode::HostToDevice);
     }
 }
 

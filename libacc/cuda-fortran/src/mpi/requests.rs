@@ -1,4 +1,4 @@
-//! Staged buffers of requests that have not completed.
+//! Staged buffers of requests that have not completed, or that are persistent.
 
 use super::buffers::{Arguments, StagedBuffer};
 use super::library;
@@ -6,70 +6,120 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// Buffers by the request's handle, bounded by the program's own requests.
-static PENDING: ShortLock<BTreeMap<i32, Vec<StagedBuffer>>> = ShortLock::new(BTreeMap::new());
+/// The state of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RequestState {
+    /// The request ends when it completes.
+    Once,
+    /// Persistent, and started.
+    Started,
+    /// Persistent, and not started or complete.
+    Inactive,
+}
 
-fn pending() -> ShortGuard<'static, BTreeMap<i32, Vec<StagedBuffer>>> {
+struct PendingRequest {
+    state: RequestState,
+    buffers: Vec<StagedBuffer>,
+}
+
+impl PendingRequest {
+    fn complete(&mut self) {
+        if self.state != RequestState::Inactive {
+            self.buffers.iter_mut().for_each(StagedBuffer::complete);
+        }
+    }
+}
+
+/// Requests by their handles, bounded by the program's own requests.
+static PENDING: ShortLock<BTreeMap<i32, PendingRequest>> = ShortLock::new(BTreeMap::new());
+
+fn pending() -> ShortGuard<'static, BTreeMap<i32, PendingRequest>> {
     PENDING.lock()
 }
 
-fn complete(buffers: Vec<StagedBuffer>) {
-    buffers.into_iter().for_each(StagedBuffer::complete);
+fn insert(handle: i32, request: PendingRequest) {
+    let former = pending().insert(handle, request);
+    // A handle is used again when its request has completed, in a call that no routine here has seen.
+    if let Some(mut former) = former {
+        former.complete();
+    }
 }
 
 /// Keeps the buffers of a new request until it completes.
-pub(super) fn keep(request: i32, buffers: Vec<StagedBuffer>) {
+pub(super) fn keep(handle: i32, buffers: Vec<StagedBuffer>) {
+    let mut request = PendingRequest { state: RequestState::Once, buffers };
     // MPIs give several requests that complete at once the same handle.
-    if library::is_complete(request) {
-        return complete(buffers);
+    if library::is_complete(handle) {
+        request.complete();
+    } else {
+        insert(handle, request);
     }
-    let former = pending().insert(request, buffers);
-    // A handle is used again when its request has completed, in a call that no routine here has seen.
-    complete(former.unwrap_or_default());
 }
 
-/// The effect of a routine on the requests among its arguments.
+/// Keeps the buffers of a new persistent request until it is freed.
+pub(super) fn keep_persistent(handle: i32, buffers: Vec<StagedBuffer>) {
+    insert(handle, PendingRequest { state: RequestState::Inactive, buffers });
+}
+
+/// The arguments that are requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Completion {
-    /// The routine completes the request of this argument, or leaves it.
+pub(super) enum Handles {
     One(usize),
-    /// As many requests as the first argument says, in a list at the second.
+    /// As many as the first argument says, in a list at the second.
     Many(usize, usize),
-    /// The routine frees a request; MPI may use its buffers for any time.
-    Free(usize),
 }
 
-impl Completion {
-    /// Calls `next`, and completes the buffers of each request that the program no longer has.
+/// The effect of a routine on requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RequestRoutine {
+    Starts(Handles),
+    /// The routine may complete each of them.
+    Completes(Handles),
+    /// The routine frees them; MPI may use the buffers of those in flight for any time.
+    Frees(Handles),
+}
+
+impl RequestRoutine {
+    /// Calls `next`. Before it, the buffers of started requests get their contents; after it, those of completed ones are written back.
     ///
     /// # Safety
     /// The arguments are those of such a routine.
     pub(super) unsafe fn call(self, arguments: Arguments<'_>, next: impl FnOnce(&[*mut c_void])) {
-        let (count, at) = match self {
-            Self::One(at) | Self::Free(at) => (1, at),
+        let (Self::Starts(handles) | Self::Completes(handles) | Self::Frees(handles)) = self;
+        let (count, at) = match handles {
+            Handles::One(at) => (1, at),
             // SAFETY: the caller's promise; Fortran passes the number's address.
-            Self::Many(count, at) => (unsafe { arguments[count].cast::<i32>().read() }, at),
+            Handles::Many(count, at) => (unsafe { arguments[count].cast::<i32>().read() }, at),
         };
-        let requests = arguments[at].cast::<i32>();
+        let list = arguments[at].cast::<i32>();
         // SAFETY: the caller's promise.
-        let request = |index: usize| unsafe { requests.add(index).read() };
+        let handle_at = |index: usize| unsafe { list.add(index).read() };
         // Taken out before the call: another thread's request may get a handle as soon as it is free.
-        let taken: Vec<(usize, i32, Vec<StagedBuffer>)> = {
+        let mut taken: Vec<(usize, i32, PendingRequest)> = {
             let mut pending = pending();
             let count = if pending.is_empty() { 0 } else { usize::try_from(count).unwrap_or(0) };
             (0..count)
-                .map(|index| (index, request(index)))
-                .filter_map(|(index, handle)| pending.remove(&handle).map(|buffers| (index, handle, buffers)))
+                .map(|index| (index, handle_at(index)))
+                .filter_map(|(index, handle)| pending.remove(&handle).map(|request| (index, handle, request)))
                 .collect()
         };
+        if matches!(self, Self::Starts(_)) {
+            for (_, _, request) in &mut taken {
+                request.buffers.iter_mut().for_each(StagedBuffer::refresh);
+                request.state = RequestState::Started;
+            }
+        }
         next(arguments);
-        for (index, handle, buffers) in taken {
-            if matches!(self, Self::Free(_)) {
-                buffers.into_iter().for_each(StagedBuffer::leave);
-            } else if request(index) == handle {
-                pending().insert(handle, buffers);
-            } else {
-                complete(buffers);
+        for (index, handle, mut request) in taken {
+            match self {
+                Self::Frees(_) if request.state == RequestState::Inactive => {}
+                Self::Frees(_) => request.buffers.into_iter().for_each(StagedBuffer::leave),
+                Self::Completes(_) if handle_at(index) != handle => request.complete(),
+                Self::Completes(_) if request.state == RequestState::Started && library::is_complete(handle) => {
+                    request.complete();
+                    insert(handle, PendingRequest { state: RequestState::Inactive, ..request });
+                }
+                Self::Starts(_) | Self::Completes(_) => insert(handle, request),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::buffers::{Access, Arguments, Buffer, Counts, Group, StagedBuffer};
 use super::library;
-use super::requests::{self, Completion};
+use super::requests::{self, Handles, RequestRoutine};
 use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
 
@@ -10,13 +10,21 @@ use std::sync::atomic::AtomicUsize;
 struct Exchange {
     buffers: &'static [Buffer],
     group: Group,
-    /// The request of a nonblocking routine.
-    request: Option<usize>,
+    end: End,
+}
+
+/// The end of the use of buffers; with the index of the argument that is the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// With the call.
+    Call,
+    Request(usize),
+    PersistentRequest(usize),
 }
 
 impl Exchange {
     const fn new(communicator: usize, buffers: &'static [Buffer]) -> Self {
-        Self { buffers, group: Group { communicator, root: None }, request: None }
+        Self { buffers, group: Group { communicator, root: None }, end: End::Call }
     }
 
     const fn with_root(mut self, root: usize) -> Self {
@@ -24,8 +32,8 @@ impl Exchange {
         self
     }
 
-    const fn later(mut self, request: usize) -> Self {
-        self.request = Some(request);
+    const fn until(mut self, end: End) -> Self {
+        self.end = end;
         self
     }
 
@@ -42,11 +50,12 @@ impl Exchange {
         next(arguments);
         // SAFETY: the caller's promise.
         let integer = |at: usize| unsafe { arguments[at].cast::<i32>().read() };
-        match self.request {
-            Some(request) if !buffers.is_empty() && integer(arguments.len() - 1) == 0 => {
-                requests::keep(integer(request), buffers);
-            }
-            _ => buffers.into_iter().for_each(StagedBuffer::complete),
+        let is_good = integer(arguments.len() - 1) == 0;
+        match self.end {
+            _ if buffers.is_empty() => {}
+            End::Request(request) if is_good => requests::keep(integer(request), buffers),
+            End::PersistentRequest(request) if is_good => requests::keep_persistent(integer(request), buffers),
+            _ => buffers.iter_mut().for_each(StagedBuffer::complete),
         }
     }
 }
@@ -91,6 +100,8 @@ macro_rules! routines {
 }
 
 use Counts::{EachRank, Lists, One};
+use End::{PersistentRequest, Request};
+use RequestRoutine::{Completes, Frees, Starts};
 
 /// A message's buffer.
 const SENT: &[Buffer] = &[reads(0, One(1), 2)];
@@ -117,11 +128,16 @@ routines! {
     mpi_recv_(a b c d e f g h) Exchange::new(5, RECEIVED);
     mpi_sendrecv_(a b c d e f g h i j k l m) Exchange::new(10, EXCHANGED);
     mpi_sendrecv_replace_(a b c d e f g h i j) Exchange::new(7, RECEIVED);
-    mpi_isend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
-    mpi_issend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
-    mpi_ibsend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
-    mpi_irsend_(a b c d e f g h) Exchange::new(5, SENT).later(6);
-    mpi_irecv_(a b c d e f g h) Exchange::new(5, RECEIVED).later(6);
+    mpi_isend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
+    mpi_issend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
+    mpi_ibsend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
+    mpi_irsend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
+    mpi_irecv_(a b c d e f g h) Exchange::new(5, RECEIVED).until(Request(6));
+    mpi_send_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
+    mpi_ssend_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
+    mpi_bsend_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
+    mpi_rsend_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
+    mpi_recv_init_(a b c d e f g h) Exchange::new(5, RECEIVED).until(PersistentRequest(6));
 
     mpi_bcast_(a b c d e f) Exchange::new(4, RECEIVED);
     mpi_reduce_(a b c d e f g h) Exchange::new(6, REDUCED_AT_ROOT).with_root(5);
@@ -136,19 +152,21 @@ routines! {
     mpi_allgatherv_(a b c d e f g h i) Exchange::new(7, GATHERED_BY_ALL_LISTS);
     mpi_alltoall_(a b c d e f g h) Exchange::new(6, ALL_TO_ALL);
     mpi_alltoallv_(a b c d e f g h i j) Exchange::new(8, ALL_TO_ALL_LISTS);
-    mpi_ibcast_(a b c d e f g) Exchange::new(4, RECEIVED).later(5);
-    mpi_ireduce_(a b c d e f g h i) Exchange::new(6, REDUCED_AT_ROOT).with_root(5).later(7);
-    mpi_iallreduce_(a b c d e f g h) Exchange::new(5, REDUCED).later(6);
-    mpi_iallgather_(a b c d e f g h i) Exchange::new(6, GATHERED_BY_ALL).later(7);
-    mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).later(7);
+    mpi_ibcast_(a b c d e f g) Exchange::new(4, RECEIVED).until(Request(5));
+    mpi_ireduce_(a b c d e f g h i) Exchange::new(6, REDUCED_AT_ROOT).with_root(5).until(Request(7));
+    mpi_iallreduce_(a b c d e f g h) Exchange::new(5, REDUCED).until(Request(6));
+    mpi_iallgather_(a b c d e f g h i) Exchange::new(6, GATHERED_BY_ALL).until(Request(7));
+    mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).until(Request(7));
 
-    mpi_wait_(a b c) Completion::One(0);
-    mpi_test_(a b c d) Completion::One(0);
-    mpi_waitall_(a b c d) Completion::Many(0, 1);
-    mpi_waitany_(a b c d e) Completion::Many(0, 1);
-    mpi_waitsome_(a b c d e f) Completion::Many(0, 1);
-    mpi_testall_(a b c d e) Completion::Many(0, 1);
-    mpi_testany_(a b c d e f) Completion::Many(0, 1);
-    mpi_testsome_(a b c d e f) Completion::Many(0, 1);
-    mpi_request_free_(a b) Completion::Free(0);
+    mpi_start_(a b) Starts(Handles::One(0));
+    mpi_startall_(a b c) Starts(Handles::Many(0, 1));
+    mpi_wait_(a b c) Completes(Handles::One(0));
+    mpi_test_(a b c d) Completes(Handles::One(0));
+    mpi_waitall_(a b c d) Completes(Handles::Many(0, 1));
+    mpi_waitany_(a b c d e) Completes(Handles::Many(0, 1));
+    mpi_waitsome_(a b c d e f) Completes(Handles::Many(0, 1));
+    mpi_testall_(a b c d e) Completes(Handles::Many(0, 1));
+    mpi_testany_(a b c d e f) Completes(Handles::Many(0, 1));
+    mpi_testsome_(a b c d e f) Completes(Handles::Many(0, 1));
+    mpi_request_free_(a b) Frees(Handles::One(0));
 }
