@@ -24,6 +24,10 @@ pub(crate) struct Descriptor {
 
 /// Bytes of the addendum for a derived type without length parameters.
 const ADDENDUM: usize = 32;
+/// flang's code for derived types.
+const DERIVED: i8 = 42;
+/// Index of the word with the name's address in flang 22's description of a derived type; its length follows.
+const NAME: usize = 8;
 
 impl Descriptor {
     pub(crate) fn dimensions(&self) -> &[Dimension] {
@@ -44,6 +48,23 @@ impl Descriptor {
     /// Returns flang's code of the elements' type.
     pub(crate) fn kind(&self) -> i8 {
         self.kind
+    }
+
+    /// Returns the name of the elements' derived type; empty if they have none.
+    pub(crate) fn type_name(&self) -> &'static [u8] {
+        if self.kind != DERIVED || self.extra & 1 == 0 {
+            return &[];
+        }
+        // SAFETY: the addendum follows the dimensions, and begins with the address of the type's description, which is a constant of
+        // the program that begins with a descriptor of eight words and another with the name.
+        unsafe {
+            let dimensions = std::ptr::from_ref(self).add(1).cast::<Dimension>();
+            let description = dimensions.add(self.rank()).cast::<*const usize>().read();
+            if description.is_null() {
+                return &[];
+            }
+            std::slice::from_raw_parts(*description.add(NAME) as *const u8, *description.add(NAME + 1))
+        }
     }
 
     /// Returns the bytes of the descriptor itself.

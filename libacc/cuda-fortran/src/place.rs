@@ -3,9 +3,8 @@
 use crate::descriptor::Descriptor;
 use crate::memory;
 
-/// flang's codes for `type(c_ptr)` and for derived types.
-const POINTER: i8 = 41;
-const DERIVED: i8 = 42;
+/// flang's names of `type(c_ptr)` and `type(c_devptr)`.
+const ADDRESSES: [&[u8]; 2] = [b"__builtin_c_ptr", b"__builtin_c_devptr"];
 
 /// Memory that a routine accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +12,8 @@ pub(crate) struct Place {
     pub(crate) base: usize,
     /// Bytes of an element, in which the routine counts: 1 for addresses.
     pub(crate) element: usize,
+    /// Whether the argument is an address.
+    pub(crate) is_address: bool,
     /// Most elements; `None` if unknown.
     most: Option<usize>,
 }
@@ -20,39 +21,35 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(argument: &Descriptor) -> Self {
         if let Some(base) = address(argument) {
-            return Self { base, element: 1, most: None };
+            return Self { base, element: 1, is_address: true, most: None };
         }
         let is_open = argument.dimensions().last().is_some_and(|last| last.extent < 0);
         let most = (!is_open).then(|| argument.elements());
-        Self { base: argument.base, element: argument.element, most }
-    }
-
-    /// Whether this is an address, not an array or scalar.
-    pub(crate) fn is_address(argument: &Descriptor) -> bool {
-        address(argument).is_some()
+        Self { base: argument.base, element: argument.element, is_address: false, most }
     }
 
     /// Returns the bytes of `count` elements; `None` if there are fewer.
     pub(crate) fn bytes(&self, count: i64) -> Option<usize> {
         let count = usize::try_from(count).ok()?;
-        if self.most.is_some_and(|most| count > most) {
-            return None;
-        }
-        count.checked_mul(self.element)
+        count.checked_mul(self.element).filter(|bytes| self.holds(*bytes))
+    }
+
+    /// Whether there may be so many bytes.
+    pub(crate) fn holds(&self, bytes: usize) -> bool {
+        self.most.is_none_or(|most| bytes <= most * self.element)
     }
 }
 
-/// Returns the address that an argument holds. A scalar of a derived type is a `type(c_devptr)` if it holds the address of an allocation.
+/// Returns the address that an argument holds.
 fn address(argument: &Descriptor) -> Option<usize> {
-    if argument.rank() > 0 || argument.element != size_of::<usize>() || argument.base == 0 {
+    if argument.rank() > 0 || argument.base == 0 || !ADDRESSES.contains(&argument.type_name()) {
         return None;
     }
-    if !matches!(argument.kind(), POINTER | DERIVED) || memory::device_of(argument.base).is_some() {
+    if memory::device_of(argument.base).is_some() {
         return None;
     }
-    // SAFETY: the argument is a scalar of this size in host memory.
-    let value = unsafe { (argument.base as *const usize).read_unaligned() };
-    (argument.kind() == POINTER || memory::find(value).is_some()).then_some(value)
+    // SAFETY: the argument is an address in host memory.
+    Some(unsafe { (argument.base as *const usize).read_unaligned() })
 }
 
 #[cfg(test)]
@@ -60,7 +57,7 @@ mod tests {
     use super::*;
 
     fn place(element: usize, most: Option<usize>) -> Place {
-        Place { base: 0, element, most }
+        Place { base: 0, element, is_address: false, most }
     }
 
     #[test]
@@ -70,5 +67,6 @@ mod tests {
         assert_eq!(place(1, None).bytes(1 << 40), Some(1 << 40));
         assert_eq!(place(8, None).bytes(-1), None);
         assert_eq!(place(8, None).bytes(i64::MAX), None);
+        assert!(place(8, Some(10)).holds(80) && !place(8, Some(10)).holds(81));
     }
 }

@@ -14,15 +14,18 @@ fn mode(to: usize, from: usize) -> Mode {
     }
 }
 
+/// Returns the bytes of an element of both sides, in which a copy counts; `None` if they differ.
+fn common_element(to: Place, from: Place) -> Option<usize> {
+    if to.is_address || from.is_address { Some(1) } else { (to.element == from.element).then_some(to.element) }
+}
+
 /// The two sides of a copy of `count` elements, and its bytes. `None` if a side has fewer, or elements of another size.
 fn sides(to: &Descriptor, from: &Descriptor, count: i64) -> Option<(usize, usize, usize)> {
     let (to, from) = (Place::new(to), Place::new(from));
-    // A side that is an address counts bytes; so does the other then.
-    let element = if to.element == 1 || from.element == 1 { 1 } else { to.element };
-    let bytes = |side: Place| if side.element == element { side.bytes(count) } else { usize::try_from(count).ok() };
-    let is_same = to.element == from.element || element == 1;
-    let (bytes, other) = (bytes(to)?, bytes(from)?);
-    (is_same && bytes == other).then_some((to.base, from.base, bytes))
+    // If a side is an address, both count bytes.
+    let element = common_element(to, from)?;
+    let bytes = usize::try_from(count).ok()?.checked_mul(element)?;
+    (to.holds(bytes) && from.holds(bytes)).then_some((to.base, from.base, bytes))
 }
 
 fn copy(to: &Descriptor, from: &Descriptor, count: i64) -> i32 {
@@ -139,13 +142,7 @@ impl Rows {
         if width > to_pitch || width > from_pitch {
             return None;
         }
-        let element = if to.element == from.element {
-            to.element
-        } else if to.element == 1 || from.element == 1 {
-            1
-        } else {
-            return None;
-        };
+        let element = common_element(to, from)?;
         let [to_pitch, from_pitch, width] = [to_pitch, from_pitch, width].map(|count| count * element);
         let is_whole = width == to_pitch && width == from_pitch;
         let (width, height) = if is_whole { (width * height, 1) } else { (width, height) };
@@ -195,7 +192,7 @@ extern "C" fn accord_cuf_memcpy_2d_async_i4(
 
 /// Returns the bytes that `cudaMemset` repeats. An address takes the lowest byte of the value; an array or scalar a value of its elements' type.
 fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
-    let is_address = Place::is_address(to);
+    let is_address = Place::new(to).is_address;
     if value.base == 0 || value.rank() > 0 || !is_address && (value.kind(), value.element) != (to.kind(), to.element) {
         return None;
     }
