@@ -153,6 +153,7 @@ pub(crate) fn further_cpu_device(kernels: &Kernels, addresses: u64) -> Result<Ar
         place: None,
         program: Some(accord_device::ProgramSpec { output: Some(Arc::new(|_, _| {})), ..worker_program() }),
         account: None,
+        turns: None,
         images: kernels.images(),
         cache: None,
         ipc: false,
