@@ -53,8 +53,8 @@ impl Exchange {
         let is_good = integer(arguments.len() - 1) == 0;
         match self.end {
             _ if buffers.is_empty() => {}
-            End::Request(request) if is_good => requests::keep(integer(request), buffers),
-            End::PersistentRequest(request) if is_good => requests::keep_persistent(integer(request), buffers),
+            Request(request) if is_good => requests::keep(integer(request), buffers),
+            PersistentRequest(request) if is_good => requests::keep_persistent(integer(request), buffers),
             _ => buffers.iter_mut().for_each(StagedBuffer::complete),
         }
     }
