@@ -101,6 +101,7 @@ without_lists! {
     DeleteReservationReply {}
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
     DevicePair { from, to, times }
+    DeviceAttribute { number, value }
     DeviceRef { node, ordinal }
     DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
     Drain { draining }

@@ -12,7 +12,7 @@ pub(crate) const STACK: usize = 128 << 10;
 
 /// A thread's place in the grid, as compiled kernels read it.
 #[repr(C)]
-pub(crate) struct Place {
+pub(crate) struct ThreadPosition {
     /// Thread and block, threads of a block, blocks of the grid.
     pub(crate) axes: [[u32; 3]; 4],
     /// The block's dynamic shared memory.
@@ -45,13 +45,13 @@ struct Block {
 pub(crate) struct Fibers {
     stacks: Vec<DefaultStack>,
     count: usize,
-    place: *mut Place,
+    place: *mut ThreadPosition,
     block: [u32; 3],
 }
 
 impl Fibers {
     /// Creates the fibers; `place` is the calling thread's place in the grid, which its kernels read.
-    pub(crate) fn new(count: usize, place: *mut Place, block: [u32; 3]) -> Self {
+    pub(crate) fn new(count: usize, place: *mut ThreadPosition, block: [u32; 3]) -> Self {
         Self { stacks: Vec::new(), count, place, block }
     }
 

@@ -2,7 +2,7 @@
 //! sequence, or as fibers if they wait for each other.
 
 use crate::errors::report;
-use crate::fibers::{Fibers, Place, index};
+use crate::fibers::{Fibers, ThreadPosition, index};
 use accord_types::kernel_launch::EncodedLaunch;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// A kernel that takes its arguments by their addresses.
 type Thunk = unsafe extern "C" fn(*const *const c_void);
 /// A function that returns where an object's compiled kernels read the calling thread's place in the grid.
-type OwnPlace = extern "C" fn() -> *mut Place;
+type OwnPlace = extern "C" fn() -> *mut ThreadPosition;
 
 /// Most threads of the system that run blocks.
 const THREADS: usize = 256;

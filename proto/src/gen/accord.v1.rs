@@ -10,7 +10,7 @@ pub struct DeviceRef {
 }
 /// Properties of a device that are known before its use.
 #[allow(clippy::all)]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Device {
     #[prost(message, optional, tag = "1")]
     pub id: ::core::option::Option<DeviceRef>,

@@ -3,7 +3,7 @@
 use crate::descriptor::{Descriptor, Dimension};
 use crate::errors::{INVALID_DEVICE, INVALID_RESOURCE_HANDLE, INVALID_VALUE, MEMORY_ALLOCATION, SUCCESS, keep};
 use crate::memory::{self, Kind};
-use crate::place::Place;
+use crate::memory_argument::MemoryArgument;
 use crate::{acc, streams};
 
 /// Allocates an array with these extents. Its attribute decides the kind of memory.
@@ -172,7 +172,7 @@ const MANAGED: i32 = 3;
 
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_pointer_attributes(result: &mut PointerAttributes, argument: &Descriptor) -> i32 {
-    let address = Place::new(argument).base;
+    let address = MemoryArgument::new(argument).base;
     let current = acc::device();
     let kind = memory::find(address).map(|range| range.kind);
     let (kind, device, device_pointer, host_pointer) = match kind {
@@ -191,7 +191,7 @@ const CPU: i32 = -1;
 
 /// Whether managed memory has the `count` elements of a hint.
 fn is_managed(argument: &Descriptor, count: i64) -> bool {
-    let place = Place::new(argument);
+    let place = MemoryArgument::new(argument);
     let Some(range) = memory::find(place.base).filter(|range| range.kind == Kind::Managed) else { return false };
     place.bytes(count).is_some_and(|bytes| bytes <= range.bytes - (place.base - range.start))
 }

@@ -2,7 +2,7 @@
 
 use crate::descriptor::Descriptor;
 use crate::errors::{INVALID_DEVICE, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SUCCESS, keep};
-use crate::place::Place;
+use crate::memory_argument::MemoryArgument;
 use crate::transfer::{self, Mode};
 use crate::{acc, filling, memory, streams};
 
@@ -15,13 +15,13 @@ fn mode(to: usize, from: usize) -> Mode {
 }
 
 /// Returns the bytes of an element of both sides, in which a copy counts; `None` if they differ.
-fn common_element(to: Place, from: Place) -> Option<usize> {
+fn common_element(to: MemoryArgument, from: MemoryArgument) -> Option<usize> {
     if to.is_address || from.is_address { Some(1) } else { (to.element == from.element).then_some(to.element) }
 }
 
 /// The two sides of a copy of `count` elements, and its bytes. `None` if a side has fewer, or elements of another size.
 fn sides(to: &Descriptor, from: &Descriptor, count: i64) -> Option<(usize, usize, usize)> {
-    let (to, from) = (Place::new(to), Place::new(from));
+    let (to, from) = (MemoryArgument::new(to), MemoryArgument::new(from));
     // If a side is an address, both count bytes.
     let element = common_element(to, from)?;
     let bytes = usize::try_from(count).ok()?.checked_mul(element)?;
@@ -135,7 +135,7 @@ struct Rows {
 impl Rows {
     /// Reads the arguments of a routine. Pitches and width count elements, or bytes of an address.
     fn new(to: &Descriptor, from: &Descriptor, sizes: [i32; 4]) -> Option<Self> {
-        let (to, from) = (Place::new(to), Place::new(from));
+        let (to, from) = (MemoryArgument::new(to), MemoryArgument::new(from));
         let mut all = sizes.into_iter().map(usize::try_from);
         let mut next = || all.next()?.ok();
         let (to_pitch, from_pitch, width, height) = (next()?, next()?, next()?, next()?);
@@ -192,7 +192,7 @@ extern "C" fn accord_cuf_memcpy_2d_async_i4(
 
 /// Returns the bytes that `cudaMemset` repeats. An address takes the lowest byte of the value; an array or scalar a value of its elements' type.
 fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
-    let is_address = Place::new(to).is_address;
+    let is_address = MemoryArgument::new(to).is_address;
     if value.base == 0 || value.rank() > 0 || !is_address && (value.kind(), value.element) != (to.kind(), to.element) {
         return None;
     }
@@ -202,7 +202,7 @@ fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
 }
 
 fn set(to: &Descriptor, value: &Descriptor, count: i64, stream: i64) -> i32 {
-    let place = Place::new(to);
+    let place = MemoryArgument::new(to);
     let (Some(bytes), Some(pattern)) = (place.bytes(count), pattern(to, value)) else { return keep(INVALID_VALUE) };
     fill(stream, &[place.base], bytes, &pattern)
 }
@@ -264,7 +264,7 @@ extern "C" fn accord_cuf_memset_2d_async_i4(
     let [Ok(pitch), Ok(width), Ok(height)] = [pitch, width, height].map(usize::try_from) else {
         return keep(INVALID_VALUE);
     };
-    let place = Place::new(to);
+    let place = MemoryArgument::new(to);
     let last = if height == 0 { 0 } else { (height - 1) * pitch + width };
     let fits = place.bytes(i64::try_from(last).unwrap_or(i64::MAX)).is_some();
     let Some(pattern) = pattern(to, value).filter(|_| fits && width <= pitch) else { return keep(INVALID_VALUE) };

@@ -8,7 +8,7 @@ const ADDRESSES: [&[u8]; 2] = [b"__builtin_c_ptr", b"__builtin_c_devptr"];
 
 /// Memory that a routine accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct MemoryArgument {
     pub(crate) base: usize,
     /// Bytes of an element, in which the routine counts: 1 for addresses.
     pub(crate) element: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Place {
     most: Option<usize>,
 }
 
-impl Place {
+impl MemoryArgument {
     pub(crate) fn new(argument: &Descriptor) -> Self {
         if let Some(base) = address(argument) {
             return Self { base, element: 1, is_address: true, most: None };
@@ -56,8 +56,8 @@ fn address(argument: &Descriptor) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn place(element: usize, most: Option<usize>) -> Place {
-        Place { base: 0, element, is_address: false, most }
+    fn place(element: usize, most: Option<usize>) -> MemoryArgument {
+        MemoryArgument { base: 0, element, is_address: false, most }
     }
 
     #[test]
