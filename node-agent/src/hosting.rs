@@ -148,7 +148,7 @@ pub(crate) struct Processes {
     started: AtomicU64,
 }
 
-/// What the agent shares out to a session of devices that others may use too.
+/// A session's shares of devices that others may use, too.
 pub(crate) struct SessionShares {
     /// Counts its memory of CPU devices, if it has some.
     pub(crate) memory: Option<Account>,

@@ -1,7 +1,8 @@
 //! The devices on which a session takes turns, with its weights.
 
 use super::device_turns::Weight;
-use accord_types::{DeviceInfo, DeviceKind, HeldDevice, SessionKey};
+use accord_device::registry;
+use accord_types::{DeviceInfo, HeldDevice, SessionKey};
 use std::collections::BTreeMap;
 
 /// The weight of a job that has asked for memory of a device only, in thousandths of the device. At most four of them share
@@ -12,8 +13,8 @@ const MEMORY_ONLY: u32 = 250;
 pub(crate) type Weights = BTreeMap<u32, Weight>;
 
 /// Returns the weights on `devices` of a session whose `job` holds `held` of the node's devices. A device is divided by turns
-/// only if jobs share it, and a CPU device only if `kernel_divides` is false: no control group divides its processors by
-/// weight.
+/// only if jobs share it. One that runs regions on the node's processors is not if `kernel_divides`: control groups divide
+/// the processors by weight.
 pub(crate) fn weights(
     devices: &[DeviceInfo],
     job: Option<SessionKey>,
@@ -23,9 +24,9 @@ pub(crate) fn weights(
     let of = |device: &DeviceInfo| {
         let ordinal = device.id.ordinal;
         let held = held.iter().find(|held| held.ordinal == ordinal).filter(|held| !held.exclusive)?;
-        let takes_turns = device.kind != DeviceKind::CPU || !kernel_divides;
+        let on_processors = registry::capabilities(device.kind).is_some_and(|able| able.runs_program);
         let milli = if held.milli == 0 { MEMORY_ONLY } else { held.milli };
-        takes_turns.then_some((ordinal, Weight { milli, job }))
+        (!on_processors || !kernel_divides).then_some((ordinal, Weight { milli, job }))
     };
     devices.iter().filter_map(of).collect()
 }
@@ -33,7 +34,7 @@ pub(crate) fn weights(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::{DeviceId, NodeId};
+    use accord_types::{DeviceId, DeviceKind, NodeId};
 
     #[test]
     fn only_shared_devices_that_the_kernel_does_not_divide_have_weights() {

@@ -10,7 +10,7 @@ const BATCH_MAX: u32 = 64;
 /// The longest batch behind which the next one is issued, so that the device does not wait for the host in between.
 const OVERLAP_MAX: Duration = Duration::from_millis(1);
 
-/// What the stream's worker does after a launch.
+/// The worker's next step after a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterLaunch {
     /// Issues the next one.

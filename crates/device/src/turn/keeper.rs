@@ -31,7 +31,7 @@ pub trait TurnAgent: Send + Sync {
     fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>);
 }
 
-/// What a device does.
+/// The activity of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Activity {
     /// A region runs.
@@ -82,7 +82,7 @@ enum Phase {
     Ended,
 }
 
-/// What the keeper's thread has seen.
+/// Observations of the keeper's thread.
 #[derive(Default)]
 struct Pace {
     /// From when on launches enter the driver's stream at once.
@@ -107,7 +107,7 @@ impl Pace {
     }
 }
 
-/// What the keeper does next.
+/// The keeper's next step.
 enum Step {
     /// Sleeps until the doorbell rings.
     Sleep(Option<Duration>),

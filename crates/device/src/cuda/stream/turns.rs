@@ -83,6 +83,10 @@ impl Stream {
 
     /// Returns what the stream does. The device's context is current.
     pub(super) fn region_activity(&self) -> Activity {
+        if self.is_exposed() {
+            // The program's own work may never end.
+            return Activity::Idle;
+        }
         // The holder of the lock is enqueuing an operation.
         let Some(state) = self.state.try_take() else { return Activity::Ready };
         let may_run = !state.core.recent_kernels().is_empty();
