@@ -302,7 +302,7 @@ fn a_check_names_jobs_on_nodes_and_of_priorities_that_the_policy_no_longer_allow
         named,
         [
             "4:1: job 1 would run on, on node h1, which new jobs of physics may not use",
-            "4:1: job 2 would wait without end on the nodes of physics: it needs 1 of such devices, and 0 of those that it may use work",
+            "4:1: job 2 would wait without end on the nodes of physics: it needs 1 of d, and 0 of those that it may use work",
             "3:1: job 2 would keep its priority 9, although new jobs of physics may use priorities 0 to 2 only",
         ]
     );

@@ -381,18 +381,18 @@ impl JobNodes for Labelled {
 #[test]
 fn changes_of_priorities_and_nodes_are_named_with_their_places() {
     let old = read(
-        "[site]\npriorities = [0, 5]\n[account.a]\nusers = [\"eva\"]\n[account.b]\nusers = [\"eva\"]\npriorities = [0, 9]\n",
+        "[site]\npriorities = [0, 5]\n[account.a]\nusers = [\"eva\"]\n[account.b]\nusers = [\"tom\"]\npriorities = [0, 9]\n",
     );
     let text = "[site]\npriorities = [0, 2]\nnodes = { rack = \"1\" }\n[account.a]\nusers = [\"eva\"]\n\
-                [account.b]\nusers = [\"eva\"]\npriorities = [0, 4]\nnodes = { rack = \"1\", zone = \"x\" }\n\
+                [account.b]\nusers = [\"tom\"]\npriorities = [0, 4]\nnodes = { rack = \"1\", zone = \"x\" }\n\
                 each-user = { longest = \"1h\" }\n";
     let jobs = [
         job(1, "eva", "a", "1:nvidia limit=1h priority=2", 0),
         job(2, "eva", "a", "1:nvidia limit=1h priority=3", 0),
-        job(3, "eva", "b", "1:nvidia limit=2h priority=5", 0),
+        job(3, "tom", "b", "1:nvidia limit=2h priority=5", 0),
         job(4, "eva", "a", "1:nvidia limit=1h", 1),
-        job(5, "eva", "b", "1:nvidia limit=1h", 1),
-        job(6, "eva", "b", "1:nvidia limit=1h", 0),
+        job(5, "tom", "b", "1:nvidia limit=1h", 1),
+        job(6, "tom", "b", "1:nvidia limit=1h", 0),
     ];
     let (new, nodes) = (read(text), Labelled(&[(4, "1"), (5, "2"), (6, "2")]));
     let places = Places::new(text);
@@ -406,7 +406,7 @@ fn changes_of_priorities_and_nodes_are_named_with_their_places() {
         [
             "2:1: job 2 would keep its priority 3, although new jobs of a may use priorities 0 to 2 only",
             "8:1: job 3 would keep its priority 5, although new jobs of b may use priorities 0 to 4 only",
-            "10:17: job 3 would keep its limit, although new jobs of b/eva may last 1h at most",
+            "10:15: job 3 would keep its limit, although new jobs of b/tom may last 1h at most",
             "9:1: job 5 would run on, on node r-2, which new jobs of b may not use",
             "9:1: job 6 would wait without end on the nodes of b: only r-2 has devices",
         ]

@@ -53,7 +53,7 @@ impl History {
             kind,
             model: model.to_owned(),
             memory: memory * GIB,
-            context: if kind == DeviceType::Cpu { 0 } else { GIB },
+            context: if kind == DeviceType::Cpu { 0 } else { 2 * GIB },
             compute: (8, 0),
         };
         let classes = vec![
@@ -84,9 +84,9 @@ impl History {
 
     fn node(&mut self, at: u32) -> NodeDescription {
         let mut devices = Vec::new();
-        for _ in 0..1 + self.random.below(2) {
+        for _ in 0..1 + self.random.below(3) {
             let class = self.random.pick(&self.classes);
-            for _ in 0..1 + self.random.below(5) {
+            for _ in 0..1 + self.random.below(4) {
                 devices.push(DeviceDescription { ordinal: devices.len() as u32, class: class.clone() });
             }
         }
@@ -433,15 +433,16 @@ impl History {
         let large = if self.random.one_in(4) { 8 } else { 3 };
         let least = 1 + self.random.below(large) as u32;
         let most = if self.random.one_in(5) { least + self.random.below(4) as u32 } else { least };
-        let take = match self.random.below(6) {
-            0 => Take::Shared(Amount { milli: 250, memory: 4 * GIB }),
-            1 => Take::Shared(Amount { milli: 0, memory: 6 * GIB }),
-            2 => Take::Shared(Amount { milli: 600, memory: 0 }),
+        let take = match self.random.below(8) {
+            0 | 1 => Take::Shared(Amount { milli: 250, memory: 4 * GIB }),
+            2 => Take::Shared(Amount { milli: 0, memory: 6 * GIB }),
+            3 => Take::Shared(Amount { milli: 600, memory: 0 }),
             _ => Take::Exclusive,
         };
-        let (cores, host_memory) = match self.random.below(10) {
+        let (cores, host_memory) = match self.random.below(8) {
             0 => (1_500, 10 * GIB),
-            1 => (5_000, 40 * GIB),
+            1 => (3_500, 0),
+            2 => (5_000, 40 * GIB),
             _ => (0, 0),
         };
         Part { count: Count { least, most }, class, take, cores, host_memory }

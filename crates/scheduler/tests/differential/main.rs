@@ -7,6 +7,7 @@ mod history;
 mod naive;
 mod naive_near;
 mod naive_place;
+mod promises;
 #[path = "../random/mod.rs"]
 mod random;
 
@@ -14,6 +15,7 @@ use accord_scheduler::follower::{Follower, InputLog};
 use accord_scheduler::{Effect, EndCause, Scheduler};
 use history::History;
 use naive::Naive;
+use promises::Promises;
 
 /// Histories of the short tier, and of the long one.
 const SHORT: u64 = 150;
@@ -43,7 +45,7 @@ fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
     let (mut fast, mut again, mut naive) =
         (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
     let (mut log, mut follower, mut copy) = (InputLog::default(), Follower::default(), None::<Scheduler>);
-    let (mut started, mut spent) = (0, 0);
+    let (mut started, mut spent, mut promises) = (0, 0, Promises::default());
     for step in 0..STEPS {
         let (now, input) = history.next();
         if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
@@ -66,6 +68,14 @@ fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
             println!("    {:?}", effects.0);
         }
         let place = || format!("seed {seed}, step {step}, {now:?}: {input:?}");
+        fast.check_invariants().map_err(|why| format!("invariant: {}: {why}", place()))?;
+        promises.check(&input, &effects.0).map_err(|why| format!("invariant: {}: {why}", place()))?;
+        for name in &names {
+            let (found, exact) = (fast.usage(name).map(|usage| usage.milli_ms), naive.usage(name));
+            if found != exact {
+                return Err(format!("invariant: {}: {name} used {found:?}, which is {exact:?}", place()));
+            }
+        }
         if decisions(&effects.0) != decisions(&effects.2) {
             let (fast, naive) = (decisions(&effects.0), decisions(&effects.2));
             return Err(format!("differential: {}\nfast:  {fast:?}\nnaive: {naive:?}", place()));
@@ -85,13 +95,6 @@ fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
         }
         if step % FOLLOWS_EVERY == 0 {
             copy = follower.follow(log.take(&fast, follower.has_copy())).cloned();
-        }
-        fast.check_invariants().map_err(|why| format!("invariant: {}: {why}", place()))?;
-        for name in &names {
-            let (found, exact) = (fast.usage(name).map(|usage| usage.milli_ms), naive.usage(name));
-            if found != exact {
-                return Err(format!("invariant: {}: {name} used {found:?}, which is {exact:?}", place()));
-            }
         }
         started += effects.0.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count();
         let is_spent = |effect: &&Effect| matches!(effect, Effect::Ended { cause: EndCause::Spent, .. });
