@@ -3,7 +3,6 @@
 //! MPIs come with modules of gfortran. flang's module is made on first use from the constants in the MPI's own `mpif.h`, and calls the same library.
 
 use super::llvm::Llvm;
-use super::{Stop, words, write};
 use crate::command::module_cache::{self, Fnv};
 use crate::failure::{Failure, Result};
 use accord_cuda_fortran::{LLVM, mpi};
@@ -61,7 +60,7 @@ impl MpiCompiler {
     }
 
     /// Returns a folder with [`MODULE`] and [`HEADER`], which are made if no earlier run has kept them.
-    pub(super) fn module(&self, llvm: &Llvm) -> std::result::Result<(PathBuf, Option<tempfile::TempDir>), Stop> {
+    pub(super) fn module(&self, llvm: &Llvm) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
         let missing = |name: &str| {
             let name_ = self.name.display();
             Failure::new(format!(
@@ -71,7 +70,7 @@ impl MpiCompiler {
         let header = mpi::header(HEADER, &|name| self.read(name)).map_err(|name| missing(&name))?;
         let prototypes: String = PROTOTYPES.iter().filter_map(|name| self.read(name)).collect();
         if prototypes.is_empty() {
-            return Err(missing(PROTOTYPES[0]).into());
+            return Err(missing(PROTOTYPES[0]));
         }
         let module = mpi::module(&header, &prototypes);
         let mut key = Fnv::new();
@@ -79,9 +78,9 @@ impl MpiCompiler {
         key.take(header.as_bytes());
         key.take(module.as_bytes());
         let compile = |to: &Path| -> Result<()> {
-            write(&to.join(HEADER), &header)?;
+            write(to.join(HEADER), &header)?;
             let source = to.join(SOURCE);
-            write(&source, &module)?;
+            write(source.clone(), &module)?;
             let mut line = words(["-fc1", "-w", "-fsyntax-only"]);
             for option in ["-I", "-module-dir"] {
                 line.extend([option.into(), to.into()]);
@@ -95,7 +94,7 @@ impl MpiCompiler {
                 ))
             })
         };
-        Ok(module_cache::folder(&format!("mpi-{}", key.text()), MODULE, compile)?)
+        module_cache::folder(&format!("mpi-{}", key.text()), MODULE, compile)
     }
 }
 
@@ -106,7 +105,7 @@ pub(super) struct Mpi {
 }
 
 impl Mpi {
-    pub(super) fn new(wrapper: &MpiCompiler, llvm: &Llvm) -> std::result::Result<Self, Stop> {
+    pub(super) fn new(wrapper: &MpiCompiler, llvm: &Llvm) -> Result<Self> {
         let (folder, temporary) = wrapper.module(llvm)?;
         Ok(Self { folder, _temporary: temporary })
     }
@@ -117,6 +116,14 @@ impl Mpi {
         options.push(self.folder.clone().into());
         options
     }
+}
+
+fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<OsString> {
+    words.into_iter().map(OsString::from).collect()
+}
+
+fn write(path: PathBuf, text: &str) -> Result<()> {
+    std::fs::write(&path, text).map_err(|error| Failure::system(format!("can't write {}", path.display()), error))
 }
 
 /// Whether flang's errors are those of a source that uses MPI's module or header.

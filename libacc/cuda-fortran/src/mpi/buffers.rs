@@ -4,7 +4,7 @@ use super::layout::{Block, ByteRange, Extents};
 use super::library;
 use crate::errors::{SourceLine, end};
 use crate::transfer::{self, Mode};
-use crate::{acc, memory, modules, streams};
+use crate::{acc, memory, modules};
 use std::ffi::c_void;
 
 /// The arguments of a routine, which Fortran passes by reference.
@@ -47,7 +47,7 @@ pub(super) struct Group {
     pub(super) root: Option<usize>,
 }
 
-/// A part of device memory and its copy in host memory.
+/// A part of device memory and its copy in host memory, which is empty if MPI gets the device's address.
 pub(super) struct StagedBuffer {
     device: usize,
     host: Vec<u8>,
@@ -77,7 +77,7 @@ unsafe fn list(arguments: &[*mut c_void], at: usize, count: i32) -> &[i32] {
 }
 
 impl Buffer {
-    /// Replaces a device address among the arguments by one that MPI can use. Returns the copy, if one is needed.
+    /// Replaces a device address among the arguments by one that MPI can use. Returns the buffer if it is in device memory.
     ///
     /// # Safety
     /// The arguments are those of a routine with this buffer.
@@ -89,10 +89,8 @@ impl Buffer {
         };
         let device = memory::device_of(device_address)?;
         if library::takes_gpu_memory() && acc::on_device(device, acc::has_cuda_context) {
-            // MPI's own copies are not ordered with those of the device's queues.
-            streams::finish([Some(device), None]);
             arguments[self.address] = device_address as *mut c_void;
-            return None;
+            return Some(StagedBuffer::direct(device_address));
         }
         // SAFETY: the caller's promise.
         let communicator = unsafe { integer(arguments, group.communicator) };
@@ -148,6 +146,18 @@ impl Buffer {
 }
 
 impl StagedBuffer {
+    /// Returns a buffer whose address MPI gets. MPI's own copies are not ordered with those of the device's queues, which have to finish before.
+    fn direct(device: usize) -> Self {
+        let mut buffer = Self { device, host: Vec::new(), mask: None, access: Access::Reads, offset: 0 };
+        buffer.refresh();
+        buffer
+    }
+
+    /// Whether MPI uses a copy.
+    pub(super) fn is_copied(&self) -> bool {
+        !self.host.is_empty()
+    }
+
     /// Copies a range of device memory. `gaps` returns how to find the bytes with data if there may be others.
     fn new<'a>(
         address: usize,
@@ -184,7 +194,7 @@ impl StagedBuffer {
         self.host.leak();
     }
 
-    /// Copies the device's memory again.
+    /// Copies the device's memory again, after all work of the device.
     pub(super) fn refresh(&mut self) {
         let to = self.host.as_mut_ptr().expose_provenance();
         transfer::bytes(to, self.device, self.host.len(), Mode::DeviceToHost);

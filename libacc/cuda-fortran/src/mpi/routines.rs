@@ -51,6 +51,9 @@ impl Exchange {
         // SAFETY: the caller's promise.
         let integer = |at: usize| unsafe { arguments[at].cast::<i32>().read() };
         let is_good = integer(arguments.len() - 1) == 0;
+        if !matches!(self.end, PersistentRequest(_)) {
+            buffers.retain(StagedBuffer::is_copied);
+        }
         match self.end {
             _ if buffers.is_empty() => {}
             Request(request) if is_good => requests::keep(integer(request), buffers),
