@@ -99,9 +99,9 @@ without_lists! {
     CloseSessionReply {}
     CloseSessionRequest { version, session }
     DeleteReservationReply {}
+    DeviceAttribute { number, value }
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
     DevicePair { from, to, times }
-    DeviceAttribute { number, value }
     DeviceRef { node, ordinal }
     DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
     Drain { draining }
