@@ -225,11 +225,8 @@ impl Device for CudaDevice {
 
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
         let launch = self.checked(stream, function, dims, &block)?;
-        if launch.stream.takes_turns() {
-            return launch.stream.put_host(launch.later(), false);
-        }
         let _current = self.enter(launch.stream)?;
-        launch.stream.put(|state| launch.issue(state), || Ok(launch.later()))
+        launch.stream.put_launch(|state| launch.issue(state), || launch.later())
     }
 
     fn try_launch(
@@ -240,11 +237,8 @@ impl Device for CudaDevice {
         block: ArgBlock<'_>,
     ) -> Result<Option<Seq>> {
         let launch = self.checked(stream, function, dims, &block)?;
-        if launch.stream.takes_turns() {
-            return launch.stream.try_list(launch.later());
-        }
         let _current = self.enter(launch.stream)?;
-        launch.stream.try_put(|state| launch.issue(state), || Ok(launch.later()))
+        launch.stream.try_put_launch(|state| launch.issue(state), || launch.later())
     }
 
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {

@@ -188,24 +188,6 @@ impl Stream {
         if state.core.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
-    /// Puts as [`Stream::put`], but returns without effect if the list is full: a caller that holds locks must not block.
-    pub(crate) fn try_put(
-        self: &Arc<Self>,
-        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
-        later: impl FnOnce() -> Result<Op>,
-    ) -> Result<Option<Seq>> {
-        let mut state = self.lock_to_put()?;
-        self.flush(&mut state)?;
-        if state.core.may_issue() {
-            return self.put_now(state, now).map(Some);
-        }
-        if state.core.is_full() {
-            return Ok(None);
-        }
-        let op = later()?;
-        self.push(state, op).map(Some)
-    }
-
     fn put_now(
         &self,
         mut state: MutexGuard<'_, StreamProgress>,

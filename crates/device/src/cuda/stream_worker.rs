@@ -70,9 +70,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::Launch { function, index, dims, block } => {
             let block = block.get();
             let shape = Shape::new(&function, dims, &block)?;
-            stream.await_turn();
+            let mut state = stream.lock_in_turn();
             let used = shared.memory_uses.begin()?;
-            launch::issue(stream, &mut stream.lock(), index, &function, shape, &block).map_err(failed)?;
+            let issued = launch::issue(stream, &mut state, index, &function, shape, &block);
+            drop(state);
+            issued.map_err(failed)?;
             drop(used);
             stream.launched_in_turn(seq).map_err(failed)
         }

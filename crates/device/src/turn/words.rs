@@ -40,10 +40,11 @@ impl TurnWords {
         self.gate.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Whether regions must wait.
+    /// Whether regions must wait. Sequentially consistent: a region is announced before, and the gate is closed before
+    /// announcements are read.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.gate.load(Ordering::Relaxed) == CLOSED
+        self.gate.load(Ordering::SeqCst) == CLOSED
     }
 
     /// Blocks until regions may start. The caller's region is ready to run.

@@ -104,15 +104,17 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
             let turn = &control.header().turn;
             let slot = loop {
                 let slot = slots.take(1);
+                // Announced before the gate is read: the keeper of the turn reads `running` after it has closed the gate.
+                shared.running.store(record.a, Ordering::SeqCst);
                 if !turn.is_closed() {
                     break slot;
                 }
+                shared.running.store(0, Ordering::SeqCst);
                 // A thread that remaps pages takes all slots, and must not wait for the turn.
                 drop(slot);
                 turn.park();
             };
             let start = if tracing { now_ns() } else { 0 };
-            shared.running.store(record.a, Ordering::Release);
             // SAFETY: the owner got the address of the program's own function from `resolve`. The payload is the block followed by its
             // bitmap, as `CpuDevice::launch` has put it there.
             unsafe {

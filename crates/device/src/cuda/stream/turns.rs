@@ -1,12 +1,13 @@
 //! Launches of a stream while the device is shared by turns.
 
-use super::{BatchEvents, Op, Stream};
+use super::{BatchEvents, Op, Stream, StreamProgress};
 use crate::cuda::driver::DriverError;
 use crate::cuda::launch_batch::AfterLaunch;
-use crate::turn::Activity;
+use crate::turn::{Activity, TurnWords};
 use accord_types::Seq;
 use cudarc::driver::sys::{CUevent, CUevent_flags};
 use std::ptr::null_mut;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 impl Stream {
@@ -17,23 +18,60 @@ impl Stream {
         self.shared.turn.as_ref().is_some_and(|turn| !turn.is_open()) && !self.is_exposed()
     }
 
-    /// Puts a launch into the list, or returns `None` if it is full.
-    pub(crate) fn try_list(self: &std::sync::Arc<Self>, op: Op) -> accord_types::Result<Option<Seq>> {
+    /// Puts a launch into the driver's stream by `now`, or into the list by `later` if launches take turns or the list is not
+    /// empty.
+    pub(crate) fn put_launch(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Op,
+    ) -> accord_types::Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if state.core.is_full() { Ok(None) } else { self.push(state, op).map(Some) }
+        if self.may_launch(&state) { self.put_now(state, now) } else { self.push(state, later()) }
     }
 
-    /// Blocks until a launch may be issued. Called by the stream's worker.
-    pub(crate) fn await_turn(&self) {
-        let Some(turn) = self.shared.turn.as_ref().filter(|turn| turn.is_closed()) else { return };
-        // The keeper of the turn returns it once no launch runs, and is woken then. The next wait reports an error.
-        // SAFETY: the stream lives as long as `self`.
-        let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
-        self.lock().batch.drained();
-        while turn.is_closed() {
-            turn.park();
+    /// Puts as [`Stream::put_launch`], but returns without effect if the list is full: a caller that holds locks must not block.
+    pub(crate) fn try_put_launch(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Op,
+    ) -> accord_types::Result<Option<Seq>> {
+        let mut state = self.lock_to_put()?;
+        self.flush(&mut state)?;
+        if self.may_launch(&state) {
+            return self.put_now(state, now).map(Some);
         }
+        if state.core.is_full() { Ok(None) } else { self.push(state, later()).map(Some) }
+    }
+
+    /// Whether the next launch may enter the driver's stream at once. The gate is read under the lock, as in
+    /// [`Stream::lock_in_turn`].
+    #[inline]
+    fn may_launch(&self, state: &StreamProgress) -> bool {
+        state.core.may_issue() && !self.takes_turns()
+    }
+
+    /// Blocks until a launch may be issued, and returns the lock under which the caller must issue it. The keeper of the turn
+    /// reads the stream's activity under the lock after it has closed the gate, so that it never misses the launch. Called by the
+    /// stream's worker.
+    pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, StreamProgress> {
+        let mut state = self.lock();
+        while let Some(turn) = self.closed_gate() {
+            drop(state);
+            // The keeper of the turn returns it once no launch runs, and is woken then. The next wait reports an error.
+            // SAFETY: the stream lives as long as `self`.
+            let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+            turn.park();
+            state = self.lock();
+            state.batch.drained();
+        }
+        state
+    }
+
+    /// Returns the gate if launches must wait at it. To wait for the stream would invalidate the program's capture of an exposed
+    /// one.
+    fn closed_gate(&self) -> Option<&TurnWords> {
+        self.shared.turn.as_deref().filter(|turn| turn.is_closed() && !self.is_exposed())
     }
 
     /// Waits for launches that the worker has issued, so that the driver's stream has few. The launch at `seq` is the last one.
@@ -87,8 +125,8 @@ impl Stream {
             // The program's own work may never end.
             return Activity::Idle;
         }
-        // The holder of the lock is enqueuing an operation.
-        let Some(state) = self.state.try_take() else { return Activity::Ready };
+        // The holder of the lock may be issuing a launch.
+        let Some(state) = self.state.try_take() else { return Activity::Running };
         let may_run = !state.core.recent_kernels().is_empty();
         let is_next = state.core.has_listed() && state.core.performing() == 0;
         drop(state);
