@@ -82,8 +82,13 @@ impl Layout {
         Some(Self { bytes, fields, first, dimensions, is_fortran })
     }
 
+    /// Returns the bytes of an element that lie before the data that was searched for: a section of a member begins inside its structure.
+    pub fn before(&self) -> u64 {
+        self.first.rem_euclid(self.bytes.cast_signed().max(1)).cast_unsigned()
+    }
+
     /// Returns the index of an element as the source has it, such as `[3][5]` or `(6,4)`; nothing for a variable that is no array. `number` counts the
-    /// elements from the begin of the data that was searched for.
+    /// elements from the one in which the data that was searched for begins.
     pub fn index(&self, number: u64) -> String {
         let bytes = self.bytes.cast_signed();
         let first = self.first.div_euclid(bytes.max(1));
@@ -211,5 +216,16 @@ mod tests {
         assert_eq!(layout(0, &[(0, None), (0, Some(20)), (0, Some(3))], false).index(2 * 60 + 5 * 3 + 1), "[2][5][1]");
         assert_eq!(layout(0, &[(1, Some(10)), (0, Some(5))], true).index(23), "(4,2)");
         assert_eq!(layout(0, &[], false).index(0), "");
+    }
+
+    #[test]
+    fn data_may_begin_inside_an_element() {
+        let begin = |first| {
+            let layout = layout(first, &[(0, None)], false);
+            (layout.before(), layout.index(0), layout.index(1))
+        };
+        assert_eq!(begin(16), (0, "[2]".to_owned(), "[3]".to_owned()));
+        assert_eq!(begin(20), (4, "[2]".to_owned(), "[3]".to_owned()));
+        assert_eq!(begin(-4), (4, "[-1]".to_owned(), "[0]".to_owned()));
     }
 }

@@ -237,7 +237,7 @@ impl Runtime {
             let (tally, description) = pair.compare(section)?;
             let name = || self.region_name(one.issue, one.function);
             differs |= tally.differing > 0;
-            if findings.array(one.function, name, section.device.0, &tally)
+            if findings.array(one.function, name, (section.device.0, section.bytes), &tally)
                 && let Some(array) = description
             {
                 comparison.report(&line(&name(), &array, &tally, section.is_scalar));
@@ -297,8 +297,7 @@ impl Pair<'_> {
         }
         let host = HostRange { start: section.host, len: section.bytes as usize };
         if done == section.bytes {
-            let elements = if section.is_scalar { 1 } else { section.bytes.div_ceil(size_of::<u64>() as u64) };
-            return Ok((Tally { compared: elements, ..Tally::default() }, None));
+            return Ok((Tally::default(), None));
         }
         let mut array = self.comparison.host.array(host);
         let guessed = || Elements::guess(&bytes[0][..bytes[0].len().min(GUESSED_BYTES)]);
@@ -309,9 +308,8 @@ impl Pair<'_> {
         done = 0;
         while done < section.bytes {
             let len = self.read(section, done, &mut bytes)?;
-            let first = done / elements.bytes as u64;
             let pieces = (&bytes[0][..len], &bytes[1][..len]);
-            elements.compare(pieces, first, &self.comparison.tolerance, same, &mut tally);
+            elements.compare(pieces, done, &self.comparison.tolerance, same, &mut tally);
             done += len as u64;
         }
         Ok((tally, Some(array)))
