@@ -41,7 +41,7 @@ pub struct Field {
 pub enum Scalar {
     /// A floating-point number of so many bytes.
     Float(u64),
-    /// An integer, character, logical or enumerator of so many bytes.
+    /// An integer, character, logical or enumerator of so many bytes, or the bytes of a bit field.
     Integer(u64),
     /// An address.
     Pointer,
@@ -163,11 +163,21 @@ fn add_fields(
             let mut children = tree.root().ok()?.children();
             while let Ok(Some(child)) = children.next() {
                 let member = child.entry();
-                // Bit fields have no place of their own.
+                let path = name(unit, member).map_or_else(|| path.to_owned(), |name| format!("{path}.{name}"));
+                let bits =
+                    (number(unit, member, gimli::DW_AT_data_bit_offset), number(unit, member, gimli::DW_AT_bit_size));
+                if let (Some(first), Some(bits)) = bits {
+                    if all.len() >= FIELDS_MAX {
+                        return None;
+                    }
+                    // A bit field is all bytes that hold some of it.
+                    let (first, end) = (first / 8, first.checked_add(bits)?.div_ceil(8));
+                    all.push(Field { offset: offset.checked_add(first)?, scalar: Scalar::Integer(end - first), path });
+                    continue;
+                }
                 let place = member.attr_value(gimli::DW_AT_data_member_location).and_then(|value| value.udata_value());
                 let kind = member.attr_value(gimli::DW_AT_type).and_then(|value| in_unit(unit, value));
                 let (Some(place), Some(_), Some(kind)) = (place, kind, type_of(unit, member)) else { continue };
-                let path = name(unit, member).map_or_else(|| path.to_owned(), |name| format!("{path}.{name}"));
                 add_fields(unit, kind, offset + place, &path, depth + 1, all)?;
             }
         }
