@@ -67,5 +67,6 @@ fn elements(layout: &Layout) -> Option<Elements> {
         Some(Field { offset: bytes(field.offset)?, scalar, path: field.path.clone() })
     };
     let fields = layout.fields.iter().map(field).collect::<Option<Vec<_>>>()?;
-    (!fields.is_empty()).then_some(Elements { bytes: usize::try_from(layout.bytes).ok()?, fields })
+    let (bytes, before) = (usize::try_from(layout.bytes).ok()?, usize::try_from(layout.before()).ok()?);
+    (!fields.is_empty()).then_some(Elements { bytes, before, fields })
 }

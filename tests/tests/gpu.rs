@@ -132,7 +132,6 @@ fn times_mark_regions_that_run_on_one_thread() {
     assert!(text.contains("alone._omp_fn.0") && !text.contains("one thread"), "{text}");
 }
 
-/// Events carry the driver's device, context and stream.
 /// The mirror of a GPU has memory at the GPU's addresses, and runs the host's code of the regions.
 #[test]
 fn regions_of_gpus_are_compared_with_a_cpu_device() {
@@ -147,6 +146,7 @@ fn regions_of_gpus_are_compared_with_a_cpu_device() {
     }
 }
 
+/// Events carry the driver's device, context and stream.
 #[test]
 fn tools_get_the_drivers_handles() {
     let program = Program::read(repository_file("tests/programs/gpu/prof_handles.c"), Language::C).unwrap();

@@ -41,7 +41,7 @@ pub struct Field {
 pub enum Scalar {
     /// A floating-point number of so many bytes.
     Float(u64),
-    /// An integer, character, logical or enumerator of so many bytes.
+    /// An integer, character, logical or enumerator of so many bytes, or the bytes of a bit field.
     Integer(u64),
     /// An address.
     Pointer,
@@ -82,8 +82,13 @@ impl Layout {
         Some(Self { bytes, fields, first, dimensions, is_fortran })
     }
 
+    /// Returns the bytes of an element that lie before the data that was searched for: a section of a member begins inside its structure.
+    pub fn before(&self) -> u64 {
+        self.first.rem_euclid(self.bytes.cast_signed().max(1)).cast_unsigned()
+    }
+
     /// Returns the index of an element as the source has it, such as `[3][5]` or `(6,4)`; nothing for a variable that is no array. `number` counts the
-    /// elements from the begin of the data that was searched for.
+    /// elements from the one in which the data that was searched for begins.
     pub fn index(&self, number: u64) -> String {
         let bytes = self.bytes.cast_signed();
         let first = self.first.div_euclid(bytes.max(1));
@@ -158,11 +163,21 @@ fn add_fields(
             let mut children = tree.root().ok()?.children();
             while let Ok(Some(child)) = children.next() {
                 let member = child.entry();
-                // Bit fields have no place of their own.
+                let path = name(unit, member).map_or_else(|| path.to_owned(), |name| format!("{path}.{name}"));
+                let bits =
+                    (number(unit, member, gimli::DW_AT_data_bit_offset), number(unit, member, gimli::DW_AT_bit_size));
+                if let (Some(first), Some(bits)) = bits {
+                    if all.len() >= FIELDS_MAX {
+                        return None;
+                    }
+                    // A bit field is all bytes that hold some of it.
+                    let (first, end) = (first / 8, first.checked_add(bits)?.div_ceil(8));
+                    all.push(Field { offset: offset.checked_add(first)?, scalar: Scalar::Integer(end - first), path });
+                    continue;
+                }
                 let place = member.attr_value(gimli::DW_AT_data_member_location).and_then(|value| value.udata_value());
                 let kind = member.attr_value(gimli::DW_AT_type).and_then(|value| in_unit(unit, value));
                 let (Some(place), Some(_), Some(kind)) = (place, kind, type_of(unit, member)) else { continue };
-                let path = name(unit, member).map_or_else(|| path.to_owned(), |name| format!("{path}.{name}"));
                 add_fields(unit, kind, offset + place, &path, depth + 1, all)?;
             }
         }
@@ -211,5 +226,16 @@ mod tests {
         assert_eq!(layout(0, &[(0, None), (0, Some(20)), (0, Some(3))], false).index(2 * 60 + 5 * 3 + 1), "[2][5][1]");
         assert_eq!(layout(0, &[(1, Some(10)), (0, Some(5))], true).index(23), "(4,2)");
         assert_eq!(layout(0, &[], false).index(0), "");
+    }
+
+    #[test]
+    fn data_may_begin_inside_an_element() {
+        let begin = |first| {
+            let layout = layout(first, &[(0, None)], false);
+            (layout.before(), layout.index(0), layout.index(1))
+        };
+        assert_eq!(begin(16), (0, "[2]".to_owned(), "[3]".to_owned()));
+        assert_eq!(begin(20), (4, "[2]".to_owned(), "[3]".to_owned()));
+        assert_eq!(begin(-4), (4, "[-1]".to_owned(), "[0]".to_owned()));
     }
 }

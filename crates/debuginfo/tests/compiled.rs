@@ -14,6 +14,7 @@ double first(int i)
     return grid[i];
 }
 double second(void) { return inner[0] + mesh.cells[0]; }
+struct flags { unsigned a : 3, b : 7; int c; } flags;
 ";
 
 /// Memory that contains one pointer.
@@ -108,12 +109,25 @@ fn elements_have_types_members_and_indices() {
     let layout = info.global(BASE, &(mesh..mesh + 16), &memory).unwrap().layout.unwrap();
     let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
     assert_eq!(fields, [(0, Scalar::Integer(4), ".n"), (8, Scalar::Pointer, ".cells")]);
-    assert_eq!((layout.bytes, layout.index(0)), (16, String::new()));
+    assert_eq!((layout.bytes, layout.before(), layout.index(0)), (16, 0, String::new()));
+    let layout = info.global(BASE, &(mesh + 8..mesh + 16), &memory).unwrap().layout.unwrap();
+    assert_eq!((layout.bytes, layout.before(), layout.index(0)), (16, 8, String::new()));
 
     let block = 0x5000_0000u64..0x5000_1000;
     let memory = OnePointer { at: mesh + 8, value: block.start };
     let layout = info.global_pointer(BASE, &block, &memory).unwrap().layout.unwrap();
     assert_eq!((layout.fields[0].scalar, layout.index(5)), (Scalar::Float(8), "[5]".to_owned()));
+}
+
+#[test]
+fn bit_fields_are_the_bytes_that_hold_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(object) = compile(folder.path(), &["-gdwarf-5"]) else { return };
+    let info = ObjectInfo::open(&object).unwrap();
+    let flags = offset(&object, "flags");
+    let layout = info.global(0, &(flags..flags + 8), &ProcessMemory::open()).unwrap().layout.unwrap();
+    let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
+    assert_eq!(fields, [(0, Scalar::Integer(1), ".a"), (0, Scalar::Integer(2), ".b"), (4, Scalar::Integer(4), ".c")]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // ACCORD_COMPARE: a program that computes the same on each device has no findings: sections, queues, members, declare variables, acc_malloc, NaN.
 // EXPECT device-memory
-// EXPECT stderr=/accord: compare: compared \d+ runs of [67] regions with a CPU device: all \d+ elements are equal\n/
+// EXPECT stderr=/accord: compare: compared \d+ runs of [67] regions with a CPU device: all data is equal \(\d+ bytes\)\n/
 // EXPECT stderr=/accord: compare: regions of queues are compared one by one/
 // EXPECT stderr=/accord: compare: the comparison took \d+\.\d s: \d+\.\d s for the regions on the CPU device/
 // RUN env=ACCORD_COMPARE=on

@@ -7,6 +7,8 @@ use std::fmt::Debug;
 pub struct Elements {
     /// Bytes of one element.
     pub bytes: usize,
+    /// Bytes of the first element that lie before the data: a section of a member begins inside its structure.
+    pub before: usize,
     /// The scalars of an element. Bytes between them are not compared.
     pub fields: Vec<Field>,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Tally {
     pub(crate) compared: u64,
     /// Elements that differ.
     pub(crate) differing: u64,
+    /// The last element that differs, which may continue in the next piece.
+    last: Option<u64>,
     /// Differing scalars that are addresses, which differ from process to process.
     pub(crate) addresses: u64,
     /// The first element that differs.
@@ -84,10 +88,11 @@ enum Verdict {
 impl Elements {
     /// Creates the elements of an array of scalars.
     pub(crate) fn of(scalar: Scalar) -> Self {
-        Self { bytes: scalar.bytes(), fields: vec![Field { offset: 0, scalar, path: String::new() }] }
+        Self { bytes: scalar.bytes(), before: 0, fields: vec![Field { offset: 0, scalar, path: String::new() }] }
     }
 
-    /// Guesses the elements of an array from its bytes: floating-point numbers if nearly all of them have usual exponents.
+    /// Guesses the elements of an array from its bytes: floating-point numbers if nearly all of them have usual exponents, addresses if nearly all are
+    /// where a process's mappings are.
     pub(crate) fn guess(bytes: &[u8]) -> Self {
         let words = |all: u64, plausible: u64| all > 0 && plausible * 100 >= all * 95;
         let (mut singles, mut usual_singles, mut low) = (0, 0, 0);
@@ -99,12 +104,13 @@ impl Elements {
                 usual_singles += u64::from((bits >> 23 & 0xff).abs_diff(127) < 40);
             }
         }
-        let (mut doubles, mut usual_doubles) = (0, 0);
+        let (mut doubles, mut usual_doubles, mut addresses) = (0, 0, 0);
         for word in bytes.as_chunks::<8>().0 {
             let bits = u64::from_ne_bytes(*word);
             if bits != 0 {
                 doubles += 1;
                 usual_doubles += u64::from((bits >> 52 & 0x7ff).abs_diff(1023) < 300);
+                addresses += u64::from(is_address(bits));
             }
         }
         // Doubles of few digits look like every other single.
@@ -113,6 +119,8 @@ impl Elements {
             Scalar::Float(4)
         } else if are_doubles {
             Scalar::Float(8)
+        } else if bytes.len().is_multiple_of(8) && words(doubles, addresses) {
+            Scalar::Pointer
         } else if bytes.len().is_multiple_of(4) {
             Scalar::Integer(4)
         } else {
@@ -120,43 +128,65 @@ impl Elements {
         })
     }
 
-    /// Compares bytes of two copies, which begin at element `first`, and adds the result to `tally`. `same` decides whether two addresses are
-    /// those of the same data.
+    /// Compares bytes of two copies, which begin `at` bytes into the data, and adds the result to `tally`. `same` decides whether two addresses are those of
+    /// the same data. A scalar of which only a part is there is compared exactly.
     pub(crate) fn compare(
         &self,
         (device, cpu): (&[u8], &[u8]),
-        first: u64,
+        at: u64,
         tolerance: &Tolerance,
         same: impl Fn(u64, u64) -> bool,
         tally: &mut Tally,
     ) {
-        for ((one, other), element) in device.chunks(self.bytes).zip(cpu.chunks(self.bytes)).zip(first..) {
-            tally.compared += 1;
-            if one == other {
-                continue;
+        let each = self.bytes as u64;
+        let mut done = 0;
+        while done < device.len().min(cpu.len()) {
+            let position = self.before as u64 + at + done as u64;
+            let (element, inside) = (position / each, (position % each) as usize);
+            let end = (done + self.bytes - inside).min(device.len()).min(cpu.len());
+            let (one, other) = (&device[done..end], &cpu[done..end]);
+            // An element that continues from the piece before is counted there.
+            tally.compared += u64::from(inside == 0 || at + done as u64 == 0);
+            done = end;
+            if one != other && self.compare_element((one, other), (element, inside), tolerance, &same, tally) {
+                tally.differing += u64::from(tally.last != Some(element));
+                tally.last = Some(element);
             }
-            let mut differs = false;
-            for field in &self.fields {
-                let range = field.offset..field.offset + field.scalar.bytes();
-                let (Some(a), Some(b)) = (one.get(range.clone()), other.get(range)) else { continue };
-                match verdict(field.scalar, a, b, tolerance, &same) {
-                    Verdict::Equal => {}
-                    Verdict::Addresses => tally.addresses += 1,
-                    Verdict::Differs(relative) => {
-                        differs = true;
-                        tally.largest =
-                            relative.map_or(tally.largest, |new| Some(tally.largest.unwrap_or(0.0).max(new)));
-                        tally.first.get_or_insert_with(|| Difference {
-                            element,
-                            path: field.path.clone(),
-                            device: shown(field.scalar, a),
-                            cpu: shown(field.scalar, b),
-                        });
-                    }
+        }
+    }
+
+    /// Compares an element, or the part of it that begins `inside` bytes into it. Returns whether the copies differ.
+    fn compare_element(
+        &self,
+        (device, cpu): (&[u8], &[u8]),
+        (element, inside): (u64, usize),
+        tolerance: &Tolerance,
+        same: impl Fn(u64, u64) -> bool,
+        tally: &mut Tally,
+    ) -> bool {
+        let mut differs = false;
+        for field in &self.fields {
+            let bytes = field.scalar.bytes();
+            let begin = field.offset.saturating_sub(inside);
+            let end = (field.offset + bytes).saturating_sub(inside).min(device.len());
+            let (Some(a), Some(b)) = (device.get(begin..end), cpu.get(begin..end)) else { continue };
+            let scalar = if a.len() == bytes { field.scalar } else { Scalar::Integer(a.len()) };
+            match verdict(scalar, a, b, tolerance, &same) {
+                Verdict::Equal => {}
+                Verdict::Addresses => tally.addresses += 1,
+                Verdict::Differs(relative) => {
+                    differs = true;
+                    tally.largest = relative.map_or(tally.largest, |new| Some(tally.largest.unwrap_or(0.0).max(new)));
+                    tally.first.get_or_insert_with(|| Difference {
+                        element,
+                        path: field.path.clone(),
+                        device: shown(scalar, a),
+                        cpu: shown(scalar, b),
+                    });
                 }
             }
-            tally.differing += u64::from(differs);
         }
+        differs
     }
 }
 
@@ -168,7 +198,7 @@ fn verdict(scalar: Scalar, a: &[u8], b: &[u8], tolerance: &Tolerance, same: impl
         if same(a, b) {
             return Verdict::Equal;
         }
-        if scalar == Scalar::Pointer || (is_address(a) && is_address(b)) {
+        if scalar == Scalar::Pointer {
             return Verdict::Addresses;
         }
     }
@@ -273,7 +303,8 @@ mod tests {
     ) -> Tally {
         let all = |values: &[T]| values.iter().flat_map(|value| bytes(*value)).collect::<Vec<u8>>();
         let mut tally = Tally::default();
-        Elements::of(scalar).compare((&all(one), &all(other)), 100, &tolerance, |_, _| false, &mut tally);
+        let at = 100 * scalar.bytes() as u64;
+        Elements::of(scalar).compare((&all(one), &all(other)), at, &tolerance, |_, _| false, &mut tally);
         tally
     }
 
@@ -321,18 +352,25 @@ mod tests {
 
     #[test]
     fn integers_are_exact_and_addresses_are_left_out() {
-        let integers = |one: &[i64], other: &[i64]| tally(Scalar::Integer(8), one, other, i64::to_ne_bytes);
-        assert_eq!(integers(&[1, 2], &[1, 3]).first.unwrap().device, "2");
+        let words = |scalar, one: &[i64], other: &[i64]| tally(scalar, one, other, i64::to_ne_bytes);
+        assert_eq!(words(Scalar::Integer(8), &[1, 2], &[1, 3]).first.unwrap().device, "2");
         let address = 0x5555_0000_1000;
-        let addresses = integers(&[address, address], &[address + 8, 7]);
-        assert_eq!((addresses.differing, addresses.addresses), (1, 1));
+        let integers = words(Scalar::Integer(8), &[address, address], &[address + 8, 7]);
+        assert_eq!((integers.differing, integers.addresses), (2, 0), "a checksum may look like an address");
+        let pointers = words(Scalar::Pointer, &[address, address], &[address + 8, address]);
+        assert_eq!((pointers.differing, pointers.addresses), (0, 1));
+        let mut moved = Tally::default();
+        let (one, other) = (address.to_ne_bytes(), (address + 8).to_ne_bytes());
+        let same = |device: u64, cpu: u64| device + 8 == cpu;
+        Elements::of(Scalar::Integer(8)).compare((&one, &other), 0, &Tolerance::default(), same, &mut moved);
+        assert_eq!((moved.differing, moved.addresses), (0, 0), "an integer may hold an address of the same data");
     }
 
     #[test]
     fn members_have_names_and_padding_is_not_compared() {
         let field = |offset, scalar, path: &str| Field { offset, scalar, path: path.into() };
         let fields = vec![field(0, Scalar::Integer(4), ".n"), field(8, Scalar::Float(8), ".x[1]")];
-        let elements = Elements { bytes: 16, fields };
+        let elements = Elements { bytes: 16, before: 0, fields };
         let bytes = |n: i32, pad: i32, x: f64| [&n.to_ne_bytes()[..], &pad.to_ne_bytes(), &x.to_ne_bytes()].concat();
         let one = [bytes(1, 0, 1.0), bytes(1, 0, 1.0)].concat();
         let other = [bytes(1, 9, 1.0), bytes(1, 9, 2.0)].concat();
@@ -340,6 +378,49 @@ mod tests {
         elements.compare((&one, &other), 0, &Tolerance::default(), |_, _| false, &mut tally);
         let first = tally.first.unwrap();
         assert_eq!((tally.differing, first.element, first.path.as_str()), (1, 1, ".x[1]"));
+    }
+
+    /// `struct { int n; double x; char *name; }`, of which the section has `x` and what follows.
+    #[test]
+    fn a_section_may_begin_inside_an_element() {
+        let field = |offset, scalar, path: &str| Field { offset, scalar, path: path.into() };
+        let fields = vec![
+            field(0, Scalar::Integer(4), ".n"),
+            field(8, Scalar::Float(8), ".x"),
+            field(16, Scalar::Pointer, ".name"),
+        ];
+        let elements = Elements { bytes: 24, before: 8, fields };
+        let bytes = |x: f64, name: u64, n: u64, second: f64| {
+            [x.to_ne_bytes(), name.to_ne_bytes(), n.to_ne_bytes(), second.to_ne_bytes()].concat()
+        };
+        let compared = |one: &[u8], other: &[u8], piece: usize| {
+            let mut tally = Tally::default();
+            for (k, (one, other)) in one.chunks(piece).zip(other.chunks(piece)).enumerate() {
+                let at = (k * piece) as u64;
+                elements.compare((one, other), at, &Tolerance::default(), |_, _| false, &mut tally);
+            }
+            tally
+        };
+        let one = bytes(1.0, 5, 3, 2.0);
+        let found = |other: &[u8], piece| {
+            let tally = compared(&one, other, piece);
+            (tally.compared, tally.differing, tally.addresses, tally.first.map(|first| (first.element, first.path)))
+        };
+        let at = |element, path: &str| Some((element, path.to_owned()));
+        for piece in [8, 16, 24, 32] {
+            assert_eq!(found(&bytes(1.0 + 1e-14, 5, 3, 2.0), piece), (2, 0, 0, None));
+            assert_eq!(found(&bytes(1.5, 6, 3, 2.0), piece), (2, 1, 1, at(0, ".x")));
+            assert_eq!(found(&bytes(1.0, 5, 4, 2.5), piece), (2, 1, 0, at(1, ".n")));
+        }
+    }
+
+    #[test]
+    fn parts_of_scalars_are_compared_exactly() {
+        let (one, other) = (1.0f64.to_ne_bytes(), (1.0f64 + 1e-15).to_ne_bytes());
+        let elements = Elements { before: 4, ..Elements::of(Scalar::Float(8)) };
+        let mut tally = Tally::default();
+        elements.compare((&one, &other), 0, &Tolerance::default(), |_, _| false, &mut tally);
+        assert_eq!((tally.compared, tally.differing), (2, 1));
     }
 
     #[test]
@@ -352,6 +433,10 @@ mod tests {
         let singles = (1..100u8).flat_map(|k| (f32::from(k) / 7.0).to_ne_bytes()).collect();
         assert_eq!(guess(singles), Scalar::Float(4));
         assert_eq!(guess((1..100).flat_map(i32::to_ne_bytes).collect()), Scalar::Integer(4));
+        assert_eq!(
+            guess((1..100u64).flat_map(|k| (0x7f00_0000_0000 + k * 8).to_ne_bytes()).collect()),
+            Scalar::Pointer
+        );
         assert_eq!(guess(b"abc".to_vec()), Scalar::Integer(1));
     }
 }

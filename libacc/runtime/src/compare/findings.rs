@@ -32,8 +32,8 @@ struct Region {
 #[derive(Default)]
 pub(super) struct Findings {
     regions: BTreeMap<usize, Region>,
-    /// Elements that were compared, and differing addresses among them.
-    elements: u64,
+    /// Bytes that were compared, and differing addresses among them.
+    bytes: u64,
     addresses: u64,
     /// Time of regions on CPU devices, and of everything else that comparisons need.
     running: Duration,
@@ -77,10 +77,10 @@ impl Findings {
         &mut self,
         function: usize,
         name: impl FnOnce() -> String,
-        address: u64,
+        (address, bytes): (u64, u64),
         tally: &Tally,
     ) -> bool {
-        self.elements += tally.compared;
+        self.bytes += bytes;
         self.addresses += tally.addresses;
         if tally.differing == 0 {
             return false;
@@ -113,7 +113,7 @@ impl Findings {
         // Writing to a String can't fail.
         let _ = match differing {
             0 if launches == 0 => write!(first, "nothing was compared"),
-            0 => write!(first, "all {} are equal", Count(self.elements as usize, "element")),
+            0 => write!(first, "all data is equal ({})", Count(self.bytes as usize, "byte")),
             1 => write!(first, "1 run differs"),
             _ => write!(first, "{differing} runs differ"),
         };

@@ -6,7 +6,9 @@ use crate::Runtime;
 use crate::device::Device;
 use crate::memory::{Purpose, UsedBlock};
 use crate::ports::{DeviceClient, HostMemory};
+use crate::present::Attachment;
 use crate::program::{Global, GlobalKind};
+use crate::queues::After;
 use accord_types::{
     AddressRange, ArgBlock, Count, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange, LaunchDims, QueueId, ReadWhen,
     Result,
@@ -14,12 +16,13 @@ use accord_types::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The reason why a comparison stops.
-pub(super) enum Obstacle {
-    /// The device has failed, and with it the construct.
-    Device(Error),
-    /// The region can't be compared.
-    Mirror(String),
+/// The reason why a region can't be compared, whose construct goes on.
+pub(super) struct Obstacle(pub(super) String);
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// A CPU device with a copy of the data that the present region reaches.
@@ -52,6 +55,44 @@ pub(super) struct ReachedBlock {
     pub(super) purpose: Purpose,
 }
 
+/// The blocks that a region reaches on its device, by their addresses. Each is held, so that no other thread's construct frees memory that is read.
+pub(super) struct Reached {
+    pub(super) blocks: BTreeMap<u64, ReachedBlock>,
+    /// The device's epoch: a shutdown frees all blocks.
+    epoch: u32,
+}
+
+impl Reached {
+    pub(super) fn new(device: &Device) -> Self {
+        Self { blocks: BTreeMap::new(), epoch: device.epoch() }
+    }
+
+    /// Holds the block that contains an address. Returns its start and length if it was not held before.
+    fn hold(&mut self, device: &Device, address: u64) -> Option<(u64, u64)> {
+        let mut state = device.lock();
+        let UsedBlock { start, bytes, host, purpose } = state.memory.used_around(address)?;
+        if device.epoch() != self.epoch || self.blocks.contains_key(&start.0) {
+            return None;
+        }
+        state.memory.share(start);
+        self.blocks.insert(start.0, ReachedBlock { bytes, host, purpose });
+        Some((start.0, bytes))
+    }
+
+    /// Returns the blocks, which may have been freed meanwhile by other threads: after all work of all queues.
+    pub(super) fn release(self, device: &Device) {
+        let mut state = device.lock();
+        if device.epoch() != self.epoch {
+            return;
+        }
+        let queues = device.queues();
+        let after = After { queue: None, moment: queues.now() };
+        for start in self.blocks.into_keys() {
+            state.memory.give_back(DevicePtr(start), after, &queues);
+        }
+    }
+}
+
 /// Memory of the program through which bytes of devices are read and written.
 pub(super) struct Buffer(usize);
 
@@ -59,8 +100,7 @@ impl Buffer {
     /// Allocates a buffer, which stays as long as the program: a failed copy may still use it.
     pub(super) fn new(host: &dyn HostMemory) -> Result<Self, Obstacle> {
         let buffer = host.allocate(BUFFER_BYTES);
-        let no_memory =
-            || Obstacle::Mirror(format!("the program has no {} for the comparison", Count(BUFFER_BYTES, "byte")));
+        let no_memory = || Obstacle(format!("the program has no {} for the comparison", Count(BUFFER_BYTES, "byte")));
         (buffer != 0).then_some(Self(buffer)).ok_or_else(no_memory)
     }
 
@@ -134,8 +174,9 @@ impl Mirror {
         if global.kind == GlobalKind::Constants {
             return Ok(None);
         }
-        if global.kind == GlobalKind::Variable {
-            device.resolve(global.host).map_err(Obstacle::Device)?;
+        // No region uses a variable that the device's code lacks, as that of an object built with -foffload=disable does.
+        if global.kind == GlobalKind::Variable && device.resolve(global.host).is_err() {
+            return Ok(None);
         }
         let place = {
             let state = device.lock();
@@ -143,7 +184,7 @@ impl Mirror {
             entry.and_then(|entry| Some((entry.device()?, entry.range())))
         };
         let Some((on_device, host)) = place else { return Ok(None) };
-        let mirror = self.client.global(&global.spec).map_err(|error| Obstacle::Mirror(error.to_string()))?;
+        let mirror = self.client.global(&global.spec)?;
         // A part of a link variable may be present alone.
         let mirror = mirror.offset(host.start.wrapping_sub(global.host) as u64);
         Ok(Some(SharedVariable { host, device: on_device, mirror }))
@@ -161,7 +202,7 @@ impl Mirror {
         let first = start / Self::PAGE * Self::PAGE;
         for page in (first..start + bytes).step_by(Self::PAGE as usize) {
             if self.mapped.insert(page) {
-                self.client.map(DevicePtr(page), Self::PAGE).map_err(|error| Obstacle::Mirror(error.to_string()))?;
+                self.client.map(DevicePtr(page), Self::PAGE)?;
             }
         }
         Ok(())
@@ -192,7 +233,7 @@ impl Mirror {
         }
         let launched = self.client.launch(QueueId::SYNC, key, spec, dims, ArgBlock { bytes: &bytes, ..block });
         let ran = launched.and_then(|()| self.client.wait(&[QueueId::SYNC]));
-        ran.map_err(|error| Obstacle::Mirror(format!("it fails on the CPU device: {error}")))
+        ran.map_err(|error| Obstacle(format!("it fails on the CPU device: {error}")))
     }
 }
 
@@ -203,7 +244,7 @@ pub(super) struct Copying<'a> {
     pub(super) mirror: &'a mut Mirror,
     pub(super) buffer: &'a Buffer,
     /// Blocks that were reached so far, by their addresses.
-    pub(super) reached: BTreeMap<u64, ReachedBlock>,
+    pub(super) reached: &'a mut Reached,
     /// Blocks that are not copied yet.
     pub(super) pending: Vec<(u64, u64)>,
 }
@@ -212,7 +253,7 @@ impl Copying<'_> {
     /// Copies all data that the argument block, or a pointer in data that is reached, leads to.
     ///
     /// # Errors
-    /// Returns the errors of both devices.
+    /// Returns the first error of either device.
     pub(super) fn all(&mut self, block: ArgBlock<'_>) -> Result<(), Obstacle> {
         block.bytes.as_chunks::<8>().0.iter().for_each(|word| self.reach(u64::from_ne_bytes(*word)));
         for variable in self.mirror.variables.clone() {
@@ -231,63 +272,69 @@ impl Copying<'_> {
         if word.wrapping_sub(start.0) >= len {
             return;
         }
-        let used = self.device.lock().memory.used_around(word);
-        if let Some(UsedBlock { start, bytes, host, purpose }) = used
-            && self.reached.insert(start.0, ReachedBlock { bytes, host, purpose }).is_none()
-        {
-            self.pending.push((start.0, bytes));
-            self.reach_attached(start.0, bytes);
+        if let Some((start, bytes)) = self.reached.hold(self.device, word) {
+            self.pending.push((start, bytes));
+            self.reach_attached(start, bytes);
         }
     }
 
     /// Reaches what pointers in a block are attached to: such a pointer may lead before the begin of its section.
     fn reach_attached(&mut self, start: u64, bytes: u64) {
-        let mut targets = Vec::new();
-        {
+        let inside = |at: DevicePtr| at.0.wrapping_sub(start) < bytes;
+        let pointers: Vec<(u64, usize)> = {
             let state = self.device.lock();
-            let inside = |at: DevicePtr| at.0.wrapping_sub(start) < bytes;
-            let pointers = state.table.iter().filter(|(_, entry)| entry.device().is_some_and(inside));
-            for (attached, pointer) in pointers.flat_map(|(_, entry)| {
+            let entries = state.table.iter().filter(|(_, entry)| entry.device().is_some_and(inside));
+            let attached = entries.flat_map(|(_, entry)| {
                 entry.attachments.iter().map(|attached| (attached.value, entry.start + attached.offset))
-            }) {
-                let mut value = [0; size_of::<usize>()];
-                self.host.read(pointer, &mut value);
-                // The distance between the program's addresses and the device's is the same for the pointer and its section.
-                let distance = attached.wrapping_sub(usize::from_ne_bytes(value) as u64);
-                let sections = state.table.iter().filter_map(|(_, entry)| {
-                    let device = entry.device()?.0;
-                    (device.wrapping_sub(entry.start as u64) == distance).then_some(device)
-                });
-                targets.extend(sections);
-            }
+            });
+            attached.collect()
+        };
+        // The distance between the program's addresses and the device's is the same for the pointer and its section.
+        let distance = |(attached, pointer): (u64, usize)| {
+            let mut value = [0; Attachment::BYTES];
+            // The program may have freed its structure.
+            self.host.check_source(HostRange { start: pointer, len: value.len() }).ok()?;
+            self.host.read(pointer, &mut value);
+            Some(attached.wrapping_sub(u64::from_ne_bytes(value)))
+        };
+        let distances: BTreeSet<u64> = pointers.into_iter().filter_map(distance).collect();
+        if distances.is_empty() {
+            return;
         }
+        let targets: Vec<u64> = {
+            let state = self.device.lock();
+            let sections = state.table.iter().filter_map(|(_, entry)| {
+                let device = entry.device()?.0;
+                distances.contains(&device.wrapping_sub(entry.start as u64)).then_some(device)
+            });
+            sections.collect()
+        };
         targets.into_iter().for_each(|target| self.reach(target));
     }
 
     fn copy(&mut self, from: u64, to: DevicePtr, bytes: u64) -> Result<(), Obstacle> {
-        let failed = |error: Error| Obstacle::Mirror(error.to_string());
         let mut piece = vec![0; BUFFER_BYTES.min(bytes as usize)];
         let mut done = 0;
         while done < bytes {
             let len = (bytes - done).min(piece.len() as u64) as usize;
             let (src, dst, piece) = (DevicePtr(from + done), to.offset(done), &mut piece[..len]);
-            self.buffer.read((&*self.device.client(), src), self.host, piece).map_err(Obstacle::Device)?;
+            self.buffer.read((&*self.device.client(), src), self.host, piece)?;
             let source = HostRange { start: self.buffer.0, len };
             let client = self.mirror.client.clone();
-            client.copy_in(QueueId::SYNC, dst, source, ReadWhen::BeforeReturn).map_err(failed)?;
+            client.copy_in(QueueId::SYNC, dst, source, ReadWhen::BeforeReturn)?;
             let ahead = (src.0.wrapping_neg() % 8) as usize;
             for (at, word) in piece.get(ahead..).unwrap_or_default().as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_ne_bytes(*word);
                 let translated = self.mirror.translated(word);
                 if translated != word {
                     let place = dst.offset((ahead + at * 8) as u64);
-                    client.store(QueueId::SYNC, place, &translated.to_ne_bytes()).map_err(failed)?;
+                    client.store(QueueId::SYNC, place, &translated.to_ne_bytes())?;
                 } else {
                     self.reach(word);
                 }
             }
             // The buffer is used for the next piece.
-            client.wait(&[QueueId::SYNC]).map_err(failed)?;
+            client.wait(&[QueueId::SYNC])?;
             done += len as u64;
         }
         Ok(())

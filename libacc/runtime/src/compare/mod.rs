@@ -21,7 +21,7 @@ use accord_types::turn_lock::TurnLock;
 use accord_types::{Count, DeviceInfo, DevicePtr, HostRange, LaunchDims, QueueId, Result, Tolerance};
 use elements::Tally;
 use findings::Findings;
-use mirror::{Buffer, Copying, Mirror, Obstacle, ReachedBlock};
+use mirror::{Buffer, Copying, Mirror, Obstacle, Reached, ReachedBlock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ use std::time::Duration;
 const BUFFER_BYTES: usize = 1 << 20;
 /// Bytes by which the type of an array's elements is guessed.
 const GUESSED_BYTES: usize = 64 << 10;
+/// Relative difference up to which sums in another order may be the reason.
+const ROUNDING_MAX: f64 = 1e-2;
 
 /// The surroundings of comparisons: further CPU devices, the program's source, the user.
 pub trait ComparisonHost: Send + Sync {
@@ -97,7 +99,7 @@ struct Section {
     /// Its address in the program, or on the device if it has none.
     host: usize,
     /// Whether it is a small variable that is copied both ways, as those of reductions are.
-    is_scalar: bool,
+    is_small: bool,
 }
 
 impl Runtime {
@@ -131,7 +133,7 @@ impl Runtime {
     /// Launches a region on the device, and before that on the device's mirror, and compares what they reach. Waits for both.
     ///
     /// # Errors
-    /// Returns the errors of the device.
+    /// Returns an error if the launch fails, or a wait for the device. The comparison's own failures are only reported.
     #[cold]
     pub(crate) fn launch_compared(
         &self,
@@ -157,19 +159,23 @@ impl Runtime {
         let name = || self.region_name(issue, function);
         let mut running = Duration::ZERO;
         let broken = turn.findings.broken(function);
+        let mut reached = Reached::new(device);
         let prepared = match broken {
-            true => Err(Obstacle::Mirror(String::new())),
-            false => self.run_on_mirror(comparison, &mut turn, &one, &mut running),
+            true => Err(Obstacle(String::new())),
+            false => self.run_on_mirror(comparison, &mut turn, &one, &mut reached, &mut running),
         };
         let before = comparison.host.now();
-        launch()?;
-        wait(&[queue])?;
-        let launched = comparison.host.now().saturating_sub(before);
-        let compared = prepared.and_then(|reached| self.compare_sections(comparison, &mut turn, &one, &reached));
+        let launched = launch().and_then(|()| wait(&[queue]));
+        let launching = comparison.host.now().saturating_sub(before);
+        let compared = prepared.and_then(|()| match &launched {
+            Ok(()) => self.compare_sections(comparison, &mut turn, &one, &reached.blocks),
+            Err(_) => Ok(false),
+        });
+        reached.release(device);
+        launched?;
         match compared {
             Ok(differs) => turn.findings.compared(function, name, differs),
-            Err(Obstacle::Device(error)) => return Err(error),
-            Err(Obstacle::Mirror(why)) => {
+            Err(Obstacle(why)) => {
                 if !broken {
                     turn.end_mirror(device.index);
                 }
@@ -179,7 +185,7 @@ impl Runtime {
             }
         }
         let all = comparison.host.now().saturating_sub(begun);
-        turn.findings.took(running, all.saturating_sub(running).saturating_sub(launched));
+        turn.findings.took(running, all.saturating_sub(running).saturating_sub(launching));
         Ok(())
     }
 
@@ -189,8 +195,9 @@ impl Runtime {
         comparison: &Comparison,
         turn: &mut Comparisons,
         one: &Launch<'_>,
+        reached: &mut Reached,
         running: &mut Duration,
-    ) -> Result<BTreeMap<u64, ReachedBlock>, Obstacle> {
+    ) -> Result<(), Obstacle> {
         let device = one.issue.device;
         if turn.buffers.is_none() {
             turn.buffers = Some([Buffer::new(&*self.host)?, Buffer::new(&*self.host)?]);
@@ -201,23 +208,18 @@ impl Runtime {
             // The device has another place since a shutdown.
             turn.end_mirror(device.index);
         }
-        let Some([buffer, _]) = &turn.buffers else { return Err(Obstacle::Mirror("there is no memory".to_owned())) };
+        let Some([buffer, _]) = &turn.buffers else { return Err(Obstacle("there is no memory".to_owned())) };
         let start = || Mirror::start(device, &*comparison.host).map_err(|error| error.to_string());
         let mirror = turn.mirrors.entry(device.index).or_insert_with(start);
-        let mirror =
-            mirror.as_mut().map_err(|why| Obstacle::Mirror(format!("there is no CPU device for it: {why}")))?;
+        let mirror = mirror.as_mut().map_err(|why| Obstacle(format!("there is no CPU device for it: {why}")))?;
         mirror.know_variables(self, device)?;
         let block = one.scratch.block.finish();
-        let mut copying =
-            Copying { device, host: &*self.host, mirror, buffer, reached: BTreeMap::new(), pending: Vec::new() };
-        let copied = copying.all(block);
-        let reached = copying.reached;
-        copied?;
+        Copying { device, host: &*self.host, mirror, buffer, reached, pending: Vec::new() }.all(block)?;
         let before = comparison.host.now();
         let spec = || self.host.function(one.function);
         let ran = mirror.run(one.function as u64, &spec, one.dims, block);
         *running = comparison.host.now().saturating_sub(before);
-        ran.map(|()| reached)
+        ran
     }
 
     /// Compares all that a region has reached. Returns whether anything differs.
@@ -237,13 +239,13 @@ impl Runtime {
             let (tally, description) = pair.compare(section)?;
             let name = || self.region_name(one.issue, one.function);
             differs |= tally.differing > 0;
-            if findings.array(one.function, name, section.device.0, &tally)
+            if findings.array(one.function, name, (section.device.0, section.bytes), &tally)
                 && let Some(array) = description
             {
-                comparison.report(&line(&name(), &array, &tally, section.is_scalar));
+                comparison.report(&line(&name(), &array, &tally, section.is_small));
             }
         }
-        mirror.clear().map_err(|error| Obstacle::Mirror(error.to_string()))?;
+        mirror.clear()?;
         Ok(differs)
     }
 
@@ -297,8 +299,7 @@ impl Pair<'_> {
         }
         let host = HostRange { start: section.host, len: section.bytes as usize };
         if done == section.bytes {
-            let elements = if section.is_scalar { 1 } else { section.bytes.div_ceil(size_of::<u64>() as u64) };
-            return Ok((Tally { compared: elements, ..Tally::default() }, None));
+            return Ok((Tally::default(), None));
         }
         let mut array = self.comparison.host.array(host);
         let guessed = || Elements::guess(&bytes[0][..bytes[0].len().min(GUESSED_BYTES)]);
@@ -309,9 +310,8 @@ impl Pair<'_> {
         done = 0;
         while done < section.bytes {
             let len = self.read(section, done, &mut bytes)?;
-            let first = done / elements.bytes as u64;
             let pieces = (&bytes[0][..len], &bytes[1][..len]);
-            elements.compare(pieces, first, &self.comparison.tolerance, same, &mut tally);
+            elements.compare(pieces, done, &self.comparison.tolerance, same, &mut tally);
             done += len as u64;
         }
         Ok((tally, Some(array)))
@@ -322,9 +322,9 @@ impl Pair<'_> {
         let len = (section.bytes - done).min(one.len() as u64) as usize;
         let (host, device) = (&*self.runtime.host, self.one.issue.device);
         let from = (&*device.client(), section.device.offset(done));
-        self.buffers[0].read(from, host, &mut one[..len]).map_err(|error| Obstacle::Device(device.place(error)))?;
+        self.buffers[0].read(from, host, &mut one[..len])?;
         let from = (self.mirror.client(), section.mirror.offset(done));
-        self.buffers[1].read(from, host, &mut other[..len]).map_err(|error| Obstacle::Mirror(error.to_string()))?;
+        self.buffers[1].read(from, host, &mut other[..len])?;
         Ok(len)
     }
 }
@@ -336,14 +336,14 @@ fn sections(issue: &Issue<'_>, plan: &Plan, mirror: &Mirror, reached: &BTreeMap<
         mirror: variable.mirror,
         bytes: variable.host.len as u64,
         host: variable.host.start,
-        is_scalar: false,
+        is_small: false,
     });
-    let of = |device: u64, bytes: u64, host: usize, is_scalar: bool| Section {
+    let of = |device: u64, bytes: u64, host: usize, is_small: bool| Section {
         device: DevicePtr(device),
         mirror: DevicePtr(device),
         bytes,
         host,
-        is_scalar,
+        is_small,
     };
     let mut all: Vec<Section> = variables.collect();
     for step in &plan.after {
@@ -360,24 +360,42 @@ fn sections(issue: &Issue<'_>, plan: &Plan, mirror: &Mirror, reached: &BTreeMap<
             Purpose::Arguments => {}
             _ => {
                 let entries = state.table.iter().filter_map(|(_, entry)| Some((entry.device()?.0, entry.range())));
-                let named: Vec<_> = entries.filter(|(device, _)| inside(*device)).collect();
-                if named.is_empty() {
-                    all.push(of(*start, bytes, *start as usize, false));
+                let mut named: Vec<_> = entries.filter(|(device, _)| inside(*device)).collect();
+                named.sort_unstable_by_key(|(device, _)| *device);
+                let sections: Vec<_> = named
+                    .iter()
+                    .map(|(device, range)| {
+                        of(*device, (range.len as u64).min(start + bytes - device), range.start, false)
+                    })
+                    .collect();
+                // The program reaches all of its own memory; bytes between members that are present are nothing to it.
+                if named.is_empty() || purpose == Purpose::Malloc {
+                    let named = sections.iter().map(|section| (section.device.0, section.bytes));
+                    all.extend(gaps((*start, bytes), named).map(|(at, bytes)| of(at, bytes, at as usize, false)));
                 }
-                all.extend(named.iter().map(|(device, range)| {
-                    of(*device, (range.len as u64).min(start + bytes - device), range.start, false)
-                }));
+                all.extend(sections);
             }
         }
     }
     all
 }
 
+/// Returns starts and lengths of what is left of a block without `sections`, in order.
+fn gaps((start, bytes): (u64, u64), sections: impl Iterator<Item = (u64, u64)>) -> impl Iterator<Item = (u64, u64)> {
+    let mut from = start;
+    let ends = sections.chain([(start + bytes, 0)]);
+    ends.filter_map(move |(at, len)| {
+        let gap = (from, at.saturating_sub(from));
+        from = from.max(at + len);
+        (gap.1 > 0).then_some(gap)
+    })
+}
+
 /// Returns the message about an array that differs.
-fn line(region: &str, array: &ArrayDescription, tally: &Tally, is_scalar: bool) -> String {
+fn line(region: &str, array: &ArrayDescription, tally: &Tally, is_small: bool) -> String {
     let Some(first) = &tally.first else { return String::new() };
-    let name = if is_scalar && array.name.starts_with("0x") { "a scalar copied both ways" } else { &array.name };
-    let index = if is_scalar && first.element == 0 { String::new() } else { (array.index)(first.element) };
+    let name = if is_small && array.name.starts_with("0x") { "a small variable copied both ways" } else { &array.name };
+    let index = if is_small && tally.compared == 1 { String::new() } else { (array.index)(first.element) };
     let declared = if array.declared.is_empty() { String::new() } else { format!(" ({})", array.declared) };
     let mut line =
         format!("{region}: {name}{index}{}{declared} is {}, on the CPU device {}", first.path, first.device, first.cpu);
@@ -388,8 +406,8 @@ fn line(region: &str, array: &ArrayDescription, tally: &Tally, is_scalar: bool) 
     if let Some(largest) = tally.largest {
         line += &format!(", by up to {largest:.1e} of the value");
     }
-    if is_scalar {
-        line += "; a reduction or atomic update adds in another order on each device: rel= or ulp= of --compare allow for that";
+    if tally.largest.is_some_and(|largest| largest <= ROUNDING_MAX) {
+        line += "; reductions and atomic updates add in another order on each device: rel= or ulp= of --compare allow for that";
     }
     line
 }
