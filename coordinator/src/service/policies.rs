@@ -7,7 +7,7 @@ use accord_proto::bounds::{POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX};
 use accord_proto::convert::check_version;
 use accord_proto::threads::on_thread;
 use accord_proto::v1;
-use accord_scheduler::policy::{Change, Finding, Places, SitePolicy};
+use accord_scheduler::policy::{Change, Finding, KeyPositions, SitePolicy};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
 use accord_types::Count;
@@ -89,9 +89,9 @@ impl v1::policies_server::Policies for Policies {
 
 /// Returns the texts of changes, each after the line and the column of the file that bring it: `9:12: job 3 would …`.
 fn in_file(changes: &[Change], policy: &SitePolicy, file: &str) -> Vec<String> {
-    let places = Places::new(file);
-    let text = |change: &Change| match change.place(policy, &places) {
-        Some(place) => format!("{place}: {change}"),
+    let keys = KeyPositions::new(file);
+    let text = |change: &Change| match change.position(policy, &keys) {
+        Some(position) => format!("{position}: {change}"),
         None => change.to_string(),
     };
     changes.iter().map(|change| cut(&text(change), WORDS_MAX).to_owned()).collect()

@@ -57,13 +57,13 @@ pub(crate) struct Head {
     pub(crate) demand: Vec<(ClassId, u64)>,
 }
 
-/// What a job holds of a class, in thousandths of devices.
+/// The holding of a class by a job, in thousandths of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Holding {
     pub(crate) class: ClassId,
-    /// What counts for maxima and guarantees.
+    /// The part that counts for maxima and guarantees.
     pub(crate) milli: u64,
-    /// What counts as usage.
+    /// The part that counts as usage.
     pub(crate) charged: u64,
     /// Whether the job's limit is longer than the quantum.
     pub(crate) long: bool,

@@ -21,7 +21,7 @@ pub(crate) struct Grant {
     pub(crate) class: ClassId,
     pub(crate) amount: Amount,
     pub(crate) exclusive: bool,
-    /// What counts for maxima and guarantees, in thousandths of a device.
+    /// The part that counts for maxima and guarantees, in thousandths of a device.
     pub(crate) milli: u64,
     /// The charge, in thousandths of a device.
     pub(crate) charged: u64,

@@ -4,8 +4,8 @@ mod changes;
 mod check;
 mod draft;
 mod finding;
+mod key_positions;
 mod keys;
-mod places;
 mod read;
 mod site;
 #[cfg(test)]
@@ -18,7 +18,7 @@ pub use changes::{Change, JobNodes, JobSummary, changes};
 pub use check::{Inventory, MEMBERS_MAX};
 pub use draft::SITE;
 pub use finding::{FINDINGS_MAX, Finding};
-pub use places::{Place, Places};
+pub use key_positions::{KeyPosition, KeyPositions};
 pub use read::{ACCOUNTS_MAX, BILLING_MAX, POLICY_BYTES_MAX};
 pub use site::{AccountRules, FALLBACK, Member, NoAccount, OthersJobs, SitePolicy, UserLimits};
 pub use wait::{Bound, LongestWait, RELEASE_MS};

@@ -5,7 +5,7 @@ use crate::requests::request;
 use accord_cluster::{
     ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Records, Registration, Restart,
 };
-use accord_scheduler::policy::{Change, Places, SitePolicy};
+use accord_scheduler::policy::{Change, KeyPositions, SitePolicy};
 use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey};
 
 fn key(program: u64) -> SessionKey {
@@ -294,9 +294,9 @@ fn a_check_names_jobs_on_nodes_and_of_priorities_that_the_policy_no_longer_allow
     assert!(granted(&bench.ask_for(1, Some("2:cpu"))));
     assert!(!granted(&bench.ask_for(2, Some("1:cpu priority=9"))));
     let text = "[account.physics]\nusers = [\"*\"]\npriorities = [0, 2]\nnodes = { rack = \"r7\" }\n";
-    let (new, places) = (policy(text), Places::new(text));
+    let (new, keys) = (policy(text), KeyPositions::new(text));
     let changes = bench.cluster.policy_changes(&new);
-    let placed = |change: &Change| format!("{}: {change}", change.place(&new, &places).unwrap());
+    let placed = |change: &Change| format!("{}: {change}", change.position(&new, &keys).unwrap());
     let named: Vec<String> = changes.iter().map(placed).collect();
     assert_eq!(
         named,

@@ -2,7 +2,7 @@
 
 use super::check::is_within;
 use super::draft::SITE;
-use super::places::{Place, Places};
+use super::key_positions::{KeyPosition, KeyPositions};
 use super::site::SitePolicy;
 use super::{Account, Quota};
 use crate::amount::WHOLE;
@@ -170,9 +170,9 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// Returns the place in the new policy's file that brings the change; `None` if it is what the file no longer has.
+    /// Returns the position of the key in the new file that brings the change; `None` if it is what the file no longer has.
     #[must_use]
-    pub fn place(&self, new: &SitePolicy, places: &Places<'_>) -> Option<Place> {
+    pub fn position(&self, new: &SitePolicy, keys: &KeyPositions<'_>) -> Option<KeyPosition> {
         let (name, key) = match self {
             Self::Ends { account, .. } | Self::ChargedToSite { account, .. } => (account, "users"),
             Self::NeverStarts { account, .. } | Self::HoldsMore { account, .. } => (account, "most"),
@@ -181,14 +181,14 @@ impl Change {
             Self::LacksNodes { account, .. } | Self::StaysOnNode { account, .. } => (account, "nodes"),
         };
         match name.split_once('/') {
-            Some((account, user)) => places.of_user(account, user, key),
+            Some((account, user)) => keys.of_user(account, user, key),
             // Priorities are the parent's unless the account has its own.
             None if key == "priorities" => {
                 let above = new.path(name).into_iter().map(|at| &new.core.accounts[at].name);
                 let mut same = above.take_while(|above| new.priorities_of(above) == new.priorities_of(name));
-                same.find_map(|above| places.of_key(above, key)).or_else(|| places.of_account(name, key))
+                same.find_map(|above| keys.of_key(above, key)).or_else(|| keys.of_account(name, key))
             }
-            None => places.of_account(name, key),
+            None => keys.of_account(name, key),
         }
     }
 }

@@ -395,10 +395,10 @@ fn changes_of_priorities_and_nodes_are_named_with_their_places() {
         job(6, "tom", "b", "1:nvidia limit=1h", 0),
     ];
     let (new, nodes) = (read(text), Labelled(&[(4, "1"), (5, "2"), (6, "2")]));
-    let places = Places::new(text);
+    let keys = KeyPositions::new(text);
     let placed = |change: &Change| {
-        let place = change.place(&new, &places).map_or_else(String::new, |place| place.to_string());
-        format!("{place}: {change}")
+        let position = change.position(&new, &keys).map_or_else(String::new, |position| position.to_string());
+        format!("{position}: {change}")
     };
     let reported: Vec<String> = changes(&old, &new, &jobs, &nodes).iter().map(placed).collect();
     assert_eq!(

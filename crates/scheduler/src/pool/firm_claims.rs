@@ -8,7 +8,7 @@ use crate::ids::JobId;
 use crate::phase::Rank;
 use crate::time::Millis;
 
-/// What a reserved start needs of a node beside devices.
+/// The claim of a reserved start on the cores and the host memory of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirmClaim {
     pub(crate) job: JobId,
