@@ -1,23 +1,22 @@
 //! Events: a point in a stream, with the device's time at which the stream reaches it.
 //!
 //! A record enqueues a kernel that stores the time to memory of the device, and lets a queue of events wait for the stream. The event is complete
-//! when that queue is.
+//! when that queue is. A record has a queue of its own until it is complete, if there are enough ([`crate::event_records`]).
 
 use crate::acc;
+use crate::event_records::EventRecords;
 use crate::memory;
 use crate::publication::{PublishedKernel, publish_clock};
 use crate::streams;
 use accord_types::kernel_launch::{EncodedLaunch, KernelArgument, KernelLaunch};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The first queue of events; streams' queues have smaller numbers.
 const FIRST: i32 = 0x0200_0000;
-/// Queues of events of a device. More events share them, so that one may be reported complete later than it is.
-const QUEUES: i32 = 16;
 /// Places for times in one allocation.
 const PLACES: usize = 64;
 
@@ -74,7 +73,9 @@ struct Event {
 #[derive(Clone, Copy)]
 struct Record {
     device: i32,
-    queue: i32,
+    /// Which of the device's queues of events it has.
+    queue: usize,
+    number: u64,
     /// Address of the time; 0 without one.
     place: usize,
 }
@@ -83,8 +84,21 @@ struct Record {
 struct EventTable {
     events: BTreeMap<i64, Event>,
     last: i64,
-    /// Unused places for times, by device.
-    places: BTreeMap<i32, Vec<usize>>,
+    /// By device.
+    records: BTreeMap<i32, EventRecords>,
+}
+
+impl EventTable {
+    fn records(&mut self, device: i32) -> &mut EventRecords {
+        self.records.entry(device).or_default()
+    }
+
+    /// Gives back what a record holds that no event refers to any more.
+    fn forget(&mut self, record: Option<Record>) {
+        if let Some(Record { device, queue, number, place }) = record {
+            self.records(device).forget(queue, number, place);
+        }
+    }
 }
 
 /// Events that the program has not destroyed.
@@ -129,10 +143,43 @@ fn record_of(event: i64) -> Result<Record, Failure> {
     find(event)?.record.ok_or(Failure::NotRecorded)
 }
 
+/// Returns the number of a queue of events.
+fn async_queue(queue: usize) -> i32 {
+    FIRST + queue as i32
+}
+
+/// Returns the number of the device's latest record, if this one may be in flight.
+fn in_flight(record: Record) -> Option<u64> {
+    with(|table| {
+        let records = table.records(record.device);
+        records.is_in_flight(record.queue, record.number).then(|| records.last())
+    })
+}
+
+/// Removes the complete records of the current device. The device answers once for each stream with work left, as records of a stream
+/// complete in their order.
+fn remove_complete(device: i32) {
+    let (until, pending) = with(|table| {
+        let records = table.records(device);
+        (records.last(), records.pending())
+    });
+    let mut busy = BTreeSet::new();
+    for (queue, stream) in pending {
+        if busy.contains(&stream) {
+            continue;
+        }
+        if acc::is_done(async_queue(queue)) {
+            with(|table| table.records(device).complete(queue, until));
+        } else {
+            busy.insert(stream);
+        }
+    }
+}
+
 /// Returns a place for a time in the memory of the current device.
 fn new_place(device: i32) -> Option<usize> {
     const BYTES: usize = size_of::<u64>();
-    if let Some(place) = with(|table| table.places.entry(device).or_default().pop()) {
+    if let Some(place) = with(|table| table.records(device).take_place()) {
         return Some(place);
     }
     let start = memory::device_memory(PLACES * BYTES);
@@ -140,31 +187,37 @@ fn new_place(device: i32) -> Option<usize> {
         return None;
     }
     let all = (1..PLACES).map(|place| start + place * BYTES);
-    with(|table| table.places.entry(device).or_default().extend(all));
+    with(|table| table.records(device).add_places(all));
     Some(start)
 }
 
 /// Records an event in a stream.
 pub(crate) fn record(event: i64, stream: i64) -> Result<(), Failure> {
-    let Event { has_time, record } = find(event)?;
+    let has_time = find(event)?.has_time;
     let device = streams::device(stream).ok_or(Failure::Handle)?;
-    let known = record.filter(|record| record.device == device).map_or(0, |record| record.place);
     acc::on_device(device, || {
-        let place = if has_time && known == 0 { new_place(device).ok_or(Failure::NoMemory)? } else { known };
-        let queue = streams::begin(device, stream);
+        if !with(|table| table.records(device).has_room(has_time)) {
+            remove_complete(device);
+        }
+        let place = if has_time { new_place(device).ok_or(Failure::NoMemory)? } else { 0 };
+        let from = streams::begin(device, stream);
         if has_time {
             let argument = KernelArgument { bytes: place.to_ne_bytes().to_vec(), by_address: false };
             let launch =
                 KernelLaunch { grid: [1; 3], block: [1; 3], arguments: vec![argument], ..KernelLaunch::default() };
             // SAFETY: the region takes such an entry.
-            unsafe { acc::launch(region(), &launch.encode(), queue, 1, 1) };
+            unsafe { acc::launch(region(), &launch.encode(), from, 1, 1) };
         }
-        let own = FIRST + (event % i64::from(QUEUES)) as i32;
-        acc::wait_async(queue, own);
+        let queue = with(|table| table.records(device).begin(from));
+        acc::wait_async(from, async_queue(queue));
         with(|table| {
-            if let Some(event) = table.events.get_mut(&event) {
-                event.record = Some(Record { device, queue: own, place });
-            }
+            let number = table.records(device).enqueued(queue, from, place);
+            let new = Some(Record { device, queue, number, place });
+            let unused = match table.events.get_mut(&event) {
+                Some(event) => std::mem::replace(&mut event.record, new),
+                None => new,
+            };
+            table.forget(unused);
         });
         Ok(())
     })
@@ -173,26 +226,34 @@ pub(crate) fn record(event: i64, stream: i64) -> Result<(), Failure> {
 /// Whether an event is complete.
 pub(crate) fn is_complete(event: i64) -> Result<bool, Failure> {
     let record = record_of(event)?;
-    Ok(acc::on_device(record.device, || acc::is_done(record.queue)))
+    let Some(until) = in_flight(record) else { return Ok(true) };
+    let is_done = acc::on_device(record.device, || acc::is_done(async_queue(record.queue)));
+    if is_done {
+        with(|table| table.records(record.device).complete(record.queue, until));
+    }
+    Ok(is_done)
 }
 
 /// Waits for an event.
 pub(crate) fn wait(event: i64) -> Result<(), Failure> {
     let record = record_of(event)?;
-    acc::on_device(record.device, || acc::wait(record.queue));
+    if let Some(until) = in_flight(record) {
+        acc::on_device(record.device, || acc::wait(async_queue(record.queue)));
+        with(|table| table.records(record.device).complete(record.queue, until));
+    }
     Ok(())
 }
 
 /// Lets a stream wait for an event. If the event is of another device, the program waits. An event that was not recorded is complete.
 pub(crate) fn stream_waits(stream: i64, event: i64) -> Result<(), Failure> {
     let device = streams::device(stream).ok_or(Failure::Handle)?;
-    let Some(record) = find(event)?.record else { return Ok(()) };
+    let Some(record) = find(event)?.record.filter(|record| in_flight(*record).is_some()) else { return Ok(()) };
     if record.device != device {
         return wait(event);
     }
     acc::on_device(device, || {
         let queue = streams::begin(device, stream);
-        acc::wait_async(record.queue, queue);
+        acc::wait_async(async_queue(record.queue), queue);
     });
     Ok(())
 }
@@ -220,14 +281,9 @@ pub(crate) fn elapsed(start: i64, end: i64) -> Result<f32, Failure> {
 
 /// Destroys an event. Work that waits for it goes on.
 pub(crate) fn destroy(event: i64) -> Result<(), Failure> {
-    let record = find(event)?.record;
-    // The place of an event that is not complete is still written.
-    let is_unused = record.is_some_and(|record| record.place != 0) && is_complete(event)?;
     with(|table| {
-        table.events.remove(&event);
-        if let Some(record) = record.filter(|_| is_unused) {
-            table.places.entry(record.device).or_default().push(record.place);
-        }
-    });
-    Ok(())
+        let event = table.events.remove(&event).ok_or(Failure::Handle)?;
+        table.forget(event.record);
+        Ok(())
+    })
 }

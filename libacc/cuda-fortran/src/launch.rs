@@ -68,7 +68,7 @@ impl Mirrors {
             modules::managed().into_iter().partition(|variable| variable.is_descriptor);
         for ManagedVariable { host, bytes, place: copy, .. } in others {
             transfer::bytes(copy, host, bytes, Mode::HostToDevice);
-            let range = Range { start: host, bytes, kind: Kind::Managed };
+            let range = Range { start: host, bytes, kind: Kind::Managed, is_variable: true };
             self.0.insert(host, Mirror { range, copy, is_variable: true });
         }
         for variable in descriptors {

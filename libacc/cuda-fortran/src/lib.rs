@@ -11,6 +11,7 @@ mod attributes;
 mod cudafor;
 mod descriptor;
 mod errors;
+mod event_records;
 mod events;
 mod fibers;
 mod filling;

@@ -27,6 +27,19 @@ pub(crate) struct Range {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
+    /// Whether it is a variable of a module, which no routine frees.
+    pub(crate) is_variable: bool,
+}
+
+impl Range {
+    fn new(start: usize, bytes: usize, kind: Kind) -> Self {
+        Self { start, bytes: bytes.max(1), kind, is_variable: false }
+    }
+
+    /// Whether the range has so many bytes from this address on, which is in it.
+    pub(crate) fn holds(&self, address: usize, bytes: usize) -> bool {
+        bytes <= self.bytes - (address - self.start)
+    }
 }
 
 /// All allocations by their addresses, bounded by the program's own allocations.
@@ -59,14 +72,21 @@ pub(crate) fn device_memory(bytes: usize) -> usize {
     let device = acc::device();
     let start = acc::allocate(bytes);
     if start != 0 {
-        ranges().insert(start, Range { start, bytes: bytes.max(1), kind: Kind::Device(device) });
+        ranges().insert(start, Range::new(start, bytes, Kind::Device(device)));
     }
     start
 }
 
-/// Records memory that is not allocated here.
+/// Records a variable of a module, or a device's part of one.
 pub(crate) fn adopt(start: usize, bytes: usize, kind: Kind) {
-    ranges().insert(start, Range { start, bytes: bytes.max(1), kind });
+    ranges().insert(start, Range { is_variable: true, ..Range::new(start, bytes, kind) });
+}
+
+/// Removes an allocation by its first address. Returns `None` for a variable, which stays.
+fn remove(start: usize) -> Option<Range> {
+    let mut ranges = ranges();
+    let is_allocated = ranges.get(&start).is_some_and(|range| !range.is_variable);
+    if is_allocated { ranges.remove(&start) } else { None }
 }
 
 fn layout(bytes: usize) -> Option<Layout> {
@@ -79,14 +99,14 @@ pub(crate) fn host_memory(bytes: usize, kind: Kind) -> usize {
     // SAFETY: the layout has a size.
     let start = unsafe { alloc_zeroed(layout) }.addr();
     if start != 0 {
-        ranges().insert(start, Range { start, bytes: bytes.max(1), kind });
+        ranges().insert(start, Range::new(start, bytes, kind));
     }
     start
 }
 
-/// Frees an allocation by its first address, after work that uses it has ended.
+/// Frees an allocation by its first address, after work that uses it has ended. Returns `false` for other addresses, and for variables.
 pub(crate) fn release(address: usize) -> bool {
-    let Some(range) = ranges().remove(&address) else { return false };
+    let Some(range) = remove(address) else { return false };
     match range.kind {
         Kind::Device(device) => acc::on_device(device, || {
             acc::wait_all();
@@ -178,7 +198,7 @@ extern "C" fn _FortranACUFAllocDescriptor(bytes: usize, file: *const c_char, lin
 
 #[unsafe(no_mangle)]
 extern "C" fn _FortranACUFFreeDescriptor(descriptor: usize, _file: *const c_char, _line: i32) {
-    ranges().remove(&descriptor).map(|range| {
+    remove(descriptor).map(|range| {
         layout(range.bytes).map(|layout| {
             // SAFETY: `host_memory` allocated it with this layout, and it was in the table until now.
             unsafe { dealloc(descriptor as *mut u8, layout) };
@@ -250,4 +270,26 @@ pub(crate) fn allocate_pointer(
 ) -> i32 {
     // SAFETY: flang's runtime gets a descriptor that flang has established.
     unsafe { _FortranAPointerAllocate(descriptor, has_status, message, file, line, memcpy) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_modules_are_never_freed() {
+        adopt(0x1000, 64, Kind::Managed);
+        assert_eq!(remove(0x1000), None);
+        assert_eq!(find(0x103f).map(|range| (range.start, range.kind)), Some((0x1000, Kind::Managed)));
+        ranges().insert(0x2000, Range::new(0x2000, 64, Kind::Pinned));
+        assert_eq!(remove(0x2000).map(|range| range.kind), Some(Kind::Pinned));
+        assert_eq!((remove(0x2000), find(0x2000)), (None, None));
+    }
+
+    #[test]
+    fn ranges_end_at_their_last_byte() {
+        let range = Range::new(0x1000, 64, Kind::Managed);
+        assert!(range.holds(0x1000, 64) && range.holds(0x1030, 16) && range.holds(0x103f, 1));
+        assert!(!range.holds(0x1000, 65) && !range.holds(0x1030, 17));
+    }
 }

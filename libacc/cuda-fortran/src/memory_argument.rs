@@ -38,6 +38,11 @@ impl MemoryArgument {
     pub(crate) fn holds(&self, bytes: usize) -> bool {
         self.most.is_none_or(|most| bytes <= most * self.element)
     }
+
+    /// Whether there may be so many bytes, at an address that is not null.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        bytes == 0 || self.base != 0 && self.holds(bytes)
+    }
 }
 
 /// Returns the address that an argument holds.
@@ -68,5 +73,15 @@ mod tests {
         assert_eq!(place(8, None).bytes(-1), None);
         assert_eq!(place(8, None).bytes(i64::MAX), None);
         assert!(place(8, Some(10)).holds(80) && !place(8, Some(10)).holds(81));
+    }
+
+    #[test]
+    fn null_addresses_have_no_bytes() {
+        let null = MemoryArgument { base: 0, element: 1, is_address: true, most: None };
+        assert!(null.has(0) && !null.has(1));
+        let known = MemoryArgument { base: 0x1000, ..null };
+        assert!(known.has(1 << 40));
+        let array = MemoryArgument { most: Some(40), is_address: false, ..known };
+        assert!(array.has(40) && !array.has(41));
     }
 }

@@ -272,7 +272,11 @@ fn place(host: usize, bytes: usize) -> usize {
             memory::release(new);
             first
         }
-        None => new,
+        None => {
+            // A kernel launched later uses it, so that the program can't free it.
+            memory::adopt(new, bytes, Kind::Device(device));
+            new
+        }
     }
 }
 

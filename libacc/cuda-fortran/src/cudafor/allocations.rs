@@ -110,7 +110,7 @@ extern "C" fn accord_cuf_free(array: &mut Descriptor) -> i32 {
     if status == 0 { SUCCESS } else { keep(INVALID_VALUE) }
 }
 
-/// Frees an allocation by its first address.
+/// Frees an allocation by its first address. A variable of a module is refused.
 fn release(address: &mut usize, is_its: fn(Kind) -> bool) -> i32 {
     let start = std::mem::take(address);
     let is_first = memory::find(start).is_some_and(|range| range.start == start && is_its(range.kind));
@@ -193,7 +193,7 @@ const CPU: i32 = -1;
 fn is_managed(argument: &Descriptor, count: i64) -> bool {
     let place = MemoryArgument::new(argument);
     let Some(range) = memory::find(place.base).filter(|range| range.kind == Kind::Managed) else { return false };
-    place.bytes(count).is_some_and(|bytes| bytes <= range.bytes - (place.base - range.start))
+    place.bytes(count).is_some_and(|bytes| range.holds(place.base, bytes))
 }
 
 fn hint(argument: &Descriptor, count: i64, device: i32) -> i32 {

@@ -19,13 +19,13 @@ fn common_element(to: MemoryArgument, from: MemoryArgument) -> Option<usize> {
     if to.is_address || from.is_address { Some(1) } else { (to.element == from.element).then_some(to.element) }
 }
 
-/// The two sides of a copy of `count` elements, and its bytes. `None` if a side has fewer, or elements of another size.
+/// The two sides of a copy of `count` elements, and its bytes. `None` if a side has fewer, elements of another size, or no memory.
 fn sides(to: &Descriptor, from: &Descriptor, count: i64) -> Option<(usize, usize, usize)> {
     let (to, from) = (MemoryArgument::new(to), MemoryArgument::new(from));
     // If a side is an address, both count bytes.
     let element = common_element(to, from)?;
     let bytes = usize::try_from(count).ok()?.checked_mul(element)?;
-    (to.holds(bytes) && from.holds(bytes)).then_some((to.base, from.base, bytes))
+    (to.has(bytes) && from.has(bytes)).then_some((to.base, from.base, bytes))
 }
 
 fn copy(to: &Descriptor, from: &Descriptor, count: i64) -> i32 {
@@ -132,8 +132,14 @@ struct Rows {
     height: usize,
 }
 
+/// Returns the elements from the first row's start to the last one's end.
+fn extent(pitch: usize, width: usize, height: usize) -> Option<usize> {
+    if width == 0 || height == 0 { Some(0) } else { (height - 1).checked_mul(pitch)?.checked_add(width) }
+}
+
 impl Rows {
-    /// Reads the arguments of a routine. Pitches and width count elements, or bytes of an address.
+    /// Reads the arguments of a routine. Pitches and width count elements, or bytes of an address. `None` if a side ends before the
+    /// last row does.
     fn new(to: &Descriptor, from: &Descriptor, sizes: [i32; 4]) -> Option<Self> {
         let (to, from) = (MemoryArgument::new(to), MemoryArgument::new(from));
         let mut all = sizes.into_iter().map(usize::try_from);
@@ -143,6 +149,13 @@ impl Rows {
             return None;
         }
         let element = common_element(to, from)?;
+        let has = |side: MemoryArgument, pitch| {
+            let bytes = extent(pitch, width, height).and_then(|count| count.checked_mul(element));
+            bytes.is_some_and(|bytes| side.has(bytes))
+        };
+        if !has(to, to_pitch) || !has(from, from_pitch) {
+            return None;
+        }
         let [to_pitch, from_pitch, width] = [to_pitch, from_pitch, width].map(|count| count * element);
         let is_whole = width == to_pitch && width == from_pitch;
         let (width, height) = if is_whole { (width * height, 1) } else { (width, height) };
@@ -201,13 +214,19 @@ fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
     Some(if is_address { bytes.get(..1)?.to_vec() } else { bytes.to_vec() })
 }
 
+/// Whether one allocation has so many bytes from this address on.
+fn is_allocated(address: usize, bytes: usize) -> bool {
+    bytes == 0 || memory::find(address).is_some_and(|range| range.holds(address, bytes))
+}
+
 fn set(to: &Descriptor, value: &Descriptor, count: i64, stream: i64) -> i32 {
     let place = MemoryArgument::new(to);
-    let (Some(bytes), Some(pattern)) = (place.bytes(count), pattern(to, value)) else { return keep(INVALID_VALUE) };
+    let bytes = place.bytes(count).filter(|bytes| is_allocated(place.base, *bytes));
+    let (Some(bytes), Some(pattern)) = (bytes, pattern(to, value)) else { return keep(INVALID_VALUE) };
     fill(stream, &[place.base], bytes, &pattern)
 }
 
-/// Fills rows of `bytes` bytes, which are on one side.
+/// Fills rows of `bytes` bytes, which are in one allocation.
 fn fill(stream: i64, rows: &[usize], bytes: usize, pattern: &[u8]) -> i32 {
     let Some(of_stream) = streams::device(stream) else { return keep(INVALID_RESOURCE_HANDLE) };
     let Some(first) = rows.first().filter(|_| bytes > 0) else { return SUCCESS };
@@ -218,11 +237,10 @@ fn fill(stream: i64, rows: &[usize], bytes: usize, pattern: &[u8]) -> i32 {
     }
     match device {
         Some(device) => filling::enqueue(device, stream, rows, bytes, pattern),
-        None if memory::find(*first).is_some() => {
+        None => {
             streams::finish([None, None]);
             filling::host(rows, bytes, pattern);
         }
-        None => return keep(INVALID_VALUE),
     }
     SUCCESS
 }
@@ -265,11 +283,24 @@ extern "C" fn accord_cuf_memset_2d_async_i4(
         return keep(INVALID_VALUE);
     };
     let place = MemoryArgument::new(to);
-    let last = if height == 0 { 0 } else { (height - 1) * pitch + width };
-    let fits = place.bytes(i64::try_from(last).unwrap_or(i64::MAX)).is_some();
-    let Some(pattern) = pattern(to, value).filter(|_| fits && width <= pitch) else { return keep(INVALID_VALUE) };
+    let all = extent(pitch, width, height).and_then(|count| place.bytes(i64::try_from(count).ok()?));
+    let fits = width <= pitch && all.is_some_and(|bytes| is_allocated(place.base, bytes));
+    let Some(pattern) = pattern(to, value).filter(|_| fits) else { return keep(INVALID_VALUE) };
     let (width, pitch) = (width * place.element, pitch * place.element);
     let (width, height) = if width == pitch { (width * height, 1) } else { (width, height) };
     let rows: Vec<usize> = (0..height).map(|row| place.base + row * pitch).collect();
     fill(stream_or_default(stream), &rows, width, &pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_end_with_the_last_ones_width() {
+        assert_eq!(extent(8, 5, 6), Some(45));
+        assert_eq!(extent(8, 8, 1), Some(8));
+        assert_eq!((extent(8, 0, 6), extent(8, 5, 0)), (Some(0), Some(0)));
+        assert_eq!(extent(usize::MAX, 1, 3), None);
+    }
 }
