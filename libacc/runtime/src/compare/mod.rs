@@ -431,3 +431,17 @@ impl Observer for ComparisonObserver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::gaps;
+
+    #[test]
+    fn gaps_are_what_sections_leave() {
+        let left = |sections: &[(u64, u64)]| gaps((100, 50), sections.iter().copied()).collect::<Vec<_>>();
+        assert_eq!(left(&[]), [(100, 50)]);
+        assert_eq!(left(&[(100, 10), (110, 5), (130, 20)]), [(115, 15)]);
+        assert_eq!(left(&[(120, 10)]), [(100, 20), (130, 20)]);
+        assert!(left(&[(100, 50)]).is_empty());
+    }
+}

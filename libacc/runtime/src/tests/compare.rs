@@ -1,12 +1,13 @@
 //! Regions that are compared with a mirror of their device.
 
-use super::fake::{Fake, Running};
+use super::fake::{Fake, Running, object};
 use super::world::kind::*;
 use super::world::{NO_TAGS, World};
 use crate::compare::{ArrayDescription, ComparisonHost, Elements, Field, Scalar};
 use crate::ports::DeviceClient;
 use crate::prof::{Notice, Observer};
-use accord_types::{DeviceInfo, DeviceType, Error, ErrorCode, HostRange, QueueId, Result, Tolerance};
+use crate::{Global, GlobalKind};
+use accord_types::{DeviceInfo, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, QueueId, Result, Tolerance};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -152,6 +153,54 @@ fn a_pointer_ahead_of_its_section_leads_there() {
     w.parallel(REGION, &[(FORCE_PRESENT, 16, A)], NO_TAGS).unwrap();
     let lines = reader.take();
     assert!(lines.len() == 1 && lines[0].contains("[3] is 6.0"), "{lines:?}");
+}
+
+#[test]
+fn a_structure_that_the_program_has_freed_is_not_read() {
+    let (mut w, reader) = compared();
+    w.enter(&[(TO, BYTES, B)]).unwrap();
+    w.put_u64(A + 8, B as u64);
+    w.enter(&[(STRUCT, 1, A), (TO, 16, A), (ATTACH, 0, A + 8)]).unwrap();
+    *w.ram.freed.lock().unwrap() = Some(HostRange { start: A, len: 16 });
+    w.kernel(REGION, writes(24, [5.0, 6.0], |running| running.read_u64(running.slots[0] + 8)));
+    w.parallel(REGION, &[(FORCE_PRESENT, 16, A)], NO_TAGS).unwrap();
+    let lines = reader.take();
+    assert!(lines.len() == 1 && lines[0].contains("0x200000[3] is 6.0"), "{lines:?}");
+}
+
+#[test]
+fn a_variable_that_the_device_lacks_does_not_fail_the_construct() {
+    let (mut w, reader) = compared();
+    w.fake().lacks_globals.store(true, Ordering::Relaxed);
+    let spec = GlobalSpec { object: object(), offset: B as u64, len: 8, variable: None };
+    w.runtime.register_globals(1, vec![Global { host: B, bytes: 8, kind: GlobalKind::Variable, spec }]);
+    w.kernel(REGION, writes(16, [2.0, 3.0], |running| running.slots[0]));
+    w.parallel(REGION, &[(TOFROM, BYTES, A)], NO_TAGS).unwrap();
+    let lines = reader.take();
+    assert!(lines.len() == 1 && lines[0].contains("0x100000[2] is 3.0"), "{lines:?}");
+}
+
+#[test]
+fn memory_of_acc_malloc_is_compared_around_mapped_parts() {
+    let (mut w, reader) = compared();
+    let block = w.runtime.malloc(&mut w.t, BYTES).unwrap();
+    w.runtime.map_data(&mut w.t, B, block + 800, 80).unwrap();
+    w.kernel(REGION, writes(80, [5.0, 6.0], |running| running.slots[0]));
+    w.parallel(REGION, &[(FORCE_PRESENT, 80, B)], NO_TAGS).unwrap();
+    let lines = reader.take();
+    assert!(lines.len() == 1 && lines[0].contains(&format!("{:#x}[0] is 6.0", block + 880)), "{lines:?}");
+    w.runtime.unmap_data(&mut w.t, B).unwrap();
+    w.runtime.free(&mut w.t, block).unwrap();
+    w.assert_empty();
+}
+
+#[test]
+fn small_differences_may_be_those_of_sums() {
+    let (mut w, reader) = compared();
+    w.kernel(REGION, writes(16, [3.0, 3.0 + 1e-9], |running| running.slots[0]));
+    w.parallel(REGION, &[(TOFROM, BYTES, A)], NO_TAGS).unwrap();
+    let lines = reader.take();
+    assert!(lines.len() == 1 && lines[0].contains("; reductions and atomic updates add in another order"), "{lines:?}");
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(super) struct Ram {
     pub(super) known: Mutex<Vec<HostRange>>,
     /// Memory that is not writable.
     pub(super) constants: Mutex<Vec<(HostRange, TargetAccess)>>,
+    /// Memory that the program has freed.
+    pub(super) freed: Mutex<Option<HostRange>>,
     /// Whether devices that start from now on access it directly.
     pub(super) reached: AtomicBool,
     /// The program is known to be in C.
@@ -72,6 +74,10 @@ pub(super) struct Ram {
 }
 
 impl Ram {
+    fn is_freed(&self, at: usize) -> bool {
+        self.freed.lock().unwrap().is_some_and(|freed| at.wrapping_sub(freed.start) < freed.len)
+    }
+
     pub(super) fn get(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at >= 4096, "the program would have crashed at {at:#x}");
         self.bytes.lock().unwrap().read(at as u64, len)
@@ -92,11 +98,12 @@ impl HostMemory for FakeHost {
     }
 
     fn read(&self, address: usize, buf: &mut [u8]) {
+        assert!(!self.0.is_freed(address), "the program would have crashed at {address:#x}");
         buf.copy_from_slice(&self.0.get(address, buf.len()));
     }
 
     fn check_source(&self, range: HostRange) -> Result<()> {
-        if range.start >= NO_MEMORY {
+        if range.start >= NO_MEMORY || self.0.is_freed(range.start) {
             return Err(Error::new(ErrorCode::InvalidArgument, "not mapped"));
         }
         Ok(())
@@ -265,6 +272,8 @@ pub(super) struct Fake {
     locks: Mutex<Vec<Lock>>,
     /// Whether it belongs to another node.
     pub(super) remote: AtomicBool,
+    /// Whether it has none of the program's variables.
+    pub(super) lacks_globals: AtomicBool,
     /// How often its queues' progress was queried, during a wait for another one.
     pub(super) asked: AtomicUsize,
 }
@@ -315,6 +324,7 @@ impl Fake {
             gate: Mutex::default(),
             locks: Mutex::default(),
             remote: AtomicBool::new(false),
+            lacks_globals: AtomicBool::new(false),
             asked: AtomicUsize::new(0),
         }
     }
@@ -552,6 +562,9 @@ impl DeviceClient for Fake {
     }
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        if self.lacks_globals.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorCode::InvalidArgument, "the code has no such variable"));
+        }
         let mut inner = self.inner.lock().unwrap();
         inner.counts.round_trips += 1;
         inner.globals += 1;
